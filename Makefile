@@ -1,0 +1,78 @@
+# Espalier. `make` builds, `make demo` shows, `make test` tests; README.md says more. No configure step: set variables.
+VERSION     := 0.1.0
+PREFIX      ?= /usr/local
+BUILD       ?= build
+CXX         ?= g++
+CC          ?= gcc
+PYTHON      ?= python3
+CACHE_HOME  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/espalier
+TORCH_HOME  ?= $(CACHE_HOME)/torch-2.11.0/torch
+CUDA_HOME   ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
+CUDA        ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
+SAN         ?= 0
+CCACHE      ?= $(shell command -v ccache 2>/dev/null)
+
+ifeq ($(SAN),1)
+  override BUILD := $(BUILD)/san
+  SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+endif
+
+WARN     := -Wall -Wextra -Werror -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast
+HARDEN   := -fPIC -fstack-protector-strong -fstack-clash-protection -fcf-protection $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+OPT      ?= -O2 -g1
+CPPFLAGS += -I. -DESPALIER_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL
+CXXFLAGS += -std=c++20 $(OPT) $(WARN) $(HARDEN) $(SANITIZE) -pthread
+CFLAGS   += -std=c11 $(OPT) -Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion $(HARDEN) $(SANITIZE)
+LDFLAGS  += -Wl,-z,relro,-z,now -Wl,--as-needed $(SANITIZE) -pthread $(if $(shell command -v ld.lld 2>/dev/null),-fuse-ld=lld)
+
+sources = $(filter-out %/main.cpp,$(wildcard $(addsuffix /*.cpp,$(1))))
+objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+CORE     := $(call objects,$(call sources,planner/core planner/core/policies))
+WIRE     := $(call objects,$(call sources,planner/wire))
+DAEMON   := $(call objects,$(call sources,planner/daemon))
+CLI      := $(call objects,$(call sources,planner/cli))
+LAUNCHER := $(call objects,$(call sources,launcher))
+
+WIRE_LIBS := -levent -lmunge
+BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report)
+PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
+
+include torchrt/torchrt.mk
+include tests/tests.mk
+
+.PHONY: all
+all: $(BINS) $(PLUGINS) $(TRAIN_BINS)
+.DEFAULT_GOAL := all
+
+$(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
+$(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lfmt
+$(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lspdlog -lfmt
+$(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
+
+$(BUILD)/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+include spank/spank.mk
+
+.PHONY: clean format check-format
+clean:
+	rm -rf $(BUILD)
+FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c')
+format:
+	clang-format -i $(FORMATTED)
+check-format:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,39 @@
+// The cluster as one decision sees it: a snapshot, made by the daemon from Slurm or by the simulator.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/job.hpp"
+
+namespace espalier {
+
+struct NodeView {
+  std::string name;
+  std::string gpu_type;               // Slurm's GRES type, e.g. "h100"
+  std::vector<std::string> switches;  // from the root down, e.g. {"spine", "leaf1"}; may be empty
+  std::vector<JobId> gpu_owner;       // per GRES index: the Slurm job that holds it, 0 = idle
+  int free_cpus = 0;
+  long free_memory_mb = 0;
+  bool usable = true;                 // up, not draining, in the extension partition
+
+  int idle_gpus() const;
+};
+
+// A plain (or not yet started elastic) job that waits for GPUs.
+struct WaitingJob {
+  JobId id = 0;
+  int gpus = 0;                         // in total
+  int nodes = 1;                        // minimum node count
+  std::vector<std::string> only_nodes;  // required node list, empty: any
+  std::optional<double> expected_start; // seconds, the clock of PlanningInput::now
+};
+
+struct ClusterView {
+  std::vector<NodeView> nodes;  // sorted by name
+  std::vector<WaitingJob> waiting;
+  const NodeView* find(const std::string& name) const;
+};
+
+}  // namespace espalier

@@ -1,0 +1,54 @@
+// A decision: one recorded act of the planner, with everything it weighed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/cluster.hpp"
+
+namespace espalier {
+
+enum class DecisionKind { nothing, grow, shrink, migrate };
+
+// The event that made the planner think.
+enum class Trigger { job_submitted, gpus_released, job_started, profile_ready, generation_done, node_down, timer, user };
+
+struct Candidate {
+  Plan plan;
+  double predicted_step_seconds = 0;
+  double benefit = 0;       // marginal benefit B (Suika §3.2)
+  std::string rejected_by;  // why it lost; empty for the winner
+};
+
+// A request for one extension: one node each.
+struct ExtensionRequest {
+  std::string node;
+  int gpus = 0;
+  int cpus = 0;
+  long memory_mb = 0;
+  int lease_minutes = 0;  // Slurm time limit
+  bool operator==(const ExtensionRequest&) const = default;
+};
+
+struct Decision {
+  std::int64_t id = 0;  // given by the decision store
+  double time = 0;      // seconds since the epoch
+  Trigger trigger = Trigger::timer;
+  DecisionKind kind = DecisionKind::nothing;
+  JobId job = 0;
+  std::string reason;                       // one sentence for `espalier explain`
+  Plan plan;                                // the target; GPU indices on new nodes are provisional until granted
+  std::vector<ExtensionRequest> acquire;    // grow, migrate
+  std::vector<JobId> release;               // extensions to give back: shrink, migrate
+  double predicted_step_seconds = 0;
+  std::vector<Candidate> candidates;
+
+  // Filled in later, as the launcher reports.
+  std::string outcome;                      // "committed", "aborted: ...", "shadow", "" while under way
+  double measured_step_seconds = 0;
+  double pause_ms = 0;
+};
+
+}  // namespace espalier

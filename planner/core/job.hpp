@@ -1,0 +1,61 @@
+// What the planner knows of one elastic job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/plan.hpp"
+
+namespace espalier {
+
+using JobId = std::uint32_t;  // Slurm's
+
+// bitwise: only plans that keep every loss bit-identical (today: the pipeline degree changes, nothing else).
+// relaxed: data-parallel degrees may change too; gradients are summed in another order.
+enum class Accuracy { bitwise, relaxed };
+
+// The model as the performance model sees it. Reported by the workers when they start.
+struct ModelShape {
+  std::string family;  // "gpt2", ...
+  int layers = 0;
+  int hidden = 0;
+  int heads = 0;
+  int sequence = 0;  // tokens per sample
+  int vocabulary = 0;
+  int global_batch = 0;   // samples per iteration
+  int micro_batches = 0;  // N_b that the user configured
+  bool operator==(const ModelShape&) const = default;
+};
+
+// Launcher's state, in the order of a reconfiguration (DESIGN §6).
+enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, ending };
+
+// GPUs that one Slurm job holds on one node.
+struct Holding {
+  JobId job = 0;
+  std::string node;
+  std::vector<int> gpus;  // GRES indices
+  bool operator==(const Holding&) const = default;
+};
+
+struct ElasticJob {
+  JobId id = 0;
+  std::uint32_t uid = 0;
+  std::string name;
+  int min_gpus = 0, max_gpus = 0;
+  Accuracy accuracy = Accuracy::bitwise;
+  ModelShape model;                 // layers == 0: not reported yet
+  std::optional<Plan> plan;         // of the committed generation
+  int generation = 0;
+  JobPhase phase = JobPhase::launching;
+  std::vector<Holding> anchor;      // basic demand, never taken away
+  std::vector<Holding> extensions;  // expansive demand
+  double step_seconds = 0;          // measured on `plan`; 0: not yet
+  std::int64_t step = 0;            // last completed
+  std::int64_t total_steps = 0;
+  bool held = false;                // by `espalier hold`: no growth
+};
+
+}  // namespace espalier

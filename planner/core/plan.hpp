@@ -1,0 +1,74 @@
+// The parallelization plan: a PP-DP-TP tree (Suika §2.2, App. A.1). Pure data; every part of Espalier exchanges it.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace espalier {
+
+// A GPU by node name and by the index Slurm gives it in that node's GRES (never a CUDA ordinal, which is job-local).
+struct GpuId {
+  std::string node;
+  int index = 0;
+  auto operator<=>(const GpuId&) const = default;
+};
+
+// One data-parallel replica of a stage: a tensor-parallel group on one node.
+struct Replica {
+  int share = 0;            // samples of each micro-batch that this replica processes (b_ij >= 1)
+  std::vector<GpuId> gpus;  // size == the stage's TP degree
+  bool operator==(const Replica&) const = default;
+};
+
+struct Stage {
+  int layers = 0;                 // transformer layers of this stage (l_i >= 1)
+  int tp = 1;                     // GPUs per replica
+  std::vector<Replica> replicas;  // DP groups; their shares sum to the micro-batch
+  bool operator==(const Stage&) const = default;
+};
+
+// Stage 0 also holds the embedding, the last stage the final norm and the LM head.
+struct Plan {
+  int global_batch = 0;   // samples per iteration; fixed by the user, never changes
+  int micro_batches = 1;  // N_b; divides global_batch
+  std::vector<Stage> stages;
+
+  bool operator==(const Plan&) const = default;
+  int micro_batch() const { return micro_batches > 0 ? global_batch / micro_batches : 0; }
+  int total_layers() const;
+  int gpu_count() const;
+  // All GPUs in rank order: stage by stage, replica by replica. Rank r of a generation runs on ranks()[r].
+  std::vector<GpuId> ranks() const;
+};
+
+// Position of a rank in the tree.
+struct RankPlace {
+  int stage = 0, replica = 0, tp_rank = 0;
+  int first_layer = 0;  // of the stage, in the whole model
+  bool operator==(const RankPlace&) const = default;
+};
+
+// One entry per rank, in the order of Plan::ranks().
+std::vector<RankPlace> rank_places(const Plan& plan);
+
+// One sentence per broken rule, empty when the plan is valid. `model_layers` > 0 is also checked against.
+std::vector<std::string> validate(const Plan& plan, int model_layers = 0);
+
+std::size_t hash_value(const Plan& plan);
+
+// "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1": for people, one line.
+std::string describe(const Plan& plan);
+
+// The plan with `pp` stages of `dp` replicas each (TP 1), layers and shares as even as integers allow (remainders go to
+// the first stages and replicas), GPUs taken in the given order. Throws Error when it does not fit.
+Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus);
+
+}  // namespace espalier
+
+template <>
+struct std::hash<espalier::Plan> {
+  std::size_t operator()(const espalier::Plan& plan) const noexcept { return espalier::hash_value(plan); }
+};

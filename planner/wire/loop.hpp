@@ -1,0 +1,51 @@
+// The event loop of the daemon, the launcher and the keeper: libevent behind RAII. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+struct event;
+struct event_base;
+
+namespace espalier::wire {
+
+// Owns what it registered; destroying it stops the callbacks.
+class Watch {
+ public:
+  Watch() = default;
+  struct Impl;
+  explicit Watch(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  explicit operator bool() const { return impl_ != nullptr; }
+  void reset() { impl_.reset(); }
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+class Loop {
+ public:
+  using Callback = std::function<void()>;
+  using Milliseconds = std::chrono::milliseconds;
+
+  Loop();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  void run();   // until stop()
+  void stop();  // from a callback
+  [[nodiscard]] Watch after(Milliseconds delay, Callback callback);   // once
+  [[nodiscard]] Watch every(Milliseconds period, Callback callback);
+  [[nodiscard]] Watch on_signal(int number, Callback callback);
+  [[nodiscard]] Watch on_readable(int fd, Callback callback);         // fd stays the caller's
+  void defer(Callback callback);                                      // at the loop's next turn
+  event_base* base() const { return base_; }
+
+ private:
+  event_base* base_;
+  std::vector<Callback> deferred_;
+};
+
+}  // namespace espalier::wire

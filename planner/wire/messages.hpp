@@ -1,0 +1,221 @@
+// Every message, as a struct. `T::type` is the frame's type; to_frame/from_frame convert, from_frame throws Error naming
+// the message and the field that is missing or of a wrong kind.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/wire/frame.hpp"
+
+namespace espalier::wire {
+
+// ---- worker -> launcher -------------------------------------------------------------------------------------------
+
+// First message of a worker. `token` is the launcher's, from ESPALIER_TOKEN.
+struct Hello {
+  static constexpr const char* type = "hello";
+  std::string token;
+  int generation = 0;
+  int rank = 0;
+  std::string node;
+  int pid = 0;
+  ModelShape model;
+  std::int64_t total_steps = 0;
+};
+
+// Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.
+struct Ready {
+  static constexpr const char* type = "ready";
+};
+
+// After each optimizer step, from rank 0 only.
+struct Step {
+  static constexpr const char* type = "step";
+  std::int64_t step = 0;  // 1-based: the number of completed steps
+  double loss = 0;
+  double seconds = 0;
+  double tokens_per_second = 0;
+};
+
+// An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state.
+struct Switched {
+  static constexpr const char* type = "switched";
+  std::int64_t step = 0;
+};
+
+// A new rank holds all of its state. `first_step` is the next step it will do.
+struct Loaded {
+  static constexpr const char* type = "loaded";
+  std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
+};
+
+// This rank has finished the last step.
+struct Done {
+  static constexpr const char* type = "done";
+  std::int64_t step = 0;
+};
+
+// A worker's last words: a message for the user.
+struct Failed {
+  static constexpr const char* type = "failed";
+  std::string message;
+};
+
+// ---- launcher -> worker -------------------------------------------------------------------------------------------
+
+// Who this rank is. With `source`, its state comes from the generation before, else from initialisation.
+struct Assign {
+  static constexpr const char* type = "assign";
+  struct Source {
+    int generation = 0;
+    Plan plan;
+  };
+  Plan plan;
+  std::optional<Source> source;
+};
+
+// To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must leave.
+struct Switch {
+  static constexpr const char* type = "switch";
+  Plan next;
+};
+
+// To the new generation: the old one stands after `step`; take the state.
+struct Load {
+  static constexpr const char* type = "load";
+  std::int64_t step = 0;
+};
+
+// To the new generation: it is now the job. To the old one `exit` follows.
+struct Commit {
+  static constexpr const char* type = "commit";
+};
+
+// To the old generation at the boundary: the new one failed, train on.
+struct Resume {
+  static constexpr const char* type = "resume";
+};
+
+// Leave at once, with exit code 0.
+struct Exit {
+  static constexpr const char* type = "exit";
+};
+
+// ---- keeper <-> launcher ------------------------------------------------------------------------------------------
+
+struct KeeperHello {
+  static constexpr const char* type = "keeper";
+  std::string token;
+  JobId job = 0;        // the extension's, or the anchor's
+  std::string node;
+  bool extension = false;
+};
+
+// Slurm told the extension to leave (SIGTERM).
+struct Notice {
+  static constexpr const char* type = "notice";
+  JobId job = 0;
+};
+
+struct Heartbeat {
+  static constexpr const char* type = "heartbeat";
+};
+
+// To a keeper: kill the job's other steps, complete the job, exit.
+struct GiveBack {
+  static constexpr const char* type = "give_back";
+};
+
+// ---- launcher -> planner ------------------------------------------------------------------------------------------
+
+// First message; repeated in full after every reconnect, so a restarted planner learns all.
+struct Register {
+  static constexpr const char* type = "register";
+  ElasticJob job;
+  std::string host;
+  int pid = 0;
+};
+
+// The job's present state, whole, after anything in it changed and at most once a second for step counts.
+struct Status {
+  static constexpr const char* type = "status";
+  ElasticJob job;
+};
+
+struct Transition {
+  static constexpr const char* type = "transition";
+  JobId job = 0;
+  double time = 0;
+  std::string from, event, to;
+  int generation = 0;
+  std::int64_t decision = 0;  // 0: the launcher's own
+};
+
+// How a decision ended. `phases_ms`: acquire, start, pause and whatever else was timed.
+struct Outcome {
+  static constexpr const char* type = "outcome";
+  JobId job = 0;
+  std::int64_t decision = 0;  // 0: the launcher acted by itself; the planner then records a decision of its own
+  DecisionKind kind = DecisionKind::nothing;
+  std::string result;  // "committed" or "aborted: why"
+  int generation = 0;
+  std::int64_t step = 0;  // last step of the old generation
+  double pause_ms = 0;
+  std::map<std::string, double> phases_ms;
+  Plan plan;
+};
+
+// The job ends; forget it.
+struct Bye {
+  static constexpr const char* type = "bye";
+  JobId job = 0;
+  int exit_code = 0;
+};
+
+// ---- planner -> launcher ------------------------------------------------------------------------------------------
+
+struct Registered {
+  static constexpr const char* type = "registered";
+};
+
+// Answer to anything the planner will not do; the connection closes after it.
+struct Refused {
+  static constexpr const char* type = "refused";
+  std::string reason;
+};
+
+struct Propose {
+  static constexpr const char* type = "propose";
+  Decision decision;
+};
+
+// ---- tools and nodes -> planner -----------------------------------------------------------------------------------
+
+// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "config", "hold", "release", "reclaim", "stats".
+struct Query {
+  static constexpr const char* type = "query";
+  std::string what;
+  Json arguments = Json::object();
+};
+
+struct Reply {
+  static constexpr const char* type = "reply";
+  Json body = Json::object();
+};
+
+// hwloc's XML of a node, sent when its slurmd starts. From root or SlurmUser only.
+struct Topology {
+  static constexpr const char* type = "topology";
+  std::string node;
+  std::string xml;
+};
+
+template <class Message>
+Frame to_frame(const Message& message);
+template <class Message>
+Message from_frame(const Frame& frame);
+
+}  // namespace espalier::wire

@@ -1,0 +1,64 @@
+// Streams on the event loop: listeners that hand over authenticated connections, and a dialler that keeps one open.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/wire/loop.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier::wire {
+
+// Who the kernel or MUNGE says the peer is.
+struct Peer {
+  uid_t uid = static_cast<uid_t>(-1);
+  gid_t gid = static_cast<gid_t>(-1);
+  std::string address;  // "10.0.0.1:4711" or "local"
+};
+
+// An authenticated stream. Callbacks run on the loop; after on_closed nothing is called any more. A peer that breaks the
+// protocol, or does not read 16 MiB of output, is closed.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  virtual ~Connection() = default;
+  virtual const Peer& peer() const = 0;
+  virtual void send(const Frame& frame) = 0;  // never blocks; nothing happens when already closed
+  virtual void close() = 0;                   // after what is queued was written; no further callbacks
+  template <class Message>
+  void send(const Message& message) {
+    send(to_frame(message));
+  }
+  std::function<void(const Frame&)> on_frame;
+  std::function<void(const std::string& why)> on_closed;
+};
+using ConnectionPtr = std::shared_ptr<Connection>;
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual std::uint16_t port() const = 0;  // TCP only
+};
+
+using OnConnection = std::function<void(ConnectionPtr)>;
+
+// `port` 0: any free one. Peers must finish the MUNGE handshake within 5 s. Throws Error.
+std::unique_ptr<Listener> listen_tcp(Loop& loop, const std::string& address, std::uint16_t port, OnConnection on_connection);
+// Replaces a stale socket file; mode 0666 (the peer's identity decides, not the file's mode). Throws Error.
+std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection);
+
+// Connects in the background and again after every loss, with a growing delay of 0.2 s to 5 s.
+class Dialler {
+ public:
+  virtual ~Dialler() = default;
+  virtual ConnectionPtr connection() const = 0;  // null while there is none
+};
+// `on_connection` runs for each new connection; `on_unreachable` once per outage. `server_uids` as in Client::tcp.
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> server_uids,
+                                  OnConnection on_connection, std::function<void(const std::string& why)> on_unreachable);
+
+}  // namespace espalier::wire
