@@ -16,7 +16,7 @@ struct NodeView {
   std::vector<JobId> gpu_owner;       // per GRES index: the Slurm job that holds it, 0 = idle
   int free_cpus = 0;
   long free_memory_mb = 0;
-  bool usable = true;                 // up, not draining, in the extension partition
+  bool usable = true;  // up, not draining, in the extension partition
 
   int idle_gpus() const;
 };
@@ -24,10 +24,10 @@ struct NodeView {
 // A plain (or not yet started elastic) job that waits for GPUs.
 struct WaitingJob {
   JobId id = 0;
-  int gpus = 0;                         // in total
-  int nodes = 1;                        // minimum node count
-  std::vector<std::string> only_nodes;  // required node list, empty: any
-  std::optional<double> expected_start; // seconds, the clock of PlanningInput::now
+  int gpus = 0;                          // in total
+  int nodes = 1;                         // minimum node count
+  std::vector<std::string> only_nodes;   // required node list, empty: any
+  std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
 };
 
 struct ClusterView {

@@ -13,7 +13,16 @@ namespace espalier {
 enum class DecisionKind { nothing, grow, shrink, migrate };
 
 // The event that made the planner think.
-enum class Trigger { job_submitted, gpus_released, job_started, profile_ready, generation_done, node_down, timer, user };
+enum class Trigger {
+  job_submitted,
+  gpus_released,
+  job_started,
+  profile_ready,
+  generation_done,
+  node_down,
+  timer,
+  user
+};
 
 struct Candidate {
   Plan plan;
@@ -38,15 +47,15 @@ struct Decision {
   Trigger trigger = Trigger::timer;
   DecisionKind kind = DecisionKind::nothing;
   JobId job = 0;
-  std::string reason;                       // one sentence for `espalier explain`
-  Plan plan;                                // the target; GPU indices on new nodes are provisional until granted
-  std::vector<ExtensionRequest> acquire;    // grow, migrate
-  std::vector<JobId> release;               // extensions to give back: shrink, migrate
+  std::string reason;                     // one sentence for `espalier explain`
+  Plan plan;                              // the target; GPU indices on new nodes are provisional until granted
+  std::vector<ExtensionRequest> acquire;  // grow, migrate
+  std::vector<JobId> release;             // extensions to give back: shrink, migrate
   double predicted_step_seconds = 0;
   std::vector<Candidate> candidates;
 
   // Filled in later, as the launcher reports.
-  std::string outcome;                      // "committed", "aborted: ...", "shadow", "" while under way
+  std::string outcome;  // "committed", "aborted: ...", "shadow", "" while under way
   double measured_step_seconds = 0;
   double pause_ms = 0;
 };

@@ -46,8 +46,8 @@ struct ElasticJob {
   std::string name;
   int min_gpus = 0, max_gpus = 0;
   Accuracy accuracy = Accuracy::bitwise;
-  ModelShape model;                 // layers == 0: not reported yet
-  std::optional<Plan> plan;         // of the committed generation
+  ModelShape model;          // layers == 0: not reported yet
+  std::optional<Plan> plan;  // of the committed generation
   int generation = 0;
   JobPhase phase = JobPhase::launching;
   std::vector<Holding> anchor;      // basic demand, never taken away
@@ -55,7 +55,7 @@ struct ElasticJob {
   double step_seconds = 0;          // measured on `plan`; 0: not yet
   std::int64_t step = 0;            // last completed
   std::int64_t total_steps = 0;
-  bool held = false;                // by `espalier hold`: no growth
+  bool held = false;  // by `espalier hold`: no growth
 };
 
 }  // namespace espalier

@@ -18,8 +18,8 @@ struct PlanningInput {
 
 struct SchedulerOptions {
   int max_lease_minutes = 60;
-  int kill_wait_seconds = 30;      // Slurm's KillWait, for the lease's length
-  double cooldown_seconds = 10;    // between two reconfigurations of one job that nobody waits for
+  int kill_wait_seconds = 30;    // Slurm's KillWait, for the lease's length
+  double cooldown_seconds = 10;  // between two reconfigurations of one job that nobody waits for
 };
 
 // Deterministic: same inputs, same decisions. Not thread-safe; one owner.
@@ -31,11 +31,12 @@ class Scheduler {
   virtual std::vector<Decision> decide(const PlanningInput& input) = 0;
 };
 
-// The first scheduler: nearest idle GPUs, one more pipeline stage (bitwise) or replica (relaxed) per GPU, uniform layers.
+// The first scheduler: nearest idle GPUs, one more pipeline stage (bitwise) or replica (relaxed) per GPU, uniform
+// layers.
 std::unique_ptr<Scheduler> make_nearest_scheduler(const SchedulerOptions& options);
 
-// The best plan on a subset of the GPUs the job has now (its mirror of growing): used by the planner for a shrink and by
-// the launcher when Slurm takes GPUs while the planner is away. nullopt: nothing valid fits.
+// The best plan on a subset of the GPUs the job has now (its mirror of growing): used by the planner for a shrink and
+// by the launcher when Slurm takes GPUs while the planner is away. nullopt: nothing valid fits.
 std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus);
 
 }  // namespace espalier

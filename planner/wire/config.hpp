@@ -1,4 +1,5 @@
-// /etc/espalier/espalier.toml. Unknown keys, wrong types and values out of range are Errors that name file, line and key.
+// /etc/espalier/espalier.toml. Unknown keys, wrong types and values out of range are Errors that name file, line and
+// key.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@ struct Config {
   // [planner]
   std::string planner_host = "localhost";  // host of espalierd
   std::uint16_t planner_port = 7321;
-  std::string run_dir = "/run/espalier";      // control.sock, events.sock
+  std::string run_dir = "/run/espalier";        // control.sock, events.sock
   std::string state_dir = "/var/lib/espalier";  // espalier.db
   std::string log_level = "info";
-  double poll_seconds = 2;       // how often Slurm is asked what no event told
+  double poll_seconds = 2;  // how often Slurm is asked what no event told
   double cooldown_seconds = 10;
 
   // [extensions]
   std::string partition = "elastic";
-  int max_gpus = 64;             // site's limit per job
+  int max_gpus = 64;  // site's limit per job
   int max_lease_minutes = 60;
   int kill_wait_seconds = 30;
 
@@ -32,10 +33,11 @@ struct Config {
   int switch_seconds = 60;       // a hand-off not done by then is aborted
   double heartbeat_seconds = 1;  // keepers; three missed ones mean loss
   std::string mpirun = "mpirun";
-  std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp
+  std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
 };
 
-// `path` empty: $ESPALIER_CONF, else ESPALIER_CONFIG if it exists, else defaults. An explicitly named missing file is an Error.
+// `path` empty: $ESPALIER_CONF, else ESPALIER_CONFIG if it exists, else defaults. An explicitly named missing file is
+// an Error.
 Config load_config(const std::string& path = "");
 
 }  // namespace espalier::wire

@@ -1,4 +1,5 @@
-// Framing of every stream between parts: 4 bytes "ESP" + protocol version, 4 bytes big-endian length, then a JSON object
+// Framing of every stream between parts: 4 bytes "ESP" + protocol version, 4 bytes big-endian length, then a JSON
+// object
 // {"type": ..., ...}. Length is at most kMaxFrame. Nothing a peer sends is trusted: decode throws Error.
 #pragma once
 
@@ -23,9 +24,9 @@ struct Frame {
 
 std::string encode(const Frame& frame);
 
-// Takes one complete frame off the front of `buffer` and returns how many bytes it used; nullopt: more bytes are needed.
-// Throws Error on a foreign magic, another protocol version, an oversized length, or a body that is not a JSON object
-// with a string "type".
+// Takes one complete frame off the front of `buffer` and returns how many bytes it used; nullopt: more bytes are
+// needed. Throws Error on a foreign magic, another protocol version, an oversized length, or a body that is not a JSON
+// object with a string "type".
 std::optional<std::size_t> decode(std::string_view buffer, Frame& frame);
 
 }  // namespace espalier::wire

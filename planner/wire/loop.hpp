@@ -34,13 +34,13 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();   // until stop()
-  void stop();  // from a callback
-  [[nodiscard]] Watch after(Milliseconds delay, Callback callback);   // once
+  void run();                                                        // until stop()
+  void stop();                                                       // from a callback
+  [[nodiscard]] Watch after(Milliseconds delay, Callback callback);  // once
   [[nodiscard]] Watch every(Milliseconds period, Callback callback);
   [[nodiscard]] Watch on_signal(int number, Callback callback);
-  [[nodiscard]] Watch on_readable(int fd, Callback callback);         // fd stays the caller's
-  void defer(Callback callback);                                      // at the loop's next turn
+  [[nodiscard]] Watch on_readable(int fd, Callback callback);  // fd stays the caller's
+  void defer(Callback callback);                               // at the loop's next turn
   event_base* base() const { return base_; }
 
  private:

@@ -1,5 +1,5 @@
-// Every message, as a struct. `T::type` is the frame's type; to_frame/from_frame convert, from_frame throws Error naming
-// the message and the field that is missing or of a wrong kind.
+// Every message, as a struct. `T::type` is the frame's type; to_frame/from_frame convert, from_frame throws Error
+// naming the message and the field that is missing or of a wrong kind.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,8 @@ struct Assign {
   std::optional<Source> source;
 };
 
-// To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must leave.
+// To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must
+// leave.
 struct Switch {
   static constexpr const char* type = "switch";
   Plan next;
@@ -109,7 +110,7 @@ struct Exit {
 struct KeeperHello {
   static constexpr const char* type = "keeper";
   std::string token;
-  JobId job = 0;        // the extension's, or the anchor's
+  JobId job = 0;  // the extension's, or the anchor's
   std::string node;
   bool extension = false;
 };

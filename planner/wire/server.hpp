@@ -21,8 +21,8 @@ struct Peer {
   std::string address;  // "10.0.0.1:4711" or "local"
 };
 
-// An authenticated stream. Callbacks run on the loop; after on_closed nothing is called any more. A peer that breaks the
-// protocol, or does not read 16 MiB of output, is closed.
+// An authenticated stream. Callbacks run on the loop; after on_closed nothing is called any more. A peer that breaks
+// the protocol, or does not read 16 MiB of output, is closed.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   virtual ~Connection() = default;
@@ -47,7 +47,8 @@ class Listener {
 using OnConnection = std::function<void(ConnectionPtr)>;
 
 // `port` 0: any free one. Peers must finish the MUNGE handshake within 5 s. Throws Error.
-std::unique_ptr<Listener> listen_tcp(Loop& loop, const std::string& address, std::uint16_t port, OnConnection on_connection);
+std::unique_ptr<Listener> listen_tcp(Loop& loop, const std::string& address, std::uint16_t port,
+                                     OnConnection on_connection);
 // Replaces a stale socket file; mode 0666 (the peer's identity decides, not the file's mode). Throws Error.
 std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection);
 
@@ -58,7 +59,8 @@ class Dialler {
   virtual ConnectionPtr connection() const = 0;  // null while there is none
 };
 // `on_connection` runs for each new connection; `on_unreachable` once per outage. `server_uids` as in Client::tcp.
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> server_uids,
-                                  OnConnection on_connection, std::function<void(const std::string& why)> on_unreachable);
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port,
+                                  std::vector<uid_t> server_uids, OnConnection on_connection,
+                                  std::function<void(const std::string& why)> on_unreachable);
 
 }  // namespace espalier::wire

@@ -1,0 +1,84 @@
+// Reading JSON objects strictly: every field is required, known, and of its kind; errors name the field.
+#pragma once
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+
+class Fields {
+ public:
+  Fields(const nlohmann::json& object, std::string what, std::initializer_list<std::string_view> known)
+      : object_(object), what_(std::move(what)) {
+    if (!object.is_object()) throw Error(what_ + ": must be a JSON object");
+    for (const auto& [key, value] : object.items()) {
+      bool found = false;
+      for (const std::string_view name : known) found = found || name == key;
+      if (!found) throw Error(what_ + "." + key + ": unknown field");
+    }
+  }
+
+  bool has(const char* name) const { return object_.contains(name); }
+
+  template <class T>
+  void get(const char* name, T& out) const {
+    const auto at = object_.find(name);
+    if (at == object_.end()) throw Error(what_ + "." + name + ": missing");
+    if constexpr (std::is_same_v<T, bool>) {
+      if (!at->is_boolean()) throw wrong(name, "true or false");
+      out = at->template get<bool>();
+    } else if constexpr (std::is_integral_v<T>) {
+      out = integer<T>(*at, name);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      // NaN and infinity travel as null: JSON has no other form for them.
+      if (at->is_null()) {
+        out = std::numeric_limits<T>::quiet_NaN();
+        return;
+      }
+      if (!at->is_number()) throw wrong(name, "a number");
+      out = at->template get<T>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!at->is_string()) throw wrong(name, "a string");
+      out = at->template get<std::string>();
+    } else {
+      try {
+        at->get_to(out);
+      } catch (const nlohmann::json::exception&) {
+        throw wrong(name, "of its documented form");
+      }
+    }
+  }
+
+ private:
+  Error wrong(const char* name, const char* kind) const { return Error(what_ + "." + name + ": must be " + kind); }
+
+  template <class T>
+  T integer(const nlohmann::json& value, const char* name) const {
+    if (!value.is_number_integer()) throw wrong(name, "a whole number");
+    if (value.is_number_unsigned()) {
+      const auto number = value.get<std::uint64_t>();
+      if (number > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) throw wrong(name, "a smaller number");
+      return static_cast<T>(number);
+    }
+    const auto number = value.get<std::int64_t>();
+    if constexpr (std::is_unsigned_v<T>) {
+      throw wrong(name, "not negative");
+    } else {
+      if (number < static_cast<std::int64_t>(std::numeric_limits<T>::min())) throw wrong(name, "a larger number");
+      return static_cast<T>(number);
+    }
+  }
+
+  const nlohmann::json& object_;
+  std::string what_;
+};
+
+}  // namespace espalier

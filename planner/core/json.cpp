@@ -1,0 +1,224 @@
+#include "planner/core/json.hpp"
+
+#include <charconv>
+
+#include "planner/core/error.hpp"
+#include "planner/core/fields.hpp"
+
+namespace espalier {
+
+void to_json(Json& json, const GpuId& gpu) { json = gpu.node + "/" + std::to_string(gpu.index); }
+
+void from_json(const Json& json, GpuId& gpu) {
+  if (!json.is_string()) throw Error("gpu: must be a string \"node/index\"");
+  const auto text = json.get<std::string>();
+  const auto slash = text.rfind('/');
+  int index = -1;
+  const char* end = text.data() + text.size();
+  if (slash == std::string::npos || slash == 0 || std::from_chars(text.data() + slash + 1, end, index).ptr != end ||
+      slash + 1 == text.size() || index < 0)
+    throw Error("gpu \"" + text + "\": must be \"node/index\"");
+  gpu = {text.substr(0, slash), index};
+}
+
+static void to_json(Json& json, const Replica& replica) { json = {{"share", replica.share}, {"gpus", replica.gpus}}; }
+static void from_json(const Json& json, Replica& replica) {
+  const Fields fields(json, "replica", {"share", "gpus"});
+  fields.get("share", replica.share);
+  fields.get("gpus", replica.gpus);
+}
+
+static void to_json(Json& json, const Stage& stage) {
+  json = {{"layers", stage.layers}, {"tp", stage.tp}, {"replicas", Json::array()}};
+  for (const Replica& replica : stage.replicas) {
+    Json entry;
+    to_json(entry, replica);
+    json["replicas"].push_back(std::move(entry));
+  }
+}
+static void from_json(const Json& json, Stage& stage) {
+  const Fields fields(json, "stage", {"layers", "tp", "replicas"});
+  fields.get("layers", stage.layers);
+  fields.get("tp", stage.tp);
+  Json list;
+  fields.get("replicas", list);
+  if (!list.is_array()) throw Error("stage.replicas: must be a list");
+  stage.replicas.clear();
+  for (const Json& entry : list) from_json(entry, stage.replicas.emplace_back());
+}
+
+void to_json(Json& json, const Plan& plan) {
+  json = {{"global_batch", plan.global_batch}, {"micro_batches", plan.micro_batches}, {"stages", Json::array()}};
+  for (const Stage& stage : plan.stages) {
+    Json entry;
+    to_json(entry, stage);
+    json["stages"].push_back(std::move(entry));
+  }
+}
+void from_json(const Json& json, Plan& plan) {
+  const Fields fields(json, "plan", {"global_batch", "micro_batches", "stages"});
+  fields.get("global_batch", plan.global_batch);
+  fields.get("micro_batches", plan.micro_batches);
+  Json list;
+  fields.get("stages", list);
+  if (!list.is_array()) throw Error("plan.stages: must be a list");
+  plan.stages.clear();
+  for (const Json& entry : list) from_json(entry, plan.stages.emplace_back());
+}
+
+void to_json(Json& json, const ModelShape& model) {
+  json = {{"family", model.family},
+          {"layers", model.layers},
+          {"hidden", model.hidden},
+          {"heads", model.heads},
+          {"sequence", model.sequence},
+          {"vocabulary", model.vocabulary},
+          {"global_batch", model.global_batch},
+          {"micro_batches", model.micro_batches}};
+}
+void from_json(const Json& json, ModelShape& model) {
+  const Fields fields(
+      json, "model",
+      {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches"});
+  fields.get("family", model.family);
+  fields.get("layers", model.layers);
+  fields.get("hidden", model.hidden);
+  fields.get("heads", model.heads);
+  fields.get("sequence", model.sequence);
+  fields.get("vocabulary", model.vocabulary);
+  fields.get("global_batch", model.global_batch);
+  fields.get("micro_batches", model.micro_batches);
+}
+
+void to_json(Json& json, const Holding& holding) {
+  json = {{"job", holding.job}, {"node", holding.node}, {"gpus", holding.gpus}};
+}
+void from_json(const Json& json, Holding& holding) {
+  const Fields fields(json, "holding", {"job", "node", "gpus"});
+  fields.get("job", holding.job);
+  fields.get("node", holding.node);
+  fields.get("gpus", holding.gpus);
+}
+
+void to_json(Json& json, const ExtensionRequest& request) {
+  json = {{"node", request.node},
+          {"gpus", request.gpus},
+          {"cpus", request.cpus},
+          {"memory_mb", request.memory_mb},
+          {"lease_minutes", request.lease_minutes}};
+}
+void from_json(const Json& json, ExtensionRequest& request) {
+  const Fields fields(json, "extension", {"node", "gpus", "cpus", "memory_mb", "lease_minutes"});
+  fields.get("node", request.node);
+  fields.get("gpus", request.gpus);
+  fields.get("cpus", request.cpus);
+  fields.get("memory_mb", request.memory_mb);
+  fields.get("lease_minutes", request.lease_minutes);
+}
+
+void to_json(Json& json, const Candidate& candidate) {
+  json = {{"plan", candidate.plan},
+          {"predicted_step_seconds", candidate.predicted_step_seconds},
+          {"benefit", candidate.benefit},
+          {"rejected_by", candidate.rejected_by}};
+}
+void from_json(const Json& json, Candidate& candidate) {
+  const Fields fields(json, "candidate", {"plan", "predicted_step_seconds", "benefit", "rejected_by"});
+  fields.get("plan", candidate.plan);
+  fields.get("predicted_step_seconds", candidate.predicted_step_seconds);
+  fields.get("benefit", candidate.benefit);
+  fields.get("rejected_by", candidate.rejected_by);
+}
+
+void to_json(Json& json, const Decision& decision) {
+  json = {{"id", decision.id},
+          {"time", decision.time},
+          {"trigger", to_string(decision.trigger)},
+          {"kind", to_string(decision.kind)},
+          {"job", decision.job},
+          {"reason", decision.reason},
+          {"plan", decision.plan},
+          {"acquire", decision.acquire},
+          {"release", decision.release},
+          {"predicted_step_seconds", decision.predicted_step_seconds},
+          {"candidates", decision.candidates},
+          {"outcome", decision.outcome},
+          {"measured_step_seconds", decision.measured_step_seconds},
+          {"pause_ms", decision.pause_ms}};
+}
+void from_json(const Json& json, Decision& decision) {
+  const Fields fields(json, "decision",
+                      {"id", "time", "trigger", "kind", "job", "reason", "plan", "acquire", "release",
+                       "predicted_step_seconds", "candidates", "outcome", "measured_step_seconds", "pause_ms"});
+  std::string trigger, kind;
+  fields.get("id", decision.id);
+  fields.get("time", decision.time);
+  fields.get("trigger", trigger);
+  fields.get("kind", kind);
+  decision.trigger = trigger_from(trigger);
+  decision.kind = kind_from(kind);
+  fields.get("job", decision.job);
+  fields.get("reason", decision.reason);
+  fields.get("plan", decision.plan);
+  fields.get("acquire", decision.acquire);
+  fields.get("release", decision.release);
+  fields.get("predicted_step_seconds", decision.predicted_step_seconds);
+  fields.get("candidates", decision.candidates);
+  fields.get("outcome", decision.outcome);
+  fields.get("measured_step_seconds", decision.measured_step_seconds);
+  fields.get("pause_ms", decision.pause_ms);
+}
+
+void to_json(Json& json, const ElasticJob& job) {
+  json = {{"id", job.id},
+          {"uid", job.uid},
+          {"name", job.name},
+          {"min_gpus", job.min_gpus},
+          {"max_gpus", job.max_gpus},
+          {"accuracy", to_string(job.accuracy)},
+          {"model", job.model},
+          {"plan", job.plan ? Json(*job.plan) : Json(nullptr)},
+          {"generation", job.generation},
+          {"phase", to_string(job.phase)},
+          {"anchor", job.anchor},
+          {"extensions", job.extensions},
+          {"step_seconds", job.step_seconds},
+          {"step", job.step},
+          {"total_steps", job.total_steps},
+          {"held", job.held}};
+}
+void from_json(const Json& json, ElasticJob& job) {
+  const Fields fields(json, "job",
+                      {"id", "uid", "name", "min_gpus", "max_gpus", "accuracy", "model", "plan", "generation", "phase",
+                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held"});
+  std::string accuracy, phase;
+  fields.get("id", job.id);
+  fields.get("uid", job.uid);
+  fields.get("name", job.name);
+  fields.get("min_gpus", job.min_gpus);
+  fields.get("max_gpus", job.max_gpus);
+  fields.get("accuracy", accuracy);
+  job.accuracy = accuracy_from(accuracy);
+  fields.get("model", job.model);
+  Json plan;
+  fields.get("plan", plan);
+  job.plan.reset();
+  if (!plan.is_null()) job.plan = plan.get<Plan>();
+  fields.get("generation", job.generation);
+  fields.get("phase", phase);
+  job.phase = phase_from(phase);
+  fields.get("anchor", job.anchor);
+  fields.get("extensions", job.extensions);
+  fields.get("step_seconds", job.step_seconds);
+  fields.get("step", job.step);
+  fields.get("total_steps", job.total_steps);
+  fields.get("held", job.held);
+}
+
+void to_json(Json& json, const NodeView& node) {
+  json = {{"name", node.name},           {"gpu_type", node.gpu_type},   {"switches", node.switches},
+          {"gpu_owner", node.gpu_owner}, {"free_cpus", node.free_cpus}, {"free_memory_mb", node.free_memory_mb},
+          {"usable", node.usable}};
+}
+
+}  // namespace espalier

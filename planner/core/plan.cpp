@@ -1,0 +1,152 @@
+#include "planner/core/plan.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+
+int Plan::total_layers() const {
+  int sum = 0;
+  for (const Stage& stage : stages) sum += stage.layers;
+  return sum;
+}
+
+int Plan::gpu_count() const {
+  std::size_t count = 0;
+  for (const Stage& stage : stages)
+    for (const Replica& replica : stage.replicas) count += replica.gpus.size();
+  return static_cast<int>(count);
+}
+
+std::vector<GpuId> Plan::ranks() const {
+  std::vector<GpuId> all;
+  for (const Stage& stage : stages)
+    for (const Replica& replica : stage.replicas) all.insert(all.end(), replica.gpus.begin(), replica.gpus.end());
+  return all;
+}
+
+std::vector<RankPlace> rank_places(const Plan& plan) {
+  std::vector<RankPlace> places;
+  int first_layer = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    for (std::size_t j = 0; j < stage.replicas.size(); ++j)
+      for (std::size_t t = 0; t < stage.replicas[j].gpus.size(); ++t)
+        places.push_back({static_cast<int>(s), static_cast<int>(j), static_cast<int>(t), first_layer});
+    first_layer += stage.layers;
+  }
+  return places;
+}
+
+namespace {
+
+void validate_stage(const Stage& stage, const std::string& where, int micro_batch, std::set<GpuId>& seen,
+                    std::vector<std::string>& broken) {
+  if (stage.layers < 1) broken.push_back(where + " has no layer; every stage needs at least one");
+  if (stage.tp < 1) broken.push_back(where + " has TP degree " + std::to_string(stage.tp) + "; it must be at least 1");
+  if (stage.replicas.empty()) broken.push_back(where + " has no replica");
+  int shares = 0;
+  for (std::size_t j = 0; j < stage.replicas.size(); ++j) {
+    const Replica& replica = stage.replicas[j];
+    const std::string replica_name = where + " replica " + std::to_string(j);
+    shares += replica.share;
+    if (replica.share < 1) broken.push_back(replica_name + " has no sample of the micro-batch; it needs at least one");
+    if (static_cast<int>(replica.gpus.size()) != stage.tp)
+      broken.push_back(replica_name + " has " + std::to_string(replica.gpus.size()) + " GPUs, its TP degree is " +
+                       std::to_string(stage.tp));
+    for (const GpuId& gpu : replica.gpus) {
+      if (gpu.node != replica.gpus.front().node)
+        broken.push_back(replica_name + " spans nodes " + replica.gpus.front().node + " and " + gpu.node +
+                         "; a TP group lies on one node");
+      if (!seen.insert(gpu).second)
+        broken.push_back("GPU " + gpu.node + "/" + std::to_string(gpu.index) + " is used twice");
+    }
+  }
+  if (!stage.replicas.empty() && shares != micro_batch)
+    broken.push_back(where + " has shares that sum to " + std::to_string(shares) + ", the micro-batch has " +
+                     std::to_string(micro_batch) + " samples");
+}
+
+}  // namespace
+
+std::vector<std::string> validate(const Plan& plan, int model_layers) {
+  std::vector<std::string> broken;
+  if (plan.global_batch < 1) broken.push_back("the global batch must be at least 1");
+  if (plan.micro_batches < 1) broken.push_back("the number of micro-batches must be at least 1");
+  else if (plan.global_batch % plan.micro_batches != 0)
+    broken.push_back("the global batch of " + std::to_string(plan.global_batch) + " is no multiple of " +
+                     std::to_string(plan.micro_batches) + " micro-batches");
+  if (plan.stages.empty()) broken.push_back("the plan has no stage");
+  std::set<GpuId> seen;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    validate_stage(plan.stages[s], "stage " + std::to_string(s), plan.micro_batch(), seen, broken);
+  if (model_layers > 0 && plan.total_layers() != model_layers)
+    broken.push_back("the stages hold " + std::to_string(plan.total_layers()) + " layers, the model has " +
+                     std::to_string(model_layers));
+  return broken;
+}
+
+std::size_t hash_value(const Plan& plan) {
+  std::size_t hash = 0;
+  const auto mix = [&hash](std::size_t value) { hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2); };
+  mix(static_cast<std::size_t>(plan.global_batch));
+  mix(static_cast<std::size_t>(plan.micro_batches));
+  for (const Stage& stage : plan.stages) {
+    mix(static_cast<std::size_t>(stage.layers));
+    mix(static_cast<std::size_t>(stage.tp));
+    for (const Replica& replica : stage.replicas) {
+      mix(static_cast<std::size_t>(replica.share));
+      for (const GpuId& gpu : replica.gpus) {
+        mix(std::hash<std::string>{}(gpu.node));
+        mix(static_cast<std::size_t>(gpu.index));
+      }
+    }
+  }
+  return hash;
+}
+
+std::string describe(const Plan& plan) {
+  if (plan.stages.empty()) return "(none)";
+  const auto degree = [&plan](auto of) {
+    const auto [low, high] = std::minmax_element(plan.stages.begin(), plan.stages.end(),
+                                                 [&](const Stage& a, const Stage& b) { return of(a) < of(b); });
+    return of(*low) == of(*high) ? std::to_string(of(*low))
+                                 : std::to_string(of(*low)) + "-" + std::to_string(of(*high));
+  };
+  std::string text = "pp" + std::to_string(plan.stages.size());
+  text += " dp" + degree([](const Stage& s) { return s.replicas.size(); });
+  text += " tp" + degree([](const Stage& s) { return static_cast<std::size_t>(s.tp); }) + " | ";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) text += (s ? "+" : "") + std::to_string(plan.stages[s].layers);
+  text += " layers |";
+  for (const GpuId& gpu : plan.ranks()) text += " " + gpu.node + "/" + std::to_string(gpu.index);
+  return text;
+}
+
+Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus) {
+  if (pp < 1 || dp < 1) throw Error("plan: pipeline and data-parallel degrees must be at least 1");
+  if (layers < pp)
+    throw Error("plan: " + std::to_string(layers) + " layers cannot fill " + std::to_string(pp) +
+                " stages; use fewer GPUs or a deeper model");
+  if (static_cast<std::size_t>(pp) * static_cast<std::size_t>(dp) > gpus.size())
+    throw Error("plan: " + std::to_string(pp) + " stages of " + std::to_string(dp) + " replicas need " +
+                std::to_string(pp * dp) + " GPUs, there are " + std::to_string(gpus.size()));
+  Plan plan;
+  plan.global_batch = global_batch;
+  plan.micro_batches = micro_batches;
+  if (plan.micro_batch() < dp)
+    throw Error("plan: a micro-batch of " + std::to_string(plan.micro_batch()) + " samples cannot feed " +
+                std::to_string(dp) + " replicas; use fewer micro-batches");
+  auto next = gpus.begin();
+  for (int s = 0; s < pp; ++s) {
+    Stage stage{layers / pp + (s < layers % pp ? 1 : 0), 1, {}};
+    for (int j = 0; j < dp; ++j)
+      stage.replicas.push_back({plan.micro_batch() / dp + (j < plan.micro_batch() % dp ? 1 : 0), {*next++}});
+    plan.stages.push_back(std::move(stage));
+  }
+  if (const auto broken = validate(plan, layers); !broken.empty()) throw Error("plan: " + broken.front());
+  return plan;
+}
+
+}  // namespace espalier
