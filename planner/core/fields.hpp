@@ -26,6 +26,11 @@ class Fields {
     }
   }
 
+  // Without a list of known fields: the caller checks for unknown ones.
+  Fields(const nlohmann::json& object, std::string what) : object_(object), what_(std::move(what)) {
+    if (!object.is_object()) throw Error(what_ + ": must be a JSON object");
+  }
+
   bool has(const char* name) const { return object_.contains(name); }
 
   template <class T>

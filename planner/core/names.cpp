@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 
 namespace espalier {

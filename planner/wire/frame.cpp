@@ -1,0 +1,44 @@
+#include "planner/wire/frame.hpp"
+
+#include <cstring>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::wire {
+
+std::string encode(const Frame& frame) {
+  Json object = frame.body;
+  object["type"] = frame.type;
+  // A name or message may hold bytes that are no UTF-8; they must not keep the frame from being sent.
+  const std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (body.size() > kMaxFrame) throw Error("message " + frame.type + ": larger than a frame may be");
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string bytes = "ESP";
+  bytes += static_cast<char>(kProtocolVersion);
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((size >> shift) & 0xff);
+  return bytes + body;
+}
+
+std::optional<std::size_t> decode(std::string_view buffer, Frame& frame) {
+  if (std::string_view("ESP").substr(0, std::min<std::size_t>(3, buffer.size())) != buffer.substr(0, 3))
+    throw Error("stream: not the Espalier protocol; check the port");
+  if (buffer.size() < kHeaderBytes) return std::nullopt;
+  const auto version = static_cast<unsigned char>(buffer[3]);
+  if (version != kProtocolVersion)
+    throw Error("stream: the peer speaks protocol version " + std::to_string(version) + ", this side " +
+                std::to_string(kProtocolVersion) + "; install the same Espalier on all nodes");
+  std::size_t size = 0;
+  for (std::size_t i = 4; i < kHeaderBytes; ++i) size = size << 8 | static_cast<unsigned char>(buffer[i]);
+  if (size > kMaxFrame) throw Error("stream: a message of " + std::to_string(size) + " bytes is larger than allowed");
+  if (buffer.size() - kHeaderBytes < size) return std::nullopt;
+  Json object = Json::parse(buffer.substr(kHeaderBytes, size), nullptr, false);
+  if (!object.is_object()) throw Error("stream: a message is not a JSON object");
+  const auto type = object.find("type");
+  if (type == object.end() || !type->is_string()) throw Error("stream: a message has no type");
+  frame.type = type->get<std::string>();
+  object.erase(type);
+  frame.body = std::move(object);
+  return kHeaderBytes + size;
+}
+
+}  // namespace espalier::wire

@@ -1,0 +1,206 @@
+#include "planner/wire/messages.hpp"
+
+#include <set>
+#include <type_traits>
+
+#include "planner/core/error.hpp"
+#include "planner/core/fields.hpp"
+
+namespace espalier::wire {
+namespace {
+
+// One description of each message's fields serves both directions.
+template <class Visitor>
+void visit(Hello& m, Visitor& v) {
+  v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
+  v("model", m.model), v("total_steps", m.total_steps);
+}
+template <class Visitor>
+void visit(Ready&, Visitor&) {}
+template <class Visitor>
+void visit(Step& m, Visitor& v) {
+  v("step", m.step), v("loss", m.loss), v("seconds", m.seconds), v("tokens_per_second", m.tokens_per_second);
+}
+template <class Visitor>
+void visit(Switched& m, Visitor& v) {
+  v("step", m.step);
+}
+template <class Visitor>
+void visit(Loaded& m, Visitor& v) {
+  v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
+}
+template <class Visitor>
+void visit(Done& m, Visitor& v) {
+  v("step", m.step);
+}
+template <class Visitor>
+void visit(Failed& m, Visitor& v) {
+  v("message", m.message);
+}
+template <class Visitor>
+void visit(Assign& m, Visitor& v) {
+  v("plan", m.plan), v("source", m.source);
+}
+template <class Visitor>
+void visit(Switch& m, Visitor& v) {
+  v("next", m.next);
+}
+template <class Visitor>
+void visit(Load& m, Visitor& v) {
+  v("step", m.step);
+}
+template <class Visitor>
+void visit(Commit&, Visitor&) {}
+template <class Visitor>
+void visit(Resume&, Visitor&) {}
+template <class Visitor>
+void visit(Exit&, Visitor&) {}
+template <class Visitor>
+void visit(KeeperHello& m, Visitor& v) {
+  v("token", m.token), v("job", m.job), v("node", m.node), v("extension", m.extension);
+}
+template <class Visitor>
+void visit(Notice& m, Visitor& v) {
+  v("job", m.job);
+}
+template <class Visitor>
+void visit(Heartbeat&, Visitor&) {}
+template <class Visitor>
+void visit(GiveBack&, Visitor&) {}
+template <class Visitor>
+void visit(Register& m, Visitor& v) {
+  v("job", m.job), v("host", m.host), v("pid", m.pid);
+}
+template <class Visitor>
+void visit(Status& m, Visitor& v) {
+  v("job", m.job);
+}
+template <class Visitor>
+void visit(Transition& m, Visitor& v) {
+  v("job", m.job), v("time", m.time), v("from", m.from), v("event", m.event), v("to", m.to);
+  v("generation", m.generation), v("decision", m.decision);
+}
+template <class Visitor>
+void visit(Outcome& m, Visitor& v) {
+  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("generation", m.generation);
+  v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
+}
+template <class Visitor>
+void visit(Bye& m, Visitor& v) {
+  v("job", m.job), v("exit_code", m.exit_code);
+}
+template <class Visitor>
+void visit(Registered&, Visitor&) {}
+template <class Visitor>
+void visit(Refused& m, Visitor& v) {
+  v("reason", m.reason);
+}
+template <class Visitor>
+void visit(Propose& m, Visitor& v) {
+  v("decision", m.decision);
+}
+template <class Visitor>
+void visit(Query& m, Visitor& v) {
+  v("what", m.what), v("arguments", m.arguments);
+}
+template <class Visitor>
+void visit(Reply& m, Visitor& v) {
+  v("body", m.body);
+}
+template <class Visitor>
+void visit(Topology& m, Visitor& v) {
+  v("node", m.node), v("xml", m.xml);
+}
+
+struct Writer {
+  Json& body;
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    body[name] = value;
+  }
+  void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
+  void operator()(const char* name, const std::optional<Assign::Source>& source) {
+    body[name] = source ? Json{{"generation", source->generation}, {"plan", source->plan}} : Json(nullptr);
+  }
+};
+
+struct Reader {
+  Fields fields;
+  std::set<std::string> seen;
+  template <class T>
+  void operator()(const char* name, T& value) {
+    seen.insert(name);
+    fields.get(name, value);
+  }
+  void operator()(const char* name, DecisionKind& value) {
+    std::string text;
+    (*this)(name, text);
+    value = kind_from(text);
+  }
+  void operator()(const char* name, std::optional<Assign::Source>& source) {
+    Json value;
+    (*this)(name, value);
+    source.reset();
+    if (value.is_null()) return;
+    const Fields inner(value, "assign.source", {"generation", "plan"});
+    inner.get("generation", source.emplace().generation);
+    inner.get("plan", source->plan);
+  }
+};
+
+}  // namespace
+
+template <class Message>
+Frame to_frame(const Message& message) {
+  Frame frame{Message::type, Json::object()};
+  Writer writer{frame.body};
+  Message copy = message;  // visit() is shared with reading and takes a mutable reference
+  visit(copy, writer);
+  return frame;
+}
+
+template <class Message>
+Message from_frame(const Frame& frame) {
+  if (frame.type != Message::type) throw Error("message " + frame.type + ": expected " + std::string(Message::type));
+  Message message;
+  Reader reader{Fields(frame.body, frame.type), {}};
+  visit(message, reader);
+  for (const auto& [key, value] : frame.body.items())
+    if (!reader.seen.contains(key)) throw Error(frame.type + "." + key + ": unknown field");
+  return message;
+}
+
+#define ESPALIER_MESSAGE(T)             \
+  template Frame to_frame<T>(const T&); \
+  template T from_frame<T>(const Frame&);
+ESPALIER_MESSAGE(Hello)
+ESPALIER_MESSAGE(Ready)
+ESPALIER_MESSAGE(Step)
+ESPALIER_MESSAGE(Switched)
+ESPALIER_MESSAGE(Loaded)
+ESPALIER_MESSAGE(Done)
+ESPALIER_MESSAGE(Failed)
+ESPALIER_MESSAGE(Assign)
+ESPALIER_MESSAGE(Switch)
+ESPALIER_MESSAGE(Load)
+ESPALIER_MESSAGE(Commit)
+ESPALIER_MESSAGE(Resume)
+ESPALIER_MESSAGE(Exit)
+ESPALIER_MESSAGE(KeeperHello)
+ESPALIER_MESSAGE(Notice)
+ESPALIER_MESSAGE(Heartbeat)
+ESPALIER_MESSAGE(GiveBack)
+ESPALIER_MESSAGE(Register)
+ESPALIER_MESSAGE(Status)
+ESPALIER_MESSAGE(Transition)
+ESPALIER_MESSAGE(Outcome)
+ESPALIER_MESSAGE(Bye)
+ESPALIER_MESSAGE(Registered)
+ESPALIER_MESSAGE(Refused)
+ESPALIER_MESSAGE(Propose)
+ESPALIER_MESSAGE(Query)
+ESPALIER_MESSAGE(Reply)
+ESPALIER_MESSAGE(Topology)
+#undef ESPALIER_MESSAGE
+
+}  // namespace espalier::wire
