@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/error.hpp"
 #include "planner/wire/messages.hpp"
 
 namespace espalier::wire {

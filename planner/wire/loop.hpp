@@ -46,6 +46,7 @@ class Loop {
  private:
   event_base* base_;
   std::vector<Callback> deferred_;
+  bool stopped_ = false;
 };
 
 }  // namespace espalier::wire

@@ -1,0 +1,123 @@
+#include "planner/wire/config.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <toml.hpp>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/event.h"
+
+namespace espalier::wire {
+namespace {
+
+using Value = toml::value;
+using Setter = std::function<void(const Value&)>;
+
+[[noreturn]] void fail(const std::string& path, const Value& at, const std::string& key, const std::string& problem) {
+  throw Error(path + ":" + std::to_string(at.location().line()) + ": " + key + ": " + problem);
+}
+
+template <class Number>
+Setter whole(const std::string& path, const std::string& key, Number& out, long low, long high) {
+  return [&out, path, key, low, high](const Value& value) {
+    if (!value.is_integer()) fail(path, value, key, "must be a whole number");
+    const auto number = value.as_integer();
+    if (number < low || number > high)
+      fail(path, value, key, "must be between " + std::to_string(low) + " and " + std::to_string(high));
+    out = static_cast<Number>(number);
+  };
+}
+
+Setter real(const std::string& path, const std::string& key, double& out, double low, double high) {
+  return [&out, path, key, low, high](const Value& value) {
+    if (!value.is_floating() && !value.is_integer()) fail(path, value, key, "must be a number");
+    const double number = value.is_integer() ? static_cast<double>(value.as_integer()) : value.as_floating();
+    if (!(number >= low && number <= high))
+      fail(path, value, key, "must be between " + std::to_string(low) + " and " + std::to_string(high));
+    out = number;
+  };
+}
+
+Setter text(const std::string& path, const std::string& key, std::string& out, bool may_be_empty) {
+  return [&out, path, key, may_be_empty](const Value& value) {
+    if (!value.is_string()) fail(path, value, key, "must be a string");
+    if (!may_be_empty && value.as_string().str.empty()) fail(path, value, key, "must not be empty");
+    out = value.as_string().str;
+  };
+}
+
+using Table = std::map<std::string, Setter>;
+
+std::map<std::string, Table> known_keys(Config& c, const std::string& path) {
+  const auto name = [](const char* table, const char* key) { return std::string(table) + "." + key; };
+  std::map<std::string, Table> tables;
+  const auto add = [&](const char* table, const char* key, auto make) { tables[table][key] = make(name(table, key)); };
+  add("planner", "host", [&](const std::string& k) { return text(path, k, c.planner_host, false); });
+  add("planner", "port", [&](const std::string& k) { return whole(path, k, c.planner_port, 1, 65535); });
+  add("planner", "run_dir", [&](const std::string& k) { return text(path, k, c.run_dir, false); });
+  add("planner", "state_dir", [&](const std::string& k) { return text(path, k, c.state_dir, false); });
+  add("planner", "log_level", [&](const std::string& k) {
+    return Setter([&c, path, k](const Value& value) {
+      text(path, k, c.log_level, false)(value);
+      if (c.log_level != "debug" && c.log_level != "info" && c.log_level != "warning" && c.log_level != "error")
+        fail(path, value, k, "must be debug, info, warning or error");
+    });
+  });
+  add("planner", "poll_seconds", [&](const std::string& k) { return real(path, k, c.poll_seconds, 0.1, 3600); });
+  add("planner", "cooldown_seconds", [&](const std::string& k) { return real(path, k, c.cooldown_seconds, 0, 86400); });
+  add("extensions", "partition", [&](const std::string& k) { return text(path, k, c.partition, false); });
+  add("extensions", "max_gpus", [&](const std::string& k) { return whole(path, k, c.max_gpus, 1, 1000000); });
+  add("extensions", "max_lease_minutes",
+      [&](const std::string& k) { return whole(path, k, c.max_lease_minutes, 1, 525600); });
+  add("extensions", "kill_wait_seconds",
+      [&](const std::string& k) { return whole(path, k, c.kill_wait_seconds, 0, 65535); });
+  add("launch", "network", [&](const std::string& k) { return text(path, k, c.network, true); });
+  add("launch", "protocol_seconds", [&](const std::string& k) { return whole(path, k, c.protocol_seconds, 1, 86400); });
+  add("launch", "start_seconds", [&](const std::string& k) { return whole(path, k, c.start_seconds, 1, 86400); });
+  add("launch", "acquire_seconds", [&](const std::string& k) { return whole(path, k, c.acquire_seconds, 1, 86400); });
+  add("launch", "switch_seconds", [&](const std::string& k) { return whole(path, k, c.switch_seconds, 1, 86400); });
+  add("launch", "heartbeat_seconds", [&](const std::string& k) { return real(path, k, c.heartbeat_seconds, 0.1, 60); });
+  add("launch", "mpirun", [&](const std::string& k) { return text(path, k, c.mpirun, false); });
+  add("launch", "work_dir", [&](const std::string& k) { return text(path, k, c.work_dir, true); });
+  return tables;
+}
+
+}  // namespace
+
+Config load_config(const std::string& given) {
+  Config config;
+  std::string path = given;
+  if (const char* environment = std::getenv("ESPALIER_CONF"); path.empty() && environment != nullptr)
+    path = environment;
+  if (path.empty()) {
+    if (::access(ESPALIER_CONFIG, F_OK) != 0) return config;
+    path = ESPALIER_CONFIG;
+  }
+  if (::access(path.c_str(), R_OK) != 0) throw Error(path + ": cannot be read; check the path and its mode");
+  Value root;
+  try {
+    root = toml::parse(path);
+  } catch (const toml::exception& error) {
+    throw Error(path + ":" + std::to_string(error.location().line()) + ": no valid TOML: " + error.what());
+  } catch (const std::exception& error) {
+    throw Error(path + ": cannot be parsed: " + error.what());
+  }
+  config.path = path;
+  const auto tables = known_keys(config, path);
+  for (const auto& [table, content] : root.as_table()) {
+    const auto known = tables.find(table);
+    if (known == tables.end()) fail(path, content, table, "unknown table; see espalier.toml(5)");
+    if (!content.is_table()) fail(path, content, table, "must be a table");
+    for (const auto& [key, value] : content.as_table()) {
+      const auto setter = known->second.find(key);
+      if (setter == known->second.end()) fail(path, value, table + "." + key, "unknown key; see espalier.toml(5)");
+      setter->second(value);
+    }
+  }
+  return config;
+}
+
+}  // namespace espalier::wire

@@ -1,0 +1,54 @@
+// The stream behind server.hpp: a libevent buffer, framing, and the server's or client's half of the handshake.
+#pragma once
+
+#include <event2/bufferevent.h>
+
+#include <string>
+#include <vector>
+
+#include "planner/wire/descriptor.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::wire {
+
+class BufferedConnection final : public Connection {
+ public:
+  enum class Side { server, client };
+  // Runs the handshake on `socket`; `on_ready` gets the connection when it is done. `on_failed` when it never will be.
+  static std::shared_ptr<BufferedConnection> start(Loop& loop, Descriptor socket, Side side, bool local, Peer peer,
+                                                   std::vector<uid_t> server_uids, OnConnection on_ready,
+                                                   std::function<void(const std::string&)> on_failed);
+  ~BufferedConnection() override;
+  BufferedConnection(const BufferedConnection&) = delete;
+  BufferedConnection& operator=(const BufferedConnection&) = delete;
+
+  const Peer& peer() const override { return peer_; }
+  void send(const Frame& frame) override;
+  void close() override;
+
+ private:
+  enum class State { greeting, identifying, ready, closing, closed };
+  explicit BufferedConnection(Loop& loop) : loop_(loop) {}
+  static void on_read(bufferevent*, void* self);
+  static void on_written(bufferevent*, void* self);
+  static void on_event(bufferevent*, short what, void* self);
+  void handle(const Frame& frame);
+  void greet(const Frame& frame);
+  void ready();
+  void refuse(const std::string& why);  // the peer broke the protocol: told why, then closed
+  void lose(const std::string& why);
+
+  Loop& loop_;
+  bufferevent* buffer_ = nullptr;
+  Side side_ = Side::server;
+  State state_ = State::greeting;
+  Peer peer_;
+  std::string nonce_;
+  std::vector<uid_t> server_uids_;
+  OnConnection on_ready_;
+  std::function<void(const std::string&)> on_failed_;
+  Watch deadline_;
+  std::shared_ptr<BufferedConnection> self_;  // alive until closed
+};
+
+}  // namespace espalier::wire

@@ -1,0 +1,109 @@
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/connection.hpp"
+#include "planner/wire/endpoint.hpp"
+
+namespace espalier::wire {
+namespace {
+
+class RetryingDialler final : public Dialler {
+ public:
+  RetryingDialler(Loop& loop, std::string host, std::uint16_t port, std::vector<uid_t> server_uids,
+                  OnConnection on_connection, std::function<void(const std::string&)> on_unreachable)
+      : loop_(loop),
+        host_(std::move(host)),
+        port_(port),
+        server_uids_(std::move(server_uids)),
+        on_connection_(std::move(on_connection)),
+        on_unreachable_(std::move(on_unreachable)) {
+    retry_ = loop_.after(Loop::Milliseconds(0), [this] { dial(); });
+  }
+  RetryingDialler(const RetryingDialler&) = delete;
+  RetryingDialler& operator=(const RetryingDialler&) = delete;
+  ~RetryingDialler() override {
+    *alive_ = false;
+    if (connection_) connection_->close();
+    if (pending_) pending_->close();
+  }
+  ConnectionPtr connection() const override { return connection_; }
+
+ private:
+  static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000};
+
+  void dial() {
+    try {
+      const Endpoint endpoint = resolve(host_, port_);
+      Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket) throw Error(std::string("no socket: ") + std::strerror(errno));
+      if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 &&
+          errno != EINPROGRESS)
+        throw Error(std::string("cannot connect: ") + std::strerror(errno));
+      notice_loss(socket.get(), 10);
+      // The handshake's deadline also covers a connect that never completes.
+      pending_ = BufferedConnection::start(
+          loop_, std::move(socket), BufferedConnection::Side::client, false, {0, 0, to_string(endpoint)}, server_uids_,
+          [this, alive = alive_](ConnectionPtr made) {
+            if (*alive) connected(std::move(made));
+          },
+          [this, alive = alive_](const std::string& why) {
+            if (*alive) failed(why);
+          });
+    } catch (const Error& error) {
+      failed(error.what());
+    }
+  }
+
+  void connected(ConnectionPtr made) {
+    pending_.reset();
+    connection_ = std::move(made);
+    delay_ = kFirstDelay;
+    outage_ = false;
+    on_connection_(connection_);
+    // After the owner set its own: losing the connection must also start the next attempt.
+    connection_->on_closed = [this, alive = alive_, theirs = connection_->on_closed](const std::string& why) {
+      if (!*alive) return;
+      connection_.reset();
+      if (theirs) theirs(why);
+      if (*alive) failed(why);
+    };
+  }
+
+  void failed(const std::string& why) {
+    pending_.reset();
+    if (!outage_) {
+      outage_ = true;
+      if (on_unreachable_) on_unreachable_(host_ + ":" + std::to_string(port_) + ": " + why);
+    }
+    retry_ = loop_.after(delay_, [this] { dial(); });
+    delay_ = std::min(delay_ * 2, kLastDelay);
+  }
+
+  Loop& loop_;
+  std::string host_;
+  std::uint16_t port_;
+  std::vector<uid_t> server_uids_;
+  OnConnection on_connection_;
+  std::function<void(const std::string&)> on_unreachable_;
+  ConnectionPtr connection_;
+  std::shared_ptr<BufferedConnection> pending_;
+  Watch retry_;
+  Loop::Milliseconds delay_ = kFirstDelay;
+  bool outage_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace
+
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port,
+                                  std::vector<uid_t> server_uids, OnConnection on_connection,
+                                  std::function<void(const std::string& why)> on_unreachable) {
+  return std::make_unique<RetryingDialler>(loop, host, port, std::move(server_uids), std::move(on_connection),
+                                           std::move(on_unreachable));
+}
+
+}  // namespace espalier::wire

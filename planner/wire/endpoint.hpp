@@ -1,0 +1,29 @@
+// Making sockets: address look-up, connecting with a timeout, listening. All close-on-exec.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "planner/wire/descriptor.hpp"
+
+namespace espalier::wire {
+
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+};
+
+// First address of `host`. Throws Error when the name is unknown.
+Endpoint resolve(const std::string& host, std::uint16_t port);
+Endpoint local_endpoint(const std::string& path);  // throws Error when the path is too long
+std::string to_string(const Endpoint& endpoint);
+
+// Throws Error; `what` names the peer for the message. The socket is left non-blocking.
+Descriptor connect_to(const Endpoint& endpoint, const std::string& what, std::chrono::milliseconds timeout);
+// Keep-alive and TCP_USER_TIMEOUT, so that a vanished peer is noticed within `seconds`; and no Nagle delay.
+void notice_loss(int socket, int seconds);
+
+}  // namespace espalier::wire
