@@ -14,6 +14,7 @@ struct NodeView {
   std::string gpu_type;               // Slurm's GRES type, e.g. "h100"
   std::vector<std::string> switches;  // from the root down, e.g. {"spine", "leaf1"}; may be empty
   std::vector<JobId> gpu_owner;       // per GRES index: the Slurm job that holds it, 0 = idle
+  std::vector<int> freeing;           // held indices whose holder is on its way out: for waiting jobs, not for growth
   int free_cpus = 0;
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition

@@ -1,6 +1,7 @@
 // The scheduler: a function from a snapshot to decisions. The daemon and the simulator run the same object.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ struct PlanningInput {
   Trigger trigger = Trigger::timer;
   ClusterView cluster;
   std::vector<ElasticJob> jobs;  // sorted by id
+  std::map<JobId, double> last_change;  // when a job was last reconfigured, whether that succeeded or not; absent: never
 };
 
 struct SchedulerOptions {

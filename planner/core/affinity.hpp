@@ -1,0 +1,28 @@
+// Which idle GPUs are near a job: its own nodes, then its leaf switch, then further up.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/core/cluster.hpp"
+
+namespace espalier {
+
+// What one node can still give away. Made from the cluster view, then drawn down as decisions are taken.
+struct Supply {
+  const NodeView* node = nullptr;  // of the cluster view, which must outlive this
+  std::vector<int> gpus;           // idle GRES indices that growth may take
+  int free_cpus = 0;
+  long free_memory_mb = 0;
+  int lease_minutes = 0;  // longest lease allowed here
+};
+
+// How many switches from the root down both nodes hang under. Equal paths share the leaf as well.
+int common_switches(const NodeView& a, const NodeView& b);
+
+// Supplies in the order in which `job` should take from them: nodes of its anchor, then by shared switches with the
+// anchor's first node, nodes where it has an extension before others, emptier nodes before fuller ones, then by name.
+std::vector<const Supply*> nearest_first(const ElasticJob& job, const ClusterView& cluster,
+                                         const std::vector<Supply>& supplies);
+
+}  // namespace espalier

@@ -1,0 +1,162 @@
+#include "planner/core/waiting.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+namespace espalier {
+namespace {
+
+struct HeldExtension {
+  JobId elastic = 0, extension = 0;
+  int gpus = 0;
+};
+
+// One node while waiting jobs are served.
+struct Place {
+  Supply supply;
+  int arriving = 0;  // GPUs about to be idle, or reclaimed above
+  std::vector<HeldExtension> reclaimable;
+
+  int available() const { return static_cast<int>(supply.gpus.size()) + arriving; }
+};
+
+// What it takes to have a number of GPUs available on one node.
+struct Offer {
+  Place* place = nullptr;
+  std::vector<HeldExtension> release;
+  int released_gpus() const {
+    int sum = 0;
+    for (const HeldExtension& e : release) sum += e.gpus;
+    return sum;
+  }
+};
+
+// Fewest extensions that bring `need` GPUs: the largest first, and as the last one the smallest that suffices.
+bool offer(Place& place, int need, Offer& result) {
+  result = {&place, {}};
+  int lacking = need - place.available();
+  auto rest = place.reclaimable;
+  std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
+    return std::tuple(-a.gpus, a.elastic, a.extension) < std::tuple(-b.gpus, b.elastic, b.extension);
+  });
+  while (lacking > 0) {
+    if (rest.empty()) return false;
+    auto choice = rest.begin();
+    for (auto it = rest.begin(); it != rest.end(); ++it)
+      if (it->gpus >= lacking && it->gpus < choice->gpus) choice = it;
+    lacking -= choice->gpus;
+    result.release.push_back(*choice);
+    rest.erase(choice);
+  }
+  return true;
+}
+
+// GPUs per node and number of nodes. Slurm's minimum node count can be too low for what a node has.
+std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places) {
+  int largest = 1;
+  for (const Place& place : places) largest = std::max(largest, static_cast<int>(place.supply.node->gpu_owner.size()));
+  const int nodes = std::max({1, job.nodes, (job.gpus + largest - 1) / largest});
+  return {(job.gpus + nodes - 1) / nodes, nodes};
+}
+
+bool allowed(const WaitingJob& job, const NodeView& node) {
+  return job.only_nodes.empty() ||
+         std::find(job.only_nodes.begin(), job.only_nodes.end(), node.name) != job.only_nodes.end();
+}
+
+void reserve(Place& place, int need) {
+  const int from_arriving = std::min(place.arriving, need);
+  place.arriving -= from_arriving;
+  const auto taken = static_cast<std::ptrdiff_t>(need - from_arriving);
+  place.supply.gpus.erase(place.supply.gpus.begin(), place.supply.gpus.begin() + taken);
+}
+
+std::vector<Place> open_places(const PlanningInput& input, const SchedulerOptions& options) {
+  std::vector<Place> places;
+  for (const NodeView& node : input.cluster.nodes) {
+    if (!node.usable) continue;
+    Place place{{&node, {}, node.free_cpus, node.free_memory_mb, options.max_lease_minutes},
+                static_cast<int>(node.freeing.size()),
+                {}};
+    for (std::size_t i = 0; i < node.gpu_owner.size(); ++i)
+      if (node.gpu_owner[i] == 0) place.supply.gpus.push_back(static_cast<int>(i));
+    for (const ElasticJob& job : input.jobs)
+      if (job.phase == JobPhase::running && job.plan)
+        for (const Holding& held : job.extensions)
+          if (held.node == node.name && held.job != job.id && !held.gpus.empty())
+            place.reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size())});
+    places.push_back(std::move(place));
+  }
+  std::sort(places.begin(), places.end(),
+            [](const Place& a, const Place& b) { return a.supply.node->name < b.supply.node->name; });
+  return places;
+}
+
+// The cheapest nodes for `job`; empty when it cannot start however much is given back.
+std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int need, int nodes) {
+  std::vector<Offer> offers;
+  for (Place& place : places) {
+    Offer candidate;
+    if (allowed(job, *place.supply.node) && offer(place, need, candidate)) offers.push_back(std::move(candidate));
+  }
+  if (static_cast<int>(offers.size()) < nodes) return {};
+  std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
+    const auto key = [](const Offer& o) {
+      return std::tuple(o.release.size(), o.released_gpus(), o.place->available(), o.place->supply.node->name);
+    };
+    return key(a) < key(b);
+  });
+  offers.resize(static_cast<std::size_t>(nodes));
+  return offers;
+}
+
+void limit_leases(const WaitingJob& job, std::vector<Place>& places, double now, const SchedulerOptions& options) {
+  const int minutes = job.expected_start ? lease_before(now, *job.expected_start, options) : 0;
+  for (Place& place : places)
+    if (allowed(job, *place.supply.node))
+      place.supply.lease_minutes = std::min(place.supply.lease_minutes, std::max(0, minutes));
+}
+
+void take(const WaitingJob& job, const Offer& chosen, int need, std::map<JobId, Reclaim>& reclaims) {
+  Place& place = *chosen.place;
+  for (const HeldExtension& held : chosen.release) {
+    Reclaim& reclaim = reclaims[held.elastic];
+    reclaim.extensions.push_back(held.extension);
+    if (std::find(reclaim.waiting.begin(), reclaim.waiting.end(), job.id) == reclaim.waiting.end())
+      reclaim.waiting.push_back(job.id);
+    place.arriving += held.gpus;
+    std::erase_if(place.reclaimable, [&](const HeldExtension& e) { return e.extension == held.extension; });
+  }
+  reserve(place, need);
+}
+
+}  // namespace
+
+int lease_before(double now, double start, const SchedulerOptions& options) {
+  const double minutes = std::floor((start - now - options.kill_wait_seconds - 60) / 60);
+  return static_cast<int>(std::clamp(minutes, 0.0, static_cast<double>(options.max_lease_minutes)));
+}
+
+WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options) {
+  auto places = open_places(input, options);
+  WaitingPlan plan;
+  auto waiting = input.cluster.waiting;
+  std::sort(waiting.begin(), waiting.end(), [](const WaitingJob& a, const WaitingJob& b) { return a.id < b.id; });
+  for (const WaitingJob& job : waiting) {
+    if (job.gpus <= 0) continue;
+    const auto [need, nodes] = per_node_need(job, places);
+    const auto chosen = choose(job, places, need, nodes);
+    if (chosen.empty()) {
+      limit_leases(job, places, input.now, options);
+      continue;
+    }
+    for (const Offer& one : chosen) take(job, one, need, plan.reclaims);
+  }
+  for (auto& [id, reclaim] : plan.reclaims) std::sort(reclaim.extensions.begin(), reclaim.extensions.end());
+  for (Place& place : places) plan.supplies.push_back(std::move(place.supply));
+  return plan;
+}
+
+}  // namespace espalier
