@@ -1,0 +1,86 @@
+#include "launcher/state_machine.hpp"
+
+#include <array>
+
+namespace espalier::launcher {
+
+std::span<const Row> transition_table() {
+  using enum JobPhase;
+  using enum Event;
+  using enum Action;
+  // What is not here is ignored: e.g. a proposal while another is under way (the planner proposes again), or a notice
+  // for an extension that the next plan leaves anyway. Pending notices are raised again when `running` is entered.
+  static const std::vector<Row> table = {
+      {launching, world_ready, running, {start_training}},
+
+      {running, propose_acquire, acquiring, {submit_extensions}},
+      {running, propose_direct, starting, {start_next}},
+
+      {acquiring, granted, starting, {start_next}},
+      {acquiring, acquire_failed, running, {cancel_acquired, report_aborted}},
+      {acquiring, notice_breaks, running, {cancel_acquired, report_aborted}},
+
+      {starting, next_ready, ready, {send_switch}},
+      {starting, next_failed, running, {abort_next, cancel_acquired, report_aborted}},
+      {starting, notice_breaks, running, {abort_next, cancel_acquired, report_aborted}},
+
+      {ready, old_switched, switching, {send_load}},
+      {ready, next_failed, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
+      {ready, notice_breaks, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
+
+      {switching, next_loaded, committed, {commit, release_leaving}},
+      {switching, next_failed, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
+      {switching, notice_breaks, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
+
+      {committed, old_gone, running, {kill_old, report_committed}},
+
+      {launching, current_finished, ending, {end_job}},
+      {running, current_finished, ending, {end_job}},
+      {acquiring, current_finished, ending, {end_job}},
+      {starting, current_finished, ending, {end_job}},
+      {ready, current_finished, ending, {end_job}},
+      {switching, current_finished, ending, {end_job}},
+      {committed, current_finished, ending, {report_committed, end_job}},
+
+      {launching, current_lost, ending, {end_job}},
+      {running, current_lost, ending, {end_job}},
+      {acquiring, current_lost, ending, {end_job}},
+      {starting, current_lost, ending, {end_job}},
+      {ready, current_lost, ending, {end_job}},
+      {switching, current_lost, ending, {end_job}},
+      {committed, current_lost, ending, {end_job}},
+
+      {launching, terminate, ending, {end_job}},
+      {running, terminate, ending, {end_job}},
+      {acquiring, terminate, ending, {end_job}},
+      {starting, terminate, ending, {end_job}},
+      {ready, terminate, ending, {end_job}},
+      {switching, terminate, ending, {end_job}},
+      {committed, terminate, ending, {end_job}},
+  };
+  return table;
+}
+
+const Row* transition(JobPhase state, Event event) {
+  for (const Row& row : transition_table())
+    if (row.from == state && row.on == event) return &row;
+  return nullptr;
+}
+
+std::string to_string(Event event) {
+  static constexpr std::array names{"world_ready",    "propose_acquire", "propose_direct", "granted",
+                                    "acquire_failed", "next_ready",      "next_failed",    "old_switched",
+                                    "next_loaded",    "old_gone",        "notice_breaks",  "current_finished",
+                                    "current_lost",   "terminate"};
+  return names.at(static_cast<std::size_t>(event));
+}
+
+std::string to_string(Action action) {
+  static constexpr std::array names{
+      "start_training", "submit_extensions", "cancel_acquired", "start_next", "abort_next",
+      "send_switch",    "send_load",         "resume_old",      "commit",     "release_leaving",
+      "kill_old",       "report_committed",  "report_aborted",  "end_job"};
+  return names.at(static_cast<std::size_t>(action));
+}
+
+}  // namespace espalier::launcher

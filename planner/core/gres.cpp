@@ -1,0 +1,77 @@
+#include "planner/core/gres.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+namespace {
+
+// Splits at commas that are not inside parentheses.
+std::vector<std::string> entries(const std::string& text) {
+  std::vector<std::string> list(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0) list.emplace_back();
+    else list.back() += c;
+  }
+  return list;
+}
+
+int number(const std::string& text, const std::string& whole) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 100000)
+    throw Error("gres \"" + whole + "\": \"" + text + "\" is no number");
+  return value;
+}
+
+void add_indices(std::string list, const std::string& whole, std::vector<int>& out) {
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string range = list.substr(begin, end - begin);
+    if (const auto dash = range.find('-'); dash == std::string::npos) out.push_back(number(range, whole));
+    else
+      for (int i = number(range.substr(0, dash), whole); i <= number(range.substr(dash + 1), whole); ++i)
+        out.push_back(i);
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+
+GpuGres parse_gpu_gres(const std::string& text) {
+  GpuGres result;
+  for (std::string entry : entries(text)) {
+    if (entry.rfind("gres:", 0) == 0) entry.erase(0, 5);
+    if (entry.rfind("gpu:", 0) != 0 && entry != "gpu") continue;
+    std::string parentheses;
+    if (const auto open = entry.find('('); open != std::string::npos) {
+      parentheses = entry.substr(open + 1, entry.find(')', open) - open - 1);
+      entry.erase(open);
+    }
+    const auto colon = entry.find(':');
+    const auto last = entry.rfind(':');
+    if (colon == std::string::npos) {
+      result.count += 1;
+    } else {
+      const std::string count = entry.substr(last + 1);
+      // "gpu:h100" without a count means one.
+      if (count.find_first_not_of("0123456789") == std::string::npos && !count.empty()) {
+        result.count += number(count, text);
+        if (last != colon && result.type.empty()) result.type = entry.substr(colon + 1, last - colon - 1);
+      } else {
+        result.count += 1;
+        if (result.type.empty()) result.type = entry.substr(colon + 1);
+      }
+    }
+    if (parentheses.rfind("IDX:", 0) == 0 && parentheses != "IDX:N/A")
+      add_indices(parentheses.substr(4), text, result.indices);
+  }
+  std::sort(result.indices.begin(), result.indices.end());
+  return result;
+}
+
+}  // namespace espalier

@@ -1,0 +1,20 @@
+// Slurm's text for generic resources, as node and job records carry it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace espalier {
+
+struct GpuGres {
+  std::string type;          // "h100"; empty when untyped; of the first entry when there are several
+  int count = 0;             // sum over all gpu entries
+  std::vector<int> indices;  // from "(IDX:0-1,3)", ascending; empty when the text has none
+  bool operator==(const GpuGres&) const = default;
+};
+
+// Understands "gpu:h100:4(S:0-1)", "gpu:4", "gpu:h100:2(IDX:0,2-3),gpu:a100:1(IDX:7)", "(null)", "" and entries of
+// other kinds, which it skips. Throws Error on an index list that cannot be read.
+GpuGres parse_gpu_gres(const std::string& text);
+
+}  // namespace espalier
