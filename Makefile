@@ -38,6 +38,7 @@ BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-re
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
 include torchrt/torchrt.mk
+include etc/deps/deps.mk
 include tests/tests.mk
 
 .PHONY: all
@@ -65,6 +66,7 @@ $(BUILD)/obj/%.o: %.c
 	$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 include spank/spank.mk
+include etc/install.mk
 
 .PHONY: clean format check-format
 clean:

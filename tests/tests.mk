@@ -1,0 +1,20 @@
+# `make test` sets up, builds and runs everything; `make check` only runs. SAN=1: the unit tests under ASan and UBSan.
+UNIT_TEST    := $(BUILD)/test/unit
+UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp))
+
+$(UNIT_TEST): $(UNIT_OBJECTS) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc
+
+.PHONY: test check demo bench
+test:
+	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))
+	@+$(MAKE) --no-print-directory check
+check: $(UNIT_TEST)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+demo:
+	$(call build_after_deps,all)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh
+bench:
+	$(call build_after_deps,all)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/bench/run.sh

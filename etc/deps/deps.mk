@@ -1,0 +1,14 @@
+# `make deps`: everything a fresh Debian 12 lacks. Fast when nothing is missing. TORCH_HOME= given by hand: no download.
+.PHONY: deps
+deps:
+	@etc/deps/packages.sh
+ifeq ($(origin TORCH_HOME),file)
+	@PYTHON=$(PYTHON) etc/deps/torch.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))
+endif
+
+# $(call build_after_deps,TARGETS): `make test` and `make demo` begin on a bare machine; what the Makefile found out when it was
+# read may be outdated after deps, so the build is a make of its own.
+define build_after_deps
+@$(MAKE) --no-print-directory deps
+@+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) $(1)
+endef

@@ -1,0 +1,26 @@
+# `make install DESTDIR= PREFIX=` and `make uninstall`: one list of SOURCE:PLACE:MODE serves both.
+MANDIR := share/man
+DOCDIR := share/doc/espalier
+SITE_FILES := $(filter-out %.mk %/deps,$(wildcard etc/*))
+INSTALLED = \
+  $(foreach b,espalier espalier-launch espalier-train,$(BUILD)/bin/$b:bin/$b:755) \
+  $(foreach b,espalierd espalier-report,$(BUILD)/bin/$b:sbin/$b:755) \
+  $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
+  $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \
+  $(foreach f,$(SITE_FILES),$(BUILD)/$f:$(if $(filter %.service,$f),lib/systemd/system,$(DOCDIR))/$(notdir $f):644) \
+  $(foreach e,$(shell find examples -name '*.toml'),$e:$(DOCDIR)/$e:644) \
+  README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
+
+# Site files name the places of this installation.
+$(BUILD)/etc/%: etc/%
+	@mkdir -p $(@D)
+	sed 's|@PREFIX@|$(PREFIX)|g' $< > $@
+
+.PHONY: install uninstall $(addprefix $(BUILD)/,$(SITE_FILES))
+install: all $(addprefix $(BUILD)/,$(SITE_FILES))
+	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
+	@echo "espalier: installed under $(DESTDIR)$(PREFIX); $(PREFIX)/$(DOCDIR)/README.md tells what a site does next"
+uninstall:
+	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f "$(DESTDIR)$(PREFIX)/$$2"; done
+	@rm -rf "$(DESTDIR)$(PREFIX)/$(DOCDIR)"
+	@rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/slurm" 2>/dev/null || true

@@ -1,0 +1,112 @@
+# Sourced by inside.sh: accounts, network, munge, Slurm's configuration and daemons, espalierd.
+fail() { echo "espalier: box: $*" >&2; tail -n 5 "$BOX"/log/* >&2 || true; return 1; }
+
+# --- accounts: boxuser is who submits; Slurm runs as its own user, as on a real site -----------------------------------
+echo 'boxuser:x:4242:4242:box user:/run/box/home:/bin/bash' >> /etc/passwd
+echo 'boxuser:x:4242:' >> /etc/group
+echo 'mallory:x:4243:4243:another user:/tmp:/bin/bash' >> /etc/passwd
+echo 'mallory:x:4243:' >> /etc/group
+chown 4242:4242 "$BOX/home"
+slurm_user=slurm
+id slurm > /dev/null 2>&1 || slurm_user=root
+export BOX_SLURM_USER=$slurm_user
+chown "$slurm_user:" "$BOX/state" "$BOX/log" "$BOX/pid" /run/espalier
+mkdir -p /var/lib/{munge,espalier} /var/log/munge
+chown "$slurm_user:" /var/lib/espalier
+
+# --- network: a bridge, and a namespace with one address for each node -------------------------------------------------
+echo '127.0.0.1 localhost' > /etc/hosts
+hostname ctl
+ip link set lo up
+ip link add br0 type bridge
+ip addr add 10.77.255.254/16 dev br0
+ip link set br0 up
+echo '10.77.255.254 ctl' >> /etc/hosts
+for ((i = 1; i <= BOX_NODES; i++)); do
+  address=10.77.$((i / 250)).$((i % 250 + 1))
+  ip netns add "n$i"
+  ip link add "v$i" type veth peer name eth0 netns "n$i"
+  ip link set "v$i" master br0 up
+  ip -n "n$i" -batch - <<< $'link set lo up\naddr add '"$address/16 dev eth0"$'\nlink set eth0 up'
+  echo "$address n$i" >> /etc/hosts
+  mkdir -p "$BOX/spool/n$i"
+done
+
+# --- munge, with a key of this box -------------------------------------------------------------------------------------
+mkdir -p /etc/munge && rm -f /etc/munge/munge.key
+chown munge: /etc/munge /run/munge /var/lib/munge /var/log/munge
+chmod 700 /etc/munge /var/lib/munge /var/log/munge
+mungekey -c -k /etc/munge/munge.key && chown munge: /etc/munge/munge.key
+setpriv --reuid munge --regid munge --clear-groups munged || fail "munged does not start"
+
+# --- Slurm -------------------------------------------------------------------------------------------------------------
+for ((i = 0; i < BOX_GPUS; i++)); do mknod -m 666 "$BOX/dev/gpu$i" c 195 "$i" 2>/dev/null || : > "$BOX/dev/gpu$i"; done
+plugins=$(find /usr/lib /usr/lib64 -maxdepth 3 -path '*/slurm*/auth_munge.so' -printf '%h\n' 2>/dev/null | head -n 1)
+cat > "$BOX/slurm/slurm.conf" <<C
+ClusterName=box
+SlurmctldHost=ctl(10.77.255.254)
+SlurmUser=$slurm_user
+AuthType=auth/munge
+StateSaveLocation=$BOX/state
+SlurmdSpoolDir=$BOX/spool/%h
+SlurmctldPidFile=$BOX/pid/slurmctld
+SlurmdPidFile=$BOX/pid/%h
+SlurmctldLogFile=$BOX/log/slurmctld.log
+SlurmdLogFile=$BOX/log/%h.log
+PluginDir=$BOX/lib:$plugins
+PlugStackConfig=$BOX/slurm/plugstack.conf
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+TopologyPlugin=topology/tree
+MpiDefault=none
+ReturnToService=2
+GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+NodeName=n[1-$BOX_NODES] CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:h100:$BOX_GPUS
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
+PartitionName=elastic Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL GraceTime=30
+C
+[ "$BOX_PLUGIN" = 0 ] || echo 'JobSubmitPlugins=espalier' >> "$BOX/slurm/slurm.conf"
+# A line of ours replaces the default of the same name.
+override() { # FILE LINE...
+  local file=$1 line key; shift
+  for line; do
+    [ -n "$line" ] || continue
+    key=${line%%=*}; key=${key%"${key##*[! ]}"}
+    case $key in NodeName | PartitionName) ;; *) sed -i "/^${key//./\\.} *=/d" "$file" ;; esac
+    echo "$line" >> "$file"
+  done
+}
+mapfile -t lines <<< "$BOX_SLURM_LINES"
+override "$BOX/slurm/slurm.conf" "${lines[@]}"
+echo "Name=gpu Type=h100 File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]" > "$BOX/slurm/gres.conf"
+half=$(((BOX_NODES + 1) / 2))
+{
+  echo "SwitchName=leaf1 Nodes=n[1-$half]"
+  [ "$BOX_NODES" -le 1 ] || printf '%s\n' "SwitchName=leaf2 Nodes=n[$((half + 1))-$BOX_NODES]" 'SwitchName=spine Switches=leaf[1-2]'
+} > "$BOX/slurm/topology.conf"
+: > "$BOX/slurm/plugstack.conf"
+[ "$BOX_PLUGIN" = 0 ] ||
+  echo "optional $BOX/lib/espalier.so planner=ctl max=64 launcher=$BOX/bin/espalier-launch report=$BOX/bin/espalier-report" > "$BOX/slurm/plugstack.conf"
+export SLURM_CONF=$BOX/slurm/slurm.conf
+
+# --- Espalier ----------------------------------------------------------------------------------------------------------
+mkdir -p /etc/espalier
+cat > /etc/espalier/espalier.toml <<'C'
+planner.host = "ctl"
+launch.network = "10.77.0.0/16"
+C
+mapfile -t lines <<< "$BOX_PLANNER_LINES"
+override /etc/espalier/espalier.toml "${lines[@]}"
+
+slurmctld -c
+if [ "$BOX_PLANNER" = 1 ]; then "$BOX_HERE/planner.sh" start || fail "espalierd does not start"; fi
+# Not `ip netns exec`: it mounts another /sys, and slurmd then fails on cgroups.
+for ((i = 1; i <= BOX_NODES; i++)); do "$BOX_HERE/node.sh" start "n$i"; done
+nodes_idle() { [ "$(sinfo -h -t idle -p main -o %D 2>/dev/null)" = "$BOX_NODES" ]; }
+for ((tries = 0; tries < 300; tries++)); do nodes_idle && break; sleep 0.05; done
+nodes_idle || fail "the nodes are not idle after 15 s"

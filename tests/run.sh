@@ -1,0 +1,99 @@
+#!/bin/bash
+# run.sh [SUITE...]: runs the test suites (unit torchrt install cluster; all of them by default) of a built tree and ends with
+# one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time limit.
+#
+# A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
+# `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
+# `# each: SECONDS` for one test (default 120).
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+export BUILD=${BUILD:-build} BATS_TEST_TIMEOUT
+passed=0 failed=0 skipped=0
+
+heading() { printf '\n== %s\n' "$1"; }
+directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
+
+# Reads TAP, shows it, adds it to the counts. Tests that were planned and never reported count as failed.
+tally() { # FILE
+  local file=$1 line planned=0 reported=0
+  while IFS= read -r line; do
+    case $line in
+      1..*) planned=${line#1..} ;;
+      'ok '*'# skip'*) skipped=$((skipped + 1)) reported=$((reported + 1)); echo "  skip ${line#ok * }" ;;
+      'ok '*) passed=$((passed + 1)) reported=$((reported + 1)); echo "  ok   ${line#ok * }" ;;
+      'not ok '*) failed=$((failed + 1)) reported=$((reported + 1)); echo "  FAIL ${line#not ok * }" ;;
+      *) echo "       $line" ;;
+    esac
+  done
+  [ "$planned" -gt 0 ] || { planned=$((reported + 1)); echo "  FAIL $file: did not run"; }
+  [ "$planned" -le "$reported" ] || failed=$((failed + planned - reported))
+}
+
+suite_unit() {
+  heading "unit tests"
+  local output summary
+  output=$(timeout -k 5 600 "$BUILD/test/unit" 2>&1)
+  local status=$?
+  summary=$(sed -n 's/.*test cases: *\([0-9]*\) *| *\([0-9]*\) passed *| *\([0-9]*\) failed *| *\([0-9]*\) skipped.*/\2 \3 \4/p' <<< "$output" | tail -n 1)
+  if [ -z "$summary" ]; then
+    tail -n 60 <<< "$output"
+    echo "  FAIL $BUILD/test/unit ended with status $status and no summary"
+    failed=$((failed + 1))
+    return
+  fi
+  [ "$status" = 0 ] || grep -v '^\[doctest\] doctest version\|--help' <<< "$output"
+  read -r p f s <<< "$summary"
+  # A sanitizer's report after the last test fails no test case, but it fails the run.
+  [ "$status" = 0 ] || [ "$f" -gt 0 ] || f=1
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  echo "  $p passed, $f failed in $BUILD/test/unit"
+}
+
+bats_file() { # FILE [COMMAND...]: the command runs bats, e.g. a box
+  local file=$1 limit each; shift
+  limit=$(directive limit "$file") each=$(directive each "$file")
+  BATS_TEST_TIMEOUT=${each:-120}
+  heading "$file"
+  tally "$file" < <(timeout -k 10 "${limit:-600}" "$@" bats --tap "$file" 2>&1 < /dev/null)
+}
+
+chosen() { # FOLDER: its bats files, the preemption tests first
+  local file
+  for file in "$1"/preempt*.bats "$1"/*.bats; do
+    [ -e "$file" ] || continue
+    [ -z "${FILES:-}" ] || [[ " $FILES " == *" $file "* ]] || continue
+    echo "$file"
+  done | awk '!seen[$0]++'
+}
+
+suite_plain() { local file; for file in $(chosen "$1"); do bats_file "$file"; done; }
+
+suite_cluster() {
+  local file options reason=''
+  if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
+  [ -z "$reason" ] || echo "espalier: test: cluster tests skipped: $reason"
+  for file in $(chosen tests/cluster); do
+    if [ -n "$reason" ]; then skipped=$((skipped + $(bats --count "$file"))); continue; fi
+    options=$(directive box "$file")
+    if [ "$options" = none ]; then
+      bats_file "$file"
+    else
+      eval "options=($options)"
+      bats_file "$file" tests/cluster/box.sh -k "$BUILD/test/logs/$(basename "$file" .bats)" "${options[@]}"
+    fi
+  done
+}
+
+started=$SECONDS
+for suite in "${@:-all}"; do
+  case $suite in
+    all) suite_unit; suite_plain tests/torchrt; suite_plain tests/install; suite_cluster ;;
+    unit) suite_unit ;;
+    torchrt | install) suite_plain "tests/$suite" ;;
+    cluster) suite_cluster ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, torchrt, install and cluster" >&2; exit 2 ;;
+  esac
+done
+heading "$((SECONDS - started)) s"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
