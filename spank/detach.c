@@ -1,0 +1,62 @@
+#include "spank/detach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef ESPALIER_SLURM_BIN
+#define ESPALIER_SLURM_BIN "/usr/bin"
+#endif
+
+static void close_all(void) {
+  int null = open("/dev/null", O_RDWR);
+  for (int fd = 0; fd <= 2; fd++) dup2(null, fd);
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0) return;
+#endif
+  long most = sysconf(_SC_OPEN_MAX);
+  if (most < 0 || most > 65536) most = 65536;
+  for (int fd = 3; fd < most; fd++) close(fd);
+}
+
+/* Only async-signal-safe calls: the caller may have threads. */
+int espalier_detach(unsigned seconds) {
+  pid_t first = fork();
+  if (first < 0) return -1;
+  if (first > 0) {
+    int status = 0;
+    while (waitpid(first, &status, 0) < 0 && errno == EINTR) continue;
+    return 0;
+  }
+  sigset_t none;
+  struct sigaction standard;
+  memset(&standard, 0, sizeof(standard));
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  setsid(); /* out of the process group that slurmd kills after an epilog */
+  if (fork() != 0) _exit(0);
+  if (chdir("/") != 0) _exit(1);
+  close_all();
+  alarm(seconds); /* survives exec */
+  return 1;
+}
+
+void espalier_detach_exec(const char* const* words, unsigned seconds) {
+  static const char* const places[] = {"", ESPALIER_SLURM_BIN "/", "/usr/bin/", "/usr/local/bin/"};
+  char paths[sizeof(places) / sizeof(places[0])][4096];
+  size_t n = 0;
+  for (size_t i = words[0][0] != '/'; i < sizeof(places) / sizeof(places[0]); i++) {
+    if (strlen(places[i]) + strlen(words[0]) < sizeof(paths[n])) stpcpy(stpcpy(paths[n++], places[i]), words[0]);
+    if (words[0][0] == '/') break;
+  }
+  if (espalier_detach(seconds) != 1) return;
+  for (size_t i = 0; i < n; i++) execv(paths[i], (char* const*)words);
+  _exit(127);
+}

@@ -1,0 +1,128 @@
+#include "spank/elastic_option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char kSyntax[] = "write --elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM], in GPUs";
+
+void espalier_elastic_refusal(const char* text, const char* problem, const char* remedy, char* out, size_t size) {
+  char shown[64] = "";
+  size_t n = 0;
+  for (; text && text[n] && n < sizeof(shown) - 1; n++)
+    shown[n] = text[n] >= ' ' && text[n] <= '~' && text[n] != '"' ? text[n] : '?';
+  shown[n] = '\0';
+  snprintf(out, size, "espalier: elastic: \"%s%s\": %s; %s", shown, text && text[n] ? "..." : "", problem, remedy);
+}
+
+static int refuse(const char* text, const char* problem, const char* remedy, char* why, size_t size) {
+  espalier_elastic_refusal(text, problem, remedy, why, size);
+  return -1;
+}
+
+/* `length` digits and nothing else; -1 when it is not a number, or one above `limit`. */
+static long number(const char* digits, size_t length, long limit) {
+  long value = 0;
+  if (length == 0) return -1;
+  for (size_t i = 0; i < length; i++) {
+    if (digits[i] < '0' || digits[i] > '9') return -1;
+    value = value * 10 + (digits[i] - '0');
+    if (value > limit) return -1;
+  }
+  return value;
+}
+
+/* "MIN:MAX", either side may be left out. */
+static const char* parse_bounds(const char* item, size_t length, struct espalier_elastic* e) {
+  const char* colon = memchr(item, ':', length);
+  if (!colon) return "not MIN:MAX";
+  size_t left = (size_t)(colon - item), right = length - left - 1;
+  long min = left ? number(item, left, ESPALIER_GPUS_LIMIT) : 0;
+  long max = right ? number(colon + 1, right, ESPALIER_GPUS_LIMIT) : 0;
+  if (min < 0 || (left && min == 0)) return "MIN is not a number of GPUs from 1 up";
+  if (max < 0 || (right && max == 0)) return "MAX is not a number of GPUs from 1 up";
+  if (min && max && max < min) return "MAX is below MIN";
+  e->min = (int)min;
+  e->max = (int)max;
+  return NULL;
+}
+
+static int days_of(long year, long month) {
+  static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  return month == 2 && ((year % 4 == 0 && year % 100 != 0) || year % 400 == 0) ? 29 : days[month - 1];
+}
+
+/* "YYYY-MM-DD[THH:MM[:SS]]" */
+static const char* parse_deadline(const char* time, size_t length, struct espalier_elastic* e) {
+  static const char* const problem = "the deadline is not a time";
+  static const char form[] = "dddd-dd-ddTdd:dd:dd";
+  if (length != 10 && length != 16 && length != 19) return problem;
+  for (size_t i = 0; i < length; i++)
+    if (form[i] == 'd' ? time[i] < '0' || time[i] > '9' : time[i] != form[i]) return problem;
+  long year = number(time, 4, 9999), month = number(time + 5, 2, 12), day = number(time + 8, 2, 31);
+  long hour = length > 10 ? number(time + 11, 2, 23) : 0, minute = length > 10 ? number(time + 14, 2, 59) : 0;
+  long second = length > 16 ? number(time + 17, 2, 59) : 0;
+  if (year < 2000 || month < 1 || day < 1 || day > days_of(year, month) || hour < 0 || minute < 0 || second < 0)
+    return problem;
+  snprintf(e->deadline, sizeof(e->deadline), "%04ld-%02ld-%02ldT%02ld:%02ld:%02ld", year % 10000, month % 100,
+           day % 100, hour % 100, minute % 100, second % 100);
+  return NULL;
+}
+
+static int is(const char* item, size_t length, const char* word) {
+  return length == strlen(word) && memcmp(item, word, length) == 0;
+}
+
+static const char* parse_key(const char* item, size_t length, struct espalier_elastic* e) {
+  const char* equals = memchr(item, '=', length);
+  size_t key = (size_t)(equals - item), value = length - key - 1;
+  if (is(item, key, "accuracy")) {
+    e->relaxed = is(equals + 1, value, "relaxed");
+    return e->relaxed || is(equals + 1, value, "bitwise") ? NULL : "the accuracy is neither bitwise nor relaxed";
+  }
+  if (is(item, key, "deadline")) return parse_deadline(equals + 1, value, e);
+  return "unknown key";
+}
+
+int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, char* why, size_t size) {
+  struct espalier_elastic e;
+  memset(&e, 0, sizeof(e));
+  if (!text || strcmp(text, "(null)") == 0) text = "";
+  if (strnlen(text, ESPALIER_VALUE_MAX) >= ESPALIER_VALUE_MAX) return refuse(text, "too long", kSyntax, why, size);
+  int first = 1;
+  for (const char* item = text; *text; first = 0) {
+    size_t length = strcspn(item, ",");
+    const char* problem = memchr(item, '=', length) ? parse_key(item, length, &e)
+                          : first                   ? parse_bounds(item, length, &e)
+                                                    : "what follows MIN:MAX is not key=value";
+    if (problem) return refuse(text, problem, kSyntax, why, size);
+    if (item[length] == '\0') break;
+    item += length + 1;
+  }
+  *elastic = e;
+  return 0;
+}
+
+int espalier_elastic_fits_site(const char* text, const struct espalier_elastic* elastic, int site_max, char* why,
+                               size_t size) {
+  char problem[96];
+  int most = elastic->max > elastic->min ? elastic->max : elastic->min;
+  if (site_max <= 0 || most <= site_max) return 0;
+  snprintf(problem, sizeof(problem), "%d GPUs are above this site's limit of %d", most, site_max);
+  return refuse(text, problem, "ask for less", why, size);
+}
+
+int espalier_elastic_fits_request(const char* text, const struct espalier_elastic* elastic, long gpus, char* why,
+                                  size_t size) {
+  char problem[96];
+  if (gpus <= 0) return refuse(text, "no GPUs requested", "add --gres=gpu:N or --gpus=N", why, size);
+  if (elastic->min > gpus) {
+    snprintf(problem, sizeof(problem), "MIN is %d, but the job requests %ld GPU%s", elastic->min, gpus,
+             gpus == 1 ? "" : "s");
+    return refuse(text, problem, "request at least MIN GPUs or lower MIN", why, size);
+  }
+  if (elastic->max && elastic->max < gpus) {
+    snprintf(problem, sizeof(problem), "MAX is %d, but the job requests %ld GPUs", elastic->max, gpus);
+    return refuse(text, problem, "request at most MAX GPUs or raise MAX", why, size);
+  }
+  return 0;
+}

@@ -1,0 +1,55 @@
+#include "spank/gpu_request.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "spank/elastic_option.h"
+
+/* Slurm's suffixes for counts are powers of 1024. */
+static long count_of(const char* digits, size_t length) {
+  long value = 0;
+  for (size_t i = 0; i < length; i++) {
+    if (digits[i] >= '0' && digits[i] <= '9') value = value * 10 + (digits[i] - '0');
+    else if ((digits[i] == 'k' || digits[i] == 'K') && i > 0 && i + 1 == length) value *= 1024;
+    else return -1; /* a type's name, not a count */
+    if (value > ESPALIER_GPUS_LIMIT) value = ESPALIER_GPUS_LIMIT;
+  }
+  return length ? value : -1;
+}
+
+/* One item without its "gres:" or "gres/": name[:type][:count] or name[:type]=count. */
+static long gpus_of_item(const char* item, size_t length) {
+  if (length < 3 || memcmp(item, "gpu", 3) != 0) return 0;
+  item += 3;
+  length -= 3;
+  if (length == 0) return 1;
+  if (*item != ':' && *item != '=') return 0;
+  size_t last = length;
+  while (item[last - 1] != ':' && item[last - 1] != '=') last--;
+  long count = count_of(item + last, length - last);
+  return count < 0 ? 1 : count;
+}
+
+long espalier_gpus_in(const char* tres) {
+  long sum = 0;
+  while (tres && *tres) {
+    size_t length = strcspn(tres, ",;"), skip = 0;
+    if (length > 5 && (memcmp(tres, "gres:", 5) == 0 || memcmp(tres, "gres/", 5) == 0)) skip = 5;
+    sum += gpus_of_item(tres + skip, length - skip);
+    tres += length;
+    if (*tres) tres++;
+  }
+  return sum < ESPALIER_GPUS_LIMIT ? sum : ESPALIER_GPUS_LIMIT;
+}
+
+static long at_least_one(long n) { return n > 0 ? n : 1; }
+
+long espalier_gpus_requested(const struct espalier_shape* shape, int* exact) {
+  long nodes = at_least_one(shape->nodes);
+  long per_job = espalier_gpus_in(shape->per_job), per_node = espalier_gpus_in(shape->per_node) * nodes;
+  long per_task = espalier_gpus_in(shape->per_task) * at_least_one(shape->tasks);
+  long per_socket = espalier_gpus_in(shape->per_socket) * nodes * at_least_one(shape->sockets_per_node);
+  *exact = per_job || per_node || per_task || per_socket == 0 || shape->sockets_per_node > 0;
+  /* Where several are given Slurm wants them to agree. */
+  return per_job ? per_job : per_node ? per_node : per_task ? per_task : per_socket;
+}

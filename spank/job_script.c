@@ -1,0 +1,37 @@
+#include "spank/job_script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "planner/wire/event.h"
+#include "spank/detach.h"
+#include "spank/event_datagram.h"
+#include "spank/site.h"
+
+enum { kSeconds = 5 };
+
+/* slurmd sets the SLURM_* variables of an epilog; users reach SPANK_* only. Checked all the same: what goes into an
+ * event is digits, commas, dashes and host name characters. */
+static const char* environment(const char* name, const char* allowed) {
+  const char* value = getenv(name);
+  return value && *value && strlen(value) < 512 && strspn(value, allowed) == strlen(value) ? value : NULL;
+}
+
+void espalier_job_epilog(spank_t spank) {
+  uint32_t job = 0;
+  char event[ESPALIER_EVENT_MAX];
+  const struct espalier_site* site = espalier_site();
+  if (!site->planner_host[0] || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
+  const char* gpus = environment("SLURM_JOB_GPUS", "0123456789,-");
+  if (!gpus) return;
+  const char* node =
+      environment("SLURMD_NODENAME", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+  if (!node) return;
+  const char* code = environment("SLURM_JOB_EXIT_CODE", "-0123456789");
+  int n = snprintf(event, sizeof(event), ESPALIER_EVENT_MAGIC " gpus_released job=%u node=%s gpus=%s exit=%d", job,
+                   node, gpus, code ? atoi(code) : 0);
+  if (n < 0 || (size_t)n >= sizeof(event)) return;
+  if (espalier_detach(kSeconds) == 1) _exit(espalier_send_sealed(site->planner_host, site->planner_port, event) != 0);
+}

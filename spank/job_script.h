@@ -1,0 +1,10 @@
+/* slurmd's job_epilog: tells the planner that GPUs came free. */
+#ifndef ESPALIER_SPANK_JOB_SCRIPT_H
+#define ESPALIER_SPANK_JOB_SCRIPT_H
+
+#include "spank/slurm_versions.h"
+
+/* Returns at once; never fails. */
+void espalier_job_epilog(spank_t spank);
+
+#endif

@@ -1,0 +1,116 @@
+/* The job_submit plugin: refuses elastic requests that cannot be met, tells the planner of every submission. It runs in
+ * slurmctld, under its locks and in several threads at once: no RPC, no disk, no waiting, no state of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "spank/elastic_option.h"
+#include "spank/gpu_request.h"
+#include "spank/notice.h"
+#include "spank/option.h"
+#include "spank/slurm_versions.h"
+
+/* Where SPANK is not (REST), the option may come in the comment. Extensions carry a comment of their own. */
+static const char kComment[] = "espalier:", kExtension[] = "espalier:ext:";
+
+static int starts_with(const char* text, const char* prefix) {
+  return text && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The option's value in "NAME=VALUE" entries, or NULL. slurmctld's entries may have SPANK_ before the name. */
+static const char* find_option(char** entries, uint32_t count) {
+  static const char name[] = ESPALIER_OPTION_ENV "=";
+  for (uint32_t i = 0; entries && i < count; i++) {
+    const char* entry = entries[i];
+    if (starts_with(entry, "SPANK_")) entry += strlen("SPANK_");
+    if (starts_with(entry, name)) return entry + strlen(name);
+  }
+  return NULL;
+}
+
+static long number_or_0(uint32_t value) { return value == NO_VAL || value == INFINITE ? 0 : (long)value; }
+static long number16_or_0(uint16_t value) { return value == NO_VAL16 || value == INFINITE16 ? 0 : (long)value; }
+
+static long gpus_of(const job_desc_msg_t* job, long nodes, int* exact) {
+  struct espalier_shape shape;
+  memset(&shape, 0, sizeof(shape));
+  shape.per_job = job->tres_per_job;
+  shape.per_node = job->tres_per_node;
+  shape.per_socket = job->tres_per_socket;
+  shape.per_task = job->tres_per_task;
+  shape.nodes = nodes;
+  shape.tasks = number_or_0(job->num_tasks);
+  if (shape.tasks == 0) shape.tasks = nodes * (number16_or_0(job->ntasks_per_node) ? job->ntasks_per_node : 1);
+  shape.sockets_per_node = number16_or_0(job->sockets_per_node);
+  return espalier_gpus_requested(&shape, exact);
+}
+
+static int check(const job_desc_msg_t* job, const char* text, long gpus, int exact, char* why, size_t size) {
+  struct espalier_elastic elastic;
+  if (job->het_job_offset != NO_VAL) {
+    espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
+    return -1;
+  }
+  if (espalier_elastic_parse(text, &elastic, why, size) != 0) return -1;
+  return exact ? espalier_elastic_fits_request(text, &elastic, gpus, why, size) : 0;
+}
+
+/* A batch job whose option came by comment gets it the way sbatch would have given it. */
+static int put_into_environment(job_desc_msg_t* job, const char* text) {
+  char entry[sizeof(ESPALIER_OPTION_ENV) + 1 + ESPALIER_VALUE_MAX];
+  if (!job->script && !job->script_buf) return 0;
+  snprintf(entry, sizeof(entry), ESPALIER_OPTION_ENV "=%s", text);
+  char* copy = slurm_xstrdup(entry);
+  if (!copy || !ESPALIER_XRECALLOC(job->environment, job->env_size + 2)) return -1;
+  job->environment[job->env_size++] = copy;
+  return 0;
+}
+
+#pragma GCC visibility push(default) /* all of job_submit.lds, and nothing else */
+extern const char plugin_name[], plugin_type[];
+extern const uint32_t plugin_version;
+const char plugin_name[] = "Espalier: elastic jobs";
+const char plugin_type[] = "job_submit/espalier";
+const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+
+extern int init(void);
+extern int fini(void);
+extern int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message);
+extern int job_modify(ESPALIER_JOB_MODIFY_PARAMETERS);
+
+int init(void) {
+  espalier_notice_open();
+  return SLURM_SUCCESS;
+}
+
+int fini(void) {
+  espalier_notice_close();
+  return SLURM_SUCCESS;
+}
+
+int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
+  char why[ESPALIER_MESSAGE_MAX];
+  int exact = 0, by_comment = 0;
+  long nodes = number_or_0(job->min_nodes) ? (long)job->min_nodes : 1, gpus = gpus_of(job, nodes, &exact);
+  const char* text = find_option(job->spank_job_env, job->spank_job_env_size);
+  if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* the planner asked for it */
+  if (!text && starts_with(job->comment, kComment)) {
+    text = job->comment + strlen(kComment);
+    by_comment = 1;
+  }
+  if (text && check(job, text, gpus, exact, why, sizeof(why)) != 0) {
+    if (message) *message = slurm_xstrdup(why);
+    return ESLURM_INVALID_GRES;
+  }
+  if (by_comment && put_into_environment(job, text) != 0) return SLURM_ERROR;
+  espalier_notice_job_submitted(job->user_id == NO_VAL ? submit_uid : job->user_id, gpus, nodes, text != NULL);
+  return SLURM_SUCCESS;
+}
+
+int job_modify(ESPALIER_JOB_MODIFY_PARAMETERS) {
+  (void)description, (void)job, (void)submit_uid;
+#if ESPALIER_SLURM_SINCE(23, 2)
+  (void)message;
+#endif
+  return SLURM_SUCCESS;
+}
+#pragma GCC visibility pop

@@ -1,0 +1,79 @@
+#include "spank/local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "spank/gpu_request.h"
+#include "spank/multi_prog.h"
+#include "spank/option.h"
+#include "spank/remote.h"
+
+void espalier_local_init(spank_t spank) { espalier_option_register(spank); }
+
+#if ESPALIER_LOADS_JOB_BY_NUMBER
+/* GPUs of an allocation by its per-node details "gpu:h100:2(IDX:0-1)", or -1. */
+static long gpus_of(const slurm_job_info_t* job) {
+  if (!job->gres_detail_cnt || !job->gres_detail_str) return espalier_gpus_in(job->gres_total);
+  long sum = 0;
+  for (uint32_t i = 0; i < job->gres_detail_cnt; i++) {
+    char items[1024];
+    size_t n = 0;
+    int depth = 0; /* "(IDX:0,2)" has commas of its own */
+    for (const char* c = job->gres_detail_str[i]; c && *c && n < sizeof(items) - 1; c++) {
+      depth += *c == '(';
+      if (depth == 0) items[n++] = *c;
+      depth -= *c == ')';
+    }
+    items[n] = '\0';
+    sum += espalier_gpus_in(items);
+  }
+  return sum;
+}
+
+static int check_allocation(uint32_t id, const char* text, const struct espalier_elastic* elastic, char* why,
+                            size_t size) {
+  job_info_msg_t* reply = NULL;
+  int rc = 0;
+  if (slurm_load_job(&reply, id, SHOW_DETAIL) != SLURM_SUCCESS || !reply) return 0;
+  for (uint32_t i = 0; i < reply->record_count; i++) {
+    const slurm_job_info_t* job = &reply->job_array[i];
+    if (job->job_id != id || job->job_state != JOB_RUNNING) continue;
+    if (job->het_job_id) {
+      espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
+      rc = -1;
+    } else {
+      rc = espalier_elastic_fits_request(text, elastic, gpus_of(job), why, size);
+    }
+  }
+  slurm_free_job_info_msg(reply);
+  return rc;
+}
+#endif
+
+int espalier_local_check(const char* text, const struct espalier_elastic* elastic, char* why, size_t size) {
+  if (getenv("SLURM_HET_SIZE")) {
+    espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
+    return -1;
+  }
+#if ESPALIER_LOADS_JOB_BY_NUMBER
+  const char* id = getenv("SLURM_JOB_ID");
+  if (id && !getenv(ESPALIER_GUARD_ENV)) {
+    char* end;
+    unsigned long number = strtoul(id, &end, 10);
+    if (end != id && !*end && number > 0 && number < NO_VAL)
+      return check_allocation((uint32_t)number, text, elastic, why, size);
+  }
+#else
+  (void)elastic;
+#endif
+  return 0;
+}
+
+void espalier_local_user_init(spank_t spank) {
+  int argc = 0;
+  char** argv = NULL;
+  if (!espalier_option()->given || spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
+    return;
+  if (espalier_is_multi_prog(argv[0])) slurm_spank_log("%s", ESPALIER_MULTI_PROG_MESSAGE);
+}

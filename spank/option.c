@@ -1,0 +1,38 @@
+#include "spank/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "spank/local.h"
+#include "spank/site.h"
+
+static struct espalier_option option;
+
+const struct espalier_option* espalier_option(void) { return &option; }
+
+/* On the user's side a refusal ends the command. On a compute node the value may be forged or of another site's limits:
+ * it is checked again, and what to do is decided when the step starts. */
+static int take(int val, const char* text, int remote) {
+  (void)val;
+  if (!text) text = "";
+  option.given = 1;
+  option.valid =
+      espalier_elastic_parse(text, &option.elastic, option.why, sizeof(option.why)) == 0 &&
+      espalier_elastic_fits_site(text, &option.elastic, espalier_site()->max_gpus, option.why, sizeof(option.why)) == 0;
+  snprintf(option.text, sizeof(option.text), "%s", text);
+  if (option.valid && !remote && spank_context() == S_CTX_LOCAL)
+    option.valid = espalier_local_check(option.text, &option.elastic, option.why, sizeof(option.why)) == 0;
+  if (option.valid || remote) return 0;
+  slurm_spank_log("%s", option.why);
+  return -1;
+}
+
+void espalier_option_register(spank_t spank) {
+  static char name[] = ESPALIER_OPTION_NAME, argument[] = "[MIN:MAX]";
+  static char usage[] =
+      "let the planner grow and shrink this job between MIN and MAX GPUs (default: the request and the site's limit); "
+      "further [,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM]";
+  struct spank_option elastic = {name, argument, usage, 2 /* the argument is optional */, 0, take};
+  if (spank_option_register(spank, &elastic) != ESPANK_SUCCESS)
+    slurm_error("espalier: --elastic: Slurm refused the option; is another plugin using this name?");
+}

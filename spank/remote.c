@@ -1,0 +1,128 @@
+#include "spank/remote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "spank/detach.h"
+#include "spank/multi_prog.h"
+#include "spank/option.h"
+#include "spank/site.h"
+
+static struct {
+  int elastic;                    /* exchange this step's tasks */
+  char why[ESPALIER_MESSAGE_MAX]; /* the option was given, but the step runs as it is: said once, by task 0 */
+} step;
+
+void espalier_remote_init(spank_t spank) { espalier_option_register(spank); }
+
+static int in_environment(spank_t spank, const char* name) {
+  char value[8];
+  spank_err_t rc = spank_getenv(spank, name, value, sizeof(value));
+  return rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE;
+}
+
+/* Steps of a batch script or an interactive shell inherit the option. Slurm strips it from their environment and would
+ * forget it; as a default for srun it stays. */
+static void hand_on(spank_t spank) {
+  const struct espalier_option* option = espalier_option();
+  if (option->valid) spank_setenv(spank, ESPALIER_DEFAULT_ENV, option->text, 1);
+}
+
+static void refuse(const char* problem) {
+  espalier_elastic_refusal(espalier_option()->text, problem, "the step runs without elasticity", step.why,
+                           sizeof(step.why));
+}
+
+void espalier_remote_post_opt(spank_t spank) {
+  const struct espalier_option* option = espalier_option();
+  uint32_t id = 0;
+  int argc = 0;
+  char** argv = NULL;
+  if (!option->given || spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS) return;
+  if (!ESPALIER_IS_USERS_STEP(id)) {
+    hand_on(spank);
+    return;
+  }
+  if (in_environment(spank, ESPALIER_GUARD_ENV)) return; /* below an elastic step's task */
+  if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1 || espalier_is_multi_prog(argv[0]))
+    return; /* srun has said so */
+  if (!option->valid)
+    snprintf(step.why, sizeof(step.why), "%.*s; the step runs without elasticity",
+             (int)(sizeof(step.why) - sizeof("; the step runs without elasticity")), option->why);
+  else if (in_environment(spank, "SLURM_HET_SIZE")) refuse("heterogeneous jobs cannot be elastic");
+  else step.elastic = 1;
+}
+
+static void set_number(spank_t spank, const char* name, int value) {
+  char text[16];
+  snprintf(text, sizeof(text), "%d", value);
+  spank_setenv(spank, name, text, 1);
+}
+
+static void set_environment(spank_t spank) {
+  const struct espalier_elastic* e = &espalier_option()->elastic;
+  set_number(spank, "ESPALIER_MIN", e->min);
+  set_number(spank, "ESPALIER_MAX", e->max ? e->max : espalier_site()->max_gpus);
+  spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
+  spank_setenv(spank, "ESPALIER_DEADLINE", e->deadline, 1);
+  spank_setenv(spank, ESPALIER_GUARD_ENV, "1", 1);
+}
+
+static int exchange(spank_t spank, const char* role) {
+#if ESPALIER_PREPENDS_ARGV
+  const char* words[] = {espalier_site()->launcher, role, "--"};
+  spank_unsetenv(spank, "ESPALIER_TASK");
+  return spank_prepend_task_argv(spank, 3, words) == ESPANK_SUCCESS ? 0 : -1;
+#else
+  int argc = 0;
+  char** argv = NULL;
+  if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1) return -1;
+  if (spank_setenv(spank, "ESPALIER_PROGRAM", argv[0], 1) != ESPANK_SUCCESS ||
+      spank_setenv(spank, "ESPALIER_TASK", role, 1) != ESPANK_SUCCESS)
+    return -1;
+  char* launcher = strdup(espalier_site()->launcher); /* this process only execs */
+  if (!launcher) return -1;
+  argv[0] = launcher;
+  return 0;
+#endif
+}
+
+void espalier_remote_task_init(spank_t spank) {
+  uint32_t task = 0;
+  int local_task = 0;
+  if (!espalier_option()->given || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_TASK_ID, &local_task) != ESPANK_SUCCESS)
+    return;
+  if (step.why[0] && task == 0) slurm_spank_log("%s", step.why);
+  if (!step.elastic) return;
+  const char* launcher = espalier_site()->launcher;
+  if (access(launcher, X_OK) != 0) {
+    char node[256] = "this node";
+    gethostname(node, sizeof(node) - 1);
+    if (local_task == 0)
+      slurm_spank_log(
+          "espalier: launch: %s cannot be executed on %s: %m; the program runs there without elasticity; "
+          "ask the administrator to install it or to set launcher= in plugstack.conf",
+          launcher, node);
+    return;
+  }
+  if (exchange(spank, task == 0 ? "run" : "keeper") == 0) set_environment(spank);
+  else slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
+}
+
+/* A step ends when its last task does, and keepers wait for the launcher. scancel asks slurmctld, which reaches every
+ * node of the step; in a detached child, because this must not hold up slurmstepd when slurmctld is away. */
+void espalier_remote_task_exit(spank_t spank) {
+  uint32_t task = 0, job = 0, id = 0, tasks = 0;
+  if (!step.elastic || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0 ||
+      spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || tasks < 2)
+    return;
+  char name[32];
+  snprintf(name, sizeof(name), "%u.%u", job, id);
+  const char* const words[] = {"scancel", "--quiet", "--signal=TERM", name, NULL};
+  espalier_detach_exec(words, 10);
+}
