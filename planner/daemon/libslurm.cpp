@@ -1,0 +1,145 @@
+// The only file that talks to slurmctld.
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#include <algorithm>
+
+#include <chrono>
+#include <csignal>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/hostlist.hpp"
+#include "planner/daemon/slurm.hpp"
+#include "planner/daemon/slurm_jobs.hpp"
+#include "planner/daemon/slurm_nodes.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr double kTopologySeconds = 60;  // it changes only when slurmctld is reconfigured
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(what + ": " + slurm_strerror(slurm_get_errno()) + "; is slurmctld up, and SLURM_CONF right?");
+}
+
+template <class Message, void (*Free)(Message*)>
+struct Owned {
+  Message* message = nullptr;
+  Owned() = default;
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (message != nullptr) Free(message);
+  }
+  Message* operator->() const { return message; }
+};
+
+class LibSlurm final : public Slurm {
+ public:
+  explicit LibSlurm(std::string partition) : partition_(std::move(partition)) { slurm_init(nullptr); }
+  LibSlurm(const LibSlurm&) = delete;
+  LibSlurm& operator=(const LibSlurm&) = delete;
+  ~LibSlurm() override { slurm_fini(); }
+
+  SlurmSnapshot snapshot() override {
+    SlurmSnapshot result;
+    result.time = now_seconds();
+    if (!user_known_) load_user();
+    result.slurm_user = slurm_user_;
+    if (result.time - topology_time_ > kTopologySeconds) load_topology(result.time);
+    load_partitions();
+    load_nodes(result);
+    load_jobs(result);
+    assign_owners(result);
+    return result;
+  }
+
+  void kill(JobId job) override {
+    Owned<job_step_info_response_msg_t, slurm_free_job_step_info_response_msg> steps;
+    if (slurm_get_job_steps(0, job, NO_VAL, &steps.message, SHOW_ALL) == SLURM_SUCCESS)
+      for (std::uint32_t i = 0; i < steps->job_step_count; ++i)
+        slurm_kill_job_step(job, steps->job_steps[i].step_id.step_id, SIGKILL);
+    slurm_kill_job(job, SIGKILL, KILL_JOB_BATCH);
+    if (slurm_kill_job(job, SIGKILL, 0) != SLURM_SUCCESS) {
+      const int code = slurm_get_errno();
+      if (code != ESLURM_ALREADY_DONE && code != ESLURM_INVALID_JOB_ID) fail("job " + std::to_string(job));
+    }
+  }
+
+ private:
+  void load_user() {
+    Owned<slurm_conf_t, slurm_free_ctl_conf> conf;
+    if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
+    slurm_user_ = conf->slurm_user_id;
+    user_known_ = true;
+  }
+
+  void load_topology(double now) {
+    Owned<topo_info_response_msg_t, slurm_free_topo_info_msg> topology;
+    if (slurm_load_topo(&topology.message) != SLURM_SUCCESS) fail("topology");
+    switches_ = convert_switches(*topology.message);
+    topology_time_ = now;
+  }
+
+  void load_partitions() {
+    Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
+    if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
+    partitions_ = {};
+    for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
+      const partition_info_t& record = partitions->partition_array[i];
+      const auto names = expand_hosts(record.nodes);
+      auto& nodes = partitions_.by_partition[record.name];
+      nodes.insert(names.begin(), names.end());
+      if (record.name == partition_) extensions_open_ = record.state_up == PARTITION_UP;
+    }
+    if (!partitions_.by_partition.contains(partition_))
+      throw Error("partition " + partition_ +
+                  ": not known to slurmctld; add it to slurm.conf, or set extensions.partition in espalier.toml");
+  }
+
+  void load_nodes(SlurmSnapshot& result) {
+    Owned<node_info_msg_t, slurm_free_node_info_msg> nodes;
+    if (slurm_load_node(0, &nodes.message, SHOW_ALL | SHOW_DETAIL | SHOW_MIXED) != SLURM_SUCCESS) fail("nodes");
+    const auto& for_extensions = partitions_.by_partition[partition_];
+    for (std::uint32_t i = 0; i < nodes->record_count; ++i) {
+      const node_info_t& record = nodes->node_array[i];
+      if (record.name == nullptr) continue;
+      NodeView view = convert_node(record, switches_);
+      view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
+      partitions_.all.insert(view.name);
+      result.cluster.nodes.push_back(std::move(view));
+    }
+    std::sort(result.cluster.nodes.begin(), result.cluster.nodes.end(),
+              [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+  }
+
+  void load_jobs(SlurmSnapshot& result) {
+    Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
+    if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
+    for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
+      const slurm_job_info_t& record = jobs->job_array[i];
+      SlurmJob job = convert_job(record);
+      if (job.partition != partition_ && waits_for_gpus(record, result.time))
+        result.cluster.waiting.push_back(convert_waiting(record, partitions_, result.time));
+      result.jobs.insert_or_assign(job.id, std::move(job));
+    }
+  }
+
+  std::string partition_;
+  uid_t slurm_user_ = 0;
+  bool user_known_ = false;
+  double topology_time_ = 0;
+  bool extensions_open_ = true;
+  SwitchPaths switches_;
+  PartitionNodes partitions_;
+};
+
+}  // namespace
+
+std::unique_ptr<Slurm> make_slurm(const std::string& partition) { return std::make_unique<LibSlurm>(partition); }
+
+}  // namespace espalier

@@ -1,0 +1,21 @@
+#include "planner/daemon/slurm.hpp"
+
+#include <charconv>
+
+namespace espalier {
+
+const SlurmJob* SlurmSnapshot::alive(JobId id) const {
+  const auto found = jobs.find(id);
+  return found == jobs.end() || found->second.state == SlurmJobState::ended ? nullptr : &found->second;
+}
+
+JobId anchor_of_comment(const std::string& comment) {
+  const std::string prefix = "espalier:ext:";
+  if (!comment.starts_with(prefix)) return 0;
+  JobId anchor = 0;
+  const char* first = comment.data() + prefix.size();
+  const auto [end, error] = std::from_chars(first, comment.data() + comment.size(), anchor);
+  return error == std::errc() && end != first && end != comment.data() + comment.size() && *end == ':' ? anchor : 0;
+}
+
+}  // namespace espalier

@@ -1,0 +1,53 @@
+// Slurm as the daemon needs it: one snapshot, and ending a job. Behind an interface, so that tests bring their own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/core/cluster.hpp"
+
+namespace espalier {
+
+// Owner of a GPU that Slurm counts as used but no job in sight holds.
+inline constexpr JobId kUnknownOwner = static_cast<JobId>(-1);
+
+enum class SlurmJobState { pending, running, completing, ended };
+
+struct SlurmJob {
+  JobId id = 0;
+  uid_t uid = 0;
+  std::string name, comment, partition;
+  SlurmJobState state = SlurmJobState::pending;
+  std::vector<Holding> holdings;  // running and completing
+};
+
+struct SlurmSnapshot {
+  double time = 0;  // when it was asked for, seconds since the epoch
+  uid_t slurm_user = 0;
+  ClusterView cluster;
+  std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
+
+  // nullptr when Slurm does not know it, or only as ended.
+  const SlurmJob* alive(JobId id) const;
+};
+
+class Slurm {
+ public:
+  virtual ~Slurm() = default;
+  // Throws Error. Blocks for as long as Slurm's own time limits allow.
+  virtual SlurmSnapshot snapshot() = 0;
+  // Kills the job's steps first, then the job (the other order keeps it completing for KillWait). Throws Error.
+  virtual void kill(JobId job) = 0;
+};
+
+// By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. One thread at a time.
+std::unique_ptr<Slurm> make_slurm(const std::string& partition);
+
+// The anchor named in an extension's comment "espalier:ext:<anchor>:<nonce>"; 0: not an extension's comment.
+JobId anchor_of_comment(const std::string& comment);
+
+}  // namespace espalier

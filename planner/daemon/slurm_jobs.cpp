@@ -1,0 +1,93 @@
+#include "planner/daemon/slurm_jobs.hpp"
+
+#include <algorithm>
+
+#include "planner/daemon/gres.hpp"
+#include "planner/daemon/hostlist.hpp"
+
+namespace espalier {
+namespace {
+
+std::string text(const char* value) { return value == nullptr ? "" : value; }
+
+SlurmJobState state_of(std::uint32_t state) {
+  switch (state & JOB_STATE_BASE) {
+    case JOB_PENDING:
+      return SlurmJobState::pending;
+    case JOB_RUNNING:
+    case JOB_SUSPENDED:
+      return state & JOB_COMPLETING ? SlurmJobState::completing : SlurmJobState::running;
+    default:
+      return state & JOB_COMPLETING ? SlurmJobState::completing : SlurmJobState::ended;
+  }
+}
+
+int known(std::uint32_t value) {
+  return value >= INFINITE || value == NO_VAL ? 1 : static_cast<int>(std::min(value, 1u << 20));
+}
+
+int wanted_gpus(const slurm_job_info_t& job) {
+  GpuRequest request;
+  request.per_job = text(job.tres_per_job);
+  request.per_node = text(job.tres_per_node);
+  request.per_socket = text(job.tres_per_socket);
+  request.per_task = text(job.tres_per_task);
+  request.nodes = known(job.num_nodes);
+  request.tasks = known(job.num_tasks);
+  request.sockets_per_node = job.sockets_per_node == NO_VAL16 ? 1 : job.sockets_per_node;
+  return requested_gpus(request);
+}
+
+}  // namespace
+
+SlurmJob convert_job(const slurm_job_info_t& job) {
+  SlurmJob result{
+      job.job_id, job.user_id, text(job.name), text(job.comment), text(job.partition), state_of(job.job_state), {}};
+  if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
+  const auto nodes = expand_hosts(job.nodes);
+  for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
+    const auto gpus = parse_gpu_gres(text(job.gres_detail_str[i])).indices;
+    if (!gpus.empty()) result.holdings.push_back({job.job_id, nodes[i], gpus});
+  }
+  return result;
+}
+
+bool waits_for_gpus(const slurm_job_info_t& job, double now) {
+  if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0) return false;
+  if (static_cast<double>(job.eligible_time) > now) return false;  // e.g. --begin
+  switch (job.state_reason) {
+    case WAIT_NO_REASON:
+    case WAIT_PRIORITY:
+    case WAIT_RESOURCES:
+    case WAIT_NODE_NOT_AVAIL:  // also said of required nodes that others hold
+      return wanted_gpus(job) > 0;
+    default:  // a dependency, a limit, a hold: free GPUs would not start it
+      return false;
+  }
+}
+
+WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, double now) {
+  WaitingJob waiting;
+  waiting.id = job.job_id;
+  waiting.gpus = wanted_gpus(job);
+  waiting.nodes = known(job.num_nodes);
+  if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
+
+  std::set<std::string> allowed;
+  std::string list = text(job.partition) + ",";  // a pending job may name several
+  for (std::size_t at = 0, comma; (comma = list.find(',', at)) != std::string::npos; at = comma + 1) {
+    const auto found = partitions.by_partition.find(list.substr(at, comma - at));
+    if (found != partitions.by_partition.end()) allowed.insert(found->second.begin(), found->second.end());
+  }
+  for (const auto& name : expand_hosts(job.exc_nodes)) allowed.erase(name);
+  const auto required = expand_hosts(job.req_nodes);
+  if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
+    waiting.only_nodes = required;
+    std::sort(waiting.only_nodes.begin(), waiting.only_nodes.end());
+  } else if (allowed != partitions.all) {
+    waiting.only_nodes.assign(allowed.begin(), allowed.end());
+  }
+  return waiting;
+}
+
+}  // namespace espalier

@@ -1,0 +1,91 @@
+#include "planner/daemon/slurm_nodes.hpp"
+
+#include <algorithm>
+
+#include "planner/daemon/gres.hpp"
+#include "planner/daemon/hostlist.hpp"
+
+namespace espalier {
+namespace {
+
+bool takes_work(std::uint32_t state) {
+  constexpr std::uint32_t kAway = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN |
+                                  NODE_STATE_POWERING_DOWN | NODE_STATE_MAINT | NODE_STATE_REBOOT_REQUESTED |
+                                  NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
+  if (state & kAway) return false;
+  switch (state & NODE_STATE_BASE) {
+    case NODE_STATE_IDLE:
+    case NODE_STATE_ALLOCATED:
+    case NODE_STATE_MIXED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+SwitchPaths convert_switches(const topo_info_response_msg_t& topology) {
+  std::map<std::string, std::string> parent;
+  for (std::uint32_t i = 0; i < topology.record_count; ++i)
+    for (const auto& child : expand_hosts(topology.topo_array[i].switches)) parent[child] = topology.topo_array[i].name;
+  SwitchPaths paths;
+  for (std::uint32_t i = 0; i < topology.record_count; ++i) {
+    const topo_info_t& leaf = topology.topo_array[i];
+    if (leaf.level != 0 || leaf.name == nullptr) continue;
+    std::vector<std::string> path{leaf.name};
+    for (auto up = parent.find(leaf.name); up != parent.end() && path.size() < 32; up = parent.find(up->second))
+      path.push_back(up->second);
+    std::reverse(path.begin(), path.end());
+    for (const auto& node : expand_hosts(leaf.nodes)) paths[node] = path;
+  }
+  return paths;
+}
+
+NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
+  NodeView view;
+  view.name = node.name;
+  const GpuGres all = parse_gpu_gres(node.gres == nullptr ? "" : node.gres);
+  const GpuGres used = parse_gpu_gres(node.gres_used == nullptr ? "" : node.gres_used);
+  view.gpu_type = all.type;
+  view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, 4096)), 0);
+  for (const int index : used.indices)
+    if (static_cast<std::size_t>(index) < view.gpu_owner.size())
+      view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
+  std::uint16_t used_cpus = 0;
+  std::uint64_t used_memory = 0;
+  slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_SUBCNT, NODE_STATE_ALLOCATED, &used_cpus);
+  slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_MEM_ALLOC, NODE_STATE_ALLOCATED, &used_memory);
+  view.free_cpus = std::max(0, int{node.cpus_efctv} - int{used_cpus});
+  const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;
+  const auto taken = used_memory + reserved;
+  view.free_memory_mb = node.real_memory > taken ? static_cast<long>(node.real_memory - taken) : 0;
+  view.usable = takes_work(node.node_state);
+  if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;
+  return view;
+}
+
+void assign_owners(SlurmSnapshot& snapshot) {
+  // Running jobs last: where a completing job's record and a new one's name the same GPU, the new one has it.
+  for (const SlurmJobState state : {SlurmJobState::completing, SlurmJobState::running})
+    for (const auto& [id, job] : snapshot.jobs) {
+      if (job.state != state) continue;
+      for (const Holding& held : job.holdings) {
+        auto& nodes = snapshot.cluster.nodes;
+        const auto node =
+            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& n) { return n.name == held.node; });
+        if (node == nodes.end()) continue;
+        for (const int index : held.gpus) {
+          if (static_cast<std::size_t>(index) >= node->gpu_owner.size()) continue;
+          JobId& owner = node->gpu_owner[static_cast<std::size_t>(index)];
+          if (state == SlurmJobState::completing && owner == 0) continue;  // already given back
+          owner = id;
+          std::erase(node->freeing, index);
+          if (state == SlurmJobState::completing) node->freeing.push_back(index);
+        }
+      }
+    }
+  for (NodeView& node : snapshot.cluster.nodes) std::sort(node.freeing.begin(), node.freeing.end());
+}
+
+}  // namespace espalier

@@ -1,0 +1,78 @@
+// SQLite behind RAII. Every failure is an Error that names the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace espalier {
+
+// A prepared statement; resets itself when `rows` end or on the next bind. Belongs to one Database, one thread.
+class Statement {
+ public:
+  Statement(sqlite3* database, const std::string& sql);
+  Statement(Statement&& other) noexcept;
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  ~Statement();
+
+  // Binds 1, 2, ... in order and clears what was bound before.
+  template <class... Values>
+  Statement& bind(const Values&... values) {
+    reset();
+    int at = 0;
+    (put(++at, values), ...);
+    return *this;
+  }
+  bool step();  // true: a row is there
+  void run();   // for statements without rows
+  std::int64_t integer(int column) const;
+  double real(int column) const;
+  std::string text(int column) const;
+
+ private:
+  void reset();
+  void put(int at, std::int64_t value);
+  void put(int at, std::uint32_t value) { put(at, static_cast<std::int64_t>(value)); }
+  void put(int at, int value) { put(at, static_cast<std::int64_t>(value)); }
+  void put(int at, bool value) { put(at, static_cast<std::int64_t>(value)); }
+  void put(int at, double value);
+  void put(int at, const std::string& value);
+
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+class Database {
+ public:
+  // Opens or makes the file, in WAL mode. Throws Error.
+  explicit Database(const std::string& path);
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  ~Database();
+
+  void execute(const std::string& sql);
+  Statement prepare(const std::string& sql) { return Statement(handle_, sql); }
+  std::int64_t last_id() const;
+
+ private:
+  sqlite3* handle_ = nullptr;
+};
+
+// Rolls back unless committed.
+class Transaction {
+ public:
+  explicit Transaction(Database& database) : database_(database) { database_.execute("BEGIN IMMEDIATE"); }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  ~Transaction();
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+}  // namespace espalier

@@ -1,0 +1,73 @@
+// The decision store: everything the planner must not forget, in one SQLite file. Killed at any moment, it holds every
+// write that returned.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/decision.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier {
+
+struct DecisionRecord {
+  Decision decision;
+  // Moments in seconds since the epoch: "event" (released, submitted), "seen" (Slurm showed it), "decided", "proposed",
+  // "finished". Absent when it never came to that.
+  std::map<std::string, double> moments;
+  std::map<std::string, double> phases_ms;  // as the launcher timed them
+  int generation = 0;                       // that the decision led to
+  std::int64_t step = 0;                    // last step before it
+};
+
+struct StoredJob {
+  ElasticJob job;
+  bool ended = false;
+  int exit_code = 0;
+  double seen = 0;  // last heard of
+};
+
+class Store {
+ public:
+  static constexpr int kSchema = 1;
+  // Throws Error, also for a file of a newer schema.
+  explicit Store(const std::string& path);
+  ~Store();
+
+  // Gives the decision its id, which it returns.
+  std::int64_t add(const DecisionRecord& record);
+  void update(const DecisionRecord& record);  // by decision.id
+  std::optional<DecisionRecord> decision(std::int64_t id);
+  std::vector<DecisionRecord> decisions(std::optional<JobId> job, int limit);  // newest first
+  // Gives every decision without an outcome this one; returns their ids.
+  std::vector<std::int64_t> close_open(const std::string& outcome);
+
+  void add(const wire::Transition& transition);
+  std::vector<wire::Transition> transitions(JobId job, int limit);  // newest first
+
+  void save(const ElasticJob& job, double now);
+  void end(JobId job, int exit_code, double now);
+  std::optional<StoredJob> job(JobId id);
+  void hold(JobId job, bool held);
+  bool held(JobId job);
+
+  void saw_extension(JobId extension, JobId anchor, const std::string& node, double now);
+  void extension_gone(JobId extension, double now);
+  std::vector<JobId> open_extensions();
+
+  void save_topology(const std::string& node, const std::string& xml, double now);
+  std::map<std::string, double> topologies();  // node -> when
+
+  // Keeps the newest of each kind, so that the file stays bounded.
+  void prune(int decisions, int transitions);
+
+ private:
+  struct Statements;
+  std::unique_ptr<Statements> s_;
+};
+
+}  // namespace espalier
