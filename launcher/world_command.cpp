@@ -63,7 +63,6 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
   mca("plm_rsh_agent", request.launcher + " agent");
   mca("plm_rsh_no_tree_spawn", "1");
   mca("ras", "^slurm");
-  mca("ess", "^slurm");
   if (!request.network.empty()) {
     mca("btl_tcp_if_include", request.network);
     mca("oob_tcp_if_include", request.network);

@@ -1,0 +1,123 @@
+#include "launcher/child.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/descriptor.hpp"
+
+extern char** environ;
+
+namespace espalier::launcher {
+namespace {
+
+bool belongs_to_step(std::string_view variable) {
+  if (variable.starts_with("SLURM_CONF=")) return false;
+  for (const std::string_view prefix :
+       {"SLURM_", "_SLURM_", "SPANK_", "PMIX_", "PMI_", "PMI2_", "OMPI_COMM_", "ESPALIER_PROGRAM"})
+    if (variable.starts_with(prefix)) return true;
+  return false;
+}
+
+// Between fork and exec: async-signal-safe calls only.
+[[noreturn]] void become(char* const* command, char* const* environment, bool keep_stdin, pid_t parent, int report) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // died in between
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
+  if (!keep_stdin) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    if (null >= 0) ::dup2(null, 0);
+  }
+  ::execvpe(command[0], command, environment);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = ::write(report, &error, sizeof error);
+  ::_exit(127);
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> list;
+  list.reserve(strings.size() + 1);
+  for (const std::string& string : strings) list.push_back(const_cast<char*>(string.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> clean_environment(const std::vector<std::string>& extra) {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!belongs_to_step(*variable)) environment.emplace_back(*variable);
+  environment.insert(environment.end(), extra.begin(), extra.end());
+  return environment;
+}
+
+Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
+             bool keep_stdin, std::function<void(int status)> on_exit)
+    : on_exit_(std::move(on_exit)) {
+  const auto arguments = pointers(command), variables = pointers(environment);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) throw Error(command[0] + ": no pipe: " + std::strerror(errno));
+  wire::Descriptor reader(report[0]), writer(report[1]);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
+  if (pid_ == 0) become(arguments.data(), variables.data(), keep_stdin, parent, writer.get());
+  writer.reset();
+  int error = 0;
+  if (::read(reader.get(), &error, sizeof error) == sizeof error) {  // closed by a successful exec
+    ::waitpid(pid_, nullptr, 0);
+    throw Error(command[0] + ": cannot be started: " + std::strerror(error));
+  }
+  running_ = true;
+  pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (pidfd_ < 0) {
+    signal(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    throw Error(command[0] + ": cannot be watched: " + std::strerror(errno));
+  }
+  ::fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
+  watch_ = loop.on_readable(pidfd_, [this] { reap(); });
+}
+
+Child::~Child() {
+  watch_.reset();
+  if (running_) {
+    signal(SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  if (pidfd_ >= 0) ::close(pidfd_);
+}
+
+void Child::signal(int number) const {
+  if (!running_) return;
+  if (::kill(-pid_, number) != 0) ::kill(pid_, number);
+}
+
+void Child::reap() {
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return;
+  running_ = false;
+  watch_.reset();
+  ::kill(-pid_, SIGKILL);  // what it left in its group
+  const auto callback = std::move(on_exit_);
+  if (callback) callback(status);
+}
+
+int exit_code(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : 1;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,46 @@
+// A child process that cannot outlive its parent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/wire/loop.hpp"
+
+namespace espalier::launcher {
+
+// What a child starts with: this process's environment without what belongs to the Slurm step, PMI and SPANK (SLURM.md
+// 18), plus `extra` ("NAME=value").
+std::vector<std::string> clean_environment(const std::vector<std::string>& extra);
+
+// Owns one child, in a process group of its own and with PR_SET_PDEATHSIG: SIGKILL of this process kills it too. Start
+// it from the main thread only (the signal follows the thread that forked).
+class Child {
+ public:
+  // Throws Error when the program cannot be started. `keep_stdin`: else it reads /dev/null.
+  Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
+        bool keep_stdin, std::function<void(int status)> on_exit);
+  ~Child();  // SIGKILL to the group, reaped
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool running() const { return running_; }
+  void signal(int number) const;  // to the child's process group
+
+ private:
+  void reap();
+  pid_t pid_ = -1;
+  bool running_ = false;
+  std::function<void(int)> on_exit_;
+  wire::Watch watch_;
+  int pidfd_ = -1;
+};
+
+// Exit code as a shell would report it.
+int exit_code(int status);
+
+}  // namespace espalier::launcher

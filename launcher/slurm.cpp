@@ -1,0 +1,168 @@
+#include "launcher/slurm.hpp"
+
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <mutex>
+
+#include "planner/core/error.hpp"
+#include "planner/core/gres.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+template <auto Free>
+struct Deleter {
+  template <class T>
+  void operator()(T* pointer) const {
+    Free(pointer);
+  }
+};
+template <class T, auto Free>
+using Owned = std::unique_ptr<T, Deleter<Free>>;
+
+void initialize() {
+  static std::once_flag once;
+  std::call_once(once, [] { slurm_init(nullptr); });
+}
+
+std::string text(const char* chars) { return chars == nullptr ? "" : chars; }
+
+[[noreturn]] void fail(const std::string& what) {
+  throw Error(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
+}
+
+std::vector<std::string> expand(const char* list) {
+  std::vector<std::string> names;
+  hostlist_t hosts = slurm_hostlist_create(list);
+  if (hosts == nullptr) return names;
+  while (char* name = slurm_hostlist_shift(hosts)) {
+    names.emplace_back(name);
+    std::free(name);  // the shift hands out malloc'ed memory
+  }
+  slurm_hostlist_destroy(hosts);
+  return names;
+}
+
+SlurmJob::State state_of(std::uint32_t state) {
+  if ((state & JOB_COMPLETING) != 0) return SlurmJob::State::completing;
+  switch (state & JOB_STATE_BASE) {
+    case JOB_PENDING:
+      return SlurmJob::State::pending;
+    case JOB_RUNNING:
+    case JOB_SUSPENDED:
+      return SlurmJob::State::running;
+    default:
+      return SlurmJob::State::ended;
+  }
+}
+
+bool is_gone(int error) {
+  return error == ESLURM_INVALID_JOB_ID || error == ESLURM_ALREADY_DONE || error == ESLURM_JOB_SCRIPT_MISSING;
+}
+
+}  // namespace
+
+std::optional<SlurmJob> load_job(JobId id) {
+  initialize();
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_job(&message, id, SHOW_DETAIL) != SLURM_SUCCESS) {
+    if (is_gone(errno)) return std::nullopt;
+    fail("slurm: job " + std::to_string(id) + " cannot be read");
+  }
+  const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
+  if (message->record_count == 0) return std::nullopt;
+  const slurm_job_info_t& info = message->job_array[0];
+  SlurmJob job{id, state_of(info.job_state), info.user_id, text(info.name), text(info.account), text(info.comment), {}};
+  const auto nodes = expand(info.nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Holding holding{id, nodes[i], {}};
+    if (i < info.gres_detail_cnt && info.gres_detail_str != nullptr)
+      holding.gpus = parse_gpu_gres(text(info.gres_detail_str[i])).indices;
+    job.holdings.push_back(std::move(holding));
+  }
+  return job;
+}
+
+JobId submit_extension(const ExtensionJob& job) {
+  initialize();
+  job_desc_msg_t description;
+  slurm_init_job_desc_msg(&description);
+  std::string name = "espalier-ext", partition = job.partition, account = job.account, comment = job.comment;
+  std::string node = job.request.node, script = job.script, directory = job.directory, null = "/dev/null";
+  std::string tres = "gres:gpu:" + std::to_string(job.request.gpus);
+  std::vector<char*> environment;
+  std::vector<std::string> variables = job.environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  description.name = name.data();
+  description.partition = partition.data();
+  if (!account.empty()) description.account = account.data();
+  description.comment = comment.data();
+  description.req_nodes = node.data();
+  description.min_nodes = description.max_nodes = 1;
+  description.num_tasks = 1;
+  const auto cpus = static_cast<std::uint32_t>(std::max(job.request.cpus, 1));
+  description.cpus_per_task = static_cast<std::uint16_t>(std::min(cpus, 65000u));
+  description.min_cpus = cpus;
+  description.tres_per_node = tres.data();
+  if (job.request.memory_mb > 0) description.pn_min_memory = static_cast<std::uint64_t>(job.request.memory_mb);
+  description.time_limit = static_cast<std::uint32_t>(std::max(job.request.lease_minutes, 1));
+  description.requeue = 0;
+  description.kill_on_node_fail = 1;
+  description.user_id = getuid();
+  description.group_id = getgid();
+  description.work_dir = directory.data();
+  description.script = script.data();
+  description.environment = environment.data();
+  description.env_size = static_cast<std::uint32_t>(variables.size());
+  description.std_in = description.std_out = description.std_err = null.data();
+  description.immediate = job.immediate ? 1 : 0;
+  submit_response_msg_t* answer = nullptr;
+  if (slurm_submit_batch_job(&description, &answer) != SLURM_SUCCESS)
+    fail("slurm: extension of " + std::to_string(job.request.gpus) + " GPUs on " + node + " refused");
+  const Owned<submit_response_msg_t, slurm_free_submit_response_response_msg> owner(answer);
+  return answer->job_id;
+}
+
+int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {
+  initialize();
+  job_step_info_response_msg_t* message = nullptr;
+  if (slurm_get_job_steps(0, id, NO_VAL, &message, SHOW_ALL) != SLURM_SUCCESS) {
+    if (is_gone(errno)) return 0;
+    fail("slurm: steps of job " + std::to_string(id) + " cannot be read");
+  }
+  const Owned<job_step_info_response_msg_t, slurm_free_job_step_info_response_msg> owner(message);
+  int count = 0;
+  for (std::uint32_t i = 0; i < message->job_step_count; ++i) {
+    const auto step = message->job_steps[i].step_id.step_id;
+    if (message->job_steps[i].step_id.job_id != id || step >= SLURM_MAX_NORMAL_STEP_ID || step == except_step) continue;
+    ++count;
+    slurm_kill_job_step(id, step, SIGKILL);  // a step that ended meanwhile is what we want
+  }
+  return count;
+}
+
+void give_back(JobId id) {
+  kill_steps(id);
+  slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
+  if (slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
+    fail("slurm: job " + std::to_string(id) + " cannot be given back");
+}
+
+std::vector<uid_t> planner_uids() {
+  initialize();
+  std::vector<uid_t> uids{0};
+  slurm_conf_t* conf = nullptr;
+  if (slurm_load_ctl_conf(0, &conf) == SLURM_SUCCESS) {
+    uids.push_back(conf->slurm_user_id);
+    slurm_free_ctl_conf(conf);
+  }
+  return uids;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,46 @@
+// libslurm for the launcher and the keeper, in one file because its API moves between releases. Every call may block
+// for Slurm's MessageTimeout: use it from SlurmThread or a process that has nothing else to do. Thread-safe. Throws
+// Error.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/decision.hpp"
+
+namespace espalier::launcher {
+
+struct SlurmJob {
+  enum class State { pending, running, completing, ended };
+  JobId id = 0;
+  State state = State::ended;
+  uid_t uid = 0;
+  std::string name, account, comment;
+  std::vector<Holding> holdings;  // one per node, with GRES indices
+};
+
+struct ExtensionJob {
+  ExtensionRequest request;
+  std::string partition, account, comment;
+  std::string script;                    // whole text of the batch script
+  std::vector<std::string> environment;  // "NAME=value"
+  std::string directory;                 // where it runs
+  bool immediate = false;                // fail unless it can start now
+};
+
+// nullopt: Slurm does not know the job (any more).
+std::optional<SlurmJob> load_job(JobId id);
+JobId submit_extension(const ExtensionJob& job);
+// SIGKILLs every step of the job but `except_step`, so that completing it does not wait for KillWait (SLURM.md 12).
+// Returns how many steps there were.
+int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);
+// Steps first, then the batch script, then the job.
+void give_back(JobId id);
+// Uids that may run espalierd: root and SlurmUser.
+std::vector<uid_t> planner_uids();
+
+}  // namespace espalier::launcher

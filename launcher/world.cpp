@@ -1,0 +1,151 @@
+#include "launcher/world.hpp"
+
+#include <csignal>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+namespace {
+constexpr wire::Loop::Milliseconds kTermToKill{1500};
+}
+
+World::World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
+             WorldCallbacks callbacks)
+    : loop_(loop),
+      generation_(generation),
+      size_(static_cast<int>(request.gpus.size())),
+      callbacks_(std::move(callbacks)) {
+  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.keep_stdin,
+                                    [this](int status) { exited(status); });
+}
+
+World::~World() {
+  *alive_ = false;
+  for (auto& [rank, worker] : workers_) worker.connection->close();
+}
+
+void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello) {
+  if (hello.rank < 0 || hello.rank >= size_)
+    throw Error("worker: rank " + std::to_string(hello.rank) + " is not of a world of " + std::to_string(size_));
+  const auto [at, fresh] = workers_.try_emplace(hello.rank, Worker{connection, hello.node});
+  if (!fresh) throw Error("worker: rank " + std::to_string(hello.rank) + " is connected already");
+  connection->on_frame = [this, rank = hello.rank](const wire::Frame& frame) { handle(rank, frame); };
+  connection->on_closed = [this, rank = hello.rank](const std::string&) { closed(rank); };
+  if (callbacks_.hello) callbacks_.hello(hello);
+  if (retired_) connection->send(wire::Exit{});
+  else if (assignment_) give_assignment(hello.rank);
+}
+
+void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source) {
+  assignment_ = wire::Assign{plan, std::move(source)};
+  for (const auto& [rank, worker] : workers_) give_assignment(rank);
+}
+
+void World::give_assignment(int rank) { workers_.at(rank).connection->send(*assignment_); }
+
+void World::send_all(const wire::Frame& frame) {
+  for (auto& [rank, worker] : workers_) worker.connection->send(frame);
+}
+
+bool World::all(bool Worker::*flag) const {
+  if (static_cast<int>(workers_.size()) != size_) return false;
+  for (const auto& [rank, worker] : workers_)
+    if (!(worker.*flag)) return false;
+  return true;
+}
+
+void World::handle(int rank, const wire::Frame& frame) {
+  if (lost_) return;
+  Worker& worker = workers_.at(rank);
+  const auto mark = [&](bool Worker::*flag, const std::function<void()>& callback) {
+    worker.*flag = true;
+    if (all(flag) && callback && !retired_) callback();
+  };
+  try {
+    if (frame.type == wire::Step::type) {
+      if (!retired_) callbacks_.step(wire::from_frame<wire::Step>(frame));
+    } else if (frame.type == wire::Ready::type) {
+      mark(&Worker::ready, callbacks_.ready);
+    } else if (frame.type == wire::Switched::type) {
+      const auto step = wire::from_frame<wire::Switched>(frame).step;
+      if (boundary_ != 0 && step != boundary_ && worker.switched)
+        throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
+      boundary_ = step;
+      mark(&Worker::switched, callbacks_.switched);
+    } else if (frame.type == wire::Loaded::type) {
+      (void)wire::from_frame<wire::Loaded>(frame);
+      mark(&Worker::loaded, callbacks_.loaded);
+    } else if (frame.type == wire::Done::type) {
+      worker.done = true;
+    } else if (frame.type == wire::Failed::type) {
+      last_words_ =
+          "rank " + std::to_string(rank) + " on " + worker.node + ": " + wire::from_frame<wire::Failed>(frame).message;
+    } else {
+      throw Error("worker: unknown message " + frame.type);
+    }
+  } catch (const Error& error) {
+    lose("rank " + std::to_string(rank) + ": " + error.what(), 1);
+  }
+}
+
+void World::closed(int rank) {
+  Worker& worker = workers_.at(rank);
+  if (worker.done || lost_) return;
+  if (retired_) {
+    worker.done = true;
+    if (all(&Worker::done) || workers_.empty()) end_mpirun();
+    return;
+  }
+  lose("rank " + std::to_string(rank) + " on " + worker.node + " was lost", 1);
+}
+
+void World::lose(const std::string& why, int code) {
+  if (lost_ || retired_) return;
+  lost_ = true;
+  // mpirun may know better how it ended (its exit code), and last words may be on their way: give both a moment.
+  patience_ = loop_.after(wire::Loop::Milliseconds(100),
+                          [this, why, code] { callbacks_.lost(last_words_.empty() ? why : last_words_, code); });
+}
+
+void World::exited(int status) {
+  kill_.reset();
+  if (retired_) {
+    patience_.reset();
+    if (callbacks_.gone)
+      loop_.defer([alive = alive_, gone = callbacks_.gone] {
+        if (*alive) gone();
+      });
+    return;
+  }
+  const int code = exit_code(status);
+  if (lost_) return;
+  if (code == 0 && (workers_.empty() || all(&Worker::done))) {
+    callbacks_.finished(0);
+  } else if (workers_.empty()) {
+    callbacks_.finished(code);  // a program that never spoke to us: its code is the job's
+  } else {
+    lose("mpirun of generation " + std::to_string(generation_) + " ended with code " + std::to_string(code),
+         code == 0 ? 1 : code);
+  }
+}
+
+void World::retire(wire::Loop::Milliseconds patience) {
+  if (retired_) return;
+  retired_ = true;
+  send_all(wire::Exit{});
+  if (!mpirun_->running()) {
+    loop_.defer([alive = alive_, gone = callbacks_.gone] {
+      if (*alive && gone) gone();
+    });
+    return;
+  }
+  patience_ = loop_.after(patience, [this] { end_mpirun(); });
+  if (workers_.empty()) end_mpirun();
+}
+
+void World::end_mpirun() {
+  mpirun_->signal(SIGTERM);
+  kill_ = loop_.after(kTermToKill, [this] { mpirun_->signal(SIGKILL); });
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,80 @@
+// One generation: an mpirun and the control sockets of its workers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/child.hpp"
+#include "launcher/world_command.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::launcher {
+
+// Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
+// through Loop::defer.
+struct WorldCallbacks {
+  std::function<void(const wire::Hello&)> hello;  // of each worker, before it is assigned anything
+  std::function<void()> ready, switched, loaded;  // all workers said so
+  std::function<void(const wire::Step&)> step;
+  std::function<void(int code)> finished;                      // the program ended by itself
+  std::function<void(const std::string& why, int code)> lost;  // a worker or mpirun failed
+  std::function<void()> gone;                                  // a retired world has ended
+};
+
+class World {
+ public:
+  // Starts mpirun. Throws Error. `environment` holds what the workers need to find the launcher.
+  World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
+        WorldCallbacks callbacks);
+  ~World();  // SIGKILL to mpirun; the workers end as their control sockets close
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  int generation() const { return generation_; }
+  int size() const { return size_; }
+  bool anyone_said_hello() const { return !workers_.empty(); }
+  std::int64_t boundary() const { return boundary_; }  // after `switched`
+
+  // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
+  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
+  void assign(const Plan& plan, std::optional<wire::Assign::Source> source);
+  void send_all(const wire::Frame& frame);
+  template <class Message>
+  void send_all(const Message& message) {
+    send_all(wire::to_frame(message));
+  }
+  // Tells the workers to leave and ends mpirun when they have, or after `patience`. Only `gone` is called afterwards.
+  void retire(wire::Loop::Milliseconds patience);
+
+ private:
+  struct Worker {
+    wire::ConnectionPtr connection;
+    std::string node;
+    bool ready = false, switched = false, loaded = false, done = false;
+  };
+  void handle(int rank, const wire::Frame& frame);
+  void closed(int rank);
+  void exited(int status);
+  void lose(const std::string& why, int code);
+  bool all(bool Worker::*flag) const;
+  void give_assignment(int rank);
+  void end_mpirun();
+
+  wire::Loop& loop_;
+  int generation_, size_;
+  WorldCallbacks callbacks_;
+  std::map<int, Worker> workers_;
+  std::optional<wire::Assign> assignment_;
+  std::int64_t boundary_ = 0;
+  bool retired_ = false, lost_ = false;
+  std::string last_words_;
+  std::unique_ptr<Child> mpirun_;
+  wire::Watch patience_, kill_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace espalier::launcher
