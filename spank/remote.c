@@ -123,6 +123,6 @@ void espalier_remote_task_exit(spank_t spank) {
     return;
   char name[32];
   snprintf(name, sizeof(name), "%u.%u", job, id);
-  const char* const words[] = {"scancel", "--quiet", "--signal=TERM", name, NULL};
+  const char* const words[] = {"scancel", "--quiet", "--signal=HUP", name, NULL};
   espalier_detach_exec(words, 10);
 }

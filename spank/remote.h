@@ -4,7 +4,8 @@
  *   From Slurm 23.11:  argv = {LAUNCHER, "run" | "keeper", "--", PROGRAM, ARGUMENT...}
  *   Before, argv can only be exchanged in place, not lengthened:
  *                      argv = {LAUNCHER, ARGUMENT...} and in the environment
- *                      ESPALIER_TASK=run|keeper  ESPALIER_PROGRAM=PROGRAM (the path as Slurm would have executed it)
+ *                      ESPALIER_TASK=run|keeper  ESPALIER_PROGRAM=PROGRAM
+ * PROGRAM is as the user typed it: what has no slash is looked up in PATH, by the launcher.
  *   espalier-launch removes ESPALIER_TASK and ESPALIER_PROGRAM from its environment before it starts anything.
  * Always set, whatever the user had there:
  *   ESPALIER_MIN=N       0: as many GPUs as the job was given
@@ -13,7 +14,8 @@
  *   ESPALIER_DEADLINE=YYYY-MM-DDTHH:MM:SS in local time, or empty
  *   ESPALIER_ACTIVE=1    whatever is started below this task is not exchanged again
  * The environment is the user's own: the launcher checks these values as any other input.
- * When task 0 has ended, the step's other tasks get SIGTERM. */
+ * When task 0 has ended, the step's other tasks get SIGHUP (SIGTERM would print
+ * "CANCELLED" at every job's end). */
 #ifndef ESPALIER_SPANK_REMOTE_H
 #define ESPALIER_SPANK_REMOTE_H
 

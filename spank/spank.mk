@@ -19,3 +19,6 @@ $(BUILD)/lib/job_submit_espalier.so: $(SPANK_SUBMIT) $(SPANK_COMMON) spank/job_s
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/job_submit.lds -o $@ $(filter %.o,$^)
 	@echo "job_submit_espalier.so loads into Slurm $(SLURM_VERSION) only"
+
+$(BUILD)/bin/espalier-report: $(call objects,spank/report/topology.cpp) $(BUILD)/obj/spank/event_datagram.o
+$(UNIT_TEST): $(SPANK_COMMON) $(BUILD)/obj/spank/multi_prog.o
