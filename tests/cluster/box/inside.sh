@@ -37,6 +37,8 @@ for kind in bin lib; do
   [ ! -d "$BUILD/$kind" ] || find "$BUILD/$kind" -maxdepth 1 -type f -exec install -m 755 -t "$BOX/$kind" {} +
 done
 cp -r "$BOX_REPO/examples" "$BOX/share/" && chmod -R a+rX "$BOX/share"
+# Text to train on: over a megabyte, from an installed package.
+find /usr/share/games/fortunes -maxdepth 1 -type f ! -name '*.dat' 2>/dev/null | sort | xargs -r cat > "$BOX/share/text"
 export PATH=$BOX/bin:$PATH LD_LIBRARY_PATH=$BOX/held/2/$(basename "$torch")/lib
 
 status=0

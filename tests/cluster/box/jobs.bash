@@ -38,7 +38,7 @@ elastic() {
   [ $# -eq 0 ] || shift
   as_user tee "$BOX/home/$name.sh" > /dev/null <<S
 #!/bin/bash
-srun --elastic=$range ${SRUN_OPTIONS:-} espalier-train $BOX/share/examples/gpt-tiny.toml data.path=$BOX/share/text metrics.path=$BOX/home/$name.jsonl $*
+srun --elastic=$range ${SRUN_OPTIONS:-} espalier-train $BOX/share/examples/gpt-tiny.toml --data $BOX/share/text --metrics $BOX/home/$name.jsonl $*
 S
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
 }
@@ -49,13 +49,9 @@ job_is() { [ "$(job_state "$1")" = "$2" ]; }
 job_over() { case $(job_state "$1") in '' | COMPLETED | CANCELLED | FAILED | TIMEOUT | PREEMPTED | NODE_FAIL) ;; *) return 1 ;; esac; }
 exit_code() { scontrol show job "$1" | sed -n 's/.*ExitCode=\([0-9:]*\).*/\1/p'; }
 
-# One field of a job in the planner's eyes, e.g. `planner_job 5 generation`; `field` of the JSON text on standard input.
-field() { python3 -c 'import json, sys
-value = json.load(sys.stdin)
-for key in sys.argv[1].split("."): value = value[int(key)] if key.lstrip("-").isdigit() else value[key]
-print(value if not isinstance(value, (dict, list)) else json.dumps(value))' "$1"; }
-metric() { tail -n 1 "$BOX/home/$1.jsonl" 2>/dev/null | field "$2" 2>/dev/null; } # of a training's last step
-step_of() { metric "$1" step || echo 0; }
+# A field of a training's last step: step, loss, seconds, tokens_per_second, generation, gpus, plan. By sed, as it is polled.
+metric() { tail -n 1 "$BOX/home/$1.jsonl" 2>/dev/null | sed -nE "s/.*\"$2\":\"?([^,\"}]*).*/\1/p"; }
+step_of() { local step; step=$(metric "$1" step); echo "${step:-0}"; }
 stepped_past() { [ "$(step_of "$1")" -ge "$2" ]; }
 gpus_of() { metric "$1" gpus; }
 runs_on() { [ "$(gpus_of "$1")" = "$2" ]; } # NAME GPUS

@@ -1,0 +1,104 @@
+#!/bin/bash
+# story.sh FOLDER: the story, told inside a box. Leaves its facts in FOLDER for report.py.
+set -euo pipefail
+demo=$1
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=../../tests/cluster/box/jobs.bash
+. "$BOX_HERE/jobs.bash"
+# shellcheck source=telling.bash
+. "$here/telling.bash"
+steps=${DEMO_STEPS:-1500}
+preemptions() { grep -c 'preempted JobId' "$BOX/log/slurmctld.log" || true; }
+keep() { cp "$BOX/home/$1".* "$demo/"; }
+
+{ readlink /proc/self/ns/pid; for node in /run/netns/*; do nsenter --net="$node" readlink /proc/self/ns/net; done; } > "$demo/namespaces"
+tell "slurmctld, $BOX_NODES slurmd with $BOX_GPUS fake GPUs each, munge and espalierd are up"
+
+# 1. A trains on two GPUs while plain jobs hold all others.
+B=$(plain B -N3 --ntasks-per-node=1 -w n1,n2,n3 --gres=gpu:2)
+F=$(plain F -N2 --ntasks-per-node=1 -w n2,n3 --gres=gpu:2)
+G=$(plain G -N1 -n1 -w n4 --gres=gpu:4)
+as_user cp "$BOX/share/examples/gpt-tiny.toml" "$BOX/share/text" .
+as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+srun --elastic=2:8 espalier-train gpt-tiny.toml --steps $steps --metrics A.jsonl
+S
+A=$(as_user sbatch --parsable -J A -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
+tell "A (job $A) is submitted with srun --elastic=2:8; plain jobs B ($B), F ($F), G ($G) hold the other 14 GPUs"
+must 60 "A trains" stepped_past A 10
+watch_progress A "$steps"
+tell "A trains on 2 GPUs of n1"
+must 60 "A has a rhythm" stepped_past A 60
+
+# 2. B ends: its GPUs, two of them on A's own node, go to A.
+finish B
+tell "B ends and releases 6 GPUs on n1, n2 and n3"
+must 60 "A runs on 8 GPUs" runs_on A 8
+extensions_of "$A" | xargs -I{} squeue -h -j {} -o '%N' | sort | xargs > "$demo/extension_nodes"
+tell "A runs on 8 GPUs, with extensions on $(cat "$demo/extension_nodes")"
+must 60 "A does 50 steps there" stepped_past A $(($(step_of A) + 50))
+
+# 3. C arrives and needs GPUs.
+C=$(plain C -N1 -n1 --gres=gpu:2)
+tell "C (job $C) arrives and needs 2 GPUs"
+must 60 "C starts" job_is "$C" RUNNING
+tell "C starts"
+must 60 "A runs on 6 GPUs" runs_on A 6
+tell "A runs on 6 GPUs"
+must 60 "A does 50 steps there" stepped_past A $(($(step_of A) + 50))
+
+# 4. The planner dies; D arrives; Slurm alone preempts, A shrinks by itself.
+before=$(preemptions)
+"$BOX_HERE/planner.sh" kill
+tell "espalierd is killed with SIGKILL"
+D=$(plain D -N1 -n1 --gres=gpu:2)
+tell "D (job $D) arrives and needs 2 GPUs; there is no planner"
+must 60 "Slurm preempts an extension" eval "[ \$(preemptions) -gt $before ]"
+tell "Slurm preempts an extension of A (SIGTERM, GraceTime 30 s)"
+must 60 "A runs on 4 GPUs" runs_on A 4
+tell "A has shrunk by itself to 4 GPUs"
+must 60 "D starts" job_is "$D" RUNNING
+tell "D starts"
+"$BOX_HERE/planner.sh" start
+planner_knows() { espalier show job "$A" --json | grep -q '"gpus": *4\|GPUs=4'; }
+tell "espalierd is started again"
+finish C
+tell "C ends and releases 2 GPUs"
+must 60 "A runs on 6 GPUs again" runs_on A 6
+tell "the planner has decided again: A runs on 6 GPUs"
+
+# 5. The end.
+espalier show job "$A" -o > "$demo/show-job"
+espalier show job "$A" --json > "$demo/job.json"
+must 200 "A finishes" job_over "$A"
+stop_watching
+tell "A has finished"
+keep A
+espalier show decisions > "$demo/show-decisions"
+espalier show decisions --json > "$demo/decisions.json"
+preemptions > "$demo/preemptions"
+for job in D F G; do finish $job; done
+must 30 "the plain jobs are over" eval '[ -z "$(squeue -h)" ]'
+wait_for 5 "nothing of the jobs is left" nothing_left || true
+leaked_jobs > "$demo/leaked_jobs"
+{ leaked_processes; leaked_objects; } > "$demo/leaked_processes"
+tell "looked for jobs, processes, sockets and shared memory that were left behind"
+
+# 6. The same training without elasticity, on the same two GPUs; and once with data-parallel growth.
+baseline=$(as_user sbatch --parsable -J baseline -o baseline.out -N1 -n2 -w n1 --gres=gpu:2 --wrap \
+  "mpirun --oversubscribe --bind-to none -np 2 espalier-train gpt-tiny.toml --steps $steps --metrics baseline.jsonl")
+must 200 "the run without elasticity is over" job_over "$baseline"
+keep baseline
+tell "the same training has run on A's first 2 GPUs without elasticity"
+as_user tee R.sh > /dev/null <<S
+#!/bin/bash
+srun --elastic=2:4,accuracy=relaxed espalier-train gpt-tiny.toml --steps $steps --metrics R.jsonl
+S
+R=$(as_user sbatch --parsable -J R -o R.out -N1 -n1 -w n1 --gres=gpu:2 R.sh)
+must 60 "R runs on 4 GPUs" runs_on R 4
+must 60 "R does 100 steps there" stepped_past R $(($(step_of R) + 100))
+as_user scancel "$R"
+must 30 "R is gone" nothing_left
+keep R
+tell "R (job $R), allowed to change data parallelism, has grown to 4 GPUs and done 100 more steps"
+echo "$steps" > "$demo/steps"
