@@ -5,7 +5,15 @@
 #define ESPALIER_MULTI_PROG_MESSAGE \
   "espalier: elastic: --multi-prog starts several programs; the step runs without elasticity"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Lines "RANKS PROGRAM ..." with RANKS like "0", "1-3,5", "*"; comments and blank lines between. */
 int espalier_is_multi_prog(const char* program);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,0 +1,170 @@
+#include "spank/elastic_option.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "spank/multi_prog.h"
+
+namespace {
+
+struct Parsed {
+  int status = 0;
+  espalier_elastic value{};
+  std::string why;
+};
+
+Parsed parse(const char* text) {
+  Parsed parsed;
+  parsed.value = {-7, -7, -7, "untouched"};
+  char why[ESPALIER_MESSAGE_MAX] = "";
+  parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
+  parsed.why = why;
+  return parsed;
+}
+
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an --elastic without an argument takes every default, however Slurm spells the absence") {
+  for (const char* text : {static_cast<const char*>(nullptr), "", "(null)"}) {
+    const auto parsed = parse(text);
+    CHECK(parsed.status == 0);
+    CHECK(parsed.value.min == 0);
+    CHECK(parsed.value.max == 0);
+    CHECK(parsed.value.relaxed == 0);
+    CHECK(std::string(parsed.value.deadline).empty());
+  }
+}
+
+TEST_CASE("MIN:MAX is read, and either side may be left to its default") {
+  CHECK(parse("2:8").value.min == 2);
+  CHECK(parse("2:8").value.max == 8);
+  CHECK(parse("4:4").status == 0);
+  CHECK(parse("2:").value.min == 2);
+  CHECK(parse("2:").value.max == 0);
+  CHECK(parse(":8").value.min == 0);
+  CHECK(parse(":8").value.max == 8);
+}
+
+TEST_CASE("keys follow MIN:MAX, or stand alone") {
+  CHECK(parse("2:8,accuracy=relaxed").value.relaxed == 1);
+  CHECK(parse("2:8,accuracy=bitwise").value.relaxed == 0);
+  CHECK(parse("accuracy=relaxed").value.relaxed == 1);
+  const auto both = parse("2:8,deadline=2030-02-28T12:30,accuracy=relaxed");
+  CHECK(both.status == 0);
+  CHECK(both.value.relaxed == 1);
+  CHECK(std::string(both.value.deadline) == "2030-02-28T12:30:00");
+  CHECK(std::string(parse("deadline=2030-12-31").value.deadline) == "2030-12-31T00:00:00");
+  CHECK(std::string(parse("deadline=2028-02-29T23:59:59").value.deadline) == "2028-02-29T23:59:59");
+}
+
+TEST_CASE("each bad value is refused with its own text in the message, and nothing is changed") {
+  for (const char* text : {"8:4",
+                           "abc",
+                           "0",
+                           "4",
+                           "-1:4",
+                           "4:-1",
+                           "0:4",
+                           "4:0",
+                           "1.5:4",
+                           " 2:8",
+                           "2:8 ",
+                           "2:8:9",
+                           "0x2:8",
+                           "2,8",
+                           "2:8,",
+                           ",",
+                           ",2:8",
+                           "2:8,,accuracy=bitwise",
+                           "2:8,foo=1",
+                           "2:8,=",
+                           "=",
+                           "2:8,accuracy=",
+                           "2:8,accuracy=Bitwise",
+                           "2:8,accuracy=relaxedx",
+                           "2:8,deadline=",
+                           "2:8,deadline=tomorrow",
+                           "2:8,deadline=2030-13-01",
+                           "2:8,deadline=2030-00-01",
+                           "2:8,deadline=2030-02-30",
+                           "2:8,deadline=2030-01-01T24:00",
+                           "2:8,deadline=2030-01-01T10:60",
+                           "2:8,deadline=2030-01-01T10:00:60",
+                           "2:8,deadline=1999-01-01",
+                           "2:8,deadline=2030-01-01 10:00",
+                           "99999999999999999999:4",
+                           "1000001:1000001",
+                           "accuracy=relaxed,2:8"}) {
+    CAPTURE(text);
+    const auto parsed = parse(text);
+    CHECK(parsed.status == -1);
+    CHECK(parsed.why.starts_with("espalier: elastic: \""));
+    CHECK(contains(parsed.why, text));
+    CHECK(contains(parsed.why, "; "));
+    CHECK(parsed.value.min == -7);
+    CHECK(std::string(parsed.value.deadline) == "untouched");
+  }
+}
+
+TEST_CASE("a hostile value cannot put control characters or endless text into a message") {
+  const auto control = parse("2:8\x1b[31m\n\"");
+  CHECK(control.status == -1);
+  CHECK(contains(control.why, "2:8?[31m??"));
+  const auto endless = parse(std::string(100000, '9').c_str());
+  CHECK(endless.status == -1);
+  CHECK(endless.why.size() < ESPALIER_MESSAGE_MAX);
+  CHECK(contains(endless.why, "...\": too long"));
+}
+
+TEST_CASE("a message is cut, never overrun, by a small buffer") {
+  char why[8];
+  espalier_elastic e{};
+  CHECK(espalier_elastic_parse("8:4", &e, why, sizeof(why)) == -1);
+  CHECK(std::string(why) == "espalie");
+}
+
+TEST_CASE("the site's limit bounds MIN and MAX") {
+  char why[ESPALIER_MESSAGE_MAX];
+  const auto check = [&why](const char* text, int site_max) {
+    const auto parsed = parse(text);
+    return espalier_elastic_fits_site(text, &parsed.value, site_max, why, sizeof(why));
+  };
+  CHECK(check("2:8", 8) == 0);
+  CHECK(check("2:8", 0) == 0);
+  CHECK(check("", 1) == 0);
+  CHECK(check("2:9", 8) == -1);
+  CHECK(contains(why, "9 GPUs are above this site's limit of 8"));
+  CHECK(check("9:", 8) == -1);
+}
+
+TEST_CASE("the request bounds MIN from above and MAX from below") {
+  char why[ESPALIER_MESSAGE_MAX];
+  const auto check = [&why](const char* text, long gpus) {
+    const auto parsed = parse(text);
+    return espalier_elastic_fits_request(text, &parsed.value, gpus, why, sizeof(why));
+  };
+  CHECK(check("2:8", 2) == 0);
+  CHECK(check("2:8", 8) == 0);
+  CHECK(check("", 3) == 0);
+  CHECK(check("2:8", 0) == -1);
+  CHECK(contains(why, "no GPUs requested"));
+  CHECK(check("4:8", 1) == -1);
+  CHECK(contains(why, "MIN is 4, but the job requests 1 GPU;"));
+  CHECK(check("2:8", 9) == -1);
+  CHECK(contains(why, "MAX is 8, but the job requests 9 GPUs;"));
+}
+
+TEST_CASE("a --multi-prog step is told from a program by its text") {
+  CHECK(espalier_is_multi_prog("0 master\n1-3 worker %t\n"));
+  CHECK(espalier_is_multi_prog("# who does what\n\n  *\tworker\n"));
+  CHECK_FALSE(espalier_is_multi_prog("/bin/hostname"));
+  CHECK_FALSE(espalier_is_multi_prog("7z"));
+  CHECK_FALSE(espalier_is_multi_prog("42"));
+  CHECK_FALSE(espalier_is_multi_prog("my program"));
+  CHECK_FALSE(espalier_is_multi_prog("# only a comment"));
+  CHECK_FALSE(espalier_is_multi_prog(""));
+  CHECK_FALSE(espalier_is_multi_prog(nullptr));
+}

@@ -1,0 +1,67 @@
+#include "spank/gpu_request.h"
+
+#include <doctest/doctest.h>
+
+#include "spank/elastic_option.h"
+
+namespace {
+
+struct Request {
+  const char *job = nullptr, *node = nullptr, *socket = nullptr, *task = nullptr;
+  long nodes = 0, tasks = 0, sockets = 0;
+  bool exact = true;
+};
+
+long gpus_of(const Request& r) {
+  const espalier_shape shape{r.job, r.node, r.socket, r.task, r.nodes, r.tasks, r.sockets};
+  int exact = -1;
+  const long gpus = espalier_gpus_requested(&shape, &exact);
+  CHECK(exact == (r.exact ? 1 : 0));
+  return gpus;
+}
+
+}  // namespace
+
+TEST_CASE("GPUs are counted in every form Slurm gives a TRES string") {
+  CHECK(espalier_gpus_in(nullptr) == 0);
+  CHECK(espalier_gpus_in("") == 0);
+  CHECK(espalier_gpus_in("gpu") == 1);
+  CHECK(espalier_gpus_in("gres:gpu") == 1);
+  CHECK(espalier_gpus_in("gres:gpu:2") == 2);
+  CHECK(espalier_gpus_in("gres/gpu:2") == 2);
+  CHECK(espalier_gpus_in("gres/gpu=4") == 4);
+  CHECK(espalier_gpus_in("gres/gpu:h100=4") == 4);
+  CHECK(espalier_gpus_in("gres:gpu:h100:2") == 2);
+  CHECK(espalier_gpus_in("gres:gpu:h100") == 1);
+  CHECK(espalier_gpus_in("gres:gpu:h100:2,gres:gpu:a100:3") == 5);
+  CHECK(espalier_gpus_in("gpu:1;nic:2") == 1);
+  CHECK(espalier_gpus_in("cpu=4,mem=10G,gres/gpu=2") == 2);
+  CHECK(espalier_gpus_in("gres:gpu:0") == 0);
+  CHECK(espalier_gpus_in("gres:gpu:1K") == 1024);
+}
+
+TEST_CASE("other resources, and those whose names only begin alike, are no GPUs") {
+  CHECK(espalier_gpus_in("gres:nic:2") == 0);
+  CHECK(espalier_gpus_in("gres:gpumem:80") == 0);
+  CHECK(espalier_gpus_in("shard:4,mps:100") == 0);
+  CHECK(espalier_gpus_in("gres:") == 0);
+  CHECK(espalier_gpus_in(",;,") == 0);
+}
+
+TEST_CASE("a count that is too large is cut, not wrapped") {
+  CHECK(espalier_gpus_in("gpu:99999999999999999999999") == ESPALIER_GPUS_LIMIT);
+  CHECK(espalier_gpus_in("gpu:999999,gpu:999999") == ESPALIER_GPUS_LIMIT);
+}
+
+TEST_CASE("a request per node or per task is multiplied by the job's shape") {
+  CHECK(gpus_of({.job = "gpu:6", .node = "gpu:2", .nodes = 3}) == 6);
+  CHECK(gpus_of({.node = "gpu:2", .nodes = 3}) == 6);
+  CHECK(gpus_of({.node = "gpu:2"}) == 2);
+  CHECK(gpus_of({.task = "gpu:1", .nodes = 2, .tasks = 8}) == 8);
+  CHECK(gpus_of({.socket = "gpu:2", .nodes = 2, .sockets = 2}) == 8);
+  CHECK(gpus_of({.nodes = 4, .tasks = 4}) == 0);
+}
+
+TEST_CASE("a request per socket without a number of sockets is a lower bound, and says so") {
+  CHECK(gpus_of({.socket = "gpu:2", .nodes = 2, .exact = false}) == 4);
+}
