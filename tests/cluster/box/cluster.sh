@@ -1,5 +1,11 @@
+# shellcheck shell=bash
 # Sourced by inside.sh: accounts, network, munge, Slurm's configuration and daemons, espalierd.
-fail() { echo "espalier: box: $*" >&2; tail -n 5 "$BOX"/log/* >&2 || true; return 1; }
+fail() {
+  echo "espalier: box: $*; the logs' last lines:" >&2
+  tail -n 5 "$BOX"/log/* >&2 || true
+  keep_logs
+  exit 1
+}
 
 # --- accounts: boxuser is who submits; Slurm runs as its own user, as on a real site -----------------------------------
 echo 'boxuser:x:4242:4242:box user:/run/box/home:/bin/bash' >> /etc/passwd

@@ -47,7 +47,7 @@ keep_logs() {
   mkdir -p "$BOX_KEEP" && cp -r "$BOX"/log/. "$BOX/slurm" /etc/espalier "$BOX_KEEP" 2>/dev/null || true
 }
 # shellcheck source=cluster.sh
-. "$here/cluster.sh" || { keep_logs; exit 1; }
+. "$here/cluster.sh"
 "$@" || status=$?
 [ "$status" = 0 ] || keep_logs
 exit "$status"
