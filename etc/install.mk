@@ -1,7 +1,7 @@
 # `make install DESTDIR= PREFIX=` and `make uninstall`: one list of SOURCE:PLACE:MODE serves both.
 MANDIR := share/man
 DOCDIR := share/doc/espalier
-SITE_FILES := $(filter-out %.mk %/deps,$(wildcard etc/*))
+SITE_FILES := $(filter %.toml %.conf %.service,$(wildcard etc/*))
 INSTALLED = \
   $(foreach b,espalier espalier-launch espalier-train,$(BUILD)/bin/$b:bin/$b:755) \
   $(foreach b,espalierd espalier-report,$(BUILD)/bin/$b:sbin/$b:755) \

@@ -68,6 +68,7 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 TopologyPlugin=topology/tree
 MpiDefault=none
+MailProg=/bin/true
 ReturnToService=2
 GresTypes=gpu
 PreemptType=preempt/partition_prio
