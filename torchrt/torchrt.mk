@@ -1,0 +1,29 @@
+# The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device)
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
+                  learning_rate.cpp metrics.cpp device/cpu.cpp model/units.cpp model/initialise.cpp) \
+                  $(call sources,torchrt/schedule) $(filter torchrt/handoff/transfer%,$(TRAIN_ALL)))
+TRAIN_COMMON := $(filter-out %/device/cuda.o,$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
+TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
+
+TORCH_LIB  := $(TORCH_HOME)/lib
+TORCH_INC  := -isystem $(TORCH_HOME)/include -isystem $(TORCH_HOME)/include/torch/csrc/api/include
+MPICC      ?= mpicc
+MPI_INC    := $(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile 2>/dev/null))
+MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
+CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
+
+$(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
+$(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
+$(BUILD)/obj/torchrt/device/cuda.o: CPPFLAGS += $(CUDA_INC)
+
+# libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
+# and what libtorch_cuda needs beyond them, may be absent.
+TRAIN_LINK = $(LDFLAGS) -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
+
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+$(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(call objects,torchrt/device/cuda.cpp torchrt/device/flavour/cuda.cpp) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)

@@ -1,0 +1,60 @@
+#include "torchrt/control.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace espalier::torchrt {
+
+namespace {
+
+constexpr Control::Milliseconds kConnect{10'000};
+// The main thread gets this long to read a last `exit` that came just before the end of the stream.
+constexpr int kLastWordsMs = 300;
+
+}  // namespace
+
+Control::Control(const std::string& host, std::uint16_t port, int rank)
+    : client_(wire::Client::tcp(host, port, {::getuid()}, kConnect)), rank_(rank), stop_(::eventfd(0, EFD_CLOEXEC)) {
+  watcher_ = std::thread([this] { watch(); });
+}
+
+Control::~Control() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
+  watcher_.join();
+}
+
+void Control::watch() {
+  pollfd waits[2] = {{client_.fd(), POLLRDHUP, 0}, {stop_.get(), POLLIN, 0}};
+  while (::poll(waits, 2, -1) < 0) {
+  }
+  if (waits[1].revents != 0) return;
+  pollfd stop = waits[1];
+  if (::poll(&stop, 1, kLastWordsMs) > 0 || leaving_) return;
+  std::fprintf(stderr, "espalier: train: rank %d: the launcher is gone; leaving\n", rank_);
+  ::_exit(1);  // the main thread may wait for ever for ranks that have left already
+}
+
+wire::Frame Control::next(const std::string& what, Milliseconds timeout) {
+  const std::optional<wire::Frame> frame = client_.receive(timeout);
+  if (!frame)
+    throw Error("launcher: no `" + what + "` within " + std::to_string(timeout.count() / 1000) + " s; see its log");
+  if (frame->type == wire::Exit::type) throw LeaveNow{};
+  return *frame;
+}
+
+std::optional<wire::Frame> Control::poll() {
+  std::optional<wire::Frame> frame = client_.receive(Milliseconds(0));
+  if (frame && frame->type == wire::Exit::type) throw LeaveNow{};
+  return frame;
+}
+
+void Control::unexpected(const std::string& got, const std::string& wanted) {
+  throw Error("launcher: sent `" + got + "` instead of `" + wanted +
+              "`; launcher and worker are of different versions");
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,44 @@
+// Where training state lives: host memory (memfd) or a GPU (CUDA virtual memory), behind one narrow interface.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "torchrt/device/unique_fd.hpp"
+
+namespace espalier::torchrt {
+
+// One shareable piece of device memory. Unmapped on destruction; the memory itself lives as long as any process maps it
+// or holds its descriptor.
+class Allocation {
+ public:
+  virtual ~Allocation() = default;
+  virtual void* data() const = 0;
+  virtual std::size_t bytes() const = 0;
+  // A descriptor that adopt() of another process on this node takes. Owned by the allocation.
+  virtual int fd() const = 0;
+};
+
+enum class DeviceKind { cpu, cuda };
+
+// Not thread-safe. All methods throw Error.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceKind kind() const = 0;
+  virtual int index() const = 0;  // for torch; 0 on CPU
+  // Zeroed and resident: nothing is left for first touch.
+  virtual std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string& label) = 0;
+  // Maps memory that another process allocated with the same `bytes`.
+  virtual std::unique_ptr<Allocation> adopt(UniqueFd fd, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
+};
+
+// The flavour's device: host memory in espalier-train, a GPU in espalier-train-cuda. `local_index`: which of the GPUs
+// this process can see.
+std::unique_ptr<Device> make_device(int local_index);
+
+}  // namespace espalier::torchrt

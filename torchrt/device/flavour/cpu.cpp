@@ -1,0 +1,8 @@
+// The CPU flavour's choice; linked into espalier-train only.
+#include "torchrt/device/cpu.hpp"
+
+namespace espalier::torchrt {
+
+std::unique_ptr<Device> make_device(int) { return make_cpu_device(); }
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,87 @@
+// espalier-train: trains a model as described by a configuration, alone under mpirun or as a worker of a launcher.
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "torchrt/comm/world.hpp"
+#include "torchrt/schedule/op.hpp"
+#include "torchrt/standalone.hpp"
+#include "torchrt/worker.hpp"
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::torchrt;
+
+struct Arguments {
+  std::string config, plan, metrics, data;
+  std::int64_t steps = 0;
+  std::vector<std::string> overrides;
+  int print_schedule = 0;
+};
+
+// Before MPI starts, every rank finds the same mistakes; one says so.
+bool first_rank() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank == nullptr || std::string(rank) == "0";
+}
+
+void complain(const char* what) { std::fprintf(stderr, "espalier: train: %s\n", what); }
+
+Config configure(const Arguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  if (arguments.steps > 0) overrides.push_back("training.steps=" + std::to_string(arguments.steps));
+  Config config = load_config(arguments.config, overrides);
+  if (!arguments.metrics.empty()) config.metrics_path = arguments.metrics;
+  if (!arguments.data.empty()) config.data_path = arguments.data;
+  return config;
+}
+
+int run(const Arguments& arguments, int argc, char** argv) {
+  const Config config = configure(arguments);
+  if (arguments.print_schedule > 0) {
+    const Plan plan = standalone_plan(config, arguments.plan, arguments.print_schedule);
+    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), config.training.schedule);
+    std::printf("%s\n%s", describe(plan).c_str(), describe(schedule).c_str());
+    return 0;
+  }
+  const std::optional<WorkerEnvironment> environment = worker_environment();
+  if (environment) shield_worker();
+  World world(&argc, &argv);
+  if (environment) return run_worker(config, *environment, world);
+  return train_standalone(config, arguments.plan, world);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  Arguments arguments;
+  CLI::App app("Trains a byte-level GPT, in pipeline and data parallelism over MPI.", "espalier-train");
+  app.set_version_flag("--version", "espalier-train " ESPALIER_VERSION);
+  app.add_option("config", arguments.config, "training configuration (TOML)")->required();
+  app.add_option("--set", arguments.overrides, "section.key=value, wins over the file; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--steps", arguments.steps, "short for --set training.steps=N")->check(CLI::PositiveNumber);
+  app.add_option("--data", arguments.data, "short for --set data.path=FILE");
+  app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
+  app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
+  app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
+      ->check(CLI::PositiveNumber);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() != 0 && !first_rank()) return 2;
+    return app.exit(problem) == 0 ? 0 : 2;
+  }
+  try {
+    return run(arguments, argc, argv);
+  } catch (const std::exception& problem) {
+    if (first_rank()) complain(problem.what());
+    return 1;
+  }
+}

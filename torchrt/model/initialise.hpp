@@ -1,0 +1,14 @@
+// Initial parameters by global coordinate (seed, unit, tensor, index): the same in every layout. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "torchrt/model/units.hpp"
+
+namespace espalier::torchrt {
+
+// Fills the unit's parameters; `parameters` has spec.floats elements and is zero before.
+void initialise(const UnitSpec& spec, std::uint64_t seed, std::span<float> parameters);
+
+}  // namespace espalier::torchrt

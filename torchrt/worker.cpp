@@ -1,0 +1,190 @@
+#include "torchrt/worker.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "torchrt/control.hpp"
+#include "torchrt/handoff/arrive.hpp"
+#include "torchrt/handoff/leave.hpp"
+#include "torchrt/metrics.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// The launcher's own limits are shorter; these only make sure that no wait is without an end.
+constexpr Control::Milliseconds kLauncherActs = 10min;
+constexpr Control::Milliseconds kSwitchArrives = 60s;
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+class Worker {
+ public:
+  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control)
+      : config_(config), environment_(environment), world_(world), control_(control) {}
+
+  void run() {
+    introduce();
+    prepare();
+    control_.send(wire::Ready{});
+    const std::int64_t done = source_ ? load() : 0;
+    control_.expect<wire::Commit>(kLauncherActs);
+    start(done);
+    train(done + 1);
+    control_.send(wire::Done{config_.training.steps});
+  }
+
+ private:
+  void introduce() {
+    wire::Hello hello;
+    hello.token = environment_.token;
+    hello.generation = environment_.generation;
+    hello.rank = world_.rank();
+    hello.node = host_name();
+    hello.pid = ::getpid();
+    hello.model = model_shape(config_);
+    hello.total_steps = config_.training.steps;
+    control_.send(hello);
+    wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
+    plan_ = std::move(assign.plan);
+    source_ = std::move(assign.source);
+  }
+
+  // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
+  void prepare() {
+    prepare_torch();
+    data_.emplace(config_.data_path, config_.model.sequence, config_.training.seed);
+    device_ = make_device(world_.local_rank());
+    state_.emplace(config_, plan_, world_, *device_, *data_);
+    if (source_) {
+      const auto address_of = [this](int old_rank) {
+        return state_address(environment_.token, source_->generation, old_rank);
+      };
+      arrival_.emplace(*state_, world_, *device_, source_->plan, config_.model.layers, address_of);
+      arrival_->prepare();
+    } else {
+      for (const int unit : state_->units()) state_->allocate(unit);
+      state_->initialise();
+    }
+    world_.connect_all();
+    state_->build();
+    state_->rehearse();
+  }
+
+  std::int64_t load() {
+    const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
+    const ArrivalBytes bytes = arrival_->load(load.step);
+    control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
+    return load.step;
+  }
+
+  // The generation is the job from here on.
+  void start(std::int64_t done) {
+    arrival_.reset();
+    server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
+    for (const int unit : state_->units())
+      server_->offer(unit, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
+    server_->mark(done);
+    if (world_.rank() == 0)
+      metrics_.emplace(config_.metrics_path, !source_, environment_.generation, plan_.gpu_count(), describe(plan_),
+                       config_.progress_every, config_.training.steps);
+  }
+
+  void train(std::int64_t first) {
+    const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
+    for (std::int64_t step = first; step <= config_.training.steps; ++step) {
+      listen();
+      const Clock::time_point begin = Clock::now();
+      server_->mark(-1);
+      const StepOutcome outcome = state_->step(step, asked_.has_value());
+      server_->mark(step);
+      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      if (metrics_) {
+        metrics_->record({step, outcome.loss, seconds, tokens / seconds});
+        control_.send(wire::Step{step, outcome.loss, seconds, tokens / seconds});
+      }
+      // At the very end there is nothing left to hand over: `done` answers the request.
+      if (outcome.switch_agreed && step < config_.training.steps) stand(step);
+    }
+  }
+
+  // Between two steps. A `switch` is only noted: the next step's agreement decides for all ranks.
+  void listen() {
+    while (const std::optional<wire::Frame> frame = control_.poll()) {
+      if (frame->type != wire::Switch::type) Control::unexpected(frame->type, wire::Switch::type);
+      asked_ = wire::from_frame<wire::Switch>(*frame);
+    }
+  }
+
+  // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
+  void stand(std::int64_t step) {
+    if (!asked_) asked_ = control_.expect<wire::Switch>(kSwitchArrives);
+    const Departure departure(*state_, world_, *device_, *server_, asked_->next, config_.model.layers);
+    control_.send(wire::Switched{step});
+    control_.expect<wire::Resume>(kLauncherActs);
+    asked_.reset();
+  }
+
+  const Config& config_;
+  const WorkerEnvironment& environment_;
+  World& world_;
+  Control& control_;
+  Plan plan_;
+  std::optional<wire::Assign::Source> source_;
+  std::optional<Data> data_;
+  std::unique_ptr<Device> device_;
+  std::optional<RankState> state_;
+  std::optional<Arrival> arrival_;
+  std::optional<StateServer> server_;
+  std::optional<Metrics> metrics_;
+  std::optional<wire::Switch> asked_;
+};
+
+// MPI ends in good order when all ranks leave together; a rank whose peers are gone must not wait for them.
+void end_world(World& world) {
+  std::signal(SIGALRM, [](int) { ::_exit(0); });
+  ::alarm(2);
+  world.finalize();
+}
+
+}  // namespace
+
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world) {
+  std::string problem;
+  try {
+    Control control(environment.host, environment.port, world.rank());
+    try {
+      Worker(config, environment, world, control).run();
+      control.farewell();
+      end_world(world);
+      return 0;
+    } catch (const LeaveNow&) {
+      control.farewell();
+      end_world(world);
+      return 0;
+    } catch (const wire::ConnectionLost&) {
+      problem = "the launcher is gone; leaving";
+    } catch (const std::exception& error) {
+      problem = error.what();
+      control.farewell();
+      control.send(wire::Failed{problem});
+    }
+  } catch (const std::exception& error) {
+    if (problem.empty()) problem = error.what();
+  }
+  std::fprintf(stderr, "espalier: train: rank %d: %s\n", world.rank(), problem.c_str());
+  std::fflush(stderr);
+  ::_exit(1);  // no MPI_Finalize: it would wait for ranks that go on without this one
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,32 @@
+// A rank as a worker of a launcher: one generation from hello to done, or to its replacement by the next.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "torchrt/config.hpp"
+
+namespace espalier::torchrt {
+
+class World;
+
+struct WorkerEnvironment {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string token;
+  int generation = 0;
+};
+
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN and ESPALIER_GENERATION. nullopt: there is no launcher. Throws Error when the
+// variables are there but malformed.
+std::optional<WorkerEnvironment> worker_environment();
+
+// Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process
+// of an extension, but when to leave is the launcher's to say.
+void shield_worker();
+
+// Returns the exit code after at most one message. Collective.
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world);
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,64 @@
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+
+#include "planner/core/error.hpp"
+#include "torchrt/worker.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr)
+    throw Error(std::string(name) + ": is not set though ESPALIER_LAUNCHER is; let the launcher start workers");
+  return value;
+}
+
+template <class Number>
+Number number(const char* name, const std::string& text) {
+  Number value{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size())
+    throw Error(std::string(name) + ": \"" + text + "\" is not a number of the expected range");
+  return value;
+}
+
+bool hexadecimal(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
+}
+
+}  // namespace
+
+std::optional<WorkerEnvironment> worker_environment() {
+  const char* launcher = std::getenv("ESPALIER_LAUNCHER");
+  if (launcher == nullptr) return std::nullopt;
+  const std::string address = launcher;
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    throw Error("ESPALIER_LAUNCHER: \"" + address + "\" is not of the form host:port");
+  WorkerEnvironment environment;
+  environment.host = address.substr(0, colon);
+  environment.port = number<std::uint16_t>("ESPALIER_LAUNCHER", address.substr(colon + 1));
+  environment.token = variable("ESPALIER_TOKEN");
+  environment.generation = number<int>("ESPALIER_GENERATION", variable("ESPALIER_GENERATION"));
+  if (environment.token.size() < 8 || environment.token.size() > 256 || !hexadecimal(environment.token))
+    throw Error("ESPALIER_TOKEN: is not a hexadecimal number of at least 8 digits");
+  if (environment.generation < 0) throw Error("ESPALIER_GENERATION: is negative");
+  return environment;
+}
+
+void shield_worker() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace espalier::torchrt
