@@ -56,7 +56,7 @@ refused_everywhere() { # VALUE TEXT
 @test "heterogeneous jobs" {
   refused "heterogeneous jobs cannot be elastic" srun --elastic=1:2 --gres=gpu:1 true : --gres=gpu:1 true
   refused "heterogeneous jobs cannot be elastic" sbatch --elastic=1:2 --gres=gpu:1 : --gres=gpu:1 --wrap true
-  refused "heterogeneous jobs cannot be elastic" salloc --gres=gpu:1 : --elastic=1:2 --gres=gpu:1 true
+  refused "heterogeneous jobs cannot be elastic" salloc --elastic=1:2 --gres=gpu:1 : --gres=gpu:1 true
 }
 
 @test "inside an allocation the step is refused, and the allocation goes on" {

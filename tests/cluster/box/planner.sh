@@ -1,5 +1,5 @@
 #!/bin/bash
-# planner.sh start|stop|kill: espalierd of a box, as SlurmUser, in the foreground of a child of the box. `start` returns when
+# planner.sh start [OPTION...]|stop|kill: espalierd of a box, as SlurmUser, in the foreground of a child of the box. `start` returns when
 # it answers; `stop` is a SIGTERM and waits for the end; `kill` is SIGKILL.
 set -euo pipefail
 pid_file=$BOX/pid/espalierd
@@ -7,7 +7,7 @@ gone() { for _ in {1..200}; do [ -d "/proc/$1" ] || return 0; sleep 0.05; done; 
 case $1 in
   start)
     setpriv --reuid "$BOX_SLURM_USER" --regid "$BOX_SLURM_USER" --clear-groups \
-      "$BOX/bin/espalierd" --foreground --config /etc/espalier/espalier.toml >> "$BOX/log/espalierd.log" 2>&1 < /dev/null 3>&- &
+      "$BOX/bin/espalierd" --foreground --config /etc/espalier/espalier.toml "${@:2}" >> "$BOX/log/espalierd.log" 2>&1 < /dev/null 3>&- &
     pid=$!
     echo "$pid" > "$pid_file"
     for _ in {1..200}; do

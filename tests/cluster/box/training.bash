@@ -1,0 +1,70 @@
+# Sourced by tests, inside a box of two nodes: the usual cast, the launcher's phases, and what a test demands of a training.
+. "$BOX_HERE/jobs.bash"
+
+# A reference run of the same training, without Slurm and elasticity. Once per file.
+reference() { # STEPS
+  as_user mpirun --oversubscribe --bind-to none -np 2 espalier-train "$BOX/share/examples/gpt-tiny.toml" --steps "$1" \
+    --data "$BOX/share/text" --metrics "$BOX/home/reference.jsonl" > "$BOX/log/reference.log" 2>&1
+}
+same_losses() { # NAME [STEPS]
+  python3 "$BOX_HERE/losses.py" "$BOX/home/$1.jsonl" "$BOX/home/reference.jsonl" ${2:+"$2"}
+}
+
+# A trains on two GPUs of n1; filler jobs hold n1's other two (near) and all of n2 (far). Sets A, near, far.
+cast() { # STEPS [RANGE]
+  rm -f "$BOX"/home/{A,near,far}.*
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(elastic A "${2:-2:8}" -N1 -n1 -w n1 --gres=gpu:2 -- --steps "$1")
+  wait_for 60 "A trains" stepped_past A 20
+}
+grown_cast() { # STEPS: and A has grown to all eight GPUs
+  cast "$@"
+  finish near
+  finish far
+  wait_for 60 "A runs on 8 GPUs" runs_on A 8
+}
+
+# The launcher's phase, from its own log (planner.log_level = "debug").
+phase_is() { [ "$(sed -n 's/.*--> \([a-z]*\)$/\1/p' "$BOX/home/A.out" | tail -n 1)" = "$1" ]; }
+reached() { grep -q -- "--> $1\$" "$BOX/home/A.out"; }
+# Returns as soon as a phase was entered; polls fast, as some last for milliseconds.
+catch_phase() { # PHASE [SECONDS]
+  local tries
+  for ((tries = 0; tries < ${2:-30} * 50; tries++)); do reached "$1" && return 0; sleep 0.02; done
+  echo "A never was in phase $1" >&2
+  return 1
+}
+# Pids of the workers of a generation.
+workers() {
+  local pid
+  for pid in $(pgrep -u boxuser -x espalier-train); do
+    ! tr '\0' '\n' < "/proc/$pid/environ" 2>/dev/null | grep -qx "ESPALIER_GENERATION=$1" || echo "$pid"
+  done
+}
+has_workers() { [ -n "$(workers "$1")" ]; }
+launcher_pid() { pgrep -u boxuser -f 'espalier-launch run' | head -n 1; }
+
+ended_well() { # STEPS: A does all its steps with the reference's losses and leaves nothing
+  wait_for 120 "A ends" job_over "$A"
+  same_losses A "$1"
+  finish near
+  finish far
+  wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  assert_nothing_left
+}
+
+# For teardown: what a failed test was about, then a clean slate for the next one.
+clean_slate() {
+  [ -n "${BATS_TEST_COMPLETED:-}" ] || {
+    squeue
+    tail -n 30 "$BOX"/home/*.out
+    tail -n 15 "$BOX/log/espalierd.log"
+  }
+  scancel -u boxuser 2>/dev/null || true
+  scancel -u boxuser -s KILL 2>/dev/null || true
+  pkill -KILL -u boxuser || true
+  wait_for 45 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  "$BOX/bin/espalier" ping > /dev/null 2>&1 || "$BOX_HERE/planner.sh" start
+  rm -rf "$BOX"/home/* /tmp/espalier* /dev/shm/*
+}
