@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include <chrono>
 #include <csignal>
 
 #include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
 #include "planner/daemon/hostlist.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
@@ -17,10 +17,6 @@ namespace espalier {
 namespace {
 
 constexpr double kTopologySeconds = 60;  // it changes only when slurmctld is reconfigured
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(what + ": " + slurm_strerror(slurm_get_errno()) + "; is slurmctld up, and SLURM_CONF right?");
@@ -47,7 +43,7 @@ class LibSlurm final : public Slurm {
 
   SlurmSnapshot snapshot() override {
     SlurmSnapshot result;
-    result.time = now_seconds();
+    result.time = clock_seconds();
     if (!user_known_) load_user();
     result.slurm_user = slurm_user_;
     if (result.time - topology_time_ > kTopologySeconds) load_topology(result.time);

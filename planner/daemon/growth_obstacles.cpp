@@ -1,0 +1,48 @@
+#include "planner/daemon/growth_obstacles.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier {
+namespace {
+
+int gpus_of(const std::vector<Holding>& holdings) {
+  std::size_t sum = 0;
+  for (const Holding& held : holdings) sum += held.gpus.size();
+  return static_cast<int>(sum);
+}
+
+}  // namespace
+
+std::vector<std::string> growth_obstacles(const LiveJob& live, const std::optional<SlurmSnapshot>& slurm,
+                                          const PlannerSettings& settings, double now) {
+  std::vector<std::string> list;
+  const ElasticJob& job = live.job;
+  const int limit = std::min(job.max_gpus, settings.max_gpus);
+  if (settings.shadow) list.push_back("the planner runs with --shadow: it decides but acts on nothing");
+  if (!live.link) list.push_back("its launcher is not connected");
+  if (live.open) list.push_back("decision " + std::to_string(live.open->decision.id) + " is under way");
+  if (job.phase != JobPhase::running) list.push_back("its phase is " + to_string(job.phase) + ", not running");
+  if (job.held) list.push_back("it is held; `espalier release " + std::to_string(job.id) + "` lets it grow");
+  if (job.model.layers <= 0) list.push_back("its workers have not reported a model");
+  if (job.step_seconds <= 0) list.push_back("no step has been measured on its present plan");
+  if (gpus_of(job.anchor) + gpus_of(job.extensions) >= limit)
+    list.push_back("it holds its maximum of " + std::to_string(limit) + " GPUs");
+  if (live.last_change && now - *live.last_change < settings.scheduler.cooldown_seconds) {
+    const double left = settings.scheduler.cooldown_seconds - (now - *live.last_change);
+    list.push_back("it was reconfigured a short while ago; " + std::to_string(std::lround(std::ceil(left))) +
+                   " s of its cooldown are left");
+  }
+  if (!slurm) {
+    list.push_back("Slurm has not answered yet");
+    return list;
+  }
+  int idle = 0;
+  for (const NodeView& node : slurm->cluster.nodes) idle += node.idle_gpus();
+  if (idle == 0) list.push_back("no GPU is idle");
+  if (!slurm->cluster.waiting.empty())
+    list.push_back(std::to_string(slurm->cluster.waiting.size()) + " waiting job(s) come first for GPUs they can use");
+  return list;
+}
+
+}  // namespace espalier

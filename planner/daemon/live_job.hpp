@@ -1,0 +1,31 @@
+// One elastic job while its launcher is known to the planner.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "planner/core/job.hpp"
+#include "planner/daemon/store.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier {
+
+struct LiveJob {
+  ElasticJob job;            // as the launcher reports it; uid and id are what Slurm and MUNGE say
+  wire::ConnectionPtr link;  // null while the launcher is away
+  std::string host;          // the launcher's
+  int pid = 0;
+
+  std::optional<double> last_change;  // for the cooldown; in the future after repeated failures
+  int failures = 0;                   // aborted growths in a row
+  double saved = 0;                   // when the store last got it
+  double tokens_per_second = 0;
+
+  std::optional<DecisionRecord> open;      // proposed, no outcome yet
+  std::set<JobId> before;                  // extensions when `open` was proposed
+  std::optional<DecisionRecord> measured;  // committed, its step time still being measured
+  std::string shadowed;                    // what --shadow recorded last
+};
+
+}  // namespace espalier

@@ -1,0 +1,118 @@
+// espalierd: the planner's process. Options, configuration, log, signals, and the parts put together.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/answers.hpp"
+#include "planner/daemon/event_dispatch.hpp"
+#include "planner/daemon/events.hpp"
+#include "planner/daemon/gate.hpp"
+#include "planner/daemon/instance_lock.hpp"
+#include "planner/daemon/options.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr int kKeptDecisions = 20000, kKeptTransitions = 200000;
+
+PlannerSettings settings_of(const wire::Config& config, bool shadow) {
+  PlannerSettings settings;
+  settings.scheduler = {config.max_lease_minutes, config.kill_wait_seconds, config.cooldown_seconds};
+  settings.partition = config.partition;
+  settings.max_gpus = config.max_gpus;
+  settings.poll_seconds = config.poll_seconds;
+  settings.outcome_seconds = config.acquire_seconds + config.start_seconds + config.switch_seconds + 30;
+  settings.shadow = shadow;
+  return settings;
+}
+
+void set_up_log(const Options& options, const std::string& level) {
+  auto log = spdlog::stderr_color_mt("espalierd");
+  // The service manager adds the time itself.
+  log->set_pattern(options.foreground ? "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v" : "%l: %v");
+  log->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(log));
+  spdlog::set_level(spdlog::level::from_str(level));
+}
+
+void make_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+    throw Error(path + ": cannot be made: " + std::strerror(errno) + "; make it and give it to the user of espalierd");
+}
+
+// What may change while it runs; the rest needs a restart and says so.
+void reload(wire::Config& config, Planner& planner, const Options& options) {
+  try {
+    const wire::Config fresh = wire::load_config(options.config);
+    if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
+        fresh.state_dir != config.state_dir || fresh.partition != config.partition)
+      spdlog::warn("{}: port, run_dir, state_dir and partition change only with a restart", fresh.path);
+    const wire::Config old = std::exchange(config, fresh);
+    config.planner_port = old.planner_port;
+    config.run_dir = old.run_dir;
+    config.state_dir = old.state_dir;
+    config.partition = old.partition;
+    planner.configure(settings_of(config, options.shadow));
+    spdlog::set_level(spdlog::level::from_str(config.log_level));
+    spdlog::info("configuration read again from {}", config.path.empty() ? "the defaults" : config.path);
+  } catch (const Error& error) {
+    spdlog::error("{}; the configuration stays as it was", error.what());
+  }
+}
+
+int serve(const Options& options) {
+  wire::Config config = wire::load_config(options.config);
+  set_up_log(options, config.log_level);
+  std::signal(SIGPIPE, SIG_IGN);
+  make_directory(config.run_dir);
+  make_directory(config.state_dir);
+  const InstanceLock lock(config.state_dir + "/espalierd.lock");
+  Store store(config.state_dir + "/espalier.db");
+  store.prune(kKeptDecisions, kKeptTransitions);
+
+  wire::Loop loop;
+  SlurmAgent slurm(loop, make_slurm(config.partition));
+  Planner planner(loop, slurm, store, settings_of(config, options.shadow));
+  Answers answers(planner, config);
+  Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });
+  const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
+  const auto tcp = wire::listen_tcp(loop, "0.0.0.0", config.planner_port, on_connection);
+  const auto local = wire::listen_local(loop, config.run_dir + "/control.sock", on_connection);
+  const EventSockets events(
+      loop, config.run_dir + "/events.sock", config.planner_port,
+      [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
+      [&](const wire::Event& event) { dispatch(event, planner); });
+  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, options); });
+  const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
+  const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
+  const auto daily =
+      loop.every(wire::Loop::Milliseconds(24 * 3600 * 1000L), [&] { store.prune(kKeptDecisions, kKeptTransitions); });
+  spdlog::info("espalierd {} on port {}, {}, {}{}", ESPALIER_VERSION, config.planner_port, config.run_dir,
+               config.state_dir, options.shadow ? ", shadow: acts on nothing" : "");
+  loop.run();
+  spdlog::info("stopping");
+  if (!slurm.stop()) spdlog::warn("a call to Slurm is still under way; left behind");
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier
+
+int main(int argc, char** argv) {
+  try {
+    const espalier::Options options = espalier::parse_options(argc, argv);
+    if (options.help) return std::fputs(espalier::kUsage, stdout), 0;
+    if (options.version) return std::puts("espalierd " ESPALIER_VERSION), 0;
+    return espalier::serve(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "espalier: espalierd: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,222 @@
+#include "planner/daemon/planner.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planning_input.hpp"
+
+namespace espalier {
+namespace {
+
+using Milliseconds = wire::Loop::Milliseconds;
+
+// slurmctld gives a job its record only after the plugin that told us has returned.
+constexpr Milliseconds kSubmissionDelay{100};
+constexpr Milliseconds kReleasePoll{20};
+
+// Which of two triggers a decision is put down to.
+int strength(Trigger trigger) {
+  switch (trigger) {
+    case Trigger::user:
+      return 6;
+    case Trigger::job_submitted:
+      return 5;
+    case Trigger::gpus_released:
+      return 4;
+    case Trigger::node_down:
+      return 3;
+    case Trigger::job_started:
+    case Trigger::profile_ready:
+      return 2;
+    case Trigger::generation_done:
+      return 1;
+    case Trigger::timer:
+      return 0;
+  }
+  return 0;
+}
+
+Trigger stronger(std::optional<Trigger> a, Trigger b) { return a && strength(*a) >= strength(b) ? *a : b; }
+
+}  // namespace
+
+Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings)
+    : loop_(loop), slurm_(slurm), store_(store), strays_(settings.partition) {
+  for (const auto id : store_.close_open("aborted: planner restarted"))
+    spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
+  configure(settings);
+  think(Trigger::timer);
+}
+
+void Planner::configure(const PlannerSettings& settings) {
+  settings_ = settings;
+  scheduler_ = make_nearest_scheduler(settings.scheduler);
+  const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
+  poll_ = loop_.every(Milliseconds(period), [this] { think(Trigger::timer); });
+}
+
+uid_t Planner::slurm_user() const { return last_ ? last_->slurm_user : 0; }
+
+void Planner::job_submitted() {
+  if (!submitted_at_) submitted_at_ = clock_seconds();
+  if (!soon_)
+    soon_ = loop_.after(kSubmissionDelay, [this] {
+      soon_.reset();
+      think(Trigger::job_submitted);
+    });
+}
+
+void Planner::gpus_released(JobId job, const std::string& node) {
+  releases_.reported(job, node, clock_seconds());
+  think(Trigger::gpus_released);
+}
+
+void Planner::think(Trigger trigger) {
+  if (asking_) {
+    again_ = stronger(again_, trigger);
+    return;
+  }
+  trigger_ = stronger(trigger_, trigger);
+  ask();
+}
+
+void Planner::ask() {
+  asking_ = true;
+  slurm_.snapshot([this](SlurmAgent::Snapshot answer) { answered(std::move(answer)); });
+}
+
+void Planner::answered(SlurmAgent::Snapshot answer) {
+  asking_ = false;
+  if (const auto* why = std::get_if<std::string>(&answer)) {
+    if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
+    trouble_ = *why;
+    trigger_.reset();
+    again_.reset();  // the timer asks again
+    return;
+  }
+  if (trouble_) spdlog::info("Slurm answers again");
+  trouble_.reset();
+  last_ = std::move(std::get<SlurmSnapshot>(answer));
+  try {
+    review(*last_);
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+  }
+  if (again_) {
+    trigger_ = stronger(trigger_, *again_);
+    again_.reset();
+    ask();
+  }
+}
+
+void Planner::review(const SlurmSnapshot& slurm) {
+  admit_applicants(slurm);
+  forget_ended(slurm);
+  note_extensions(slurm);
+  kill_strays(slurm);
+  close_overdue(slurm.time);
+  releases_.look(slurm);
+  if (releases_.waiting()) {  // a decision now would see only part of what comes free
+    again_soon_ = loop_.after(kReleasePoll, [this] { think(Trigger::gpus_released); });
+    return;
+  }
+  decide(slurm);
+}
+
+void Planner::decide(const SlurmSnapshot& slurm) {
+  const Trigger trigger = trigger_.value_or(Trigger::timer);
+  trigger_.reset();
+  std::map<std::string, double> moments{{"seen", slurm.time}};
+  const auto released = releases_.take_first();
+  if (released) moments["event"] = *released;
+  if (trigger == Trigger::job_submitted && submitted_at_) moments["event"] = *submitted_at_;
+  submitted_at_.reset();
+
+  const auto decisions = scheduler_->decide(make_input(slurm, jobs_, trigger, settings_.max_gpus));
+  moments["decided"] = clock_seconds();
+  for (const Decision& decision : decisions) {
+    const auto live = jobs_.find(decision.job);
+    if (live == jobs_.end()) continue;
+    DecisionRecord record;
+    record.decision = decision;
+    record.moments = moments;
+    propose(live->second, std::move(record));
+  }
+}
+
+void Planner::propose(LiveJob& live, DecisionRecord record) {
+  Decision& decision = record.decision;
+  if (settings_.shadow) {
+    // The same thought again on the next poll is not another decision.
+    const std::string thought =
+        to_string(decision.kind) + Json(decision.acquire).dump() + Json(decision.release).dump();
+    if (live.shadowed == thought) return;
+    live.shadowed = thought;
+    decision.outcome = "shadow";
+    decision.id = store_.add(record);
+    spdlog::info("decision {} (shadow): job {}: {}: {}", decision.id, decision.job, to_string(decision.kind),
+                 decision.reason);
+    return;
+  }
+  decision.id = store_.add(record);  // first on disk, then told: a restart in between knows of it
+  Decision told = decision;
+  told.candidates.clear();  // they are the planner's memory, and may be large
+  live.link->send(wire::Propose{std::move(told)});
+  record.moments["proposed"] = clock_seconds();
+  store_.update(record);
+  spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
+  live.before.clear();
+  for (const Holding& held : live.job.extensions) live.before.insert(held.job);
+  live.measured.reset();
+  live.open = std::move(record);
+}
+
+void Planner::close_overdue(double now) {
+  for (auto& [id, live] : jobs_) {
+    if (!live.open || now - live.open->decision.time < settings_.outcome_seconds) continue;
+    DecisionRecord record = std::move(*live.open);
+    record.decision.outcome =
+        "aborted: no outcome within " + std::to_string(std::lround(settings_.outcome_seconds)) + " s";
+    finish(live, std::move(record), now);
+  }
+}
+
+// The decision's end, however it came.
+void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
+  record.moments["finished"] = now;
+  store_.update(record);
+  const Decision& decision = record.decision;
+  const bool committed = decision.outcome == "committed";
+  spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
+              decision.job, decision.outcome);
+  if (decision.kind == DecisionKind::grow) live.failures = committed ? 0 : std::min(live.failures + 1, 6);
+  // Each failure in a row doubles the time until the next try.
+  live.last_change = now + settings_.scheduler.cooldown_seconds * ((1 << live.failures) - 1);
+  if (live.open && live.open->decision.id == decision.id) live.open.reset();
+  if (committed) live.measured = std::move(record);
+}
+
+void Planner::kill_strays(const SlurmSnapshot& slurm) {
+  if (settings_.shadow) return;
+  for (const auto& stray : strays_.look(slurm, jobs_)) {
+    spdlog::warn("extension {} of job {}: {}; ending it", stray.extension, stray.anchor, stray.why);
+    slurm_.kill(stray.extension, [id = stray.extension](const std::string& error) {
+      if (!error.empty()) spdlog::error("extension {}: cannot be ended: {}", id, error);
+    });
+  }
+}
+
+void Planner::note_extensions(const SlurmSnapshot& slurm) {
+  for (const auto& [id, job] : slurm.jobs)
+    if (job.state == SlurmJobState::running && job.partition == settings_.partition && !job.holdings.empty())
+      if (const JobId anchor = anchor_of_comment(job.comment); anchor != 0)
+        store_.saw_extension(id, anchor, job.holdings.front().node, slurm.time);
+  for (const JobId id : store_.open_extensions())
+    if (slurm.alive(id) == nullptr) store_.extension_gone(id, slurm.time);
+}
+
+}  // namespace espalier

@@ -1,0 +1,101 @@
+// The planner's heart: an event makes it ask Slurm, the scheduler decides on the answer, the decision is recorded and
+// proposed to the job's launcher, and what comes of it completes the record. On the loop's thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/scheduler.hpp"
+#include "planner/daemon/live_job.hpp"
+#include "planner/daemon/releases.hpp"
+#include "planner/daemon/slurm_agent.hpp"
+#include "planner/daemon/store.hpp"
+#include "planner/daemon/strays.hpp"
+
+namespace espalier {
+
+struct PlannerSettings {
+  SchedulerOptions scheduler;
+  std::string partition;
+  int max_gpus = 64;
+  double poll_seconds = 2;
+  double outcome_seconds = 180;  // a proposal without an outcome by then is closed
+  bool shadow = false;           // decide and record, propose nothing
+};
+
+class Planner {
+ public:
+  // All three must outlive the planner. Decisions left open by an earlier run are closed.
+  Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings);
+  void configure(const PlannerSettings& settings);
+
+  // ---- events
+  void job_submitted();
+  void gpus_released(JobId job, const std::string& node);
+  void think(Trigger trigger);  // asks Slurm and decides, as soon as the question under way is answered
+
+  // ---- launchers. `link` has been authenticated; the launcher is admitted when Slurm confirms that the job runs and
+  // is the peer's, and refused otherwise.
+  void admit(const wire::ConnectionPtr& link, const wire::Register& message);
+  void status(JobId job, const ElasticJob& news);
+  void transition(const wire::Transition& message);
+  void outcome(const wire::Outcome& message);
+  void lost(JobId job, const wire::ConnectionPtr& link);
+  void bye(JobId job, int exit_code);
+  std::optional<JobId> job_of(const wire::Connection& link) const;
+
+  // ---- users. Throw Error when it cannot be.
+  void hold(JobId job, bool held);
+  std::int64_t reclaim(JobId job);
+
+  // ---- for answers
+  const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
+  const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
+  std::optional<std::string> slurm_trouble() const { return trouble_; }
+  uid_t slurm_user() const;
+  const PlannerSettings& settings() const { return settings_; }
+  Store& store() { return store_; }
+
+ private:
+  struct Applicant {
+    std::weak_ptr<wire::Connection> link;
+    wire::Register message;
+  };
+  void ask();
+  void answered(SlurmAgent::Snapshot answer);
+  void review(const SlurmSnapshot& slurm);
+  void admit_applicants(const SlurmSnapshot& slurm);
+  void admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm);
+  void forget_ended(const SlurmSnapshot& slurm);
+  void note_extensions(const SlurmSnapshot& slurm);
+  void kill_strays(const SlurmSnapshot& slurm);
+  void close_overdue(double now);
+  void decide(const SlurmSnapshot& slurm);
+  void propose(LiveJob& live, DecisionRecord record);
+  void finish(LiveJob& live, DecisionRecord record, double now);
+  void measure(LiveJob& live);
+  void save(LiveJob& live, double now);
+
+  wire::Loop& loop_;
+  SlurmAgent& slurm_;
+  Store& store_;
+  PlannerSettings settings_;
+  std::unique_ptr<Scheduler> scheduler_;
+  std::map<JobId, LiveJob> jobs_;
+  std::vector<Applicant> applicants_;
+  Releases releases_;
+  Strays strays_;
+
+  bool asking_ = false;
+  std::optional<Trigger> trigger_;  // the strongest since the last decision
+  std::optional<Trigger> again_;    // came while Slurm was being asked
+  std::optional<double> submitted_at_;
+  std::optional<SlurmSnapshot> last_;
+  std::optional<std::string> trouble_;  // why Slurm does not answer
+  wire::Watch poll_, soon_, again_soon_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,223 @@
+// The planner's side of its launchers: admission, news, outcomes, ends.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+#include "planner/daemon/planning_input.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
+constexpr std::int64_t kMeasuredSteps = 20;
+
+// A launcher is a user's process: what it says must at least make sense.
+void check_sane(const ElasticJob& job) {
+  const auto in_range = [](double value) { return std::isfinite(value) && value >= 0; };
+  const bool sane = job.min_gpus >= 0 && job.max_gpus >= 0 && job.max_gpus <= kMostGpus && job.model.layers >= 0 &&
+                    job.model.layers <= kMostLayers && in_range(job.step_seconds) && job.step >= 0 &&
+                    job.anchor.size() <= kMostGpus && job.extensions.size() <= kMostGpus && job.name.size() <= 1024;
+  if (!sane) throw Error("job " + std::to_string(job.id) + ": reported with values out of range");
+  if (!job.plan) return;
+  const auto broken = validate(*job.plan, job.model.layers);
+  if (!broken.empty()) throw Error("job " + std::to_string(job.id) + ": reported with an invalid plan: " + broken[0]);
+}
+
+}  // namespace
+
+std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
+  for (const auto& [id, live] : jobs_)
+    if (live.link.get() == &link) return id;
+  return std::nullopt;
+}
+
+void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
+  check_sane(message.job);
+  std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
+  applicants_.push_back({link, message});
+  think(Trigger::job_started);
+}
+
+void Planner::admit_applicants(const SlurmSnapshot& slurm) {
+  const auto applicants = std::exchange(applicants_, {});
+  for (const Applicant& applicant : applicants) {
+    const auto link = applicant.link.lock();
+    if (!link) continue;
+    const JobId id = applicant.message.job.id;
+    const SlurmJob* job = slurm.alive(id);
+    const uid_t uid = link->peer().uid;
+    std::string why;
+    if (job == nullptr || job->state != SlurmJobState::running) why = "Slurm does not say that it is running";
+    else if (uid != 0 && job->uid != uid)
+      why = "it belongs to uid " + std::to_string(job->uid) + ", not to uid " + std::to_string(uid);
+    const auto known = jobs_.find(id);
+    if (why.empty() && known != jobs_.end() && known->second.link && known->second.link != link &&
+        (known->second.host != applicant.message.host || known->second.pid != applicant.message.pid))
+      why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
+    if (why.empty()) {
+      admit_now(link, applicant.message, *job);
+      continue;
+    }
+    spdlog::warn("job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid, why);
+    link->send(wire::Refused{"job " + std::to_string(id) + ": " + why});
+    link->close();
+  }
+}
+
+void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm) {
+  LiveJob& live = jobs_[slurm.id];
+  const bool again = live.link != nullptr || live.pid == message.pid;
+  if (live.link && live.link != link) live.link->close();  // the same launcher's older, broken connection
+  live.link = link;
+  live.host = message.host;
+  live.pid = message.pid;
+  live.job = message.job;
+  live.job.uid = slurm.uid;
+  live.job.held = store_.held(slurm.id);
+  save(live, clock_seconds());
+  link->send(wire::Registered{});
+  spdlog::info("job {}: launcher {} (uid {}, process {} on {}): {} GPUs, {} extension(s), generation {}", slurm.id,
+               again ? "is back" : "registered", slurm.uid, message.pid, message.host, live.job.anchor.size(),
+               live.job.extensions.size(), live.job.generation);
+}
+
+void Planner::status(JobId id, const ElasticJob& news) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  check_sane(news);
+  if (news.id != id) throw Error("status of job " + std::to_string(news.id) + " from job " + std::to_string(id));
+  LiveJob& live = found->second;
+  const ElasticJob old = std::exchange(live.job, news);
+  live.job.uid = old.uid;
+  live.job.held = old.held;
+  measure(live);
+  const double now = clock_seconds();
+  const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
+                       old.extensions != news.extensions || !(old.model == news.model);
+  if (changed || now - live.saved > 30) save(live, now);
+  if (news.phase != JobPhase::running) return;
+  if (news.generation != old.generation || old.phase != JobPhase::running) think(Trigger::generation_done);
+  else if (old.step_seconds <= 0 && news.step_seconds > 0) think(Trigger::profile_ready);
+}
+
+void Planner::measure(LiveJob& live) {
+  if (!live.measured || live.job.generation != live.measured->generation || live.job.step_seconds <= 0) return;
+  live.measured->decision.measured_step_seconds = live.job.step_seconds;
+  store_.update(*live.measured);
+  if (live.job.step >= live.measured->step + kMeasuredSteps) live.measured.reset();
+}
+
+void Planner::save(LiveJob& live, double now) {
+  store_.save(live.job, now);
+  live.saved = now;
+}
+
+void Planner::transition(const wire::Transition& message) {
+  store_.add(message);
+  spdlog::debug("job {}: {} --{}--> {} (generation {}, decision {})", message.job, message.from, message.event,
+                message.to, message.generation, message.decision);
+}
+
+void Planner::outcome(const wire::Outcome& message) {
+  const auto found = jobs_.find(message.job);
+  if (found == jobs_.end()) return;
+  LiveJob& live = found->second;
+  const double now = clock_seconds();
+  std::optional<DecisionRecord> record;
+  if (message.decision != 0) {
+    record = live.open && live.open->decision.id == message.decision ? live.open : store_.decision(message.decision);
+    if (!record || record->decision.job != message.job)
+      throw Error("outcome of decision " + std::to_string(message.decision) + ", which is not of job " +
+                  std::to_string(message.job));
+  } else {  // the launcher acted by itself
+    record.emplace();
+    Decision& own = record->decision;
+    own.time = now;
+    own.trigger = Trigger::node_down;
+    own.kind = message.kind;
+    own.job = message.job;
+    own.plan = message.plan;
+    own.reason = "the launcher acted by itself: Slurm took GPUs back, or one was lost";
+    record->moments["decided"] = now;
+    own.id = store_.add(*record);
+  }
+  record->decision.outcome = message.result.empty() ? "aborted: no reason given" : message.result.substr(0, 1000);
+  record->decision.pause_ms = message.pause_ms;
+  record->phases_ms = message.phases_ms;
+  record->generation = message.generation;
+  record->step = message.step;
+  if (!message.plan.stages.empty()) record->decision.plan = message.plan;
+  finish(live, std::move(*record), now);
+  think(Trigger::generation_done);
+}
+
+void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || found->second.link != link) return;
+  found->second.link.reset();
+  spdlog::warn("job {}: connection to its launcher lost", id);
+  think(Trigger::node_down);
+}
+
+void Planner::bye(JobId id, int exit_code) {
+  store_.end(id, exit_code, clock_seconds());
+  if (const auto found = jobs_.find(id); found != jobs_.end()) {
+    if (found->second.open) {
+      DecisionRecord record = std::move(*found->second.open);
+      record.decision.outcome = "aborted: the job ended";
+      store_.update(record);
+    }
+    jobs_.erase(found);
+  }
+  spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);
+  think(Trigger::gpus_released);
+}
+
+void Planner::forget_ended(const SlurmSnapshot& slurm) {
+  std::vector<JobId> gone;
+  for (const auto& [id, live] : jobs_)
+    if (!live.link && slurm.alive(id) == nullptr) gone.push_back(id);
+  for (const JobId id : gone) bye(id, -1);
+}
+
+void Planner::hold(JobId id, bool held) {
+  store_.hold(id, held);
+  if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.job.held = held;
+  spdlog::info("job {}: {}", id, held ? "held: it will not grow" : "released: it may grow");
+  if (!held) think(Trigger::user);
+}
+
+std::int64_t Planner::reclaim(JobId id) {
+  const auto found = jobs_.find(id);
+  const std::string name = "job " + std::to_string(id);
+  if (found == jobs_.end() || !found->second.link) throw Error(name + ": has no connected launcher");
+  LiveJob& live = found->second;
+  if (live.job.phase != JobPhase::running || live.open)
+    throw Error(name + ": is being reconfigured; try again when its phase is running");
+  if (!last_) throw Error(name + ": Slurm has not answered yet; try again");
+  const ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
+  if (job.extensions.empty()) throw Error(name + ": holds no extension");
+  DecisionRecord record;
+  Decision& decision = record.decision;
+  decision.time = clock_seconds();
+  decision.trigger = Trigger::user;
+  decision.kind = DecisionKind::shrink;
+  decision.job = id;
+  decision.reason = "a user asked for all extensions back";
+  std::vector<GpuId> kept;
+  for (const Holding& held : job.anchor)
+    for (const int gpu : held.gpus) kept.push_back({held.node, gpu});
+  const auto plan = plan_on_subset(job, kept);
+  if (!plan) throw Error(name + ": has no valid plan on its own GPUs");
+  decision.plan = *plan;
+  for (const Holding& held : job.extensions) decision.release.push_back(held.job);
+  record.moments["decided"] = decision.time;
+  propose(live, std::move(record));
+  return live.open ? live.open->decision.id : 0;
+}
+
+}  // namespace espalier

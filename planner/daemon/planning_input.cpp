@@ -1,0 +1,112 @@
+#include "planner/daemon/planning_input.hpp"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+// The GPUs of `claimed` that Slurm says `job` holds, in the claimed order.
+std::vector<Holding> confirmed_holdings(const std::vector<Holding>& claimed, const SlurmJob& job) {
+  std::vector<Holding> result;
+  for (const Holding& claim : claimed) {
+    if (claim.job != job.id) continue;
+    for (const Holding& held : job.holdings) {
+      if (held.node != claim.node) continue;
+      Holding both{claim.job, claim.node, {}};
+      for (const int gpu : claim.gpus)
+        if (std::find(held.gpus.begin(), held.gpus.end(), gpu) != held.gpus.end()) both.gpus.push_back(gpu);
+      if (!both.gpus.empty()) result.push_back(std::move(both));
+    }
+  }
+  return result;
+}
+
+NodeView* node_named(ClusterView& cluster, const std::string& name) {
+  const auto found =
+      std::find_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeView& n) { return n.name == name; });
+  return found == cluster.nodes.end() ? nullptr : &*found;
+}
+
+// GPUs on `node` that Slurm has granted to extensions of `anchor` since its open decision.
+int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
+  int sum = 0;
+  for (const auto& [id, job] : slurm.jobs) {
+    if (job.state != SlurmJobState::running || anchor_of_comment(job.comment) != live.job.id) continue;
+    if (job.uid != live.job.uid || live.before.contains(id)) continue;
+    for (const Holding& held : job.holdings)
+      if (held.node == node) sum += static_cast<int>(held.gpus.size());
+  }
+  return sum;
+}
+
+// What an open growth was promised and Slurm has not granted yet.
+void take_promised(ClusterView& cluster, const SlurmSnapshot& slurm, const LiveJob& live) {
+  for (const ExtensionRequest& request : live.open->decision.acquire) {
+    NodeView* node = node_named(cluster, request.node);
+    int left = request.gpus - granted_since(slurm, live, request.node);
+    if (node == nullptr || left <= 0) continue;
+    for (JobId& owner : node->gpu_owner)
+      if (owner == 0 && left > 0) {
+        owner = live.job.id;
+        --left;
+      }
+    node->free_cpus = std::max(0, node->free_cpus - request.cpus);
+    node->free_memory_mb = std::max(0L, node->free_memory_mb - request.memory_mb);
+  }
+}
+
+void free_released(ClusterView& cluster, const Decision& decision) {
+  for (NodeView& node : cluster.nodes)
+    for (std::size_t i = 0; i < node.gpu_owner.size(); ++i) {
+      const int index = static_cast<int>(i);
+      const bool leaving =
+          std::find(decision.release.begin(), decision.release.end(), node.gpu_owner[i]) != decision.release.end();
+      if (leaving && std::find(node.freeing.begin(), node.freeing.end(), index) == node.freeing.end())
+        node.freeing.push_back(index);
+    }
+}
+
+bool is_extension_of(const SlurmJob& extension, const SlurmJob& anchor) {
+  return extension.uid == anchor.uid && extension.state == SlurmJobState::running &&
+         anchor_of_comment(extension.comment) == anchor.id;
+}
+
+}  // namespace
+
+ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus) {
+  ElasticJob result = job;
+  result.max_gpus = std::min(job.max_gpus, max_gpus);
+  result.anchor.clear();
+  result.extensions.clear();
+  const SlurmJob* anchor = slurm.alive(job.id);
+  if (anchor == nullptr) return result;
+  result.anchor = confirmed_holdings(job.anchor, *anchor);
+  for (const Holding& claim : job.extensions) {
+    const SlurmJob* extension = slurm.alive(claim.job);
+    if (extension == nullptr || !is_extension_of(*extension, *anchor)) continue;
+    for (auto& held : confirmed_holdings({claim}, *extension)) result.extensions.push_back(std::move(held));
+  }
+  return result;
+}
+
+PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
+                         int max_gpus) {
+  PlanningInput input;
+  input.now = slurm.time;
+  input.trigger = trigger;
+  input.cluster = slurm.cluster;
+  for (const auto& [id, live] : jobs) {
+    if (live.last_change) input.last_change[id] = *live.last_change;
+    if (live.open) {
+      if (live.job.phase == JobPhase::running || live.job.phase == JobPhase::acquiring)
+        take_promised(input.cluster, slurm, live);
+      free_released(input.cluster, live.open->decision);
+    }
+    if (!live.link || live.open) continue;
+    ElasticJob job = confirmed(live.job, slurm, max_gpus);
+    if (!job.anchor.empty()) input.jobs.push_back(std::move(job));
+  }
+  return input;
+}
+
+}  // namespace espalier

@@ -1,0 +1,21 @@
+// From Slurm's snapshot and what launchers say to the scheduler's input. Pure. Launchers are users' processes: a GPU or
+// an extension that Slurm does not confirm is left out.
+#pragma once
+
+#include <map>
+
+#include "planner/core/scheduler.hpp"
+#include "planner/daemon/live_job.hpp"
+#include "planner/daemon/slurm.hpp"
+
+namespace espalier {
+
+// `job` with only those GPUs and extensions that Slurm confirms for it, and within the site's limits.
+ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus);
+
+// Jobs without a connected launcher or with an open decision are not offered for a change; GPUs promised to an open
+// growth count as taken, GPUs of an open shrink as about to be idle.
+PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
+                         int max_gpus);
+
+}  // namespace espalier

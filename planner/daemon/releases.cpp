@@ -1,0 +1,42 @@
+#include "planner/daemon/releases.hpp"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+constexpr double kPatience = 3;            // seconds for slurmctld to take note of one node
+constexpr double kWholeJobPatience = 0.5;  // seconds for the job's other nodes
+constexpr std::size_t kMost = 4096;
+
+bool still_held(const SlurmSnapshot& slurm, JobId job, const std::string& node) {
+  const NodeView* view = slurm.cluster.find(node);
+  return view != nullptr && std::find(view->gpu_owner.begin(), view->gpu_owner.end(), job) != view->gpu_owner.end();
+}
+
+}  // namespace
+
+void Releases::reported(JobId job, const std::string& node, double at) {
+  if (pending_.size() < kMost) pending_.push_back({job, node, at});
+}
+
+void Releases::look(const SlurmSnapshot& slurm) {
+  std::erase_if(pending_, [&](const Release& release) {
+    const double age = slurm.time - release.at;
+    const SlurmJob* job = slurm.alive(release.job);
+    // One decision for all of a job's nodes, if they come back together.
+    const bool rest_comes = job != nullptr && age < kWholeJobPatience;
+    const bool held = still_held(slurm, release.job, release.node);
+    if ((held || rest_comes) && age < kPatience) return false;
+    if (!held) first_ = std::min(first_.value_or(release.at), release.at);
+    return true;
+  });
+}
+
+std::optional<double> Releases::take_first() {
+  const auto result = first_;
+  first_.reset();
+  return result;
+}
+
+}  // namespace espalier

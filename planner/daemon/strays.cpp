@@ -1,0 +1,47 @@
+#include "planner/daemon/strays.hpp"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+constexpr double kAnchorGoneSeconds = 10;
+constexpr double kUnclaimedSeconds = 30;
+
+bool claims(const ElasticJob& job, JobId extension) {
+  return std::any_of(job.extensions.begin(), job.extensions.end(),
+                     [&](const Holding& held) { return held.job == extension; });
+}
+
+}  // namespace
+
+std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs) {
+  std::map<JobId, double> still;
+  std::vector<Stray> found;
+  for (const auto& [id, job] : slurm.jobs) {
+    const JobId anchor = anchor_of_comment(job.comment);
+    if (anchor == 0 || job.partition != partition_) continue;
+    if (job.state != SlurmJobState::running && job.state != SlurmJobState::pending) continue;
+    const SlurmJob* owner = slurm.alive(anchor);
+    std::string why;
+    double grace = kAnchorGoneSeconds;
+    if (owner == nullptr || owner->state == SlurmJobState::completing) {
+      why = "its anchor has ended";
+    } else if (const auto live = jobs.find(anchor); live != jobs.end() && live->second.link && !live->second.open &&
+                                                    live->second.job.phase == JobPhase::running &&
+                                                    !claims(live->second.job, id)) {
+      why = "its anchor's launcher does not claim it";
+      grace = kUnclaimedSeconds;
+    }
+    if (why.empty()) continue;
+    const auto before = since_.find(id);
+    double& since = still[id] = before == since_.end() ? slurm.time : before->second;
+    if (slurm.time - since <= grace) continue;
+    found.push_back({id, anchor, why});
+    since = slurm.time - grace + 10;  // again in 10 s
+  }
+  since_ = std::move(still);
+  return found;
+}
+
+}  // namespace espalier
