@@ -44,12 +44,6 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char** argv) {
   return 0;
 }
 
-int slurm_spank_local_user_init(spank_t spank, int argc, char** argv) {
-  (void)argc, (void)argv;
-  espalier_local_user_init(spank);
-  return 0;
-}
-
 int slurm_spank_task_init(spank_t spank, int argc, char** argv) {
   (void)argc, (void)argv;
   espalier_remote_task_init(spank);

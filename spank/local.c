@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "spank/gpu_request.h"
-#include "spank/multi_prog.h"
 #include "spank/option.h"
 #include "spank/remote.h"
 
@@ -68,12 +67,4 @@ int espalier_local_check(const char* text, const struct espalier_elastic* elasti
   (void)elastic;
 #endif
   return 0;
-}
-
-void espalier_local_user_init(spank_t spank) {
-  int argc = 0;
-  char** argv = NULL;
-  if (!espalier_option()->given || spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
-    return;
-  if (espalier_is_multi_prog(argv[0])) slurm_spank_log("%s", ESPALIER_MULTI_PROG_MESSAGE);
 }

@@ -9,9 +9,6 @@
 
 void espalier_local_init(spank_t spank);
 
-/* Says to the user what only Slurm's parsed command line shows: a --multi-prog step runs as it is. */
-void espalier_local_user_init(spank_t spank);
-
 /* 0, or -1 and `why`: inside an allocation, whether it can carry an elastic step at all. Outside of one, job_submit
  * checks the request. Asks slurmctld once; what cannot be learnt is left to the launcher. */
 int espalier_local_check(const char* text, const struct espalier_elastic* elastic, char* why, size_t size);

@@ -1,17 +1,26 @@
 #include "spank/multi_prog.h"
 
+#include <stddef.h>
 #include <string.h>
 
-int espalier_is_multi_prog(const char* program) {
-  const char* line = program;
-  while (line && *line) {
-    line += strspn(line, " \t\n");
-    if (*line == '#') {
-      line = strchr(line, '\n');
-      continue;
-    }
-    size_t ranks = strspn(line, "0123456789,-*");
-    return ranks > 0 && (line[ranks] == ' ' || line[ranks] == '\t');
+/* 1: "RANKS PROGRAM", 0: a comment or blank, -1: something else. */
+static int kind_of(const char* line, size_t length) {
+  size_t start = strspn(line, " \t\r");
+  if (start >= length || line[start] == '#') return 0;
+  size_t end = start + strspn(line + start, "0123456789,-*");
+  size_t program = end + strspn(line + end, " \t");
+  return end > start && program > end && program < length ? 1 : -1;
+}
+
+int espalier_is_multi_prog(const char* argument) {
+  int found = 0;
+  while (argument && *argument) {
+    const char* end = strchr(argument, '\n');
+    if (!end) return 0; /* a last line without an end is an argument like any other */
+    int kind = kind_of(argument, (size_t)(end - argument));
+    if (kind < 0) return 0;
+    found |= kind;
+    argument = end + 1;
   }
-  return 0;
+  return found;
 }

@@ -1,16 +1,15 @@
-/* srun --multi-prog puts the text of its configuration file where the program's name would be. */
+/* On the node, a step of srun --multi-prog has its configuration file as the program and that file's text as the
+ * argument; nothing else tells it from other steps. */
 #ifndef ESPALIER_SPANK_MULTI_PROG_H
 #define ESPALIER_SPANK_MULTI_PROG_H
-
-#define ESPALIER_MULTI_PROG_MESSAGE \
-  "espalier: elastic: --multi-prog starts several programs; the step runs without elasticity"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Lines "RANKS PROGRAM ..." with RANKS like "0", "1-3,5", "*"; comments and blank lines between. */
-int espalier_is_multi_prog(const char* program);
+/* Whether an argument is such a text: whole lines "RANKS PROGRAM ..." with RANKS like "0", "1-3,5", "*", and comments.
+ */
+int espalier_is_multi_prog(const char* argument);
 
 #ifdef __cplusplus
 }

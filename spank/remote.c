@@ -46,13 +46,16 @@ void espalier_remote_post_opt(spank_t spank) {
     return;
   }
   if (in_environment(spank, ESPALIER_GUARD_ENV)) return; /* below an elastic step's task */
-  if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1 || espalier_is_multi_prog(argv[0]))
-    return; /* srun has said so */
-  if (!option->valid)
-    snprintf(step.why, sizeof(step.why), "%.*s; the step runs without elasticity",
-             (int)(sizeof(step.why) - sizeof("; the step runs without elasticity")), option->why);
-  else if (in_environment(spank, "SLURM_HET_SIZE")) refuse("heterogeneous jobs cannot be elastic");
-  else step.elastic = 1;
+  if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1) return;
+  if (!option->valid) {
+    snprintf(step.why, sizeof(step.why), "%.400s; the step runs without elasticity", option->why);
+  } else if (in_environment(spank, "SLURM_HET_SIZE")) {
+    refuse("heterogeneous jobs cannot be elastic");
+  } else if (argc > 1 && espalier_is_multi_prog(argv[1])) {
+    refuse("--multi-prog starts several programs");
+  } else {
+    step.elastic = 1;
+  }
 }
 
 static void set_number(spank_t spank, const char* name, int value) {

@@ -133,7 +133,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 
 @test "without the plugin on the node's side an elastic job runs plain" {
   as_user sh -c 'printf "#!/bin/bash\nsrun -n2 echo done\n" > job.sh'
-  job=$(as_user sbatch --parsable -H --elastic=2:8 --gres=gpu:2 -o "$BOX/home/out" job.sh)
+  job=$(as_user sbatch --parsable -H -n2 --elastic=2:8 --gres=gpu:2 -o "$BOX/home/out" job.sh)
   : > "$BOX/slurm/plugstack.conf"
   scontrol release "$job"
   wait_for 20 "the job is over" job_over "$job"
