@@ -1,0 +1,282 @@
+// The machine side: events through the transition table, and what each action does.
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/launcher.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/json.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+double milliseconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Launcher::raise(Event event, const std::string& why) {
+  events_.emplace_back(event, why);
+  // Never from inside the callback that raised it: it may destroy the object that called.
+  loop_.defer([this] {
+    if (events_.empty()) return;
+    const auto [next, reason] = events_.front();
+    events_.pop_front();
+    process(next, reason);
+    // What waited for a quiet moment.
+    if (phase_ == JobPhase::running && events_.empty()) answer_notices();
+  });
+}
+
+void Launcher::process(Event event, const std::string& why) {
+  const Row* row = transition(phase_, event);
+  if (row == nullptr) {
+    spdlog::debug("launch: {} means nothing in state {}", to_string(event), to_string(phase_));
+    return;
+  }
+  const JobPhase from = phase_;
+  if (change_ && !why.empty()) change_->why_aborted = why;
+  if (event == Event::terminate) exit_code_ = 128 + SIGTERM;
+  if (event == Event::current_lost) {
+    spdlog::error("espalier: launch: {}; the job ends", why);
+    if (exit_code_ == 0) exit_code_ = 1;
+  } else if (!why.empty()) {
+    spdlog::info("espalier: launch: {}: {}", to_string(event), why);
+  }
+  phase_ = row->to;
+  spdlog::debug("launch: {} --{}--> {}", to_string(from), to_string(event), to_string(phase_));
+  planner_->report(wire::Transition{context_.job, unix_time(), to_string(from), to_string(event), to_string(phase_),
+                                    generation_, change_ ? change_->decision.id : 0});
+  for (const Action action : row->actions) perform(action);
+  if (phase_ != JobPhase::ending) entered(phase_);
+}
+
+void Launcher::entered(JobPhase phase) {
+  set_deadline(phase);
+  planner_->report(wire::Status{state()});
+}
+
+void Launcher::set_deadline(JobPhase phase) {
+  const auto give_up = [this](int seconds, Event event, const char* what) {
+    deadline_ = loop_.after(std::chrono::seconds(seconds), [this, seconds, event, what] {
+      raise(event, std::string(what) + " within " + std::to_string(seconds) + " s");
+    });
+  };
+  switch (phase) {
+    case JobPhase::starting:
+      return give_up(context_.config.start_seconds, Event::next_failed, "the next generation was not ready");
+    case JobPhase::ready:
+      return give_up(context_.config.switch_seconds, Event::next_failed,
+                     "the running generation did not reach a boundary");
+    case JobPhase::switching:
+      return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
+    case JobPhase::committed:
+      return give_up(10, Event::old_gone, "the old generation did not leave");
+    default:
+      deadline_.reset();
+  }
+}
+
+void Launcher::perform(Action action) {
+  switch (action) {
+    case Action::start_training:
+      if (current_) current_->send_all(wire::Commit{});
+      return;
+    case Action::submit_extensions:
+      return extensions_->acquire(change_->decision.acquire);
+    case Action::cancel_acquired:
+      return extensions_->cancel_acquired();
+    case Action::start_next:
+      return start_next();
+    case Action::abort_next:
+      if (next_) directory_.remove_generation(next_->generation());
+      next_.reset();
+      return;
+    case Action::send_switch:
+      change_->at["ready"] = Clock::now();
+      return current_->send_all(wire::Switch{change_->decision.plan});
+    case Action::send_load:
+      change_->at["boundary"] = Clock::now();
+      change_->boundary = current_->boundary();
+      return next_->send_all(wire::Load{current_->boundary()});
+    case Action::resume_old:
+      return current_->send_all(wire::Resume{});
+    case Action::commit:
+      return commit();
+    case Action::release_leaving:
+      for (const JobId id : change_->decision.release) extensions_->release(id);
+      return;
+    case Action::kill_old:
+      if (leaving_) directory_.remove_generation(leaving_->generation());
+      leaving_.reset();
+      return;
+    case Action::report_committed:
+      return;  // with the first step of the new generation, which completes the figures
+    case Action::report_aborted:
+      spdlog::warn("espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
+                   change_->why_aborted);
+      report("aborted: " + change_->why_aborted);
+      change_.reset();
+      return;
+    case Action::end_job:
+      return end_job();
+  }
+}
+
+std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bool first) {
+  WorldRequest request;
+  request.gpus = plan.ranks();
+  request.holdings = all_holdings(true);
+  request.anchor = context_.job;
+  request.program = context_.program;
+  request.launcher = context_.self;
+  request.mpirun = context_.config.mpirun;
+  request.network = context_.config.network;
+  request.directory = directory_.generation(generation).string();
+  request.keep_stdin = first;
+  // For the agent, which mpirun starts with nothing but a host name.
+  std::ofstream owners(std::filesystem::path(request.directory) / "owners");
+  for (const auto& [node, owner] : node_owners(request))
+    owners << node << ' ' << owner.job << ' ' << owner.gpus << '\n';
+  if (!owners.flush()) throw Error(request.directory + "/owners: cannot be written; is the disk full?");
+  // Only the world that is current or next may raise events: one that was destroyed has no callbacks left.
+  WorldCallbacks on;
+  on.hello = [this](const wire::Hello& hello) { first_hello(hello); };
+  on.step = [this, generation](const wire::Step& step) {
+    if (current_ && current_->generation() == generation) stepped(step);
+  };
+  on.ready = [this, first] { raise(first ? Event::world_ready : Event::next_ready); };
+  on.switched = [this] { raise(Event::old_switched); };
+  on.loaded = [this] { raise(Event::next_loaded); };
+  on.finished = [this, generation](int code) {
+    if (next_ && next_->generation() == generation)
+      return raise(Event::next_failed, "it ended with code " + std::to_string(code));
+    exit_code_ = code;
+    raise(Event::current_finished);
+  };
+  on.lost = [this, generation](const std::string& why, int code) {
+    if (next_ && next_->generation() == generation) return raise(Event::next_failed, why);
+    exit_code_ = code;
+    raise(Event::current_lost, why);
+  };
+  on.gone = [this] { raise(Event::old_gone); };
+  auto variables = environment(generation);
+  variables.push_back("OMPI_MCA_orte_tmpdir_base=" + request.directory);
+  return std::make_unique<World>(loop_, generation, request, variables, std::move(on));
+}
+
+void Launcher::start_next() {
+  Plan& plan = change_->decision.plan;
+  // The planner named GPUs; Slurm chose which it really gave (SLURM.md 4). Provisional ones become those.
+  std::map<GpuId, GpuId> real;
+  std::map<std::string, std::vector<int>> granted;
+  std::set<GpuId> held;
+  for (const Holding& holding : all_holdings(true))
+    for (const int index : holding.gpus)
+      if (extensions_->acquired(holding.job)) granted[holding.node].push_back(index);
+      else held.insert({holding.node, index});
+  try {
+    for (Stage& stage : plan.stages)
+      for (Replica& replica : stage.replicas)
+        for (GpuId& gpu : replica.gpus) {
+          if (held.contains(gpu)) continue;
+          auto& left = granted[gpu.node];
+          if (left.empty()) throw Error("the plan uses a GPU of " + gpu.node + " that was not granted");
+          gpu.index = left.front();
+          left.erase(left.begin());
+        }
+    next_ = make_world(++last_generation_, plan, false);
+    next_->assign(plan, wire::Assign::Source{generation_, plan_});
+  } catch (const Error& error) {
+    next_.reset();
+    raise(Event::next_failed, error.what());
+  }
+}
+
+void Launcher::commit() {
+  next_->send_all(wire::Commit{});
+  change_->at["commit"] = Clock::now();
+  leaving_ = std::move(current_);
+  current_ = std::move(next_);
+  leaving_->retire(std::chrono::seconds(2));
+  extensions_->keep_acquired();
+  plan_ = change_->decision.plan;
+  generation_ = current_->generation();
+  step_seconds_ = 0;
+  spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
+               change_->boundary, generation_, describe(plan_));
+  change_->at["last_step"] = last_step_at_;
+  awaiting_first_step_ = std::move(change_);
+  // release_leaving needs the decision still
+  change_ = Change{awaiting_first_step_->decision, {}, "", 0};
+}
+
+void Launcher::finish_pause(std::int64_t step) {
+  Change change = std::move(*awaiting_first_step_);
+  awaiting_first_step_.reset();
+  const auto between = [&](const char* from, const char* to) {
+    return change.at.contains(from) && change.at.contains(to) ? milliseconds(change.at[to] - change.at[from]) : 0.0;
+  };
+  wire::Outcome outcome;
+  outcome.job = context_.job;
+  outcome.decision = change.decision.id;
+  outcome.kind = change.decision.kind;
+  outcome.result = "committed";
+  outcome.generation = generation_;
+  outcome.step = change.boundary;
+  outcome.plan = plan_;
+  // The pause: from the end of the last step on the old generation to the start of the first on the new one.
+  outcome.pause_ms = between("last_step", "commit");
+  outcome.phases_ms = {{"acquire", between("proposed", "acquired")},
+                       {"start", between(change.at.contains("acquired") ? "acquired" : "proposed", "ready")},
+                       {"boundary", between("ready", "boundary")},
+                       {"load", between("boundary", "commit")},
+                       {"first_step", milliseconds(Clock::now() - change.at["commit"])}};
+  spdlog::info(
+      "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
+      outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);
+  planner_->report_outcome(outcome);
+}
+
+void Launcher::report(const std::string& result) {
+  wire::Outcome outcome;
+  outcome.job = context_.job;
+  outcome.decision = change_->decision.id;
+  outcome.kind = change_->decision.kind;
+  outcome.result = result;
+  outcome.generation = generation_;
+  outcome.step = step_;
+  outcome.plan = plan_;
+  planner_->report_outcome(outcome);
+}
+
+void Launcher::end_job() {
+  deadline_.reset();
+  protocol_deadline_.reset();
+  next_.reset();
+  leaving_.reset();
+  extensions_->release_all();
+  if (awaiting_first_step_) finish_pause(step_);
+  planner_->report(wire::Bye{context_.job, exit_code_});
+  for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
+  if (current_) current_->retire(std::chrono::milliseconds(500));
+  finish_when_released(Clock::now() + std::chrono::seconds(4));
+}
+
+void Launcher::finish_when_released(Clock::time_point give_up) {
+  // Keepers see the control socket close and give back by themselves; waiting only makes the usual case tidy.
+  if (extensions_->empty() || Clock::now() >= give_up) {
+    ending_ = loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
+    return;
+  }
+  ending_ = loop_.after(std::chrono::milliseconds(20), [this, give_up] { finish_when_released(give_up); });
+}
+
+}  // namespace espalier::launcher

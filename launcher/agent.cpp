@@ -1,0 +1,80 @@
+#include "launcher/agent.hpp"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/world_command.hpp"
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+
+int replace_by(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  std::fprintf(stderr, "espalier: launch: %s: cannot be executed: %s\n", arguments[0], std::strerror(error));
+  return error == ENOENT ? 127 : 126;
+}
+
+int agent(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2) throw Error("agent: expected HOST COMMAND...");
+  const char* directory = std::getenv("ESPALIER_DIRECTORY");
+  const char* anchor = std::getenv("ESPALIER_ANCHOR");
+  if (directory == nullptr || anchor == nullptr) throw Error("agent: started outside a generation");
+  std::ifstream owners(std::filesystem::path(directory) / "owners");
+  std::string node;
+  JobId job = 0;
+  int gpus = 0;
+  while (owners >> node >> job >> gpus && node != arguments[0]) {
+  }
+  if (!owners) throw Error("agent: no allocation of this job has node " + arguments[0]);
+  // mpirun means the words for a shell on the other side.
+  std::string command;
+  for (std::size_t i = 1; i < arguments.size(); ++i) command += (i > 1 ? " " : "") + arguments[i];
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<std::string> inner{self, "shield"};
+  if (job != static_cast<JobId>(std::strtoul(anchor, nullptr, 10))) inner.emplace_back("--block");
+  inner.insert(inner.end(), {"--", "/bin/sh", "-c", command});
+  return tether(step_command(job, node, gpus, inner));
+}
+
+int shield(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  bool block = false;
+  if (at < arguments.size() && arguments[at] == "--block") block = true, ++at;
+  if (at < arguments.size() && arguments[at] == "--") ++at;
+  if (at >= arguments.size()) throw Error("shield: expected a command");
+  if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr) {
+    std::error_code ignored;  // orted says it better when it cannot use it
+    std::filesystem::create_directories(directory, ignored);
+  }
+  if (block) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+  }
+  return replace_by({arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end()});
+}
+
+int tether(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = arguments;
+  if (!command.empty() && command.front() == "--") command.erase(command.begin());
+  if (command.empty()) throw Error("tether: expected a command");
+  const pid_t parent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) return 1;
+  return replace_by(command);
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,233 @@
+#include "launcher/extensions.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/handshake.hpp"
+
+namespace espalier::launcher {
+namespace {
+constexpr wire::Loop::Milliseconds kPoll{100};
+constexpr wire::Loop::Milliseconds kConfirm{150};
+constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
+}  // namespace
+
+Extensions::Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& context,
+                       std::vector<std::string> environment, Callbacks callbacks)
+    : loop_(loop),
+      slurm_(slurm),
+      context_(context),
+      environment_(std::move(environment)),
+      callbacks_(std::move(callbacks)) {
+  const auto period = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
+  heartbeat_ = loop_.every(period, [this] { heartbeat(); });
+}
+
+void Extensions::heartbeat() {
+  for (auto& [id, job] : jobs_)
+    if (job.keeper) job.keeper->send(wire::Heartbeat{});
+}
+
+void Extensions::acquire(const std::vector<ExtensionRequest>& requests) {
+  ++attempt_;
+  acquiring_ = true;
+  for (const ExtensionRequest& request : requests) submit(request, true);
+  poll_ = loop_.every(kPoll, [this] { poll(); });
+  deadline_ = loop_.after(std::chrono::seconds(context_.config.acquire_seconds), [this] {
+    fail("not granted within " + std::to_string(context_.config.acquire_seconds) + " s");
+  });
+}
+
+void Extensions::submit(const ExtensionRequest& request, bool immediate) {
+  ++submitting_;
+  ExtensionJob job;
+  job.request = request;
+  job.partition = context_.config.partition;
+  job.account = context_.account;
+  job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + wire::fresh_nonce().substr(0, 8);
+  job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
+  job.environment = environment_;
+  job.directory = "/";
+  job.immediate = immediate;
+  slurm_.post([this, job, attempt = attempt_]() -> std::function<void()> {
+    JobId id = 0;
+    std::string why;
+    try {
+      id = submit_extension(job);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return [this, job, attempt, id, why] {
+      --submitting_;
+      if (id == 0) {
+        // Being refused at once only says that the queue must decide (SLURM.md 6, 7).
+        if (job.immediate && attempt == attempt_ && acquiring_) return submit(job.request, false);
+        if (attempt == attempt_) fail(why);
+        return;
+      }
+      spdlog::debug("extension {} of {} GPUs on {} submitted", id, job.request.gpus, job.request.node);
+      Job& entry = jobs_[id];
+      entry.request = job.request;
+      entry.holding = {id, job.request.node, {}};
+      if (attempt != attempt_ || !acquiring_) release(id);
+    };
+  });
+}
+
+void Extensions::poll() {
+  if (!acquiring_) {
+    poll_.reset();
+    return;
+  }
+  for (const auto& [id, job] : jobs_) {
+    if (!job.acquiring || job.running || job.leaving) continue;
+    slurm_.post([this, id = id]() -> std::function<void()> {
+      std::optional<SlurmJob> seen;
+      bool readable = true;
+      try {
+        seen = load_job(id);
+      } catch (const Error&) {
+        readable = false;  // slurmctld is away: the deadline decides
+      }
+      return [this, id, seen, readable] {
+        const auto at = jobs_.find(id);
+        if (at == jobs_.end() || !readable || at->second.leaving) return;
+        if (!seen || seen->state == SlurmJob::State::ended || seen->state == SlurmJob::State::completing) {
+          jobs_.erase(at);
+          return fail("extension " + std::to_string(id) + " ended before it was used");
+        }
+        if (seen->state != SlurmJob::State::running || seen->holdings.size() != 1) return;
+        at->second.running = true;
+        at->second.holding = seen->holdings.front();
+        if (static_cast<int>(at->second.holding.gpus.size()) != at->second.request.gpus)
+          return fail("extension " + std::to_string(id) + " got other GPUs than it asked for");
+        check_complete();
+      };
+    });
+  }
+}
+
+void Extensions::check_complete() {
+  if (!acquiring_ || submitting_ > 0) return;
+  for (const auto& [id, job] : jobs_)
+    if (job.acquiring && !job.leaving && (!job.running || !job.keeper)) return;
+  acquiring_ = false;
+  poll_.reset();
+  deadline_.reset();
+  callbacks_.granted();
+}
+
+void Extensions::fail(const std::string& why) {
+  if (!acquiring_) return;
+  acquiring_ = false;
+  poll_.reset();
+  deadline_.reset();
+  callbacks_.failed(why);
+}
+
+void Extensions::cancel_acquired() {
+  acquiring_ = false;
+  poll_.reset();
+  deadline_.reset();
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_)
+    if (job.acquiring && !job.leaving) ids.push_back(id);
+  for (const JobId id : ids) release(id);
+}
+
+void Extensions::keep_acquired() {
+  for (auto& [id, job] : jobs_)
+    if (!job.leaving) job.acquiring = false;
+}
+
+void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
+  const auto at = jobs_.find(hello.job);
+  // The keeper of a submission whose answer is still on its way is known in a moment; it tries again.
+  if (at == jobs_.end() || at->second.keeper)
+    throw Error("keeper: job " + std::to_string(hello.job) + " is not awaited");
+  at->second.keeper = connection;
+  connection->on_frame = [this, id = hello.job](const wire::Frame& frame) {
+    const auto job = jobs_.find(id);
+    if (frame.type != wire::Notice::type || job == jobs_.end() || job->second.noticed || job->second.leaving) return;
+    job->second.noticed = true;
+    callbacks_.noticed(id);
+  };
+  connection->on_closed = [this, id = hello.job](const std::string&) {
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end()) return;
+    job->second.keeper.reset();
+    if (job->second.leaving) return;
+    const bool acquiring = job->second.acquiring;
+    release(id);
+    if (acquiring) fail("extension " + std::to_string(id) + " was lost");
+    callbacks_.lost(id);
+  };
+  if (at->second.leaving) connection->send(wire::GiveBack{});
+  else check_complete();
+}
+
+void Extensions::release(JobId id) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end() || at->second.leaving) return;
+  at->second.leaving = true;
+  if (at->second.keeper) {
+    at->second.keeper->send(wire::GiveBack{});
+    confirm_release(id, 0);
+  } else {
+    confirm_release(id, kKeeperTime);
+  }
+}
+
+void Extensions::confirm_release(JobId id, int attempt) {
+  slurm_.post([this, id, attempt]() -> std::function<void()> {
+    bool gone = false;
+    try {
+      if (attempt >= kKeeperTime) give_back(id);
+      const auto job = load_job(id);
+      gone = !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
+    } catch (const Error& error) {
+      spdlog::debug("extension {}: {}", id, error.what());
+    }
+    return [this, id, attempt, gone] {
+      const auto at = jobs_.find(id);
+      if (at == jobs_.end()) return;
+      if (gone) {
+        jobs_.erase(at);
+        callbacks_.released(id);
+        return;
+      }
+      at->second.check = loop_.after(kConfirm, [this, id, attempt] { confirm_release(id, attempt + 1); });
+    };
+  });
+}
+
+void Extensions::release_all() {
+  acquiring_ = false;
+  ++attempt_;  // a submission still on its way is given back when its answer comes
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  for (const JobId id : ids) release(id);
+}
+
+std::vector<Holding> Extensions::holdings(bool with_acquired) const {
+  std::vector<Holding> list;
+  for (const auto& [id, job] : jobs_)
+    if (!job.leaving && (with_acquired ? job.running || !job.acquiring : !job.acquiring)) list.push_back(job.holding);
+  return list;
+}
+
+std::set<JobId> Extensions::noticed() const {
+  std::set<JobId> ids;
+  for (const auto& [id, job] : jobs_)
+    if (job.noticed && !job.leaving) ids.insert(id);
+  return ids;
+}
+
+bool Extensions::acquired(JobId id) const {
+  const auto at = jobs_.find(id);
+  return at != jobs_.end() && at->second.acquiring;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,72 @@
+// The extensions of one job: submitting, watching, giving back. The only owner of extension jobs besides their keepers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/job_context.hpp"
+#include "launcher/slurm_thread.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::launcher {
+
+class Extensions {
+ public:
+  struct Callbacks {
+    std::function<void()> granted;                       // every requested extension runs and its keeper is connected
+    std::function<void(const std::string& why)> failed;  // of those being acquired: one was refused, lost or late
+    std::function<void(JobId)> noticed;                  // Slurm wants this one back
+    std::function<void(JobId)> lost;                     // in use, and its keeper is gone
+    std::function<void(JobId)> released;                 // Slurm confirmed its end
+  };
+  // `environment`: what a keeper needs to find the launcher.
+  Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& context, std::vector<std::string> environment,
+             Callbacks callbacks);
+
+  void acquire(const std::vector<ExtensionRequest>& requests);
+  void cancel_acquired();  // gives back what the last acquire() got, without callbacks
+  void keep_acquired();    // they belong to the committed generation now
+  void release(JobId id);
+  void release_all();  // for the end of the job
+  bool empty() const { return jobs_.empty() && submitting_ == 0; }
+
+  // A keeper of an extension introduced itself. Throws Error when nobody waits for it.
+  void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+
+  std::vector<Holding> holdings(bool with_acquired) const;
+  std::set<JobId> noticed() const;  // in use or acquired
+  bool acquired(JobId id) const;    // by the current proposal
+  bool known(JobId id) const { return jobs_.contains(id); }
+
+ private:
+  struct Job {
+    ExtensionRequest request;
+    Holding holding;  // gpus are filled in when it runs
+    bool acquiring = true, running = false, noticed = false, leaving = false;
+    wire::ConnectionPtr keeper;
+    wire::Watch check;
+  };
+  void submit(const ExtensionRequest& request, bool immediate);
+  void poll();
+  void check_complete();
+  void fail(const std::string& why);
+  void confirm_release(JobId id, int attempt);
+  void heartbeat();
+
+  wire::Loop& loop_;
+  SlurmThread& slurm_;
+  const JobContext& context_;
+  std::vector<std::string> environment_;
+  Callbacks callbacks_;
+  std::map<JobId, Job> jobs_;
+  int submitting_ = 0;
+  unsigned attempt_ = 0;  // of acquire(); results of an older one are given back
+  bool acquiring_ = false;
+  wire::Watch poll_, deadline_, heartbeat_;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,149 @@
+#include "launcher/keeper.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "launcher/job_context.hpp"
+#include "planner/core/error.hpp"
+#include "planner/wire/client.hpp"
+#include "planner/wire/descriptor.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr auto kFindLauncher = std::chrono::seconds(10);
+
+wire::Descriptor catch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGURG}) sigaddset(&set, number);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+struct Watcher {
+  JobContext context;
+  milliseconds heartbeat;
+  wire::Descriptor signals = catch_signals();
+  bool noticed = false;
+
+  // Waits for input of the client or a signal, at most one heartbeat.
+  void wait(int fd) {
+    pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};
+    ::poll(entries, 2, static_cast<int>(heartbeat.count()));
+    signalfd_siginfo info;
+    while (::read(signals.get(), &info, sizeof info) == sizeof info) noticed = true;
+  }
+};
+
+// True: asked to give back. False: the launcher is lost. `acknowledged`: it had taken us on.
+bool serve(wire::Client& client, Watcher& watcher, bool& acknowledged) {
+  client.send(wire::KeeperHello{std::getenv("ESPALIER_TOKEN") ? std::getenv("ESPALIER_TOKEN") : "", watcher.context.job,
+                                watcher.context.node, true});
+  auto heard = Clock::now();
+  auto sent = Clock::now();
+  bool told = false;
+  for (;;) {
+    watcher.wait(client.fd());
+    while (const auto frame = client.receive(milliseconds(0))) {
+      if (frame->type == wire::GiveBack::type) return true;
+      if (frame->type == wire::Refused::type) return false;
+      acknowledged = true;
+      heard = Clock::now();
+    }
+    if (watcher.noticed && !told && acknowledged) {
+      client.send(wire::Notice{watcher.context.job});
+      told = true;
+    }
+    if (Clock::now() - heard > std::max<Clock::duration>(3 * watcher.heartbeat, std::chrono::seconds(3))) return false;
+    if (Clock::now() - sent >= watcher.heartbeat) {
+      client.send(wire::Heartbeat{});
+      sent = Clock::now();
+    }
+  }
+}
+
+std::pair<std::string, std::uint16_t> launcher_address() {
+  const char* text = std::getenv("ESPALIER_LAUNCHER");
+  const std::string address = text == nullptr ? "" : text;
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos) throw Error("ESPALIER_LAUNCHER: not set; keepers are started by a launcher");
+  const long port = std::strtol(address.c_str() + colon + 1, nullptr, 10);
+  if (port < 1 || port > 65535) throw Error("ESPALIER_LAUNCHER: no port");
+  return {address.substr(0, colon), static_cast<std::uint16_t>(port)};
+}
+
+// After this nothing of the job runs here but this process.
+void fence(JobId job) {
+  for (const auto until = Clock::now() + std::chrono::seconds(3); Clock::now() < until;) {
+    const int here = kill_local_processes(job);
+    int steps = 0;
+    try {
+      steps = kill_steps(job);
+    } catch (const Error&) {
+      // slurmctld is away; what runs on this node is dead all the same.
+    }
+    if (here == 0 && steps == 0) return;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
+}  // namespace
+
+int keep_extension() {
+  Watcher watcher{read_context({}), milliseconds(1000)};
+  watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
+  const auto [host, port] = launcher_address();
+  bool acknowledged = false;
+  for (const auto until = Clock::now() + kFindLauncher; !acknowledged && Clock::now() < until;) {
+    try {
+      auto client = wire::Client::tcp(host, port, {::getuid()}, std::chrono::seconds(2));
+      if (serve(client, watcher, acknowledged)) break;
+    } catch (const Error&) {
+      // Lost or refused. Before the launcher has read Slurm's answer to its submission it does not know us yet.
+    }
+    if (!acknowledged) std::this_thread::sleep_for(milliseconds(100));
+  }
+  fence(watcher.context.job);
+  return 0;
+}
+
+int keep_anchor() {
+  const JobContext context = read_context({});
+  Watcher watcher{context, milliseconds(1000)};
+  const char* list = std::getenv("ESPALIER_FIRST_NODE");
+  const std::string host = list == nullptr ? context.node : list;
+  for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
+    for (const std::uint16_t port : launcher_ports(context.job, context.step)) {
+      try {
+        auto client = wire::Client::tcp(host, port, {::getuid()}, std::chrono::seconds(2));
+        client.send(wire::KeeperHello{"", context.job, context.node, false});
+        for (;;) {
+          watcher.wait(client.fd());
+          while (const auto frame = client.receive(milliseconds(0)))
+            if (frame->type == wire::GiveBack::type || frame->type == wire::Refused::type) return 0;
+          if (watcher.noticed) return 0;
+        }
+      } catch (const wire::ConnectionLost&) {
+        return 0;
+      } catch (const Error&) {
+        // not this port
+      }
+    }
+    watcher.wait(-1);
+    if (watcher.noticed) return 0;
+  }
+  return 0;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,293 @@
+// The event side: sockets, workers, the planner, Slurm's notices. The actions are in actions.cpp.
+#include "launcher/launcher.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "planner/core/error.hpp"
+#include "planner/core/scheduler.hpp"
+#include "planner/wire/handshake.hpp"
+
+namespace espalier::launcher {
+
+namespace {
+std::string base_directory(const wire::Config& config) {
+  if (!config.work_dir.empty()) return config.work_dir;
+  const char* temporary = std::getenv("TMPDIR");
+  return temporary != nullptr && *temporary == '/' ? temporary : "/tmp";
+}
+}  // namespace
+
+Launcher::Launcher(JobContext context)
+    : context_(std::move(context)),
+      directory_(base_directory(context_.config), context_.job, context_.step),
+      token_(wire::fresh_nonce()),
+      slurm_(loop_) {
+  listen();
+  Extensions::Callbacks on;
+  on.granted = [this] {
+    change_->at["acquired"] = Clock::now();
+    raise(Event::granted);
+  };
+  on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
+  on.noticed = [this](JobId id) { noticed(id); };
+  on.lost = [](JobId id) { spdlog::warn("espalier: launch: extension {} is gone", id); };
+  on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
+  extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
+  PlannerLink::Callbacks planner;
+  planner.state = [this] { return state(); };
+  planner.proposed = [this](const Decision& decision) { propose(decision); };
+  planner.unreachable = [this](const std::string& why) {
+    spdlog::warn("espalier: launch: planner {}; the job trains on with the GPUs it has until the planner answers", why);
+  };
+  planner.refused = [this](const std::string& why) {
+    spdlog::warn("espalier: launch: the planner refuses this launcher: {}; the job runs without elasticity", why);
+    elastic_ = false;
+  };
+  planner_ = std::make_unique<PlannerLink>(loop_, context_.config.planner_host, context_.config.planner_port,
+                                           planner_uids(), std::move(planner));
+}
+
+Launcher::~Launcher() = default;
+
+void Launcher::listen() {
+  address_ = own_address(context_.config.network, context_.node);
+  std::string why;
+  // Without a configured network any interface may be the one that others reach.
+  const std::string bind = address_ == context_.node ? "0.0.0.0" : address_;
+  for (const std::uint16_t port : launcher_ports(context_.job, context_.step)) {
+    try {
+      listener_ = wire::listen_tcp(loop_, bind, port, [this](const wire::ConnectionPtr& made) { incoming(made); });
+      return;
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  throw Error("control socket: no free port: " + why);
+}
+
+std::vector<std::string> Launcher::environment(int generation) const {
+  std::vector<std::string> list{
+      "ESPALIER_LAUNCHER=" + address_ + ":" + std::to_string(listener_->port()),
+      "ESPALIER_TOKEN=" + token_,
+      "ESPALIER_GENERATION=" + std::to_string(generation),
+      "ESPALIER_DIRECTORY=" + (directory_.path() / ("g" + std::to_string(generation))).string(),
+      "ESPALIER_ANCHOR=" + std::to_string(context_.job),
+      "ESPALIER_ACTIVE=1"};  // the plugin leaves nested steps alone
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
+    if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
+  return list;
+}
+
+void Launcher::incoming(const wire::ConnectionPtr& connection) {
+  if (connection->peer().uid != ::getuid()) {
+    connection->send(wire::Refused{"this job belongs to another user"});
+    connection->close();
+    return;
+  }
+  connection->on_frame = [this, connection](const wire::Frame& frame) {
+    try {
+      if (frame.type == wire::Hello::type) greet_worker(connection, wire::from_frame<wire::Hello>(frame));
+      else if (frame.type == wire::KeeperHello::type)
+        greet_keeper(connection, wire::from_frame<wire::KeeperHello>(frame));
+      else throw Error("message " + frame.type + ": a hello is expected first");
+    } catch (const Error& error) {
+      connection->send(wire::Refused{error.what()});
+      connection->close();
+    }
+  };
+  // The closure above must not keep a closed connection alive.
+  connection->on_closed = [raw = connection.get()](const std::string&) { raw->on_frame = nullptr; };
+}
+
+void Launcher::greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello) {
+  if (hello.token != token_) throw Error("worker: its token is not this job's");
+  if (phase_ == JobPhase::ending) throw Error("worker: the job is ending");
+  World* world = next_ && next_->generation() == hello.generation         ? next_.get()
+                 : current_ && current_->generation() == hello.generation ? current_.get()
+                                                                          : nullptr;
+  if (world == nullptr) throw Error("worker: generation " + std::to_string(hello.generation) + " is not running");
+  world->adopt(connection, hello);
+}
+
+void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
+  if (hello.extension) {
+    if (hello.token != token_) throw Error("keeper: its token is not this job's");
+    extensions_->adopt(connection, hello);
+    return;
+  }
+  if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
+  connection->on_frame = nullptr;
+  connection->on_closed = nullptr;
+  anchor_keepers_.push_back(connection);
+}
+
+void Launcher::first_hello(const wire::Hello& hello) {
+  if (speaks_protocol_) {
+    if (!(hello.model == model_) && current_ && hello.generation == current_->generation())
+      spdlog::warn("espalier: launch: rank {} was configured with another model than rank 0", hello.rank);
+    return;
+  }
+  speaks_protocol_ = true;
+  protocol_deadline_.reset();
+  model_ = hello.model;
+  total_steps_ = hello.total_steps;
+  const auto gpus = context_.anchor_gpus();
+  try {
+    plan_ =
+        uniform_plan(static_cast<int>(gpus.size()), 1, model_.layers, model_.global_batch, model_.micro_batches, gpus);
+  } catch (const Error& error) {
+    return raise(Event::current_lost, error.what());
+  }
+  loop_.defer([this] {
+    if (current_) current_->assign(plan_, std::nullopt);
+  });
+}
+
+void Launcher::no_protocol() {
+  elastic_ = false;
+  spdlog::warn(
+      "espalier: launch: the program did not say hello within {} s (does it speak Espalier's worker protocol?); "
+      "it runs on its first allocation, without elasticity",
+      context_.config.protocol_seconds);
+}
+
+void Launcher::propose(const Decision& decision) {
+  const auto refusal = refuse(decision);
+  if (!refusal) {
+    change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
+    return raise(decision.acquire.empty() ? Event::propose_direct : Event::propose_acquire);
+  }
+  wire::Outcome outcome;
+  outcome.job = context_.job;
+  outcome.decision = decision.id;
+  outcome.kind = decision.kind;
+  outcome.result = "aborted: " + *refusal;
+  outcome.generation = generation_;
+  outcome.step = step_;
+  outcome.plan = plan_;
+  planner_->report_outcome(outcome);
+}
+
+std::optional<std::string> Launcher::refuse(const Decision& decision) const {
+  if (!elastic_ || !speaks_protocol_) return "the job runs without elasticity";
+  if (phase_ != JobPhase::running || change_ || !events_.empty()) return "busy: " + to_string(phase_);
+  if (decision.job != context_.job) return "it is for job " + std::to_string(decision.job);
+  if (const auto broken = validate(decision.plan, model_.layers); !broken.empty())
+    return "invalid plan: " + broken.front();
+  if (decision.plan.global_batch != model_.global_batch) return "invalid plan: the global batch must not change";
+  if (decision.plan.gpu_count() > context_.max_gpus) return "the plan exceeds the job's maximum";
+  const auto anchor = context_.anchor_gpus();
+  if (decision.plan.ranks().front() != anchor.front())
+    return "invalid plan: rank 0 must stay on the anchor's first GPU";
+  std::map<std::string, int> wanted;
+  for (const ExtensionRequest& request : decision.acquire) {
+    if (request.gpus < 1 || request.node.empty()) return "invalid extension request";
+    wanted[request.node] += request.gpus;
+  }
+  for (const JobId id : decision.release)
+    if (!extensions_->known(id)) return "extension " + std::to_string(id) + " is not this job's";
+  return std::nullopt;
+}
+
+void Launcher::noticed(JobId extension) {
+  spdlog::info("espalier: launch: Slurm takes back extension {}", extension);
+  if (phase_ == JobPhase::running) return answer_notices();
+  if (!change_) return;  // committed, launching: looked at when running
+  const bool leaves = std::find(change_->decision.release.begin(), change_->decision.release.end(), extension) !=
+                      change_->decision.release.end();
+  if (!leaves) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(extension));
+}
+
+void Launcher::answer_notices() {
+  const std::set<JobId> taken = extensions_->noticed();
+  if (taken.empty() || change_ || phase_ != JobPhase::running || !events_.empty()) return;
+  Decision decision;
+  decision.kind = DecisionKind::shrink;
+  decision.job = context_.job;
+  decision.reason = "Slurm takes extensions back";
+  decision.release.assign(taken.begin(), taken.end());
+  std::set<GpuId> lost;
+  for (const Holding& holding : all_holdings(false))
+    if (taken.contains(holding.job))
+      for (const int index : holding.gpus) lost.insert({holding.node, index});
+  std::vector<GpuId> kept;
+  for (const GpuId& gpu : plan_.ranks())
+    if (!lost.contains(gpu)) kept.push_back(gpu);
+  const auto plan = plan_on_subset(state(), kept);
+  if (!plan) {
+    spdlog::error("espalier: launch: no plan fits on the {} GPUs that remain; the job ends when Slurm takes the others",
+                  kept.size());
+    return;
+  }
+  decision.plan = *plan;
+  change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
+  raise(Event::propose_direct);
+}
+
+void Launcher::stepped(const wire::Step& step) {
+  const auto now = Clock::now();
+  if (awaiting_first_step_) finish_pause(step.step);
+  last_step_at_ = now;
+  step_ = step.step;
+  // A moving average that forgets the first, slower steps of a generation quickly.
+  step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
+  tokens_per_second_ = step.tokens_per_second;
+  if (now - last_status_ >= std::chrono::seconds(1)) {
+    last_status_ = now;
+    planner_->report(wire::Status{state()});
+  }
+  if (now - last_progress_ >= std::chrono::seconds(5)) {
+    last_progress_ = now;
+    spdlog::info("espalier: step {}/{} loss {:.4f} {:.0f} tokens/s, {} GPUs, {}", step.step, total_steps_, step.loss,
+                 step.tokens_per_second, plan_.gpu_count(), describe(plan_));
+  }
+}
+
+std::vector<Holding> Launcher::all_holdings(bool with_acquired) const {
+  std::vector<Holding> list = context_.anchor;
+  const auto more = extensions_->holdings(with_acquired);
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+ElasticJob Launcher::state() const {
+  ElasticJob job;
+  job.id = context_.job;
+  job.uid = ::getuid();
+  job.name = context_.name;
+  job.min_gpus = context_.min_gpus;
+  job.max_gpus = elastic_ ? context_.max_gpus : static_cast<int>(context_.anchor_gpus().size());
+  job.accuracy = context_.accuracy;
+  job.model = model_;
+  if (!plan_.stages.empty()) job.plan = plan_;
+  job.generation = generation_;
+  job.phase = phase_;
+  job.anchor = context_.anchor;
+  if (extensions_) job.extensions = extensions_->holdings(true);
+  job.step_seconds = step_seconds_;
+  job.step = step_;
+  job.total_steps = total_steps_;
+  return job;
+}
+
+int Launcher::run() {
+  // Generation 0: the anchor's GPUs, one rank each. The plan follows when the workers have told the model's shape.
+  Plan first;
+  for (const GpuId& gpu : context_.anchor_gpus()) first.stages.push_back({1, 1, {{1, {gpu}}}});
+  if (first.stages.empty())
+    throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  current_ = make_world(0, first, true);
+  protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {
+    if (!speaks_protocol_) no_protocol();
+  });
+  term_ = loop_.on_signal(SIGTERM, [this] { raise(Event::terminate, "SIGTERM"); });
+  interrupt_ = loop_.on_signal(SIGINT, [this] { raise(Event::terminate, "SIGINT"); });
+  loop_.run();
+  return exit_code_;
+}
+
+}  // namespace espalier::launcher

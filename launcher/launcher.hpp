@@ -1,0 +1,97 @@
+// One elastic job: feeds the state machine with what happens and carries out its actions. Single-threaded on its loop.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/directory.hpp"
+#include "launcher/extensions.hpp"
+#include "launcher/planner_link.hpp"
+#include "launcher/state_machine.hpp"
+#include "launcher/world.hpp"
+
+namespace espalier::launcher {
+
+class Launcher {
+ public:
+  // Throws Error when the job cannot even start.
+  explicit Launcher(JobContext context);
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  // Runs the job to its end; the exit code for srun.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // What is being changed: the planner's decision, or the launcher's own answer to a notice.
+  struct Change {
+    Decision decision;
+    std::map<std::string, Clock::time_point> at;  // phase ends, for the outcome
+    std::string why_aborted;
+    std::int64_t boundary = 0;
+  };
+
+  void listen();
+  void incoming(const wire::ConnectionPtr& connection);
+  void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
+  void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+
+  void raise(Event event, const std::string& why = "");
+  void process(Event event, const std::string& why);
+  void perform(Action action);
+  void entered(JobPhase phase);
+  void set_deadline(JobPhase phase);
+
+  std::unique_ptr<World> make_world(int generation, const Plan& plan, bool first);
+  void start_next();
+  void commit();
+  void finish_pause(std::int64_t step);
+  void end_job();
+  void finish_when_released(Clock::time_point give_up);
+
+  void first_hello(const wire::Hello& hello);
+  void no_protocol();
+  void propose(const Decision& decision);
+  std::optional<std::string> refuse(const Decision& decision) const;
+  void answer_notices();
+  void noticed(JobId extension);
+  void stepped(const wire::Step& step);
+  void report(const std::string& result);
+  ElasticJob state() const;
+  std::vector<Holding> all_holdings(bool with_acquired) const;
+  std::vector<std::string> environment(int generation) const;
+
+  JobContext context_;
+  wire::Loop loop_;
+  Directory directory_;
+  std::string token_, address_;
+  std::unique_ptr<wire::Listener> listener_;
+  SlurmThread slurm_;
+  std::unique_ptr<Extensions> extensions_;
+  std::unique_ptr<PlannerLink> planner_;
+  std::vector<wire::ConnectionPtr> anchor_keepers_;
+
+  JobPhase phase_ = JobPhase::launching;
+  std::unique_ptr<World> current_, next_, leaving_;
+  Plan plan_;
+  ModelShape model_;
+  std::int64_t step_ = 0, total_steps_ = 0;
+  double step_seconds_ = 0, tokens_per_second_ = 0;
+  int generation_ = 0, last_generation_ = 0;  // committed; last number given out
+  std::optional<Change> change_;
+  std::optional<Change> awaiting_first_step_;
+  Clock::time_point last_step_at_{}, last_progress_{}, last_status_{};
+  bool speaks_protocol_ = false, elastic_ = true;
+  int exit_code_ = 0;
+  std::deque<std::pair<Event, std::string>> events_;
+  wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_;
+};
+
+}  // namespace espalier::launcher

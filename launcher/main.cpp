@@ -1,0 +1,72 @@
+// espalier-launch: see espalier-launch(1). Started by the SPANK plugin, by mpirun and by extension jobs, not by hand.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "launcher/agent.hpp"
+#include "launcher/keeper.hpp"
+#include "launcher/launcher.hpp"
+#include "planner/core/error.hpp"
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kUsage =
+    "Usage: espalier-launch run -- PROGRAM [ARGUMENT...]\n"
+    "       espalier-launch keeper [--extension]\n"
+    "Started by srun --elastic, not by hand; see espalier-launch(1).\n";
+
+// Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
+int run(const Words& program) {
+  try {
+    auto context = espalier::launcher::read_context(program);
+    espalier::launcher::complete(context);
+    espalier::launcher::Launcher launcher(std::move(context));
+    return launcher.run();
+  } catch (const espalier::Error& error) {
+    std::fprintf(stderr, "espalier: launch: %s; the program runs without elasticity\n", error.what());
+    return espalier::launcher::replace_by(program);
+  }
+}
+
+int dispatch(const Words& words) {
+  const std::string& command = words.front();
+  Words rest(words.begin() + 1, words.end());
+  if (command == "run") {
+    if (!rest.empty() && rest.front() == "--") rest.erase(rest.begin());
+    if (rest.empty()) throw espalier::Error("run: no program given");
+    return run(rest);
+  }
+  if (command == "keeper")
+    return rest == Words{"--extension"} ? espalier::launcher::keep_extension() : espalier::launcher::keep_anchor();
+  if (command == "agent") return espalier::launcher::agent(rest);
+  if (command == "shield") return espalier::launcher::shield(rest);
+  if (command == "tether") return espalier::launcher::tether(rest);
+  if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
+  if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;
+  throw espalier::Error("\"" + command + "\": unknown command; see espalier-launch --help");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto log = spdlog::stderr_color_mt("espalier");
+  log->set_pattern("%v");
+  spdlog::set_default_logger(log);
+  if (const char* level = std::getenv("ESPALIER_LOG"); level != nullptr)
+    spdlog::set_level(spdlog::level::from_str(level));
+  Words words(argv + 1, argv + argc);
+  if (words.empty()) return std::fputs(kUsage, stderr), 2;
+  try {
+    return dispatch(words);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "espalier: launch: %s\n", error.what());
+    return 2;
+  }
+}

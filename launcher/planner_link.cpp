@@ -1,0 +1,50 @@
+#include "launcher/planner_link.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+
+PlannerLink::PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,
+                         Callbacks callbacks)
+    : callbacks_(std::move(callbacks)) {
+  dialler_ = wire::dial_tcp(
+      loop, host, port, std::move(planner_uids),
+      [this](const wire::ConnectionPtr& connection) { connected(connection); },
+      [this](const std::string& why) {
+        if (!refused_) callbacks_.unreachable(why);
+      });
+}
+
+void PlannerLink::connected(const wire::ConnectionPtr& connection) {
+  if (refused_) return;
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  connection->on_closed = [this](const std::string&) { registered_ = false; };
+  connection->on_frame = [this](const wire::Frame& frame) {
+    try {
+      if (frame.type == wire::Registered::type) {
+        registered_ = true;
+        for (const wire::Outcome& outcome : unsent_) report(outcome);
+        unsent_.clear();
+      } else if (frame.type == wire::Propose::type) {
+        callbacks_.proposed(wire::from_frame<wire::Propose>(frame).decision);
+      } else if (frame.type == wire::Refused::type) {
+        refused_ = true;
+        callbacks_.refused(wire::from_frame<wire::Refused>(frame).reason);
+      }
+    } catch (const Error& error) {
+      spdlog::warn("espalier: launch: planner: {}; ignored", error.what());
+    }
+  };
+  connection->send(wire::Register{callbacks_.state(), host, static_cast<int>(::getpid())});
+}
+
+void PlannerLink::report_outcome(const wire::Outcome& outcome) {
+  if (registered_ && dialler_->connection()) report(outcome);
+  else unsent_.push_back(outcome);
+}
+
+}  // namespace espalier::launcher
