@@ -27,3 +27,8 @@ $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavo
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(call objects,torchrt/device/cuda.cpp torchrt/device/flavour/cuda.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+
+# Plays the launcher in tests/torchrt.
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)

@@ -1,0 +1,260 @@
+// Plays the launcher for tests of the training runtime: real workers under real mpirun, the real wire protocol, and a
+// script of what happens when.
+//   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
+// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switched" | "loaded"}]}
+// An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
+// on.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "planner/wire/server.hpp"
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::wire;
+using Clock = std::chrono::steady_clock;
+
+struct Act {
+  std::int64_t after = 0;
+  Plan plan;
+  std::string abort;
+};
+
+struct Generation {
+  int number = -1;
+  pid_t mpirun = -1;
+  Plan plan;
+  std::map<int, ConnectionPtr> ranks;
+  std::map<std::string, int> seen;  // how many ranks said it
+  std::int64_t adopted = 0, copied = 0, sent = 0;
+  std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
+};
+
+class Director {
+ public:
+  Director(const Json& script, std::string summary, std::vector<std::string> command)
+      : summary_path_(std::move(summary)), command_(std::move(command)) {
+    for (const Json& act : script.value("acts", Json::array()))
+      acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
+                       act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>()});
+    listener_ = listen_tcp(loop_, "127.0.0.1", 0, [this](ConnectionPtr connection) { greet(std::move(connection)); });
+    start(current_, 0, script.at("first").get<Plan>());
+  }
+
+  int run() {
+    const Watch limit = loop_.after(std::chrono::seconds(240), [this] { fail("the play takes too long"); });
+    const Watch children = loop_.on_signal(SIGCHLD, [this] { reap(); });
+    loop_.run();
+    kill_generation(current_);
+    kill_generation(next_);
+    std::ofstream(summary_path_) << summary_.dump(2) << "\n";
+    if (!failure_.empty()) std::fprintf(stderr, "stage_director: %s\n", failure_.c_str());
+    return failure_.empty() ? 0 : 1;
+  }
+
+ private:
+  void fail(const std::string& why) {
+    if (failure_.empty()) failure_ = why;
+    loop_.stop();
+  }
+
+  void start(Generation& generation, int number, const Plan& plan) {
+    generation = Generation();
+    generation.number = number;
+    generation.plan = plan;
+    started_ = Clock::now();
+    generation.mpirun = ::fork();
+    if (generation.mpirun != 0) return;
+    ::setenv("ESPALIER_LAUNCHER", ("127.0.0.1:" + std::to_string(listener_->port())).c_str(), 1);
+    ::setenv("ESPALIER_TOKEN", token_.c_str(), 1);
+    ::setenv("ESPALIER_GENERATION", std::to_string(number).c_str(), 1);
+    std::vector<std::string> arguments = {
+        "mpirun", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(plan.gpu_count())};
+    arguments.insert(arguments.end(), command_.begin(), command_.end());
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execvp("mpirun", pointers.data());
+    ::_exit(127);
+  }
+
+  static void kill_generation(Generation& generation) {
+    if (generation.mpirun > 0) ::kill(generation.mpirun, SIGKILL);
+    generation.mpirun = -1;
+    for (auto& [rank, connection] : generation.ranks) connection->close();
+    generation.ranks.clear();
+  }
+
+  void reap() {
+    for (int status = 0;;) {
+      const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) return;
+      if (pid == current_.mpirun) {
+        current_.mpirun = -1;
+        if (finished_ && status == 0) return loop_.stop();
+        fail("the running generation ended with status " + std::to_string(status));
+      } else if (pid == next_.mpirun) {
+        next_.mpirun = -1;
+        fail("the next generation ended with status " + std::to_string(status));
+      } else if (left_.erase(pid) != 0 && status != 0) {
+        fail("a replaced generation ended with status " + std::to_string(status));
+      }
+    }
+  }
+
+  void greet(ConnectionPtr connection) {
+    const std::weak_ptr<Connection> weak = connection;
+    waiting_.push_back(connection);
+    connection->on_frame = [this, weak](const Frame& frame) {
+      const ConnectionPtr self = weak.lock();
+      if (!self || frame.type != Hello::type) return fail("the first message is " + frame.type);
+      const Hello hello = from_frame<Hello>(frame);
+      Generation& generation = hello.generation == current_.number ? current_ : next_;
+      if (hello.token != token_ || hello.generation != generation.number) return fail("a foreign hello");
+      generation.ranks[hello.rank] = self;
+      const int number = generation.number, rank = hello.rank;
+      self->on_frame = [this, number, rank](const Frame& next) { hear(number, rank, next); };
+      self->on_closed = [](const std::string&) {};
+      std::erase(waiting_, self);
+      Assign assign;
+      assign.plan = generation.plan;
+      if (&generation == &next_) assign.source = Assign::Source{current_.number, current_.plan};
+      self->send(assign);
+    };
+    connection->on_closed = [](const std::string&) {};
+  }
+
+  template <class Message>
+  static void tell(Generation& generation, const Message& message) {
+    for (auto& [rank, connection] : generation.ranks) connection->send(message);
+  }
+
+  // True when all ranks of the generation have said `what`.
+  static bool all_said(Generation& generation, const std::string& what) {
+    return static_cast<std::size_t>(++generation.seen[what]) == generation.size();
+  }
+
+  double milliseconds_since(Clock::time_point start) const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+
+  void hear(int number, int rank, const Frame& frame) {
+    const bool is_next = number == next_.number;
+    if (!is_next && number != current_.number) return;
+    Generation& generation = is_next ? next_ : current_;
+    if (frame.type == Failed::type)
+      return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
+    if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
+    if (frame.type == Step::type) on_step(from_frame<Step>(frame));
+    if (frame.type == Switched::type) {
+      boundary_ = from_frame<Switched>(frame).step;
+      if (all_said(generation, frame.type)) on_switched();
+    }
+    if (frame.type == Loaded::type) {
+      const Loaded loaded = from_frame<Loaded>(frame);
+      generation.adopted += loaded.bytes_adopted;
+      generation.copied += loaded.bytes_copied;
+      generation.sent += loaded.bytes_sent;
+      if (all_said(generation, frame.type)) on_loaded();
+    }
+    if (frame.type == Done::type && all_said(generation, frame.type)) finished_ = true;
+  }
+
+  void commit_first() {
+    summary_["first_ready_ms"] = milliseconds_since(started_);
+    tell(current_, Commit{});
+  }
+
+  void on_step(const Step& step) {
+    if (next_.mpirun < 0 && next_act_ < acts_.size() && step.step >= acts_[next_act_].after)
+      start(next_, ++last_number_, acts_[next_act_].plan);
+  }
+
+  void on_next_ready() {
+    ready_ms_ = milliseconds_since(started_);
+    if (acts_[next_act_].abort == "ready") return give_up(false);
+    switch_sent_ = Clock::now();
+    tell(current_, Switch{next_.plan});
+  }
+
+  void on_switched() {
+    switched_ms_ = milliseconds_since(switch_sent_);
+    stood_ = Clock::now();
+    if (acts_[next_act_].abort == "switched") return give_up(true);
+    tell(next_, Load{boundary_});
+  }
+
+  void on_loaded() {
+    if (acts_[next_act_].abort == "loaded") return give_up(true);
+    tell(next_, Commit{});
+    summary_["acts"].push_back({{"generation", next_.number},
+                                {"step", boundary_},
+                                {"ready_ms", ready_ms_},
+                                {"to_boundary_ms", switched_ms_},
+                                {"pause_ms", milliseconds_since(stood_)},
+                                {"bytes_adopted", next_.adopted},
+                                {"bytes_copied", next_.copied},
+                                {"bytes_sent", next_.sent}});
+    tell(current_, Exit{});
+    left_.insert(current_.mpirun);
+    current_ = std::move(next_);
+    next_ = Generation();
+    ++next_act_;
+  }
+
+  // The old generation must train on as if nothing had been.
+  void give_up(bool stands) {
+    ::kill(next_.mpirun, SIGKILL);
+    ::waitpid(next_.mpirun, nullptr, 0);
+    next_ = Generation();
+    current_.seen.erase(Switched::type);
+    if (stands) tell(current_, Resume{});
+    summary_["acts"].push_back({{"aborted", acts_[next_act_].abort}, {"step", boundary_}});
+    ++next_act_;
+  }
+
+  Loop loop_;
+  std::string summary_path_;
+  std::vector<std::string> command_;
+  std::vector<Act> acts_;
+  std::size_t next_act_ = 0;
+  const std::string token_ = "0123456789abcdef" + std::to_string(::getpid() + 1000000);
+  std::unique_ptr<Listener> listener_;
+  std::vector<ConnectionPtr> waiting_;
+  Generation current_, next_;
+  int last_number_ = 0;
+  std::set<pid_t> left_;
+  bool finished_ = false;
+  std::int64_t boundary_ = 0;
+  Clock::time_point started_, switch_sent_, stood_;
+  double ready_ms_ = 0, switched_ms_ = 0;
+  Json summary_ = {{"acts", Json::array()}};
+  std::string failure_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5 || std::string(argv[3]) != "--") {
+    std::fprintf(stderr, "usage: stage_director SCRIPT.json SUMMARY.json -- PROGRAM ARGUMENTS\n");
+    return 2;
+  }
+  try {
+    std::ifstream script(argv[1]);
+    return Director(Json::parse(script), argv[2], {argv + 4, argv + argc}).run();
+  } catch (const std::exception& problem) {
+    std::fprintf(stderr, "stage_director: %s\n", problem.what());
+    return 1;
+  }
+}
