@@ -24,6 +24,10 @@ Number number(const Json& arguments, const char* key) {
 
 Json describe_job(const ElasticJob& job, bool connected, bool ended) {
   Json json = job;
+  std::size_t gpus = 0;
+  for (const auto* holdings : {&job.anchor, &job.extensions})
+    for (const Holding& held : *holdings) gpus += held.gpus.size();
+  json["gpus"] = gpus;
   json["connected"] = connected;
   json["ended"] = ended;
   json["plan_text"] = job.plan ? Json(describe(*job.plan)) : Json(nullptr);

@@ -1,0 +1,37 @@
+// espalier's command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::cli {
+
+// A wrong command line: exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+struct Arguments {
+  std::vector<std::string> words;  // command and operands
+  bool one_line = false, json = false, help = false, version = false;
+  std::optional<std::uint32_t> job;    // --job
+  std::optional<std::uint32_t> limit;  // --limit
+  std::string config;
+};
+
+// Options may stand anywhere. Throws UsageError.
+Arguments parse_arguments(const std::vector<std::string>& arguments);
+
+// The operand `words[at]` as an id; throws UsageError naming `what` when it is missing or no number.
+std::uint32_t id_operand(const Arguments& arguments, std::size_t at, const std::string& what);
+// Throws UsageError when there are operands beyond `count` words.
+void expect_words(const Arguments& arguments, std::size_t count);
+
+extern const char* const kUsage;
+
+}  // namespace espalier::cli

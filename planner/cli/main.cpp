@@ -1,0 +1,37 @@
+// espalier: the users' and administrators' tool. Chooses the subcommand; errors become messages and exit codes here.
+#include <cstdio>
+
+#include "planner/cli/commands.hpp"
+
+namespace {
+
+using namespace espalier;
+
+std::string run(const cli::Arguments& arguments) {
+  if (arguments.help) return cli::kUsage;
+  if (arguments.version) return "espalier " ESPALIER_VERSION "\n";
+  if (arguments.words.empty()) throw cli::UsageError("no command given");
+  const std::string& command = arguments.words[0];
+  const auto known = [&](auto function) { return function(arguments, wire::load_config(arguments.config)); };
+  if (command == "show") return known(cli::show);
+  if (command == "explain") return known(cli::explain);
+  if (command == "hold" || command == "release" || command == "reclaim") return known(cli::control);
+  if (command == "ping") return known(cli::ping);
+  throw cli::UsageError(command + ": no such command");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string text = run(cli::parse_arguments({argv + 1, argv + argc}));
+    std::fputs(text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : 1;
+  } catch (const cli::UsageError& error) {
+    std::fprintf(stderr, "espalier: %s; see espalier --help\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "espalier: %s\n", error.what());
+    return 1;
+  }
+}

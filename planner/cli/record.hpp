@@ -1,0 +1,28 @@
+// Records as scontrol prints them: Key=Value, lines wrapped by a newline and three spaces, or all on one line. Pure.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/core/json.hpp"
+
+namespace espalier::cli {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+using Record = std::vector<Pairs>;  // line by line
+
+// Ends with a newline; without -o with an empty line more, as scontrol does.
+std::string format(const Record& record, bool one_line);
+
+// Absent things are "(null)".
+std::string text_or_null(const std::string& text);
+std::string number_text(double value, int digits);                            // 0 and negative: "(null)"
+std::string time_text(double seconds_since_epoch);                            // local, with milliseconds; 0: "(null)"
+std::string gpu_list(const std::string& node, const std::vector<int>& gpus);  // "n1/[0-1,3]", "n1/2"
+std::string holdings_text(const Json& holdings, bool with_jobs);              // "n1/[0-1]", "12:n2/[0-3]"
+std::string plan_text(const Json& plan);    // "pp2/dp1/tp1"; differing stages: "pp2/dp1+2/tp1"
+std::string layers_text(const Json& plan);  // "4+4"
+std::string ranks_text(const Json& plan);   // "n1/0,n1/1"
+
+}  // namespace espalier::cli

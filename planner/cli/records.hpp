@@ -1,0 +1,16 @@
+// What the planner answers, as records. Pure; throw Json's exceptions on an answer of another version.
+#pragma once
+
+#include "planner/cli/record.hpp"
+
+namespace espalier::cli {
+
+Record job_record(const Json& job);
+Record decision_record(const Json& decision);  // without its candidates
+std::vector<Record> candidate_records(const Json& decision);
+Record node_record(const Json& node);
+Record waiting_record(const Json& waiting);
+Record config_record(const Json& config);
+Record ping_record(const Json& ping);
+
+}  // namespace espalier::cli
