@@ -18,7 +18,7 @@ wire::Descriptor lock(const fs::path& directory, int flags) {
 }
 
 void remove_abandoned(const fs::path& base) {
-  const std::string prefix = "esp-" + std::to_string(::getuid()) + "-";
+  const std::string prefix = "espalier-" + std::to_string(::getuid()) + "-";
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     if (entry.path().filename().string().rfind(prefix, 0) != 0) continue;
@@ -33,7 +33,7 @@ void remove_abandoned(const fs::path& base) {
 
 Directory::Directory(const std::string& base, JobId job, unsigned step)
     : path_(fs::path(base) /
-            ("esp-" + std::to_string(::getuid()) + "-" + std::to_string(job) + "-" + std::to_string(step))) {
+            ("espalier-" + std::to_string(::getuid()) + "-" + std::to_string(job) + "-" + std::to_string(step))) {
   remove_abandoned(base);
   std::error_code error;
   if (::mkdir(path_.c_str(), 0700) != 0)

@@ -9,7 +9,7 @@
 
 namespace espalier::launcher {
 
-// Holds <base>/esp-<uid>-<job>-<step> (mode 0700, short: sockets live below it) and a lock that tells it is in use.
+// Holds <base>/espalier-<uid>-<job>-<step> (mode 0700) and a lock that tells it is in use.
 class Directory {
  public:
   // Also removes directories that earlier launchers of this user left behind when they were killed. Throws Error.

@@ -26,7 +26,7 @@ constexpr auto kFindLauncher = std::chrono::seconds(10);
 wire::Descriptor catch_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGURG}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG}) sigaddset(&set, number);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -121,8 +121,8 @@ int keep_extension() {
 int keep_anchor() {
   const JobContext context = read_context({});
   Watcher watcher{context, milliseconds(1000)};
-  const char* list = std::getenv("ESPALIER_FIRST_NODE");
-  const std::string host = list == nullptr ? context.node : list;
+  const char* nodes = std::getenv("SLURM_STEP_NODELIST");  // task 0, the launcher, is on the first
+  const std::string host = nodes == nullptr ? context.node : first_host(nodes);
   for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
     for (const std::uint16_t port : launcher_ports(context.job, context.step)) {
       try {

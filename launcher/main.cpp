@@ -1,6 +1,7 @@
 // espalier-launch: see espalier-launch(1). Started by the SPANK plugin, by mpirun and by extension jobs, not by hand.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,7 @@ constexpr const char* kUsage =
 int run(const Words& program) {
   try {
     auto context = espalier::launcher::read_context(program);
+    if (std::getenv("ESPALIER_LOG") == nullptr) spdlog::set_level(spdlog::level::from_str(context.config.log_level));
     espalier::launcher::complete(context);
     espalier::launcher::Launcher launcher(std::move(context));
     return launcher.run();
@@ -43,8 +45,10 @@ int dispatch(const Words& words) {
     if (rest.empty()) throw espalier::Error("run: no program given");
     return run(rest);
   }
-  if (command == "keeper")
+  if (command == "keeper") {
+    ::prctl(PR_SET_NAME, "espalier-keeper");
     return rest == Words{"--extension"} ? espalier::launcher::keep_extension() : espalier::launcher::keep_anchor();
+  }
   if (command == "agent") return espalier::launcher::agent(rest);
   if (command == "shield") return espalier::launcher::shield(rest);
   if (command == "tether") return espalier::launcher::tether(rest);
@@ -62,6 +66,14 @@ int main(int argc, char** argv) {
   if (const char* level = std::getenv("ESPALIER_LOG"); level != nullptr)
     spdlog::set_level(spdlog::level::from_str(level));
   Words words(argv + 1, argv + argc);
+  // Before Slurm 23.11 the plugin can only exchange argv[0]: role and program come in the environment (spank/remote.h).
+  if (const char* role = std::getenv("ESPALIER_TASK"); role != nullptr) {
+    const char* program = std::getenv("ESPALIER_PROGRAM");
+    Words start{role, "--", program == nullptr ? "" : program};
+    words.insert(words.begin(), start.begin(), start.end());
+    ::unsetenv("ESPALIER_TASK");
+    ::unsetenv("ESPALIER_PROGRAM");
+  }
   if (words.empty()) return std::fputs(kUsage, stderr), 2;
   try {
     return dispatch(words);

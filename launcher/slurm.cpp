@@ -154,6 +154,11 @@ void give_back(JobId id) {
     fail("slurm: job " + std::to_string(id) + " cannot be given back");
 }
 
+std::string first_host(const std::string& list) {
+  const auto names = expand(list.c_str());
+  return names.empty() ? "" : names.front();
+}
+
 std::vector<uid_t> planner_uids() {
   initialize();
   std::vector<uid_t> uids{0};

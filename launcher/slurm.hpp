@@ -40,6 +40,8 @@ JobId submit_extension(const ExtensionJob& job);
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);
 // Steps first, then the batch script, then the job.
 void give_back(JobId id);
+// First name of a Slurm host list ("n[1-2]" -> "n1"); empty for an empty one.
+std::string first_host(const std::string& list);
 // Uids that may run espalierd: root and SlurmUser.
 std::vector<uid_t> planner_uids();
 
