@@ -28,6 +28,7 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || usage
 
+export TORCH_HOME=${TORCH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier/torch-2.11.0/torch} # the Makefile's default
 if [ "$(id -u)" != 0 ]; then
   sudo -n true 2>/dev/null || { echo "espalier: box: needs root, or sudo without a password" >&2; exit 75; }
   exec sudo -n --preserve-env=BUILD,TORCH_HOME,BATS_TEST_TIMEOUT "$self" "${arguments[@]}"
@@ -35,7 +36,7 @@ fi
 
 BOX_REPO=$(cd "$(dirname "$self")/../.." && pwd)
 BUILD=$(realpath -m "${BUILD:-$BOX_REPO/build}")
-export BOX_REPO BUILD TORCH_HOME=${TORCH_HOME:-}
+export BOX_REPO BUILD
 # The death of this script kills unshare, the death of unshare kills pid 1 of the namespaces, and with it all the rest.
 setpriv --pdeathsig KILL unshare --mount --pid --net --uts --ipc --fork --kill-child --mount-proc "$(dirname "$self")/box/inside.sh" "$@" &
 trap 'kill -KILL $! 2>/dev/null' INT TERM HUP # unshare itself ignores the first two
