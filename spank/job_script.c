@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "planner/wire/event.h"
@@ -19,6 +20,9 @@ static const char* environment(const char* name, const char* allowed) {
   return value && *value && strlen(value) < 512 && strspn(value, allowed) == strlen(value) ? value : NULL;
 }
 
+/* Slurm gives what wait(2) gave; a shell would say this. */
+static int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
 void espalier_job_epilog(spank_t spank) {
   uint32_t job = 0;
   char event[ESPALIER_EVENT_MAX];
@@ -29,9 +33,9 @@ void espalier_job_epilog(spank_t spank) {
   const char* node =
       environment("SLURMD_NODENAME", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
   if (!node) return;
-  const char* code = environment("SLURM_JOB_EXIT_CODE", "-0123456789");
+  const char* status = environment("SLURM_JOB_EXIT_CODE", "-0123456789");
   int n = snprintf(event, sizeof(event), ESPALIER_EVENT_MAGIC " gpus_released job=%u node=%s gpus=%s exit=%d", job,
-                   node, gpus, code ? atoi(code) : 0);
+                   node, gpus, exit_code(status ? atoi(status) : 0));
   if (n < 0 || (size_t)n >= sizeof(event)) return;
   if (espalier_detach(kSeconds) == 1) _exit(espalier_send_sealed(site->planner_host, site->planner_port, event) != 0);
 }
