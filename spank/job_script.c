@@ -20,7 +20,7 @@ static const char* environment(const char* name, const char* allowed) {
   return value && *value && strlen(value) < 512 && strspn(value, allowed) == strlen(value) ? value : NULL;
 }
 
-/* Slurm gives what wait(2) gave; a shell would say this. */
+/* Slurm gives what wait(2) gave, and 0 for a job that was cancelled; a shell would say this. */
 static int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 void espalier_job_epilog(spank_t spank) {
