@@ -264,7 +264,7 @@ void Launcher::end_job() {
   leaving_.reset();
   extensions_->release_all();
   if (awaiting_first_step_) finish_pause(step_);
-  planner_->report(wire::Bye{context_.job, exit_code_});
+  planner_->leave({context_.job, exit_code_});
   for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
   if (current_) current_->retire(std::chrono::milliseconds(500));
   finish_when_released(Clock::now() + std::chrono::seconds(4));

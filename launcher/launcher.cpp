@@ -235,15 +235,9 @@ void Launcher::stepped(const wire::Step& step) {
   step_ = step.step;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
-  tokens_per_second_ = step.tokens_per_second;
   if (now - last_status_ >= std::chrono::seconds(1)) {
     last_status_ = now;
     planner_->report(wire::Status{state()});
-  }
-  if (now - last_progress_ >= std::chrono::seconds(5)) {
-    last_progress_ = now;
-    spdlog::info("espalier: step {}/{} loss {:.4f} {:.0f} tokens/s, {} GPUs, {}", step.step, total_steps_, step.loss,
-                 step.tokens_per_second, plan_.gpu_count(), describe(plan_));
   }
 }
 

@@ -83,11 +83,11 @@ class Launcher {
   Plan plan_;
   ModelShape model_;
   std::int64_t step_ = 0, total_steps_ = 0;
-  double step_seconds_ = 0, tokens_per_second_ = 0;
+  double step_seconds_ = 0;
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
-  Clock::time_point last_step_at_{}, last_progress_{}, last_status_{};
+  Clock::time_point last_step_at_{}, last_status_{};
   bool speaks_protocol_ = false, elastic_ = true;
   int exit_code_ = 0;
   std::deque<std::pair<Event, std::string>> events_;

@@ -47,4 +47,10 @@ void PlannerLink::report_outcome(const wire::Outcome& outcome) {
   else unsent_.push_back(outcome);
 }
 
+void PlannerLink::leave(const wire::Bye& bye) {
+  report(bye);
+  registered_ = false;
+  refused_ = true;  // no registering again, should the line be lost and come back
+}
+
 }  // namespace espalier::launcher

@@ -27,7 +27,8 @@ class PlannerLink {
   }
   // An outcome must not be lost with the connection: it is kept and sent again after the next registration.
   void report_outcome(const wire::Outcome& outcome);
-  bool registered() const { return registered_; }
+  // The last word: nothing is reported after it.
+  void leave(const wire::Bye& bye);
 
  private:
   void connected(const wire::ConnectionPtr& connection);
