@@ -38,18 +38,15 @@ def difference(steps, reference):
     return max(abs(s["loss"] - expected[s["step"]]) / abs(expected[s["step"]]) for s in steps)
 
 
-def committed(decisions):
-    return [d for d in decisions if d["outcome"].startswith("committed")]
-
-
 def table(groups, pauses):
     rows = [("steps", "GPUs", "plan", "tokens/s", "pause ms")]
-    for number, group in enumerate(groups):
+    for group in groups:
         seconds = sum(s["seconds"] for s in group)
         tokens = sum(s["seconds"] * s["tokens_per_second"] for s in group)
-        pause = f"{pauses[number - 1]:.0f}" if 0 < number <= len(pauses) else "-"
+        pause = pauses.get(group[0]["generation"])
         first, last = group[0], group[-1]
-        rows.append((f"{first['step']}-{last['step']}", str(first["gpus"]), first["plan"], f"{tokens / seconds:.0f}", pause))
+        rows.append((f"{first['step']}-{last['step']}", str(first["gpus"]), first["plan"], f"{tokens / seconds:.0f}",
+                     "-" if pause is None else f"{pause:.0f}"))
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     for row in rows:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
@@ -59,8 +56,8 @@ total = int(text("steps"))
 run, baseline, relaxed = metrics("A"), metrics("baseline"), metrics("R")
 job = json.loads(text("job.json"))
 decisions = json.loads(text("decisions.json"))
-decisions = decisions["decisions"] if isinstance(decisions, dict) else decisions
-of_a = sorted((d for d in committed(decisions)), key=lambda d: d["id"])
+decisions = decisions["decisions"]
+of_a = [d for d in decisions if d["outcome"].startswith("committed")]
 done = [s["step"] for s in run]
 lost = sorted(set(range(1, total + 1)) - set(done))
 repeated = len(done) - len(set(done))
@@ -77,7 +74,7 @@ summary = {
     "steps_lost": len(lost),
     "steps_repeated": repeated,
     "loss_bitwise_equal": bitwise,
-    "max_pause_ms": max((d["pause_ms"] for d in of_a), default=None),
+    "max_pause_ms": max((round(d["pause_ms"], 1) for d in of_a), default=None),
     "leaked_jobs": len(lines("leaked_jobs")),
     "leaked_processes": len(lines("leaked_processes")) + survivors,
     "relaxed_max_relative_difference": difference(relaxed, baseline),
@@ -90,9 +87,9 @@ for at, what in timeline:
 print("\n$ espalier show decisions\n" + text("show-decisions"))
 print("$ espalier show job A -o      # before its end\n" + text("show-job"))
 print("A's training:")
-table(groups, [d["pause_ms"] for d in of_a])
+table(groups, {d["generation"]: d["pause_ms"] for d in of_a})
 print("\nR's training, with data parallelism:")
-table(generations(relaxed), [])
+table(generations(relaxed), {})
 print(f"  largest relative difference of a loss: {summary['relaxed_max_relative_difference']:.1e}\n")
 print(json.dumps(summary, indent=2))
 

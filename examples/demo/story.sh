@@ -21,7 +21,7 @@ G=$(plain G -N1 -n1 -w n4 --gres=gpu:4)
 as_user cp "$BOX/share/examples/gpt-tiny.toml" "$BOX/share/text" .
 as_user tee A.sh > /dev/null <<S
 #!/bin/bash
-srun --elastic=2:8 espalier-train gpt-tiny.toml --steps $steps --metrics A.jsonl
+srun --elastic=2:8 espalier-train gpt-tiny.toml --data text --steps $steps --metrics A.jsonl
 S
 A=$(as_user sbatch --parsable -J A -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
 tell "A (job $A) is submitted with srun --elastic=2:8; plain jobs B ($B), F ($F), G ($G) hold the other 14 GPUs"
@@ -86,13 +86,13 @@ tell "looked for jobs, processes, sockets and shared memory that were left behin
 
 # 6. The same training without elasticity, on the same two GPUs; and once with data-parallel growth.
 baseline=$(as_user sbatch --parsable -J baseline -o baseline.out -N1 -n2 -w n1 --gres=gpu:2 --wrap \
-  "mpirun --oversubscribe --bind-to none -np 2 espalier-train gpt-tiny.toml --steps $steps --metrics baseline.jsonl")
+  "mpirun --oversubscribe --bind-to none -np 2 espalier-train gpt-tiny.toml --data text --steps $steps --metrics baseline.jsonl")
 must 200 "the run without elasticity is over" job_over "$baseline"
 keep baseline
 tell "the same training has run on A's first 2 GPUs without elasticity"
 as_user tee R.sh > /dev/null <<S
 #!/bin/bash
-srun --elastic=2:4,accuracy=relaxed espalier-train gpt-tiny.toml --steps $steps --metrics R.jsonl
+srun --elastic=2:4,accuracy=relaxed espalier-train gpt-tiny.toml --data text --steps $steps --metrics R.jsonl
 S
 R=$(as_user sbatch --parsable -J R -o R.out -N1 -n1 -w n1 --gres=gpu:2 R.sh)
 must 60 "R runs on 4 GPUs" runs_on R 4

@@ -35,15 +35,16 @@ catch_phase() { # PHASE [SECONDS]
   echo "A never was in phase $1" >&2
   return 1
 }
-# Pids of the workers of a generation.
-workers() {
+# Pids of boxuser's processes called $1 with $2 in their environment.
+processes() {
   local pid
-  for pid in $(pgrep -u boxuser -x espalier-train); do
-    ! tr '\0' '\n' < "/proc/$pid/environ" 2>/dev/null | grep -qx "ESPALIER_GENERATION=$1" || echo "$pid"
+  for pid in $(pgrep -u boxuser -x "$1"); do
+    ! tr '\0' '\n' < "/proc/$pid/environ" 2>/dev/null | grep -qx "$2" || echo "$pid"
   done
 }
+workers() { processes espalier-train "ESPALIER_GENERATION=$1"; } # of a generation
 has_workers() { [ -n "$(workers "$1")" ]; }
-launcher_pid() { pgrep -u boxuser -f 'espalier-launch run' | head -n 1; }
+launcher_pid() { processes espalier-launch ESPALIER_TASK=run | head -n 1; }
 
 ended_well() { # STEPS: A does all its steps with the reference's losses and leaves nothing
   wait_for 120 "A ends" job_over "$A"

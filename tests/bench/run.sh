@@ -1,0 +1,11 @@
+#!/bin/bash
+# run.sh [GROWS]: `make bench`. Measures in boxes and prints; RESULTS.md keeps one run's figures with the machine they are from.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export BUILD=${BUILD:-build}
+BUILD=$(realpath "$BUILD")
+mkdir -p "$BUILD/bench"
+echo "$(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(slurmctld -V)"
+timeout -k 10 300 tests/cluster/box.sh -d -n 1 -k "$BUILD/bench/logs" tests/bench/plugins.sh
+timeout -k 10 1500 tests/cluster/box.sh -n 2 -k "$BUILD/bench/logs" -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' \
+  tests/bench/measure_grows.sh "$BUILD/bench" "${1:-20}"
