@@ -11,6 +11,7 @@ namespace {
 struct HeldExtension {
   JobId elastic = 0, extension = 0;
   int gpus = 0;
+  int nearness = 0;  // to its anchor: the far ones go first
 };
 
 // One node while waiting jobs are served.
@@ -31,6 +32,11 @@ struct Offer {
     for (const HeldExtension& e : release) sum += e.gpus;
     return sum;
   }
+  int nearest() const {
+    int most = 0;
+    for (const HeldExtension& e : release) most = std::max(most, e.nearness);
+    return most;
+  }
 };
 
 // Fewest extensions that bring `need` GPUs: the largest first, and as the last one the smallest that suffices.
@@ -39,7 +45,8 @@ bool offer(Place& place, int need, Offer& result) {
   int lacking = need - place.available();
   auto rest = place.reclaimable;
   std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
-    return std::tuple(-a.gpus, a.elastic, a.extension) < std::tuple(-b.gpus, b.elastic, b.extension);
+    return std::tuple(-a.gpus, a.nearness, a.elastic, a.extension) <
+           std::tuple(-b.gpus, b.nearness, b.elastic, b.extension);
   });
   while (lacking > 0) {
     if (rest.empty()) return false;
@@ -73,6 +80,14 @@ void reserve(Place& place, int need) {
   place.supply.gpus.erase(place.supply.gpus.begin(), place.supply.gpus.begin() + taken);
 }
 
+// The anchor's own nodes are nearest, then those that share most switches with its first.
+int nearness(const ElasticJob& job, const NodeView& node, const ClusterView& cluster) {
+  for (const Holding& held : job.anchor)
+    if (held.node == node.name) return 1 << 16;
+  const NodeView* home = job.anchor.empty() ? nullptr : cluster.find(job.anchor.front().node);
+  return home == nullptr ? 0 : common_switches(*home, node);
+}
+
 std::vector<Place> open_places(const PlanningInput& input, const SchedulerOptions& options) {
   std::vector<Place> places;
   for (const NodeView& node : input.cluster.nodes) {
@@ -86,7 +101,8 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
       if (job.phase == JobPhase::running && job.plan)
         for (const Holding& held : job.extensions)
           if (held.node == node.name && held.job != job.id && !held.gpus.empty())
-            place.reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size())});
+            place.reclaimable.push_back(
+                {job.id, held.job, static_cast<int>(held.gpus.size()), nearness(job, node, input.cluster)});
     places.push_back(std::move(place));
   }
   std::sort(places.begin(), places.end(),
@@ -104,7 +120,8 @@ std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int
   if (static_cast<int>(offers.size()) < nodes) return {};
   std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
     const auto key = [](const Offer& o) {
-      return std::tuple(o.release.size(), o.released_gpus(), o.place->available(), o.place->supply.node->name);
+      return std::tuple(o.release.size(), o.released_gpus(), o.nearest(), o.place->available(),
+                        o.place->supply.node->name);
     };
     return key(a) < key(b);
   });

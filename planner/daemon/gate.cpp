@@ -19,7 +19,10 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
     try {
       handle(self, frame);
     } catch (const std::exception& error) {
-      spdlog::warn("{} (uid {}): {} refused: {}", self->peer().address, self->peer().uid, frame.type, error.what());
+      // A question that has no answer is everyday; anything else is a broken or hostile peer.
+      const auto level = frame.type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
+      spdlog::log(level, "{} (uid {}): {} refused: {}", self->peer().address, self->peer().uid,
+                  frame.type.substr(0, 40), error.what());
       self->send(wire::Refused{error.what()});
       if (const auto job = planner_.job_of(*self)) planner_.lost(*job, self);
       self->close();
@@ -68,6 +71,7 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
     const auto message = wire::from_frame<wire::Bye>(frame);
     own(message.job);
     planner_.bye(message.job, message.exit_code);
+    link->on_frame = [](const wire::Frame&) {};  // nothing it may still say matters
   } else {
     throw Error("no such message from a launcher");
   }

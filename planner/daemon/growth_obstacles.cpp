@@ -33,6 +33,9 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::option
     list.push_back("it was reconfigured a short while ago; " + std::to_string(std::lround(std::ceil(left))) +
                    " s of its cooldown are left");
   }
+  if (live.not_before > now)
+    list.push_back("the last " + std::to_string(live.failures) + " decision(s) about it failed; the next try is in " +
+                   std::to_string(std::lround(std::ceil(live.not_before - now))) + " s");
   if (!slurm) {
     list.push_back("Slurm has not answered yet");
     return list;

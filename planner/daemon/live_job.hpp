@@ -17,8 +17,9 @@ struct LiveJob {
   std::string host;          // the launcher's
   int pid = 0;
 
-  std::optional<double> last_change;  // for the cooldown; in the future after repeated failures
-  int failures = 0;                   // aborted growths in a row
+  std::optional<double> last_change;  // for the cooldown
+  int failures = 0;                   // aborted decisions in a row
+  double not_before = 0;              // no proposal of any kind earlier, after a failure
   double saved = 0;                   // when the store last got it
   double tokens_per_second = 0;
 

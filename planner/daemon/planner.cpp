@@ -193,9 +193,11 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   const bool committed = decision.outcome == "committed";
   spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
               decision.job, decision.outcome);
-  if (decision.kind == DecisionKind::grow) live.failures = committed ? 0 : std::min(live.failures + 1, 6);
-  // Each failure in a row doubles the time until the next try.
-  live.last_change = now + settings_.scheduler.cooldown_seconds * ((1 << live.failures) - 1);
+  live.failures = committed ? 0 : std::min(live.failures + 1, 6);
+  live.last_change = now;
+  // Each failure in a row doubles the time until the next try; a growth waits for the cooldown as well.
+  const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
+  live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
   if (committed) live.measured = std::move(record);
 }

@@ -150,7 +150,7 @@ void Planner::outcome(const wire::Outcome& message) {
   record->phases_ms = message.phases_ms;
   record->generation = message.generation;
   record->step = message.step;
-  if (!message.plan.stages.empty()) record->decision.plan = message.plan;
+  if (message.result == "committed" && !message.plan.stages.empty()) record->decision.plan = message.plan;
   finish(live, std::move(*record), now);
   think(Trigger::generation_done);
 }

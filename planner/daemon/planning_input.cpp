@@ -102,7 +102,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
         take_promised(input.cluster, slurm, live);
       free_released(input.cluster, live.open->decision);
     }
-    if (!live.link || live.open) continue;
+    if (!live.link || live.open || live.not_before > slurm.time) continue;
     ElasticJob job = confirmed(live.job, slurm, max_gpus);
     if (!job.anchor.empty()) input.jobs.push_back(std::move(job));
   }
