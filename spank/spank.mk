@@ -22,3 +22,9 @@ $(BUILD)/lib/job_submit_espalier.so: $(SPANK_SUBMIT) $(SPANK_COMMON) spank/job_s
 
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/topology.cpp) $(BUILD)/obj/spank/event_datagram.o
 $(UNIT_TEST): $(SPANK_COMMON) $(BUILD)/obj/spank/multi_prog.o
+
+# The parsers under libFuzzer, ASan and UBSan, where there is a clang.
+$(BUILD)/fuzz/spank_elastic_option: tests/fuzz/spank_elastic_option.cpp spank/elastic_option.c spank/gpu_request.c spank/multi_prog.c
+	@mkdir -p $(@D)/spank
+	set -e; for f in $(filter %.c,$^); do clang -I. -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer-no-link,address,undefined -c -o $(@D)/$${f%.c}.o $$f; done
+	clang++ -std=c++20 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(patsubst %.c,$(@D)/%.o,$(filter %.c,$^))
