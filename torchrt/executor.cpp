@@ -31,23 +31,25 @@ std::size_t Executor::floats_per_sample() const {
   return static_cast<std::size_t>(config_.model.sequence) * static_cast<std::size_t>(config_.model.hidden);
 }
 
-StepOutcome Executor::run(std::int64_t step, bool switch_requested) {
-  StepOutcome outcome;
-  execute(step, switch_requested, false, outcome);
-  return outcome;
+StepOutcome Executor::run(std::int64_t step, const SwitchQuestion& switch_requested) {
+  return execute(schedule_, step, switch_requested, false);
 }
 
 void Executor::rehearse() {
-  StepOutcome ignored;
-  execute(1, false, true, ignored);
+  Layout one = schedule_.layout;
+  one.micro_batches = 1;
+  execute(
+      make_schedule(one, config_.training.schedule), 1, [] { return false; }, true);
 }
 
-void Executor::execute(std::int64_t step, bool switch_requested, bool rehearsal, StepOutcome& outcome) {
+StepOutcome Executor::execute(const Schedule& schedule, std::int64_t step, const SwitchQuestion& switch_requested,
+                              bool rehearsal) {
   const std::uint64_t step_start =
       static_cast<std::uint64_t>(step - 1) * static_cast<std::uint64_t>(config_.training.global_batch);
+  StepOutcome outcome;
   double scale = 1, rate = 0;
   compute_.begin_step();
-  for (const Op& op : schedule_.ranks[static_cast<std::size_t>(world_.rank())]) {
+  for (const Op& op : schedule.ranks[static_cast<std::size_t>(world_.rank())]) {
     switch (op.kind) {
       case OpKind::receive_activation:
       case OpKind::receive_gradient:
@@ -71,7 +73,7 @@ void Executor::execute(std::int64_t step, bool switch_requested, bool rehearsal,
         compute_.reduced(op.unit);
         break;
       case OpKind::agree: {
-        outcome = agree(step, switch_requested);
+        outcome = agree(step, switch_requested());
         if (rehearsal) break;
         if (!std::isfinite(outcome.loss) || !std::isfinite(outcome.gradient_norm))
           throw Error("training: the loss of step " + std::to_string(step) +
@@ -87,6 +89,7 @@ void Executor::execute(std::int64_t step, bool switch_requested, bool rehearsal,
     }
   }
   world_.drain();
+  return outcome;
 }
 
 void Executor::transfer(const Op& op) {

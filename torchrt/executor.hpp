@@ -1,7 +1,7 @@
 // Runs one rank's list of operations, whatever schedule made it.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <vector>
 
 #include "torchrt/comm/world.hpp"
@@ -17,19 +17,25 @@ struct StepOutcome {
   bool switch_agreed = false;  // some rank asked for it; all ranks see the same answer
 };
 
+// Whether this rank has been asked to stop at the end of the step.
+using SwitchQuestion = std::function<bool()>;
+
 // References outlive it. One thread; collective: every rank of the world runs the same steps.
 class Executor {
  public:
   Executor(const Config& config, const Schedule& schedule, World& world, Compute& compute, const Data& data);
-  // `step` counts from 1. Throws Error, also when the loss is not a number.
-  StepOutcome run(std::int64_t step, bool switch_requested);
-  // A whole step but for the update: connections, kernels and buffers are warm afterwards, the state is untouched.
+  // `step` counts from 1. `switch_requested` is asked once, late in the step. Throws Error, also when the loss is not a
+  // number.
+  StepOutcome run(std::int64_t step, const SwitchQuestion& switch_requested);
+  // A step of one micro-batch, without the update: connections, kernels and buffers are warm afterwards, the state is
+  // untouched.
   void rehearse();
 
  private:
   void transfer(const Op& op);
   StepOutcome agree(std::int64_t step, bool switch_requested);
-  void execute(std::int64_t step, bool switch_requested, bool rehearsal, StepOutcome& outcome);
+  StepOutcome execute(const Schedule& schedule, std::int64_t step, const SwitchQuestion& switch_requested,
+                      bool rehearsal);
   std::size_t floats_per_sample() const;
 
   const Config& config_;

@@ -1,6 +1,4 @@
 // espalier-train: trains a model as described by a configuration, alone under mpirun or as a worker of a launcher.
-#include <sys/prctl.h>
-
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
@@ -75,8 +73,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() != 0 && !first_rank()) return 2;
-    return app.exit(problem) == 0 ? 0 : 2;
+    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
+    if (first_rank()) std::fprintf(stderr, "espalier: train: %s; see --help\n", problem.what());
+    return 2;
   }
   try {
     return run(arguments, argc, argv);

@@ -30,7 +30,9 @@ class RankState {
   // Builds the engine on what is placed; collective.
   void build();
   void rehearse() { executor_->rehearse(); }
-  StepOutcome step(std::int64_t step, bool switch_requested) { return executor_->run(step, switch_requested); }
+  StepOutcome step(std::int64_t step, const SwitchQuestion& switch_requested) {
+    return executor_->run(step, switch_requested);
+  }
 
  private:
   UnitView view(int unit);

@@ -70,7 +70,7 @@ void train(const Config& config, Run& run) {
   const double tokens = static_cast<double>(config.training.global_batch) * config.model.sequence;
   for (std::int64_t step = 1; step <= config.training.steps; ++step) {
     const Clock::time_point start = Clock::now();
-    const StepOutcome outcome = run.state->step(step, false);
+    const StepOutcome outcome = run.state->step(step, [] { return false; });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (run.metrics) run.metrics->record({step, outcome.loss, seconds, tokens / seconds});
   }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <deque>
 
 #include "torchrt/control.hpp"
 #include "torchrt/handoff/arrive.hpp"
@@ -102,11 +103,14 @@ class Worker {
 
   void train(std::int64_t first) {
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
-    for (std::int64_t step = first; step <= config_.training.steps; ++step) {
+    const auto switch_requested = [this] {
       listen();
+      return !requests_.empty();
+    };
+    for (std::int64_t step = first; step <= config_.training.steps; ++step) {
       const Clock::time_point begin = Clock::now();
       server_->mark(-1);
-      const StepOutcome outcome = state_->step(step, asked_.has_value());
+      const StepOutcome outcome = state_->step(step, switch_requested);
       server_->mark(step);
       const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
       if (metrics_) {
@@ -118,22 +122,32 @@ class Worker {
     }
   }
 
-  // Between two steps. A `switch` is only noted: the next step's agreement decides for all ranks.
+  // As late in a step as possible, just before all ranks agree on whether to stop after it. A `resume` that overtakes
+  // the boundary only shortens the stop: ranks may see it at different steps, but every `switch` must be answered by
+  // all.
   void listen() {
     while (const std::optional<wire::Frame> frame = control_.poll()) {
-      if (frame->type != wire::Switch::type) Control::unexpected(frame->type, wire::Switch::type);
-      asked_ = wire::from_frame<wire::Switch>(*frame);
+      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame).next, false});
+      else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
+      else Control::unexpected(frame->type, wire::Switch::type);
     }
   }
 
   // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
   void stand(std::int64_t step) {
-    if (!asked_) asked_ = control_.expect<wire::Switch>(kSwitchArrives);
-    const Departure departure(*state_, world_, *device_, *server_, asked_->next, config_.model.layers);
+    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives).next, false});
+    const Request request = std::move(requests_.front());
+    requests_.pop_front();
+    const Departure departure(*state_, world_, *device_, *server_, request.next, config_.model.layers);
     control_.send(wire::Switched{step});
-    control_.expect<wire::Resume>(kLauncherActs);
-    asked_.reset();
+    if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
   }
+
+  // A `switch` that this rank has not answered yet.
+  struct Request {
+    Plan next;
+    bool resumed = false;
+  };
 
   const Config& config_;
   const WorkerEnvironment& environment_;
@@ -147,7 +161,7 @@ class Worker {
   std::optional<Arrival> arrival_;
   std::optional<StateServer> server_;
   std::optional<Metrics> metrics_;
-  std::optional<wire::Switch> asked_;
+  std::deque<Request> requests_;
 };
 
 // MPI ends in good order when all ranks leave together; a rank whose peers are gone must not wait for them.
@@ -178,6 +192,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, World
       problem = error.what();
       control.farewell();
       control.send(wire::Failed{problem});
+      ::_exit(1);  // the launcher tells the user
     }
   } catch (const std::exception& error) {
     if (problem.empty()) problem = error.what();

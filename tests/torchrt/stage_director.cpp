@@ -1,7 +1,8 @@
 // Plays the launcher for tests of the training runtime: real workers under real mpirun, the real wire protocol, and a
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
-// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switched" | "loaded"}]}
+// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
+// "loaded"}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
 // on.
 #include <sys/wait.h>
@@ -159,7 +160,7 @@ class Director {
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
       boundary_ = from_frame<Switched>(frame).step;
-      if (all_said(generation, frame.type)) on_switched();
+      if (awaiting_ && all_said(generation, frame.type)) on_switched();
     }
     if (frame.type == Loaded::type) {
       const Loaded loaded = from_frame<Loaded>(frame);
@@ -185,12 +186,16 @@ class Director {
     ready_ms_ = milliseconds_since(started_);
     if (acts_[next_act_].abort == "ready") return give_up(false);
     switch_sent_ = Clock::now();
+    current_.seen.erase(Switched::type);
+    awaiting_ = true;
     tell(current_, Switch{next_.plan});
+    if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
   }
 
   void on_switched() {
     switched_ms_ = milliseconds_since(switch_sent_);
     stood_ = Clock::now();
+    awaiting_ = false;
     if (acts_[next_act_].abort == "switched") return give_up(true);
     tell(next_, Load{boundary_});
   }
@@ -218,7 +223,7 @@ class Director {
     ::kill(next_.mpirun, SIGKILL);
     ::waitpid(next_.mpirun, nullptr, 0);
     next_ = Generation();
-    current_.seen.erase(Switched::type);
+    awaiting_ = false;
     if (stands) tell(current_, Resume{});
     summary_["acts"].push_back({{"aborted", acts_[next_act_].abort}, {"step", boundary_}});
     ++next_act_;
@@ -236,6 +241,7 @@ class Director {
   int last_number_ = 0;
   std::set<pid_t> left_;
   bool finished_ = false;
+  bool awaiting_ = false;  // answers to a switch; those to one that was given up come late
   std::int64_t boundary_ = 0;
   Clock::time_point started_, switch_sent_, stood_;
   double ready_ms_ = 0, switched_ms_ = 0;
