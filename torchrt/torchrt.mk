@@ -1,8 +1,8 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device)
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
-                  learning_rate.cpp metrics.cpp device/cpu.cpp model/units.cpp model/initialise.cpp) \
-                  $(call sources,torchrt/schedule) $(filter torchrt/handoff/transfer%,$(TRAIN_ALL)))
+                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp model/units.cpp \
+                  model/initialise.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule))
 TRAIN_COMMON := $(filter-out %/device/cuda.o,$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
 
@@ -27,6 +27,9 @@ $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavo
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(call objects,torchrt/device/cuda.cpp torchrt/device/flavour/cuda.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+
+# What the unit tests link of the runtime: all that is free of torch and MPI.
+$(BUILD)/test/unit: $(TRAIN_PURE)
 
 # Plays the launcher in tests/torchrt.
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
