@@ -164,8 +164,8 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
 }
 
 void Planner::bye(JobId id, int exit_code) {
-  store_.end(id, exit_code, clock_seconds());
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
+    save(found->second, clock_seconds());
     if (found->second.open) {
       DecisionRecord record = std::move(*found->second.open);
       record.decision.outcome = "aborted: the job ended";
@@ -173,6 +173,7 @@ void Planner::bye(JobId id, int exit_code) {
     }
     jobs_.erase(found);
   }
+  store_.end(id, exit_code, clock_seconds());
   spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);
   think(Trigger::gpus_released);
 }

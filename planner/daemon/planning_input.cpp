@@ -71,6 +71,14 @@ bool is_extension_of(const SlurmJob& extension, const SlurmJob& anchor) {
          anchor_of_comment(extension.comment) == anchor.id;
 }
 
+// Its launcher has had Slurm's notice and is shrinking by itself.
+bool is_being_preempted(const ElasticJob& job, const SlurmSnapshot& slurm) {
+  return std::any_of(job.extensions.begin(), job.extensions.end(), [&](const Holding& held) {
+    const SlurmJob* extension = slurm.alive(held.job);
+    return extension != nullptr && extension->preempted;
+  });
+}
+
 }  // namespace
 
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus) {
@@ -104,7 +112,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     }
     if (!live.link || live.open || live.not_before > slurm.time) continue;
     ElasticJob job = confirmed(live.job, slurm, max_gpus);
-    if (!job.anchor.empty()) input.jobs.push_back(std::move(job));
+    if (!job.anchor.empty() && !is_being_preempted(job, slurm)) input.jobs.push_back(std::move(job));
   }
   return input;
 }

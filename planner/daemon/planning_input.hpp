@@ -13,7 +13,8 @@ namespace espalier {
 // `job` with only those GPUs and extensions that Slurm confirms for it, and within the site's limits.
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus);
 
-// Jobs without a connected launcher, with an open decision or with a failure a moment ago are not offered for a change;
+// Jobs without a connected launcher, with an open decision, being preempted or with a failure a moment
+// ago are not offered for a change;
 // GPUs promised to an open growth count as taken, GPUs of an open shrink as about to be idle.
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          int max_gpus);

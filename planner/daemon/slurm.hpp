@@ -23,6 +23,7 @@ struct SlurmJob {
   std::string name, comment, partition;
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
+  bool preempted = false;         // still running, but Slurm has told it to leave
 };
 
 struct SlurmSnapshot {

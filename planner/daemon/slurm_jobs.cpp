@@ -41,9 +41,15 @@ int wanted_gpus(const slurm_job_info_t& job) {
 }  // namespace
 
 SlurmJob convert_job(const slurm_job_info_t& job) {
-  SlurmJob result{
-      job.job_id, job.user_id, text(job.name), text(job.comment), text(job.partition), state_of(job.job_state), {}};
+  SlurmJob result;
+  result.id = job.job_id;
+  result.uid = job.user_id;
+  result.name = text(job.name);
+  result.comment = text(job.comment);
+  result.partition = text(job.partition);
+  result.state = state_of(job.job_state);
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
+  result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
     const auto gpus = parse_gpu_gres(text(job.gres_detail_str[i])).indices;

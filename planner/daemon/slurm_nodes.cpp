@@ -81,7 +81,7 @@ void assign_owners(SlurmSnapshot& snapshot) {
           if (state == SlurmJobState::completing && owner == 0) continue;  // already given back
           owner = id;
           std::erase(node->freeing, index);
-          if (state == SlurmJobState::completing) node->freeing.push_back(index);
+          if (state == SlurmJobState::completing || job.preempted) node->freeing.push_back(index);
         }
       }
     }
