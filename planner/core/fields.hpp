@@ -73,13 +73,13 @@ class Fields {
       if (number > static_cast<std::uint64_t>(std::numeric_limits<T>::max())) throw wrong(name, "a smaller number");
       return static_cast<T>(number);
     }
+    // Signed storage may hold positive numbers too, when the document was built rather than parsed.
     const auto number = value.get<std::int64_t>();
-    if constexpr (std::is_unsigned_v<T>) {
-      throw wrong(name, "not negative");
-    } else {
-      if (number < static_cast<std::int64_t>(std::numeric_limits<T>::min())) throw wrong(name, "a larger number");
-      return static_cast<T>(number);
-    }
+    if (number > 0 && static_cast<std::uint64_t>(number) > static_cast<std::uint64_t>(std::numeric_limits<T>::max()))
+      throw wrong(name, "a smaller number");
+    if (std::is_unsigned_v<T> ? number < 0 : number < static_cast<std::int64_t>(std::numeric_limits<T>::min()))
+      throw wrong(name, "a larger number");
+    return static_cast<T>(number);
   }
 
   const nlohmann::json& object_;

@@ -1,0 +1,89 @@
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/event.hpp"
+#include "planner/wire/messages.hpp"
+
+using namespace espalier;
+using namespace espalier::wire;
+
+namespace {
+std::string header(unsigned char version, std::uint32_t size) {
+  std::string bytes = "ESP";
+  bytes += static_cast<char>(version);
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((size >> shift) & 0xff);
+  return bytes;
+}
+}  // namespace
+
+TEST_CASE("a frame survives, whole or byte by byte, and leaves what follows") {
+  const std::string bytes = encode(to_frame(Switched{17})) + encode(to_frame(Ready{}));
+  Frame frame;
+  std::size_t used = 0;
+  for (std::size_t size = 0; size <= bytes.size() && used == 0; ++size)
+    if (const auto taken = decode(std::string_view(bytes).substr(0, size), frame)) used = *taken;
+  CHECK(from_frame<Switched>(frame).step == 17);
+  CHECK(decode(std::string_view(bytes).substr(used), frame) == bytes.size() - used);
+  CHECK(frame.type == "ready");
+}
+
+TEST_CASE("a message that is truncated waits, one that is oversized, foreign or malformed is refused") {
+  Frame frame;
+  CHECK(!decode("ES", frame));
+  CHECK(!decode(header(1, 10) + "{\"type\":", frame));
+  CHECK_THROWS_WITH_AS(decode("GET / HTTP/1.1", frame), "stream: not the Espalier protocol; check the port", Error);
+  CHECK_THROWS_WITH_AS(
+      decode(header(2, 10), frame),
+      "stream: the peer speaks protocol version 2, this side 1; install the same Espalier on all nodes", Error);
+  CHECK_THROWS_AS(decode(header(1, 0xffffffffu), frame), Error);
+  for (const std::string body : {"[]", "{}", "{\"type\":1}", "{\"type\"", "nonsense", ""})
+    CHECK_THROWS_AS(decode(header(1, static_cast<std::uint32_t>(body.size())) + body, frame), Error);
+}
+
+TEST_CASE("random bytes never do more than throw Error") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = encode(to_frame(Loaded{1, 2, 3}));
+    for (int flips = 0; flips < 3; ++flips) bytes[random() % bytes.size()] = static_cast<char>(random());
+    Frame frame;
+    try {
+      if (decode(bytes, frame)) (void)from_frame<Loaded>(frame);
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST_CASE("a message with a missing, unknown or ill-typed field is refused by name") {
+  CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", Json::object()}), "switched.step: missing", Error);
+  CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", "1"}}}), "switched.step: must be a whole number",
+                       Error);
+  CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", 1}, {"x", 1}}}), "switched.x: unknown field", Error);
+  CHECK_THROWS_WITH_AS(from_frame<Ready>({"switched", {{"step", 1}}}), "message switched: expected ready", Error);
+  CHECK_THROWS_AS(from_frame<Propose>({"propose", {{"decision", 1}}}), Error);
+}
+
+TEST_CASE("bytes that are no UTF-8 do not keep a message from being sent") {
+  Frame frame;
+  const std::string bytes = encode(to_frame(Failed{"bad \xff byte"}));
+  REQUIRE(decode(bytes, frame));
+  CHECK(from_frame<Failed>(frame).message.starts_with("bad "));
+}
+
+TEST_CASE("an assignment carries its source or none") {
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt};
+  CHECK(!from_frame<Assign>(to_frame(assign)).source);
+  assign.source = Assign::Source{3, assign.plan};
+  CHECK(from_frame<Assign>(to_frame(assign)).source->generation == 3);
+}
+
+TEST_CASE("datagram events are of one exact form") {
+  const Event event = parse_event("ESP1 gpus_released job=12 node=n1 gpus=0,1 exit=0");
+  CHECK(event.name == "gpus_released");
+  CHECK(event.fields.at("gpus") == "0,1");
+  for (const std::string text :
+       {"", "ESP1", "ESP2 x", "ESP1 Name", "ESP1 name key", "ESP1 name k=1 k=2", "ESP1 name k=\n", "ESP1 name =1"})
+    CHECK_THROWS_AS(parse_event(text), Error);
+  CHECK_THROWS_AS(parse_event("ESP1 name k=" + std::string(2000, 'x')), Error);
+}
