@@ -6,7 +6,6 @@
 
 #include "spank/gpu_request.h"
 #include "spank/option.h"
-#include "spank/remote.h"
 
 void espalier_local_init(spank_t spank) { espalier_option_register(spank); }
 
@@ -56,8 +55,8 @@ int espalier_local_check(const char* text, const struct espalier_elastic* elasti
     return -1;
   }
 #if ESPALIER_LOADS_JOB_BY_NUMBER
-  const char* id = getenv("SLURM_JOB_ID");
-  if (id && !getenv(ESPALIER_GUARD_ENV)) {
+  const char *id = getenv("SLURM_JOB_ID"), *active = getenv(ESPALIER_GUARD_ENV);
+  if (id && !(active && strcmp(id, active) == 0)) {
     char* end;
     unsigned long number = strtoul(id, &end, 10);
     if (end != id && !*end && number > 0 && number < NO_VAL)

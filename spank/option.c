@@ -27,6 +27,8 @@ static int take(int val, const char* text, int remote) {
   return -1;
 }
 
+void espalier_option_inherit(const char* text) { take(0, text, 1); }
+
 void espalier_option_register(spank_t spank) {
   static char name[] = ESPALIER_OPTION_NAME, argument[] = "[MIN:MAX]";
   static char usage[] =

@@ -5,9 +5,14 @@
 #include "spank/elastic_option.h"
 #include "spank/slurm_versions.h"
 
-/* The environment variables by which Slurm carries the option: into a step, and as a default for srun. */
+/* How Slurm carries the option into a step, and the default that it takes when none is given. */
 #define ESPALIER_OPTION_ENV "_SLURM_SPANK_OPTION_espalier_" ESPALIER_OPTION_NAME
 #define ESPALIER_DEFAULT_ENV "SLURM_SPANK_" ESPALIER_OPTION_ENV
+/* How steps of a batch script or an interactive shell inherit it: "JOB:VALUE", so that it ends with the job. srun
+ * passes SLURM_ variables on in every case, --export=NONE too. */
+#define ESPALIER_INHERIT_ENV "SLURM_ESPALIER_ELASTIC"
+/* Marks what an elastic step's tasks start, with the job's id: it is not exchanged again. */
+#define ESPALIER_GUARD_ENV "ESPALIER_ACTIVE"
 
 /* Must be called from slurm_spank_init of every context. */
 void espalier_option_register(spank_t spank);
@@ -19,6 +24,9 @@ struct espalier_option {
   struct espalier_elastic elastic;
   char why[ESPALIER_MESSAGE_MAX]; /* when not valid */
 };
+
+/* As if the option had been given on the node with this value. */
+void espalier_option_inherit(const char* text);
 
 /* What the last callback said: Slurm may call it for the environment, the command line and the launch message. */
 const struct espalier_option* espalier_option(void);

@@ -23,11 +23,28 @@ static int in_environment(spank_t spank, const char* name) {
   return rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE;
 }
 
-/* Steps of a batch script or an interactive shell inherit the option. Slurm strips it from their environment and would
- * forget it; as a default for srun it stays. */
-static void hand_on(spank_t spank) {
+/* Slurm strips the option from the environment of a batch script or an interactive shell and would forget it. */
+static void hand_on(spank_t spank, uint32_t job) {
   const struct espalier_option* option = espalier_option();
-  if (option->valid) spank_setenv(spank, ESPALIER_DEFAULT_ENV, option->text, 1);
+  char entry[ESPALIER_VALUE_MAX + 16];
+  if (!option->given || !option->valid) return;
+  snprintf(entry, sizeof(entry), "%u:%s", job, option->text);
+  spank_setenv(spank, ESPALIER_INHERIT_ENV, entry, 1);
+}
+
+static void inherit(spank_t spank, uint32_t job) {
+  char entry[ESPALIER_VALUE_MAX + 16], prefix[16];
+  int length = snprintf(prefix, sizeof(prefix), "%u:", job);
+  if (spank_getenv(spank, ESPALIER_INHERIT_ENV, entry, sizeof(entry)) == ESPANK_SUCCESS &&
+      strncmp(entry, prefix, (size_t)length) == 0)
+    espalier_option_inherit(entry + length);
+}
+
+/* Whether this step was started from an elastic step of the same job. */
+static int is_nested(spank_t spank, uint32_t job) {
+  char value[16], id[16];
+  snprintf(id, sizeof(id), "%u", job);
+  return spank_getenv(spank, ESPALIER_GUARD_ENV, value, sizeof(value)) == ESPANK_SUCCESS && strcmp(value, id) == 0;
 }
 
 static void refuse(const char* problem) {
@@ -37,15 +54,18 @@ static void refuse(const char* problem) {
 
 void espalier_remote_post_opt(spank_t spank) {
   const struct espalier_option* option = espalier_option();
-  uint32_t id = 0;
+  uint32_t job = 0, id = 0;
   int argc = 0;
   char** argv = NULL;
-  if (!option->given || spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS) return;
+  if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+      spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS)
+    return;
   if (!ESPALIER_IS_USERS_STEP(id)) {
-    hand_on(spank);
+    hand_on(spank, job);
     return;
   }
-  if (in_environment(spank, ESPALIER_GUARD_ENV)) return; /* below an elastic step's task */
+  if (!option->given) inherit(spank, job);
+  if (!option->given || is_nested(spank, job)) return;
   if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1) return;
   if (!option->valid) {
     snprintf(step.why, sizeof(step.why), "%.400s; the step runs without elasticity", option->why);
@@ -65,12 +85,16 @@ static void set_number(spank_t spank, const char* name, int value) {
 }
 
 static void set_environment(spank_t spank) {
+  uint32_t job = 0;
   const struct espalier_elastic* e = &espalier_option()->elastic;
   set_number(spank, "ESPALIER_MIN", e->min);
   set_number(spank, "ESPALIER_MAX", e->max ? e->max : espalier_site()->max_gpus);
   spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
   spank_setenv(spank, "ESPALIER_DEADLINE", e->deadline, 1);
-  spank_setenv(spank, ESPALIER_GUARD_ENV, "1", 1);
+  char id[16];
+  spank_get_item(spank, S_JOB_ID, &job);
+  snprintf(id, sizeof(id), "%u", job);
+  spank_setenv(spank, ESPALIER_GUARD_ENV, id, 1);
 }
 
 static int exchange(spank_t spank, const char* role) {

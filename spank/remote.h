@@ -10,15 +10,13 @@
  *   ESPALIER_MAX=N        never above the site's limit
  *   ESPALIER_ACCURACY=bitwise|relaxed
  *   ESPALIER_DEADLINE=YYYY-MM-DDTHH:MM:SS in local time, or empty
- *   ESPALIER_ACTIVE=1     whatever is started below this task is not exchanged again
+ *   ESPALIER_ACTIVE=JOB   whatever this task starts in the same job is not exchanged again
  * The environment is the user's own: the launcher checks these values as any other input.
  * When task 0 has ended, the step's other tasks get SIGHUP (SIGTERM would print "CANCELLED" at every job's end). */
 #ifndef ESPALIER_SPANK_REMOTE_H
 #define ESPALIER_SPANK_REMOTE_H
 
 #include "spank/slurm_versions.h"
-
-#define ESPALIER_GUARD_ENV "ESPALIER_ACTIVE"
 
 void espalier_remote_init(spank_t spank);
 void espalier_remote_post_opt(spank_t spank);  /* in slurmstepd, once */

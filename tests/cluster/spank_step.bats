@@ -32,11 +32,11 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 
 @test "the launcher gets the option's values, and the site's limit as MAX's default" {
   run elastic_step true
-  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=1'* ]]
+  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=job'* ]]
   run as_user srun -Q --gres=gpu:2 --elastic true
-  [[ $output == *'min=0 max=16 accuracy=bitwise deadline= active=1'* ]]
+  [[ $output == *'min=0 max=16 accuracy=bitwise deadline= active=job'* ]]
   run as_user srun -Q --gres=gpu:2 --elastic=:4,accuracy=relaxed,deadline=2031-02-03T04:05 true
-  [[ $output == *'min=0 max=4 accuracy=relaxed deadline=2031-02-03T04:05:00 active=1'* ]]
+  [[ $output == *'min=0 max=4 accuracy=relaxed deadline=2031-02-03T04:05:00 active=job'* ]]
 }
 
 @test "standard input, labels and the exit code are the program's" {
@@ -82,6 +82,24 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
   [ "$(count 'is run of')" = 1 ]
 }
 
+@test "what an elastic job submits is another job, elastic only by its own option" {
+  as_user sh -c 'printf "#!/bin/bash\nsbatch -Q -W -o child1 child.sh\nsalloc -Q srun -Q echo child\nsrun -Q sbatch -Q -W -o child2 child.sh" > job.sh'
+  as_user sh -c 'printf "#!/bin/bash\nsrun -Q echo child\n" > child.sh'
+  as_user sbatch -Q -W --elastic=2:8 --gres=gpu:2 -o out job.sh || true
+  output=$(cat "$BOX/home/out")
+  echo "$output"
+  [ "$(cat "$BOX/home/child1")" = child ]
+  [ "$(cat "$BOX/home/child2")" = child ]
+  [ "$(count 'is run of echo')" = 0 ]
+  [ "$(count 'is run of sbatch')" = 1 ]
+  run as_user salloc -Q --elastic=2:8 --gres=gpu:2 sbatch -Q -W -o child3 child.sh
+  [ "$(cat "$BOX/home/child3")" = child ]
+  as_user sh -c 'printf "#!/bin/bash\nsrun -Q sbatch -Q -W -o child4 --elastic=1:3 --gres=gpu:1 child.sh\n" > job.sh'
+  as_user sbatch -Q -W --elastic=2:8 --gres=gpu:2 -o out job.sh || true
+  grep -q 'task 0 is run of echo: \[child\]' "$BOX/home/child4"
+  grep -q 'min=1 max=3' "$BOX/home/child4"
+}
+
 @test "a submission without SPANK reaches it through the comment" {
   as_user sh -c 'printf "#!/bin/bash\nsrun echo one\n" > job.sh'
   as_user sbatch -Q -W --comment=espalier:2:7,accuracy=relaxed --gres=gpu:2 -o "$BOX/home/out" job.sh
@@ -92,6 +110,11 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 @test "a step without the option is left alone" {
   run as_user srun -Q --gres=gpu:2 -n2 echo done
   [ "$output" = "$(printf 'done\ndone')" ]
+}
+
+@test "the guard is the job's own id" {
+  run env ESPALIER_ACTIVE=1 bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 --elastic=2:8 echo done'
+  [ "$(count 'task 0 is run of echo')" = 1 ]
 }
 
 @test "a step below an elastic step's task is left alone, option or not" {
@@ -154,6 +177,15 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
   run env _SLURM_SPANK_OPTION_espalier_elastic=2:99 bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 echo done'
   [ "$(count "99 GPUs are above this site's limit of 16")" = 1 ]
   plain_step
+  run as_user salloc -Q --gres=gpu:1 : --gres=gpu:1 env _SLURM_SPANK_OPTION_espalier_elastic=1:8 srun -Q --het-group=0,1 echo done
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(count 'heterogeneous jobs cannot be elastic')" -ge 1 ]
+  plain_step
+  run as_user salloc -Q --gres=gpu:1 sh -c 'SLURM_ESPALIER_ELASTIC=$SLURM_JOB_ID:8:4 srun -Q echo done; SLURM_ESPALIER_ELASTIC=1:1:4 srun -Q echo done'
+  [ "$status" -eq 0 ]
+  [ "$(count 'the step runs without elasticity')" = 1 ]
+  plain_step
   long=$(printf '9%.0s' {1..4000})
   run env _SLURM_SPANK_OPTION_espalier_elastic="$long" bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 echo done'
   [ "$status" -eq 0 ]
@@ -166,7 +198,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
     bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 --elastic=2:8 echo done'
   echo "$output"
   [[ $output == *'task 0 is run of echo: [done]'* ]]
-  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=1'* ]]
+  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=job'* ]]
   run env ESPALIER_TASK=run ESPALIER_MIN=99 bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 echo done'
   [ "$output" = done ]
 }
