@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "planner/daemon/gres.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/gres.hpp"
+#include "planner/daemon/gpu_request.hpp"
 #include "planner/daemon/hostlist.hpp"
 
 namespace espalier {
@@ -52,8 +54,12 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
-    const auto gpus = parse_gpu_gres(text(job.gres_detail_str[i])).indices;
-    if (!gpus.empty()) result.holdings.push_back({job.job_id, nodes[i], gpus});
+    try {
+      const auto gpus = parse_gpu_gres(text(job.gres_detail_str[i])).indices;
+      if (!gpus.empty()) result.holdings.push_back({job.job_id, nodes[i], gpus});
+    } catch (const Error&) {
+      // Unreadable: its GPUs count as used by an unknown owner.
+    }
   }
   return result;
 }

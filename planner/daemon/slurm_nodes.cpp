@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/daemon/gres.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/gres.hpp"
 #include "planner/daemon/hostlist.hpp"
 
 namespace espalier {
@@ -45,13 +46,18 @@ SwitchPaths convert_switches(const topo_info_response_msg_t& topology) {
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   NodeView view;
   view.name = node.name;
-  const GpuGres all = parse_gpu_gres(node.gres == nullptr ? "" : node.gres);
-  const GpuGres used = parse_gpu_gres(node.gres_used == nullptr ? "" : node.gres_used);
-  view.gpu_type = all.type;
-  view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, 4096)), 0);
-  for (const int index : used.indices)
-    if (static_cast<std::size_t>(index) < view.gpu_owner.size())
-      view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
+  bool readable = true;
+  try {
+    const GpuGres all = parse_gpu_gres(node.gres == nullptr ? "" : node.gres);
+    const GpuGres used = parse_gpu_gres(node.gres_used == nullptr ? "" : node.gres_used);
+    view.gpu_type = all.type;
+    view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, 4096)), 0);
+    for (const int index : used.indices)
+      if (static_cast<std::size_t>(index) < view.gpu_owner.size())
+        view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
+  } catch (const Error&) {
+    readable = false;  // a GRES text of another Slurm: better no growth there than on a busy GPU
+  }
   std::uint16_t used_cpus = 0;
   std::uint64_t used_memory = 0;
   slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_SUBCNT, NODE_STATE_ALLOCATED, &used_cpus);
@@ -60,7 +66,7 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;
   const auto taken = used_memory + reserved;
   view.free_memory_mb = node.real_memory > taken ? static_cast<long>(node.real_memory - taken) : 0;
-  view.usable = takes_work(node.node_state);
+  view.usable = readable && takes_work(node.node_state);
   if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;
   return view;
 }

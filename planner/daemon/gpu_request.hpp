@@ -1,0 +1,17 @@
+// How many GPUs a pending job asks for. Pure.
+#pragma once
+
+#include <string>
+
+namespace espalier {
+
+// The tres_per_* texts of the job's record ("gres:gpu:h100:2", "gres:gpu", "gpu:2"); several may be given.
+struct GpuRequest {
+  std::string per_job, per_node, per_socket, per_task;
+  int nodes = 1, tasks = 1, sockets_per_node = 1;
+};
+
+// 0 for a job without GPUs, and for a text that cannot be read: such a job is left to Slurm.
+int requested_gpus(const GpuRequest& request);
+
+}  // namespace espalier

@@ -1,0 +1,129 @@
+// What must hold for every decision, on random clusters.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "planner/core/json.hpp"
+#include "tests/unit/nearest_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+struct Dice {
+  std::mt19937 engine;
+  int roll(int low, int high) { return low + static_cast<int>(engine() % static_cast<unsigned>(high - low + 1)); }
+};
+
+PlanningInput random_input(Dice& dice) {
+  std::vector<NodeView> nodes;
+  const int count = dice.roll(1, 6);
+  for (int i = 0; i < count; ++i)
+    nodes.push_back(node("n" + std::to_string(i), dice.roll(1, 8), "leaf" + std::to_string(dice.roll(0, 1))));
+  PlanningInput input = input_of(nodes, {});
+  JobId next = 100;
+  for (NodeView& view : input.cluster.nodes) {
+    view.free_cpus = dice.roll(0, 16);
+    view.usable = dice.roll(0, 9) != 0;
+    for (std::size_t gpu = 0; gpu < view.gpu_owner.size(); ++gpu)
+      if (dice.roll(0, 3) == 0) view.gpu_owner[gpu] = next++;  // plain jobs
+  }
+  for (JobId id = 1; id <= 3; ++id) {  // elastic jobs and their extensions on what is left
+    std::optional<ElasticJob> made;
+    for (NodeView& view : input.cluster.nodes) {
+      std::vector<int> idle;
+      for (std::size_t gpu = 0; gpu < view.gpu_owner.size(); ++gpu)
+        if (view.gpu_owner[gpu] == 0) idle.push_back(static_cast<int>(gpu));
+      if (idle.empty() || dice.roll(0, 1) == 0) continue;
+      idle.resize(static_cast<std::size_t>(dice.roll(1, std::min<int>(2, static_cast<int>(idle.size())))));
+      if (!made) {
+        made = job(id, view.name, idle, dice.roll(2, 10));
+        hold(input.cluster, made->anchor[0]);
+      } else if (made->plan->gpu_count() + static_cast<int>(idle.size()) <= std::min(8, made->max_gpus)) {
+        extend(*made, next++, view.name, idle);
+        hold(input.cluster, made->extensions.back());
+      }
+    }
+    if (!made) continue;
+    if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
+    input.jobs.push_back(*made);
+  }
+  for (int i = dice.roll(0, 2); i > 0; --i) {
+    WaitingJob waiting{next++, dice.roll(1, 6), dice.roll(1, 2), {}, {}};
+    if (dice.roll(0, 2) == 0) waiting.expected_start = input.now + dice.roll(0, 2000);
+    if (dice.roll(0, 3) == 0) waiting.only_nodes = {"n0"};
+    input.cluster.waiting.push_back(waiting);
+  }
+  return input;
+}
+
+const ElasticJob& job_of(const PlanningInput& input, JobId id) {
+  return *std::find_if(input.jobs.begin(), input.jobs.end(), [&](const ElasticJob& j) { return j.id == id; });
+}
+
+void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
+  std::set<JobId> seen;
+  std::map<std::string, int> asked, cpus;
+  for (const Decision& d : decisions) {
+    CAPTURE(d.reason);
+    CHECK(seen.insert(d.job).second);
+    const ElasticJob& job = job_of(input, d.job);
+    CHECK(validate(d.plan, 8).empty());
+    CHECK(d.plan.gpu_count() <= job.max_gpus);
+    CHECK(d.plan.ranks().front() == GpuId{job.anchor[0].node, job.anchor[0].gpus[0]});
+    CHECK(d.plan.global_batch == job.plan->global_batch);
+    CHECK(d.plan.micro_batches == job.plan->micro_batches);
+    if (job.accuracy == Accuracy::bitwise)
+      for (const Stage& stage : d.plan.stages) CHECK(stage.replicas.size() == job.plan->stages[0].replicas.size());
+    for (const JobId released : d.release) {
+      CHECK(released != job.id);  // never the anchor
+      CHECK(std::any_of(job.extensions.begin(), job.extensions.end(),
+                        [&](const Holding& held) { return held.job == released; }));
+    }
+    for (const GpuId& gpu : d.plan.ranks()) {  // its own or an idle one, and not one it gives back
+      const JobId owner = input.cluster.find(gpu.node)->gpu_owner[static_cast<std::size_t>(gpu.index)];
+      const bool own = owner == job.id || std::any_of(job.extensions.begin(), job.extensions.end(),
+                                                      [&](const Holding& held) { return held.job == owner; });
+      CHECK((own || (owner == 0 && d.kind == DecisionKind::grow)));
+      CHECK(std::find(d.release.begin(), d.release.end(), owner) == d.release.end());
+    }
+    for (const ExtensionRequest& request : d.acquire) {
+      asked[request.node] += request.gpus;
+      cpus[request.node] += request.cpus;
+      CHECK(request.lease_minutes >= 1);
+      CHECK(request.cpus >= request.gpus);
+      CHECK(request.memory_mb > 0);
+    }
+  }
+  for (const auto& [name, gpus] : asked) {
+    CHECK(gpus <= input.cluster.find(name)->idle_gpus());
+    CHECK(cpus[name] <= input.cluster.find(name)->free_cpus);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no decision touches an anchor, a busy GPU or a maximum") {
+  Dice dice{std::mt19937(7)};
+  int changes = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const PlanningInput input = random_input(dice);
+    const auto decisions = decide(input);
+    changes += static_cast<int>(decisions.size());
+    check(input, decisions);
+  }
+  CHECK(changes > 500);  // the test is about something
+}
+
+TEST_CASE("the order in which things are told changes no decision") {
+  Dice dice{std::mt19937(11)};
+  for (int round = 0; round < 1000; ++round) {
+    PlanningInput input = random_input(dice);
+    const Json before = decide(input);
+    std::shuffle(input.cluster.waiting.begin(), input.cluster.waiting.end(), dice.engine);
+    std::shuffle(input.jobs.begin(), input.jobs.end(), dice.engine);
+    CHECK(Json(decide(input)) == before);
+  }
+}

@@ -1,0 +1,93 @@
+#include <doctest/doctest.h>
+
+#include "planner/core/waiting.hpp"
+#include "tests/unit/nearest_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+ElasticJob grown() {
+  auto result = job(10, "n1", {0, 1});
+  extend(result, 20, "n1", {2, 3});
+  extend(result, 21, "n2", {0, 1});
+  extend(result, 22, "n2", {2});
+  return result;
+}
+}  // namespace
+
+TEST_CASE("a waiting job keeps the idle GPUs that it can use") {
+  auto input = input_of({node("n1", 2), node("n2", 4)}, {job(10, "n1", {0, 1})});
+  input.cluster.waiting = {{30, 4, 1, {}, {}}};
+  CHECK(decide(input).empty());
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  const auto d = decide(input).at(0);  // what it leaves is free to take
+  CHECK(d.acquire.at(0).gpus == 2);
+}
+
+TEST_CASE("GPUs that a waiting job cannot have yet are lent until before its start") {
+  auto input = input_of({node("n1", 2), node("n2", 4), node("n3", 4)}, {job(10, "n1", {0, 1}, 4)});
+  hold(input.cluster, {77, "n3", {0, 1, 2, 3}});
+  input.cluster.waiting = {{30, 8, 2, {}, input.now + 600}};
+  const auto d = decide(input).at(0);
+  CHECK(d.acquire.at(0).lease_minutes == 8);  // 600 s - 30 s - 60 s, whole minutes
+  input.cluster.waiting = {{30, 8, 2, {}, {}}};
+  CHECK(decide(input).empty());  // nobody knows when it starts
+  input.cluster.waiting = {{30, 8, 2, {}, input.now + 100}};
+  CHECK(decide(input).empty());
+}
+
+TEST_CASE("a lease is whole minutes, at most the site's, and none when there is no time") {
+  SchedulerOptions options;
+  CHECK(lease_before(0, 149, options) == 0);
+  CHECK(lease_before(0, 150, options) == 1);
+  CHECK(lease_before(0, 1e9, options) == 60);
+  CHECK(lease_before(0, -5, options) == 0);
+}
+
+TEST_CASE("the fewest extensions go that let a waiting job start, the far ones first") {
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  auto d = decide(input).at(0);
+  CHECK(d.kind == DecisionKind::shrink);
+  CHECK(d.release == std::vector<JobId>{21});
+  CHECK(validate(d.plan, 8).empty());
+  for (const GpuId& gpu : d.plan.ranks()) CHECK_FALSE(gpu == GpuId{"n2", 0});
+  input.cluster.waiting = {{30, 3, 1, {}, {}}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{21, 22});
+  input.cluster.waiting = {{30, 1, 1, {}, {}}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{22});
+}
+
+TEST_CASE("required nodes and node counts of the waiting job are honoured") {
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  input.cluster.waiting = {{30, 2, 1, {"n1"}, {}}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{20});
+  input.cluster.waiting = {{30, 2, 2, {}, {}}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{20, 22});
+  input.cluster.waiting = {{30, 2, 1, {"n9"}, {}}};
+  CHECK(decide(input).empty());
+}
+
+TEST_CASE("a job that could not start even so takes nothing") {
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  input.cluster.waiting = {{30, 4, 1, {}, {}}};  // n1 has four, but two are the anchor's
+  CHECK(decide(input).empty());
+}
+
+TEST_CASE("GPUs that are about to be idle spare the extensions") {
+  auto input = input_of({node("n1", 4), node("n2", 3), node("n3", 2)}, {grown()});
+  hold(input.cluster, {77, "n3", {0, 1}});
+  input.cluster.nodes[2].freeing = {0, 1};
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  CHECK(decide(input).empty());
+}
+
+TEST_CASE("a held job still gives back") {
+  auto held = grown();
+  held.held = true;
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {held});
+  input.last_change[10] = input.now;  // nor does the cooldown matter
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  CHECK(decide(input).size() == 1);
+}
