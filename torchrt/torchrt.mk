@@ -35,3 +35,6 @@ $(BUILD)/test/unit: $(TRAIN_PURE)
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
+ifneq ($(SAN),1)
+check: $(BUILD)/test/stage_director
+endif

@@ -1,0 +1,70 @@
+# Sourced by the runtime's bats files: a small model, text to train on, plans in short, and comparisons of losses.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+here=$BATS_TEST_DIRNAME
+case ${BUILD:=build} in /*) built=$BUILD ;; *) built=$(realpath "$here/../..")/$BUILD ;; esac
+train=$built/bin/espalier-train
+director=$built/test/stage_director
+
+prepare() {
+  cd "$BATS_FILE_TMPDIR" || return 1
+  [ -x "$train" ] || skip "espalier-train is not built"
+}
+
+# Once per file. The text is anything that is always there and has structure to learn.
+write_inputs() {
+  cd "$BATS_FILE_TMPDIR" || return 1
+  cat "$here"/../../torchrt/*.cpp "$here"/../../planner/core/*.cpp > text
+  cat > small.toml << 'TOML'
+[model]
+layers = 8
+hidden = 64
+heads = 4
+sequence = 32
+[training]
+steps = 12
+global_batch = 8
+micro_batches = 4
+learning_rate = 3e-3
+warmup_steps = 4
+[data]
+path = "text"
+[metrics]
+progress_every = 0
+TOML
+}
+
+ranks() { # NUMBER ARGUMENTS...: standalone training
+  local number=$1; shift
+  timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
+}
+
+# plan STAGE...: a stage is LAYERS:SHARE@NODE/GPU[,SHARE@NODE/GPU...]. Prints the plan's JSON.
+plan() {
+  python3 - "$@" << 'PY'
+import json, sys
+stages = []
+for text in sys.argv[1:]:
+    layers, replicas = text.split(":")
+    stages.append({"layers": int(layers), "tp": 1, "replicas": [
+        {"share": int(share), "gpus": [gpu]} for share, gpu in (r.split("@") for r in replicas.split(","))]})
+print(json.dumps({"global_batch": 8, "micro_batches": 4, "stages": stages}))
+PY
+}
+
+# same_losses A B [TOLERANCE]: every step once, in order, equal losses: bit for bit, or within a relative tolerance.
+same_losses() {
+  python3 - "$@" << 'PY'
+import json, sys
+a, b = ([json.loads(line) for line in open(name)] for name in sys.argv[1:3])
+tolerance = float(sys.argv[3]) if len(sys.argv) > 3 else 0
+for name, lines in zip(sys.argv[1:3], (a, b)):
+    if [line["step"] for line in lines] != list(range(1, len(lines) + 1)):
+        sys.exit(f"{name}: steps are not 1, 2, ...: {[line['step'] for line in lines]}")
+if len(a) != len(b) or not a:
+    sys.exit(f"{len(a)} and {len(b)} steps")
+for x, y in zip(a, b):
+    difference = abs(x["loss"] - y["loss"]) / x["loss"]
+    if difference > tolerance:
+        sys.exit(f"step {x['step']}: {x['loss']!r} and {y['loss']!r}, relative difference {difference:.3g}")
+PY
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/env bats
+# Generations that replace each other while training goes on: a director plays the launcher, workers and mpirun are real.
+# Node names in plans decide what moves how, so that one machine serves as several nodes.
+# limit: 900
+# each: 200
+
+STEPS=120
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+  [ ! -x "$train" ] || ranks 1 --steps $STEPS --metrics reference.jsonl
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  prepare
+}
+
+# script FIRST [AFTER PLAN ABORT]...
+script() {
+  python3 - "$@" << 'PY'
+import json, sys
+first, rest = sys.argv[1], sys.argv[2:]
+acts = [{"after": int(a), "plan": json.loads(p), "abort": None if x == "-" else x}
+        for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
+print(json.dumps({"first": json.loads(first), "acts": acts}))
+PY
+}
+play() { # ARGUMENTS...: plays script.json to its end
+  rm -f summary.json elastic.jsonl
+  timeout -k 5 180 "$here/with_munge.sh" "$director" script.json summary.json -- \
+    "$train" small.toml --steps $STEPS --metrics elastic.jsonl "$@"
+}
+acts() { # EXPRESSION over the list `acts` of the summary
+  python3 -c 'import json, sys
+acts = json.load(open("summary.json"))["acts"]
+print(acts)
+assert eval(sys.argv[1]), sys.argv[1]' "$1"
+}
+
+two() { plan 4:2@a/0 4:2@a/1; }
+four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
+
+@test "grow to another node and shrink back: every step once, losses equal bit for bit" {
+  script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
+  play
+  same_losses reference.jsonl elastic.jsonl
+  # Half of the state stays on its node and is adopted; the other half is sent once, in the new world. On the way back
+  # it is sent in the old one, so that the new one adopts all.
+  acts 'len(acts) == 2 and acts[0]["bytes_copied"] == 0 and acts[0]["bytes_sent"] > 0 and acts[0]["bytes_adopted"] > 0'
+  acts 'acts[1]["bytes_sent"] == acts[1]["bytes_copied"] == 0'
+  acts 'acts[1]["bytes_adopted"] == acts[0]["bytes_adopted"] + acts[0]["bytes_sent"]'
+}
+
+@test "growing on the node moves nothing" {
+  script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - > script.json
+  play
+  same_losses reference.jsonl elastic.jsonl
+  acts 'acts[0]["bytes_sent"] == acts[0]["bytes_copied"] == 0 and acts[0]["bytes_adopted"] > 0'
+}
+
+@test "migrate to a node neither holder is on, through the one both plans share" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(plan 4:2@a/0 4:2@c/0)" - 40 "$(plan 1:2@c/1 7:2@d/0)" - > script.json
+  play
+  same_losses reference.jsonl elastic.jsonl
+  acts 'len(acts) == 2'
+}
+
+@test "data-parallel growth and shrinking: losses within 1e-5" {
+  script "$(two)" 5 "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" - 40 "$(plan 8:1@a/0,1@a/1)" - 60 "$(two)" - > script.json
+  play
+  same_losses reference.jsonl elastic.jsonl 1e-5
+  acts 'len(acts) == 3 and acts[1]["bytes_copied"] > 0'
+}
+
+@test "a generation given up in any state costs nothing, and the next one succeeds" {
+  script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
+  play
+  same_losses reference.jsonl elastic.jsonl
+  acts '[act.get("aborted") for act in acts] == ["ready", "switch", "switched", "loaded", None]'
+}
+
+@test "SIGTERM, which preemption sends to every process, stops no worker" {
+  script "$(two)" > script.json
+  play > play.log 2>&1 &
+  local player=$!
+  for _ in $(seq 200); do [ "$(wc -l < elastic.jsonl 2>/dev/null || echo 0)" -ge 5 ] && break; sleep 0.1; done
+  local pids
+  pids=$(workers_of "$player")
+  [ "$(wc -w <<< "$pids")" = 2 ]
+  kill -TERM $pids
+  wait "$player"
+  same_losses reference.jsonl elastic.jsonl
+}
+
+@test "without their launcher all workers leave within 3 s" {
+  script "$(four)" > script.json
+  rm -f elastic.jsonl
+  # The namespace outlives the director, or its end would end everything.
+  timeout -k 5 60 "$here/with_munge.sh" sh -c '"$@"; sleep 6' sh "$director" script.json summary.json -- \
+    "$train" small.toml --steps $STEPS --metrics elastic.jsonl > play.log 2>&1 &
+  local player=$!
+  for _ in $(seq 200); do [ "$(wc -l < elastic.jsonl 2>/dev/null || echo 0)" -ge 5 ] && break; sleep 0.1; done
+  local pids boss
+  pids=$(workers_of "$player")
+  [ "$(wc -w <<< "$pids")" = 4 ]
+  boss=$(descendants "$player" | xargs -n 1 sh -c 'grep -lx stage_director /proc/$0/comm 2>/dev/null' | cut -d/ -f3)
+  kill -KILL $boss
+  for _ in $(seq 30); do alive $pids || break; sleep 0.1; done
+  ! alive $pids
+  grep -q "espalier: train: rank [0-3]: the launcher is gone; leaving" play.log
+  descendants "$player" | grep -q . # the namespace is still there
+  wait "$player" || true
+}
+
+descendants() { # PID: all below it
+  local pid
+  for pid in $(pgrep -P "$1"); do echo "$pid"; descendants "$pid"; done
+}
+workers_of() { descendants "$1" | xargs -n 1 sh -c 'grep -lx espalier-train /proc/$0/comm 2>/dev/null' | cut -d/ -f3; }
+alive() { # PID...: any of them still runs
+  local pid
+  for pid in "$@"; do [ ! -d "/proc/$pid" ] || grep -q '^State:.Z' "/proc/$pid/status" || return 0; done
+  return 1
+}
