@@ -8,6 +8,7 @@ plugstack() { # ARGUMENT...: what the plugin is told, behind launcher= and plann
 start_ear() {
   python3 "$BATS_TEST_DIRNAME/spank/ear.py" /run/espalier/events.sock 7321 > "$BOX/log/ear" 2>&1 3>&- &
   echo $! > "$BOX/pid/ear"
+  disown
   wait_for 5 "the ear listens" grep -q ready "$BOX/log/ear"
 }
 stop_ear() { kill -KILL "$(cat "$BOX/pid/ear")" 2>/dev/null || true; rm -f /run/espalier/events.sock; }
