@@ -3,7 +3,8 @@ TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/ha
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
                   learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp model/units.cpp \
                   model/initialise.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule))
-TRAIN_COMMON := $(filter-out %/device/cuda.o,$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
+TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
+TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
 
 TORCH_LIB  := $(TORCH_HOME)/lib
@@ -11,11 +12,13 @@ TORCH_INC  := -isystem $(TORCH_HOME)/include -isystem $(TORCH_HOME)/include/torc
 MPICC      ?= mpicc
 MPI_INC    := $(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile 2>/dev/null))
 MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
+# The very libcudart that libtorch uses: two in one process break.
+CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
 $(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
 $(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
-$(BUILD)/obj/torchrt/device/cuda.o: CPPFLAGS += $(CUDA_INC)
+$(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
 # and what libtorch_cuda needs beyond them, may be absent.
@@ -24,9 +27,10 @@ TRAIN_LINK = $(LDFLAGS) -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
-$(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(call objects,torchrt/device/cuda.cpp torchrt/device/flavour/cuda.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
+	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(MPI_LIBS) $(WIRE_LIBS)
 
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)

@@ -129,6 +129,7 @@ struct Compute::State {
 void prepare_torch() {
   // MKL otherwise chooses kernels by the alignment of its operands, and losses would depend on addresses.
   ::setenv("MKL_CBWR", "AUTO,STRICT", 0);
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // cuBLAS: the same result every time
   at::set_num_threads(1);
   at::set_num_interop_threads(1);
   at::globalContext().setDeterministicAlgorithms(true, true);

@@ -1,0 +1,136 @@
+#include "torchrt/device/cuda.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "planner/core/error.hpp"
+#include "torchrt/device/cuda_driver.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+CUmemAllocationProp properties(int index) {
+  CUmemAllocationProp wanted{};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  wanted.location.id = index;
+  return wanted;
+}
+
+// Physical memory; the mapping keeps its own reference, so the handle lives only while the memory is being set up.
+class Handle {
+ public:
+  explicit Handle(CUmemGenericAllocationHandle handle) : handle_(handle) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { cuda_driver().release(handle_); }
+  CUmemGenericAllocationHandle get() const { return handle_; }
+
+ private:
+  CUmemGenericAllocationHandle handle_;
+};
+
+class CudaAllocation : public Allocation {
+ public:
+  // `mapped` is `bytes` rounded up to the granularity. Readable and writable from GPU `index`, whichever GPU holds it.
+  CudaAllocation(const Handle& memory, UniqueFd fd, std::size_t bytes, std::size_t mapped, int index)
+      : fd_(std::move(fd)), bytes_(bytes), mapped_(mapped) {
+    const CudaDriver& driver = cuda_driver();
+    must(driver.reserve(&address_, mapped_, 0, 0, 0), "reserving addresses");
+    try {
+      must(driver.map(address_, mapped_, 0, memory.get(), 0), "mapping state memory");
+      mapped_now_ = true;
+      CUmemAccessDesc access{};
+      access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      access.location.id = index;
+      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      must(driver.set_access(address_, mapped_, &access, 1), "opening state memory");
+    } catch (const Error&) {
+      release();
+      throw;
+    }
+  }
+  ~CudaAllocation() override {
+    ::cudaDeviceSynchronize();  // nothing on the GPU may still use what is unmapped now
+    release();
+  }
+  void* data() const override { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address_)); }
+  std::size_t bytes() const override { return bytes_; }
+  int fd() const override { return fd_.get(); }
+
+ private:
+  void release() {
+    if (mapped_now_) cuda_driver().unmap(address_, mapped_);
+    cuda_driver().free_address(address_, mapped_);
+  }
+  UniqueFd fd_;
+  std::size_t bytes_, mapped_;
+  CUdeviceptr address_ = 0;
+  bool mapped_now_ = false;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(index) {
+    int count = 0;
+    must_run(::cudaGetDeviceCount(&count), "looking for GPUs");
+    if (index >= count)
+      throw Error("CUDA: rank " + std::to_string(index) + " of its node sees " + std::to_string(count) +
+                  " GPUs; give each rank one");
+    must_run(::cudaSetDevice(index), "choosing a GPU");
+    must_run(::cudaFree(nullptr), "starting the GPU");  // makes the context that the driver's functions need
+    const CUmemAllocationProp wanted = properties(index);
+    must(cuda_driver().granularity(&granularity_, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "asking for granularity");
+  }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  int index() const override { return index_; }
+
+  std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string&) override {
+    const CudaDriver& driver = cuda_driver();
+    const CUmemAllocationProp wanted = properties(index_);
+    CUmemGenericAllocationHandle created{};
+    must(driver.create(&created, rounded(bytes), &wanted, 0), "allocating state memory");
+    const Handle memory(created);
+    int exported = -1;
+    must(driver.export_handle(&exported, memory.get(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+         "exporting state memory");
+    UniqueFd fd(exported);
+    auto allocation = std::make_unique<CudaAllocation>(memory, std::move(fd), bytes, rounded(bytes), index_);
+    must_run(::cudaMemset(allocation->data(), 0, bytes), "clearing state memory");
+    must_run(::cudaDeviceSynchronize(), "clearing state memory");
+    return allocation;
+  }
+
+  std::unique_ptr<Allocation> adopt(UniqueFd fd, std::size_t bytes) override {
+    CUmemGenericAllocationHandle imported{};
+    void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get()));
+    must(cuda_driver().import_handle(&imported, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+         "importing state memory");
+    const Handle memory(imported);
+    return std::make_unique<CudaAllocation>(memory, std::move(fd), bytes, rounded(bytes), index_);
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+
+ private:
+  std::size_t rounded(std::size_t bytes) const { return (bytes + granularity_ - 1) / granularity_ * granularity_; }
+  static void transfer(void* to, const void* from, std::size_t bytes) {
+    must_run(::cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying state");
+    must_run(::cudaDeviceSynchronize(), "copying state");
+  }
+  int index_;
+  std::size_t granularity_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(int index) { return std::make_unique<CudaDevice>(index); }
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,60 @@
+#include "torchrt/device/cuda_driver.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// The version that introduced the form of the function we use.
+template <class Function>
+void find(const char* name, unsigned version, Function& function) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  const cudaError_t result = ::cudaGetDriverEntryPointByVersion(name, &entry, version, cudaEnableDefault, &found);
+  if (result != cudaSuccess || found != cudaDriverEntryPointSuccess || entry == nullptr)
+    throw Error(std::string("CUDA: the driver has no ") + name +
+                "; install a driver for CUDA 10.2 or later, or use espalier-train");
+  function = reinterpret_cast<Function>(entry);
+}
+
+CudaDriver load() {
+  CudaDriver driver{};
+  find("cuMemGetAllocationGranularity", 10020, driver.granularity);
+  find("cuMemCreate", 10020, driver.create);
+  find("cuMemRelease", 10020, driver.release);
+  find("cuMemAddressReserve", 10020, driver.reserve);
+  find("cuMemAddressFree", 10020, driver.free_address);
+  find("cuMemMap", 10020, driver.map);
+  find("cuMemUnmap", 10020, driver.unmap);
+  find("cuMemSetAccess", 10020, driver.set_access);
+  find("cuMemExportToShareableHandle", 10020, driver.export_handle);
+  find("cuMemImportFromShareableHandle", 10020, driver.import_handle);
+  find("cuGetErrorString", 6000, driver.error_string);
+  return driver;
+}
+
+}  // namespace
+
+const CudaDriver& cuda_driver() {
+  static const CudaDriver driver = load();
+  return driver;
+}
+
+void must(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* text = nullptr;
+  cuda_driver().error_string(result, &text);
+  throw Error(std::string("CUDA: ") + what + " failed: " + (text ? text : "unknown error"));
+}
+
+void must_run(int cuda_runtime_error, const char* what) {
+  const auto error = static_cast<cudaError_t>(cuda_runtime_error);
+  if (error != cudaSuccess) throw Error(std::string("CUDA: ") + what + " failed: " + ::cudaGetErrorString(error));
+}
+
+}  // namespace espalier::torchrt
