@@ -78,6 +78,9 @@ class Worker {
       state_->initialise();
     }
     world_.connect_all();
+    if (world_.rank() == 0)
+      metrics_.emplace(config_.metrics_path, !source_, environment_.generation, plan_.gpu_count(), describe(plan_),
+                       config_.progress_every, config_.training.steps);
     state_->build();
     state_->rehearse();
   }
@@ -96,9 +99,6 @@ class Worker {
     for (const int unit : state_->units())
       server_->offer(unit, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
     server_->mark(done);
-    if (world_.rank() == 0)
-      metrics_.emplace(config_.metrics_path, !source_, environment_.generation, plan_.gpu_count(), describe(plan_),
-                       config_.progress_every, config_.training.steps);
   }
 
   void train(std::int64_t first) {
