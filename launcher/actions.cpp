@@ -118,7 +118,8 @@ void Launcher::perform(Action action) {
       leaving_.reset();
       return;
     case Action::report_committed:
-      return;  // with the first step of the new generation, which completes the figures
+      change_.reset();  // the report follows with the first step of the new generation, which completes the figures
+      return;
     case Action::report_aborted:
       spdlog::warn("espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
                    change_->why_aborted);

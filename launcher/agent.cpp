@@ -29,8 +29,7 @@ int replace_by(const std::vector<std::string>& command) {
 int agent(const std::vector<std::string>& arguments) {
   if (arguments.size() < 2) throw Error("agent: expected HOST COMMAND...");
   const char* directory = std::getenv("ESPALIER_DIRECTORY");
-  const char* anchor = std::getenv("ESPALIER_ANCHOR");
-  if (directory == nullptr || anchor == nullptr) throw Error("agent: started outside a generation");
+  if (directory == nullptr) throw Error("agent: started outside a generation");
   std::ifstream owners(std::filesystem::path(directory) / "owners");
   std::string node;
   JobId job = 0;
@@ -41,30 +40,25 @@ int agent(const std::vector<std::string>& arguments) {
   // mpirun means the words for a shell on the other side.
   std::string command;
   for (std::size_t i = 1; i < arguments.size(); ++i) command += (i > 1 ? " " : "") + arguments[i];
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::vector<std::string> inner{self, "shield"};
-  if (job != static_cast<JobId>(std::strtoul(anchor, nullptr, 10))) inner.emplace_back("--block");
-  inner.insert(inner.end(), {"--", "/bin/sh", "-c", command});
-  return tether(step_command(job, node, gpus, inner));
+  return tether(step_command(job, node, gpus, {"/bin/sh", "-c", command}));
 }
 
 int shield(const std::vector<std::string>& arguments) {
-  std::size_t at = 0;
-  bool block = false;
-  if (at < arguments.size() && arguments[at] == "--block") block = true, ++at;
-  if (at < arguments.size() && arguments[at] == "--") ++at;
-  if (at >= arguments.size()) throw Error("shield: expected a command");
-  if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr) {
+  if (arguments.empty()) throw Error("shield: expected a command");
+  const char* directory = std::getenv("ESPALIER_DIRECTORY");
+  const char* anchor = std::getenv("ESPALIER_ANCHOR");
+  const char* job = std::getenv("SLURM_JOB_ID");
+  if (directory != nullptr) {
     std::error_code ignored;  // orted says it better when it cannot use it
     std::filesystem::create_directories(directory, ignored);
   }
-  if (block) {
+  if (anchor != nullptr && job != nullptr && std::strcmp(anchor, job) != 0) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_BLOCK, &set, nullptr);
   }
-  return replace_by({arguments.begin() + static_cast<std::ptrdiff_t>(at), arguments.end()});
+  return replace_by(arguments);
 }
 
 int tether(const std::vector<std::string>& arguments) {

@@ -9,8 +9,8 @@ namespace espalier::launcher {
 // mpirun's rsh agent: `agent HOST COMMAND...` starts orted on HOST inside the job that owns GPUs there.
 int agent(const std::vector<std::string>& arguments);
 
-// On the node: makes the generation's directory, with `--block` blocks SIGTERM (Slurm's preemption signals every
-// process of the step, and orted would die of it), and execs.
+// On the node, right before orted: makes the generation's directory, in an extension blocks SIGTERM (Slurm's preemption
+// signals every process of the step, and orted would die of it), and execs.
 int shield(const std::vector<std::string>& arguments);
 
 // Dies with its parent, and execs: for a nested srun, which must not outlive the orted that forked it.

@@ -11,6 +11,7 @@ namespace espalier::launcher {
 namespace {
 constexpr wire::Loop::Milliseconds kPoll{100};
 constexpr wire::Loop::Milliseconds kConfirm{150};
+constexpr wire::Loop::Milliseconds kWatch{1000};
 constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
 }  // namespace
 
@@ -23,6 +24,34 @@ Extensions::Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& c
       callbacks_(std::move(callbacks)) {
   const auto period = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
   heartbeat_ = loop_.every(period, [this] { heartbeat(); });
+  watch_ = loop_.every(kWatch, [this] { watch(); });
+}
+
+// A preemption's SIGTERM goes to the steps of a job and not to its batch script, so the keeper may hear nothing of it:
+// Slurm is asked.
+void Extensions::watch() {
+  for (const auto& [id, job] : jobs_) {
+    if (!job.running || job.noticed || job.leaving) continue;
+    slurm_.post([this, id = id]() -> std::function<void()> {
+      bool preempted = false;
+      try {
+        const auto seen = load_job(id);
+        preempted = seen && seen->preempted;
+      } catch (const Error&) {
+        // slurmctld is away, and with it whoever would preempt
+      }
+      return [this, id, preempted] {
+        if (preempted) notice(id);
+      };
+    });
+  }
+}
+
+void Extensions::notice(JobId id) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end() || at->second.noticed || at->second.leaving) return;
+  at->second.noticed = true;
+  callbacks_.noticed(id);
 }
 
 void Extensions::heartbeat() {
@@ -149,10 +178,7 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
     throw Error("keeper: job " + std::to_string(hello.job) + " is not awaited");
   at->second.keeper = connection;
   connection->on_frame = [this, id = hello.job](const wire::Frame& frame) {
-    const auto job = jobs_.find(id);
-    if (frame.type != wire::Notice::type || job == jobs_.end() || job->second.noticed || job->second.leaving) return;
-    job->second.noticed = true;
-    callbacks_.noticed(id);
+    if (frame.type == wire::Notice::type) notice(id);
   };
   connection->on_closed = [this, id = hello.job](const std::string&) {
     const auto job = jobs_.find(id);

@@ -52,6 +52,8 @@ class Extensions {
   };
   void submit(const ExtensionRequest& request, bool immediate);
   void poll();
+  void watch();
+  void notice(JobId id);
   void check_complete();
   void fail(const std::string& why);
   void confirm_release(JobId id, int attempt);
@@ -66,7 +68,7 @@ class Extensions {
   int submitting_ = 0;
   unsigned attempt_ = 0;  // of acquire(); results of an older one are given back
   bool acquiring_ = false;
-  wire::Watch poll_, deadline_, heartbeat_;
+  wire::Watch poll_, deadline_, heartbeat_, watch_;
 };
 
 }  // namespace espalier::launcher

@@ -76,7 +76,7 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_GENERATION=" + std::to_string(generation),
       "ESPALIER_DIRECTORY=" + (directory_.path() / ("g" + std::to_string(generation))).string(),
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
-      "ESPALIER_ACTIVE=1"};  // the plugin leaves nested steps alone
+      "ESPALIER_ACTIVE=" + std::to_string(context_.job)};  // the plugin leaves nested steps alone
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
   return list;

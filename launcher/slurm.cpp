@@ -77,7 +77,8 @@ std::optional<SlurmJob> load_job(JobId id) {
   const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
   if (message->record_count == 0) return std::nullopt;
   const slurm_job_info_t& info = message->job_array[0];
-  SlurmJob job{id, state_of(info.job_state), info.user_id, text(info.name), text(info.account), text(info.comment), {}};
+  SlurmJob job{id, state_of(info.job_state), info.user_id, text(info.name), text(info.account), text(info.comment),
+               {}, info.preempt_time > 0};
   const auto nodes = expand(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};

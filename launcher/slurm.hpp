@@ -21,6 +21,7 @@ struct SlurmJob {
   uid_t uid = 0;
   std::string name, account, comment;
   std::vector<Holding> holdings;  // one per node, with GRES indices
+  bool preempted = false;         // Slurm has told the job's steps to leave; its grace time runs
 };
 
 struct ExtensionJob {

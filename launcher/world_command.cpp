@@ -62,6 +62,8 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
   mca("plm", "rsh");
   mca("plm_rsh_agent", request.launcher + " agent");
   mca("plm_rsh_no_tree_spawn", "1");
+  // The shield is the last before orted: the shell that starts it on the node may clear the signal mask (dash does).
+  mca("orte_launch_agent", request.launcher + " shield orted");
   mca("ras", "^slurm");
   if (!request.network.empty()) {
     mca("btl_tcp_if_include", request.network);
