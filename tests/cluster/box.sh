@@ -38,6 +38,6 @@ BOX_REPO=$(cd "$(dirname "$self")/../.." && pwd)
 BUILD=$(realpath -m "${BUILD:-$BOX_REPO/build}")
 export BOX_REPO BUILD
 # The death of this script kills unshare, the death of unshare kills pid 1 of the namespaces, and with it all the rest.
-setpriv --pdeathsig KILL unshare --mount --pid --net --uts --ipc --fork --kill-child --mount-proc "$(dirname "$self")/box/inside.sh" "$@" &
+setpriv --pdeathsig KILL unshare --mount --pid --net --uts --ipc --fork --kill-child --mount-proc "$(dirname "$self")/box/inside.sh" "$@" <&0 &
 trap 'kill -KILL $! 2>/dev/null' INT TERM HUP # unshare itself ignores the first two
 wait $!
