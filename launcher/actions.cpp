@@ -141,7 +141,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   request.mpirun = context_.config.mpirun;
   request.network = context_.config.network;
   request.directory = directory_.generation(generation).string();
-  request.keep_stdin = first;
+  request.first = first;
   // For the agent, which mpirun starts with nothing but a host name.
   std::ofstream owners(std::filesystem::path(request.directory) / "owners");
   for (const auto& [node, owner] : node_owners(request))

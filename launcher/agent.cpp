@@ -1,6 +1,7 @@
 #include "launcher/agent.hpp"
 
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "launcher/world_command.hpp"
 #include "planner/core/error.hpp"
@@ -24,6 +26,25 @@ int replace_by(const std::vector<std::string>& command) {
   const int error = errno;
   std::fprintf(stderr, "espalier: launch: %s: cannot be executed: %s\n", arguments[0], std::strerror(error));
   return error == ENOENT ? 127 : 126;
+}
+
+int execution_error(const std::string& program) {
+  const auto check = [](const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return errno;
+    if (S_ISDIR(status.st_mode) || ::access(path.c_str(), X_OK) != 0) return EACCES;
+    return 0;
+  };
+  if (program.find('/') != std::string::npos) return check(program);
+  const char* variable = std::getenv("PATH");
+  std::istringstream path(variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable);
+  int error = ENOENT;
+  for (std::string directory; std::getline(path, directory, ':');) {
+    const int found = check((directory.empty() ? "." : directory) + "/" + program);
+    if (found == 0) return 0;
+    if (found == EACCES) error = EACCES;
+  }
+  return error;
 }
 
 int agent(const std::vector<std::string>& arguments) {

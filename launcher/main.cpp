@@ -25,6 +25,10 @@ constexpr const char* kUsage =
 
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
 int run(const Words& program) {
+  if (const int error = espalier::launcher::execution_error(program.front()); error != 0) {
+    std::fprintf(stderr, "espalier: launch: execve(): %s: %s\n", program.front().c_str(), std::strerror(error));
+    return 2;  // as srun ends
+  }
   try {
     auto context = espalier::launcher::read_context(program);
     if (std::getenv("ESPALIER_LOG") == nullptr) spdlog::set_level(spdlog::level::from_str(context.config.log_level));

@@ -15,7 +15,7 @@ World::World(wire::Loop& loop, int generation, const WorldRequest& request, cons
       generation_(generation),
       size_(static_cast<int>(request.gpus.size())),
       callbacks_(std::move(callbacks)) {
-  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.keep_stdin,
+  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.first,
                                     [this](int status) { exited(status); });
 }
 

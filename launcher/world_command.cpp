@@ -76,11 +76,14 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
   mca("btl_vader_backing_directory", request.directory);
   mca("btl_vader_single_copy_mechanism", "none");
   mca("orte_startup_timeout", "20");
-  mca("orte_enable_recovery", "1");
-  mca("orte_abort_on_non_zero_status", "0");
+  if (!request.first) {
+    // One lost worker must not make mpirun kill the others: what becomes of the world is the launcher's decision.
+    mca("orte_enable_recovery", "1");
+    mca("orte_abort_on_non_zero_status", "0");
+  }
   // More ranks than cores are the rule on CPU, and two generations share the cores during every hand-off.
   mca("mpi_yield_when_idle", "1");
-  if (!request.keep_stdin) command.insert(command.end(), {"--stdin", "none"});
+  if (!request.first) command.insert(command.end(), {"--stdin", "none"});
 
   for (std::size_t begin = 0; begin < request.gpus.size();) {
     const std::string& node = request.gpus[begin].node;

@@ -18,7 +18,7 @@ struct WorldRequest {
   std::string mpirun;
   std::string network;    // CIDR or empty
   std::string directory;  // per-generation scratch
-  bool keep_stdin = false;
+  bool first = false;     // generation 0: reads the step's stdin, and its exit code is the program's
 };
 
 // Where a node's orted runs: in the anchor if that has GPUs there, else in the extension that has.
