@@ -11,6 +11,7 @@ CUDA_HOME   ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
 CUDA        ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 SAN         ?= 0
 CCACHE      ?= $(shell command -v ccache 2>/dev/null)
+export CCACHE_NOHASHDIR := 1  # a second checkout finds what the first compiled
 
 ifeq ($(SAN),1)
   override BUILD := $(BUILD)/san

@@ -68,7 +68,7 @@ timeline = [line.split("\t", 1) for line in lines("timeline")]
 summary = {
     "grown": sum(d["kind"] == "grow" for d in of_a),
     "shrunk": sum(d["kind"] == "shrink" for d in of_a),
-    "preempted": int(text("preemptions")),
+    "preempted": len(lines("preempted")),
     "planner_restarts": sum("espalierd is started again" in what for _, what in timeline),
     "steps_total": len(set(done)),
     "steps_lost": len(lost),

@@ -61,7 +61,7 @@ no_extensions() { [ -z "$(squeue -h -n espalier-ext -o %i)" ]; }
 
 # --- what must not be left -----------------------------------------------------------------------------------------------
 leaked_jobs() { squeue -h -o '%i %j %T'; }
-leaked_processes() { ps -o pid=,user=,args= -u boxuser,mallory; }
+leaked_processes() { ps -o pid=,user=,args= -u boxuser,mallory || true; }
 # Named objects of ours: shared memory, sockets in the abstract namespace of any node, directories of generations.
 leaked_objects() {
   find /dev/shm -mindepth 1
