@@ -153,6 +153,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   on.step = [this, generation](const wire::Step& step) {
     if (current_ && current_->generation() == generation) stepped(step);
   };
+  on.noticed = [this](JobId extension) { extensions_->notice(extension); };
   on.ready = [this, first] { raise(first ? Event::world_ready : Event::next_ready); };
   on.switched = [this] { raise(Event::old_switched); };
   on.loaded = [this] { raise(Event::next_loaded); };

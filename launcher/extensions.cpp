@@ -11,7 +11,7 @@ namespace espalier::launcher {
 namespace {
 constexpr wire::Loop::Milliseconds kPoll{100};
 constexpr wire::Loop::Milliseconds kConfirm{150};
-constexpr wire::Loop::Milliseconds kWatch{1000};
+constexpr wire::Loop::Milliseconds kWatch{5000};
 constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
 }  // namespace
 
@@ -27,8 +27,8 @@ Extensions::Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& c
   watch_ = loop_.every(kWatch, [this] { watch(); });
 }
 
-// A preemption's SIGTERM goes to the steps of a job and not to its batch script, so the keeper may hear nothing of it:
-// Slurm is asked.
+// A preemption's SIGTERM goes to the steps of a job and not to its batch script: workers report it, the keeper may hear
+// nothing. Before there are workers, and should their word be lost, Slurm is asked.
 void Extensions::watch() {
   for (const auto& [id, job] : jobs_) {
     if (!job.running || job.noticed || job.leaving) continue;

@@ -34,6 +34,8 @@ class Extensions {
   void release_all();  // for the end of the job
   bool empty() const { return jobs_.empty() && submitting_ == 0; }
 
+  void notice(JobId id);  // somebody heard that Slurm takes it back; nothing when that is known
+
   // A keeper of an extension introduced itself. Throws Error when nobody waits for it.
   void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
 
@@ -53,7 +55,6 @@ class Extensions {
   void submit(const ExtensionRequest& request, bool immediate);
   void poll();
   void watch();
-  void notice(JobId id);
   void check_complete();
   void fail(const std::string& why);
   void confirm_release(JobId id, int attempt);

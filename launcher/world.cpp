@@ -75,6 +75,8 @@ void World::handle(int rank, const wire::Frame& frame) {
     } else if (frame.type == wire::Loaded::type) {
       (void)wire::from_frame<wire::Loaded>(frame);
       mark(&Worker::loaded, callbacks_.loaded);
+    } else if (frame.type == wire::Notice::type) {
+      if (!retired_) callbacks_.noticed(wire::from_frame<wire::Notice>(frame).job);
     } else if (frame.type == wire::Done::type) {
       worker.done = true;
     } else if (frame.type == wire::Failed::type) {

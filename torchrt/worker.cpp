@@ -117,6 +117,8 @@ class Worker {
         metrics_->record({step, outcome.loss, seconds, tokens / seconds});
         control_.send(wire::Step{step, outcome.loss, seconds, tokens / seconds});
       }
+      // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
+      if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
       // At the very end there is nothing left to hand over: `done` answers the request.
       if (outcome.switch_agreed && step < config_.training.steps) stand(step);
     }

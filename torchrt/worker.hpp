@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/core/job.hpp"
 #include "torchrt/config.hpp"
 
 namespace espalier::torchrt {
@@ -16,6 +17,7 @@ struct WorkerEnvironment {
   std::uint16_t port = 0;
   std::string token;
   int generation = 0;
+  JobId extension = 0;  // whose step this is; 0: the anchor's own
 };
 
 // From ESPALIER_LAUNCHER, ESPALIER_TOKEN and ESPALIER_GENERATION. nullopt: there is no launcher. Throws Error when the
@@ -25,6 +27,9 @@ std::optional<WorkerEnvironment> worker_environment();
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process
 // of an extension, but when to leave is the launcher's to say.
 void shield_worker();
+
+// True once after each SIGTERM.
+bool take_notice();
 
 // Returns the exit code after at most one message. Collective.
 int run_worker(const Config& config, const WorkerEnvironment& environment, World& world);

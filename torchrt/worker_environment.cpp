@@ -33,7 +33,15 @@ bool hexadecimal(const std::string& text) {
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
 }
 
+volatile std::sig_atomic_t told_to_leave = 0;
+
 }  // namespace
+
+bool take_notice() {
+  const bool told = told_to_leave != 0;
+  told_to_leave = 0;
+  return told;
+}
 
 std::optional<WorkerEnvironment> worker_environment() {
   const char* launcher = std::getenv("ESPALIER_LAUNCHER");
@@ -49,6 +57,8 @@ std::optional<WorkerEnvironment> worker_environment() {
   environment.generation = number<int>("ESPALIER_GENERATION", variable("ESPALIER_GENERATION"));
   if (environment.token.size() < 8 || environment.token.size() > 256 || !hexadecimal(environment.token))
     throw Error("ESPALIER_TOKEN: is not a hexadecimal number of at least 8 digits");
+  if (const char* job = std::getenv("SLURM_JOB_ID"); job != nullptr)
+    environment.extension = number<JobId>("SLURM_JOB_ID", job);
   if (environment.generation < 0) throw Error("ESPALIER_GENERATION: is negative");
   return environment;
 }
@@ -56,9 +66,13 @@ std::optional<WorkerEnvironment> worker_environment() {
 void shield_worker() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   struct sigaction action {};
-  action.sa_handler = [](int) {};
+  action.sa_handler = [](int) { told_to_leave = 1; };
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGTERM, &action, nullptr);
+  sigset_t set;  // whoever forked this process blocks it
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace espalier::torchrt

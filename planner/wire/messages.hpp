@@ -115,7 +115,7 @@ struct KeeperHello {
   bool extension = false;
 };
 
-// Slurm told the extension to leave (SIGTERM).
+// From a keeper or a worker: Slurm told the extension to leave (SIGTERM).
 struct Notice {
   static constexpr const char* type = "notice";
   JobId job = 0;
