@@ -86,7 +86,9 @@ void Planner::think(Trigger trigger) {
 
 void Planner::ask() {
   asking_ = true;
-  slurm_.snapshot([this](SlurmAgent::Snapshot answer) { answered(std::move(answer)); });
+  slurm_.snapshot([this, alive = std::weak_ptr(alive_)](SlurmAgent::Snapshot answer) {
+    if (!alive.expired()) answered(std::move(answer));
+  });
 }
 
 void Planner::answered(SlurmAgent::Snapshot answer) {
@@ -128,16 +130,22 @@ void Planner::review(const SlurmSnapshot& slurm) {
 }
 
 void Planner::decide(const SlurmSnapshot& slurm) {
-  const Trigger trigger = trigger_.value_or(Trigger::timer);
-  trigger_.reset();
   std::map<std::string, double> moments{{"seen", slurm.time}};
-  const auto released = releases_.take_first();
-  if (released) moments["event"] = *released;
-  if (trigger == Trigger::job_submitted && submitted_at_) moments["event"] = *submitted_at_;
-  submitted_at_.reset();
+  Trigger trigger = trigger_.value_or(Trigger::timer);
+  trigger_.reset();
+  // An answer to another question may show first what an event has announced.
+  if (const auto released = releases_.take_first()) {
+    trigger = stronger(trigger, Trigger::gpus_released);
+    moments["event"] = *released;
+  }
+  if (submitted_at_) {
+    trigger = stronger(trigger, Trigger::job_submitted);
+    moments["event"] = *submitted_at_;
+  }
 
   const auto decisions = scheduler_->decide(make_input(slurm, jobs_, trigger, settings_.max_gpus));
   moments["decided"] = clock_seconds();
+  if (!soon_ || !decisions.empty()) submitted_at_.reset();
   for (const Decision& decision : decisions) {
     const auto live = jobs_.find(decision.job);
     if (live == jobs_.end()) continue;

@@ -96,6 +96,7 @@ class Planner {
   std::optional<SlurmSnapshot> last_;
   std::optional<std::string> trouble_;  // why Slurm does not answer
   wire::Watch poll_, soon_, again_soon_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after the planner's end
 };
 
 }  // namespace espalier

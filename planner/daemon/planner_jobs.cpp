@@ -80,9 +80,9 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job.held = store_.held(slurm.id);
   save(live, clock_seconds());
   link->send(wire::Registered{});
-  spdlog::info("job {}: launcher {} (uid {}, process {} on {}): {} GPUs, {} extension(s), generation {}", slurm.id,
-               again ? "is back" : "registered", slurm.uid, message.pid, message.host, live.job.anchor.size(),
-               live.job.extensions.size(), live.job.generation);
+  spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
+               again ? "is back" : "registered", slurm.uid, message.pid, message.host, live.job.extensions.size(),
+               live.job.generation);
 }
 
 void Planner::status(JobId id, const ElasticJob& news) {

@@ -1,0 +1,181 @@
+// A Slurm and launchers for the daemon's tests: what they say is set by the test, the daemon's own code is the real
+// one.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/gate.hpp"
+#include "planner/daemon/planner.hpp"
+#include "tests/unit/nearest_cases.hpp"
+
+namespace espalier::test {
+
+// A directory of its own, gone with the object.
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "espalier-test-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string file(const std::string& name) const { return (path / name).string(); }
+};
+
+// What Slurm says; set from the test, read from the agent's thread.
+struct Site {
+  std::mutex mutex;
+  SlurmSnapshot snapshot;
+  std::string trouble;
+  std::vector<JobId> killed;
+
+  template <class Change>
+  void change(Change change) {
+    const std::lock_guard lock(mutex);
+    change(snapshot);
+  }
+};
+
+class TestSlurm final : public Slurm {
+ public:
+  explicit TestSlurm(std::shared_ptr<Site> site) : site_(std::move(site)) {}
+  SlurmSnapshot snapshot() override {
+    const std::lock_guard lock(site_->mutex);
+    if (!site_->trouble.empty()) throw Error(site_->trouble);
+    SlurmSnapshot result = site_->snapshot;
+    result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return result;
+  }
+  void kill(JobId job) override {
+    const std::lock_guard lock(site_->mutex);
+    site_->killed.push_back(job);
+  }
+
+ private:
+  std::shared_ptr<Site> site_;
+};
+
+class TestLink final : public wire::Connection {
+ public:
+  explicit TestLink(uid_t uid) : peer_{uid, uid, "test"} {}
+  const wire::Peer& peer() const override { return peer_; }
+  void send(const wire::Frame& frame) override { sent.push_back(frame); }
+  void close() override {
+    closed = true;
+    on_frame = nullptr;
+    on_closed = nullptr;
+  }
+  using wire::Connection::send;
+  template <class Message>
+  void says(const Message& message) {
+    const auto callback = on_frame;
+    if (callback) callback(wire::to_frame(message));
+  }
+  template <class Message>
+  std::optional<Message> got() const {
+    for (auto frame = sent.rbegin(); frame != sent.rend(); ++frame)
+      if (frame->type == Message::type) return wire::from_frame<Message>(*frame);
+    return std::nullopt;
+  }
+
+  std::vector<wire::Frame> sent;
+  bool closed = false;
+
+ private:
+  wire::Peer peer_;
+};
+
+inline SlurmJob slurm_job(JobId id, uid_t uid, std::vector<Holding> holdings, std::string comment = "") {
+  SlurmJob result;
+  result.id = id;
+  result.uid = uid;
+  result.comment = std::move(comment);
+  result.partition = result.comment.empty() ? "main" : "elastic";
+  result.state = SlurmJobState::running;
+  result.holdings = std::move(holdings);
+  return result;
+}
+
+inline void run_job(SlurmSnapshot& slurm, const SlurmJob& job) {
+  for (const Holding& held : job.holdings) hold(slurm.cluster, held);
+  slurm.jobs[job.id] = job;
+}
+
+// The daemon without its sockets: job 10 of uid 1000 runs on n1/0-1 of two nodes with four GPUs each.
+struct Daemon {
+  Folder folder;
+  std::shared_ptr<Site> site = std::make_shared<Site>();
+  wire::Loop loop;
+  SlurmAgent agent{loop, std::make_unique<TestSlurm>(site)};
+  Store store{folder.file("test.db")};
+  std::unique_ptr<Planner> planner;
+  std::unique_ptr<Gate> gate;
+
+  explicit Daemon(bool shadow = false) {
+    spdlog::set_level(spdlog::level::off);
+    site->change([](SlurmSnapshot& slurm) {
+      slurm.slurm_user = 64030;
+      slurm.cluster.nodes = {node("n1", 4), node("n2", 4)};
+      run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0, 1}}}));
+    });
+    start(shadow);
+  }
+  void start(bool shadow = false) {
+    PlannerSettings settings;
+    settings.partition = "elastic";
+    settings.poll_seconds = 0.1;
+    settings.scheduler.cooldown_seconds = 0;
+    settings.shadow = shadow;
+    gate.reset();
+    planner = std::make_unique<Planner>(loop, agent, store, settings);
+    gate = std::make_unique<Gate>(*planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });
+  }
+  std::shared_ptr<TestLink> connect(uid_t uid) {
+    auto link = std::make_shared<TestLink>(uid);
+    gate->welcome(link);
+    return link;
+  }
+  std::shared_ptr<TestLink> launcher(uid_t uid = 1000, int pid = 1) {
+    auto link = connect(uid);
+    link->says(wire::Register{job(10, "n1", {0, 1}), "n1", pid});
+    return link;
+  }
+  // Lets the loop run until `holds`, at most 3 s.
+  template <class Condition>
+  bool until(Condition holds) {
+    bool result = false;
+    const auto limit = loop.after(std::chrono::milliseconds(3000), [&] { loop.stop(); });
+    const auto look = loop.every(std::chrono::milliseconds(2), [&] {
+      result = holds();
+      if (result) loop.stop();
+    });
+    loop.run();
+    return result;
+  }
+  void pass(int milliseconds) {
+    const auto limit = loop.after(std::chrono::milliseconds(milliseconds), [&] { loop.stop(); });
+    loop.run();
+  }
+};
+
+inline wire::Outcome outcome_of(const Decision& decision, const std::string& result, int generation = 1) {
+  wire::Outcome outcome;
+  outcome.job = decision.job;
+  outcome.decision = decision.id;
+  outcome.kind = decision.kind;
+  outcome.result = result;
+  outcome.generation = generation;
+  outcome.step = 50;
+  outcome.pause_ms = 12;
+  outcome.phases_ms = {{"acquire", 100}};
+  outcome.plan = decision.plan;
+  return outcome;
+}
+
+}  // namespace espalier::test

@@ -1,0 +1,121 @@
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include "planner/daemon/answers.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+std::string refusal(Daemon& daemon, const std::shared_ptr<TestLink>& link) {
+  if (!daemon.until([&] { return link->got<wire::Refused>().has_value(); })) return "";
+  CHECK(link->closed);
+  return link->got<wire::Refused>()->reason;
+}
+}  // namespace
+
+TEST_CASE("a launcher of another user is refused") {
+  Daemon daemon;
+  CHECK(refusal(daemon, daemon.launcher(1001)).find("uid 1000") != std::string::npos);
+  CHECK(daemon.planner->jobs().empty());
+}
+
+TEST_CASE("a launcher of a job that does not run is refused") {
+  Daemon daemon;
+  daemon.site->change([](SlurmSnapshot& slurm) { slurm.jobs[10].state = SlurmJobState::pending; });
+  CHECK(refusal(daemon, daemon.launcher()).find("running") != std::string::npos);
+  daemon.site->change([](SlurmSnapshot& slurm) { slurm.jobs.clear(); });
+  CHECK(refusal(daemon, daemon.launcher()).find("running") != std::string::npos);
+}
+
+TEST_CASE("a second launcher for a job is refused; the first one may come back") {
+  Daemon daemon;
+  const auto first = daemon.launcher(1000, 1);
+  REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
+  CHECK(refusal(daemon, daemon.launcher(1000, 2)).find("already") != std::string::npos);
+  CHECK_FALSE(first->closed);
+  const auto again = daemon.launcher(1000, 1);  // its old connection is not yet known to be dead
+  REQUIRE(daemon.until([&] { return again->got<wire::Registered>().has_value(); }));
+  CHECK(first->closed);
+  CHECK(daemon.planner->jobs().at(10).link == again);
+}
+
+TEST_CASE("what comes before registration, or about another job, is refused") {
+  Daemon daemon;
+  const auto stranger = daemon.connect(1000);
+  stranger->says(wire::Status{job(10, "n1", {0, 1})});
+  CHECK(stranger->got<wire::Refused>());
+  CHECK(stranger->closed);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  link->says(wire::Bye{11, 0});
+  CHECK(link->closed);
+  CHECK(daemon.planner->jobs().contains(10));
+  CHECK(daemon.planner->jobs().at(10).link == nullptr);
+}
+
+TEST_CASE("a report that makes no sense is refused") {
+  Daemon daemon;
+  auto wrong = job(10, "n1", {0, 1});
+  wrong.plan->stages[0].layers = 99;
+  const auto link = daemon.connect(1000);
+  link->says(wire::Register{wrong, "n1", 1});
+  CHECK(link->got<wire::Refused>());
+}
+
+TEST_CASE("topology is taken from root and SlurmUser only") {
+  Daemon daemon;
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
+  const wire::Topology topology{"n1", "<?xml version=\"1.0\"?><topology/>"};
+  const auto user = daemon.connect(1000);
+  user->says(topology);
+  CHECK(user->got<wire::Refused>());
+  CHECK(daemon.store.topologies().empty());
+  const auto slurm = daemon.connect(64030);
+  slurm->says(topology);
+  CHECK_FALSE(slurm->got<wire::Refused>());
+  CHECK(daemon.store.topologies().contains("n1"));
+}
+
+TEST_CASE("only a job's owner and administrators may hold it") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  const wire::Config config;
+  Answers answers(*daemon.planner, config);
+  const wire::Query hold{"hold", {{"job", 10}}};
+  CHECK_THROWS_AS(answers.answer(hold, {1001, 1001, "test"}), Error);
+  CHECK_FALSE(daemon.store.held(10));
+  answers.answer(hold, {1000, 1000, "test"});
+  CHECK(daemon.store.held(10));
+  answers.answer({"release", {{"job", 10}}}, {64030, 64030, "test"});
+  CHECK_FALSE(daemon.store.held(10));
+  answers.answer(hold, {0, 0, "test"});
+  CHECK(daemon.store.held(10));
+  CHECK_THROWS_AS(answers.answer({"hold", {{"job", "10"}}}, {0, 0, "test"}), Error);
+  CHECK_THROWS_AS(answers.answer({"hold", {{"job", 11}}}, {0, 0, "test"}), Error);
+  CHECK_THROWS_AS(answers.answer({"hold", Json::array()}, {0, 0, "test"}), Error);
+  CHECK_THROWS_AS(answers.answer({"dance", Json::object()}, {0, 0, "test"}), Error);
+}
+
+TEST_CASE("every answer can be formatted") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return !daemon.store.decisions(10, 1).empty(); }));
+  const wire::Config config;
+  Answers answers(*daemon.planner, config);
+  const auto ask = [&](const std::string& what, const Json& arguments = Json::object()) {
+    return answers.answer({what, arguments}, {4711, 4711, "test"});
+  };
+  CHECK(ask("ping").at("shadow") == true);
+  CHECK(ask("job", {{"job", 10}}).at("job").at("gpus") == 2);
+  CHECK(ask("jobs").at("jobs").size() == 1);
+  CHECK(ask("decisions").at("decisions").size() == 1);
+  CHECK(ask("decision", {{"decision", 1}}).at("decision").at("candidates").size() == 6);
+  CHECK(ask("nodes").at("nodes").size() == 2);
+  CHECK(ask("explain", {{"job", 10}}).at("obstacles").size() >= 1);
+  CHECK(ask("config").contains("planner.port"));
+  CHECK_THROWS_AS(ask("job", {{"job", 12}}), Error);
+  CHECK_THROWS_AS(ask("decision", {{"decision", 99}}), Error);
+}

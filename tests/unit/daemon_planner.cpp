@@ -1,0 +1,152 @@
+#include <doctest/doctest.h>
+
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+TEST_CASE("a registered launcher is proposed a growth, and its outcome completes the record") {
+  Daemon daemon;
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  CHECK(link->got<wire::Registered>());
+  const Decision decision = link->got<wire::Propose>()->decision;
+  CHECK(decision.kind == DecisionKind::grow);
+  CHECK(decision.id > 0);
+  auto record = daemon.store.decision(decision.id);
+  REQUIRE(record);
+  CHECK(record->decision.outcome.empty());
+  CHECK(record->decision.candidates.size() == 6);
+  CHECK(record->moments.contains("decided"));
+
+  daemon.pass(250);  // while it is under way there is no second one
+  CHECK(daemon.store.decisions(10, 10).size() == 1);
+
+  link->says(outcome_of(decision, "committed"));
+  auto grown = job(10, "n1", {0, 1});
+  grown.plan = decision.plan;
+  grown.generation = 1;
+  grown.step = 55;
+  grown.step_seconds = 0.6;
+  grown.held = true;
+  link->says(wire::Status{grown});
+  record = daemon.store.decision(decision.id);
+  CHECK(record->decision.outcome == "committed");
+  CHECK(record->decision.pause_ms == 12);
+  CHECK(record->decision.measured_step_seconds == doctest::Approx(0.6));
+  CHECK(record->phases_ms.at("acquire") == 100);
+  CHECK(record->generation == 1);
+  CHECK_FALSE(daemon.planner->jobs().at(10).job.held);  // that is the users' to say, not the launcher's
+}
+
+TEST_CASE("a failed decision is not repeated at once") {
+  Daemon daemon;
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  link->says(outcome_of(link->got<wire::Propose>()->decision, "aborted: no extension", 0));
+  daemon.pass(400);
+  CHECK(daemon.store.decisions(10, 10).size() == 1);
+  CHECK(daemon.store.decisions(10, 10)[0].decision.outcome == "aborted: no extension");
+}
+
+TEST_CASE("what a launcher did by itself becomes a decision of its own") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  Decision own;
+  own.job = 10;
+  own.kind = DecisionKind::shrink;
+  own.plan = *job(10, "n1", {0}).plan;
+  link->says(outcome_of(own, "committed"));
+  const auto records = daemon.store.decisions(10, 1);
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].decision.kind == DecisionKind::shrink);
+  CHECK(records[0].decision.outcome == "committed");
+  CHECK(records[0].decision.reason.find("by itself") != std::string::npos);
+}
+
+TEST_CASE("a waiting job makes the planner ask for an extension back") {
+  Daemon daemon;
+  daemon.site->change([](SlurmSnapshot& slurm) {
+    run_job(slurm, slurm_job(20, 1000, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));
+    run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
+  });
+  const auto link = daemon.connect(1000);
+  auto grown = job(10, "n1", {0, 1});
+  extend(grown, 20, "n2", {0, 1, 2, 3});
+  link->says(wire::Register{grown, "n1", 1});
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  CHECK_FALSE(link->got<wire::Propose>());
+  daemon.site->change([](SlurmSnapshot& slurm) { slurm.cluster.waiting = {{30, 2, 1, {}, {}}}; });
+  daemon.planner->job_submitted();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Decision decision = link->got<wire::Propose>()->decision;
+  CHECK(decision.kind == DecisionKind::shrink);
+  CHECK(decision.release == std::vector<JobId>{20});
+  CHECK(decision.trigger == Trigger::job_submitted);
+  CHECK(daemon.store.decision(decision.id)->moments.contains("event"));
+}
+
+TEST_CASE("an extension that only the launcher speaks of is not counted on") {
+  Daemon daemon;
+  daemon.site->change([](SlurmSnapshot& slurm) {
+    run_job(slurm, slurm_job(20, 4711, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));  // somebody else's
+    run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
+    slurm.cluster.waiting = {{30, 2, 1, {}, {}}};
+  });
+  const auto link = daemon.connect(1000);
+  auto grown = job(10, "n1", {0, 1});
+  extend(grown, 20, "n2", {0, 1, 2, 3});
+  link->says(wire::Register{grown, "n1", 1});
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  daemon.pass(300);
+  CHECK_FALSE(link->got<wire::Propose>());
+}
+
+TEST_CASE("--shadow decides and records once, and proposes nothing") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return !daemon.store.decisions(10, 1).empty(); }));
+  daemon.pass(300);
+  CHECK_FALSE(link->got<wire::Propose>());
+  REQUIRE(daemon.store.decisions(10, 10).size() == 1);
+  CHECK(daemon.store.decisions(10, 1)[0].decision.outcome == "shadow");
+}
+
+TEST_CASE("without Slurm there are no decisions, and it goes on when Slurm is back") {
+  Daemon daemon;
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
+  daemon.site->change([&](SlurmSnapshot&) { daemon.site->trouble = "slurmctld: no answer"; });
+  REQUIRE(daemon.until([&] { return daemon.planner->slurm_trouble().has_value(); }));
+  const auto link = daemon.launcher();
+  daemon.pass(200);
+  CHECK(link->sent.empty());
+  daemon.site->change([&](SlurmSnapshot&) { daemon.site->trouble.clear(); });
+  CHECK(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+}
+
+TEST_CASE("a restart closes what was open, until the launcher says how it ended") {
+  Daemon daemon;
+  auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Decision decision = link->got<wire::Propose>()->decision;
+  daemon.start();
+  CHECK(daemon.store.decision(decision.id)->decision.outcome == "aborted: planner restarted");
+  link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  link->says(outcome_of(decision, "committed"));
+  CHECK(daemon.store.decision(decision.id)->decision.outcome == "committed");
+}
+
+TEST_CASE("a held job is held across a restart, until it is released") {
+  Daemon daemon;
+  auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  daemon.planner->hold(10, true);
+  daemon.start();
+  link = daemon.launcher();
+  daemon.pass(300);
+  CHECK_FALSE(link->got<wire::Propose>());
+  daemon.planner->hold(10, false);
+  CHECK(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+}

@@ -1,0 +1,148 @@
+// The pure parts that read snapshots: strays, releases, what a pending job asks for, events.
+#include <doctest/doctest.h>
+
+#include "planner/daemon/event_dispatch.hpp"
+#include "planner/daemon/gpu_request.hpp"
+#include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/slurm_nodes.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+TEST_CASE("GPUs that a pending job asks for") {
+  CHECK(requested_gpus({"gres:gpu:20", "", "", "", 1, 1, 1}) == 20);
+  CHECK(requested_gpus({"", "gres:gpu:h100:4", "", "", 2, 1, 1}) == 8);
+  CHECK(requested_gpus({"", "gres:gpu", "", "", 3, 1, 1}) == 3);
+  CHECK(requested_gpus({"", "", "", "gres:gpu:2", 1, 5, 1}) == 10);
+  CHECK(requested_gpus({"", "", "gres/gpu=2", "", 2, 1, 2}) == 8);
+  CHECK(requested_gpus({"", "nic:2;gpu:1", "", "", 1, 1, 1}) == 1);
+  CHECK(requested_gpus({"", "nic:2", "", "", 1, 1, 1}) == 0);
+  CHECK(requested_gpus({"gres:gpu:99999999999", "", "", "", 1, 1, 1}) == 0);
+}
+
+TEST_CASE("the anchor in an extension's comment") {
+  CHECK(anchor_of_comment("espalier:ext:12:9f") == 12);
+  CHECK(anchor_of_comment("espalier:ext:12") == 0);
+  CHECK(anchor_of_comment("espalier:ext::9f") == 0);
+  CHECK(anchor_of_comment("espalier:ext:-3:9f") == 0);
+  CHECK(anchor_of_comment("espalier:ext:99999999999:9f") == 0);
+  CHECK(anchor_of_comment("my job") == 0);
+}
+
+TEST_CASE("an extension without its anchor is a stray after ten seconds") {
+  Strays strays("elastic");
+  SlurmSnapshot slurm;
+  slurm.jobs[20] = slurm_job(20, 1000, {}, "espalier:ext:10:ab");
+  slurm.jobs[10] = slurm_job(10, 1000, {});
+  slurm.time = 100;
+  CHECK(strays.look(slurm, {}).empty());
+  slurm.jobs[10].state = SlurmJobState::ended;
+  CHECK(strays.look(slurm, {}).empty());
+  slurm.time = 109;
+  CHECK(strays.look(slurm, {}).empty());
+  slurm.time = 111;
+  const auto found = strays.look(slurm, {});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].extension == 20);
+  slurm.time = 112;
+  CHECK(strays.look(slurm, {}).empty());  // it is being ended
+  slurm.time = 122;
+  CHECK(strays.look(slurm, {}).size() == 1);  // still there
+  slurm.jobs[20].state = SlurmJobState::ended;
+  slurm.time = 140;
+  CHECK(strays.look(slurm, {}).empty());
+}
+
+TEST_CASE("an extension that its anchor's launcher does not claim is a stray after thirty seconds") {
+  Strays strays("elastic");
+  SlurmSnapshot slurm;
+  slurm.jobs[20] = slurm_job(20, 1000, {}, "espalier:ext:10:ab");
+  slurm.jobs[10] = slurm_job(10, 1000, {});
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0, 1});
+  jobs[10].link = std::make_shared<TestLink>(1000);
+  slurm.time = 100;
+  CHECK(strays.look(slurm, jobs).empty());
+  slurm.time = 131;
+  CHECK(strays.look(slurm, jobs).size() == 1);
+  extend(jobs[10].job, 20, "n2", {0});
+  slurm.time = 200;
+  CHECK(strays.look(slurm, jobs).empty());
+}
+
+TEST_CASE("a job of another partition is never a stray, whatever its comment says") {
+  Strays strays("elastic");
+  SlurmSnapshot slurm;
+  slurm.jobs[20] = slurm_job(20, 1000, {}, "espalier:ext:10:ab");
+  slurm.jobs[20].partition = "main";
+  for (slurm.time = 100; slurm.time < 200; slurm.time += 20) CHECK(strays.look(slurm, {}).empty());
+}
+
+TEST_CASE("released GPUs are waited for until Slurm shows them, or for three seconds") {
+  Releases releases;
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 2), node("n2", 2)};
+  run_job(slurm, slurm_job(5, 1, {{5, "n1", {0}}, {5, "n2", {0}}}));
+  releases.reported(5, "n1", 100);
+  slurm.time = 100.1;
+  releases.look(slurm);
+  CHECK(releases.waiting());
+  slurm.cluster.nodes[0].gpu_owner[0] = 0;  // the other node of the job is still on its way
+  releases.look(slurm);
+  CHECK(releases.waiting());
+  slurm.jobs[5].state = SlurmJobState::ended;
+  slurm.cluster.nodes[1].gpu_owner[0] = 0;
+  releases.look(slurm);
+  CHECK_FALSE(releases.waiting());
+  CHECK(releases.take_first() == 100);
+  CHECK_FALSE(releases.take_first());
+
+  slurm.cluster.nodes[0].gpu_owner[0] = 6;
+  releases.reported(6, "n1", 200);
+  slurm.time = 203.5;
+  releases.look(slurm);
+  CHECK_FALSE(releases.waiting());
+  CHECK_FALSE(releases.take_first());
+}
+
+TEST_CASE("a used GPU belongs to the job that runs, not to the one that is completing") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  slurm.cluster.nodes[0].gpu_owner = {kUnknownOwner, kUnknownOwner, kUnknownOwner, 0};
+  slurm.jobs[1] = slurm_job(1, 0, {{1, "n1", {0, 1, 3}}});
+  slurm.jobs[1].state = SlurmJobState::completing;
+  slurm.jobs[2] = slurm_job(2, 0, {{2, "n1", {1}}});
+  assign_owners(slurm);
+  CHECK(slurm.cluster.nodes[0].gpu_owner == std::vector<JobId>{1, 2, kUnknownOwner, 0});
+  CHECK(slurm.cluster.nodes[0].freeing == std::vector<int>{0});
+}
+
+TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not granted it") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0});
+  jobs[10].job.uid = 1000;
+  jobs[10].link = std::make_shared<TestLink>(1000);
+  jobs[10].open.emplace();
+  jobs[10].open->decision.job = 10;
+  jobs[10].open->decision.acquire = {{"n1", 2, 2, 100, 60}};
+  auto input = make_input(slurm, jobs, Trigger::timer, 64);
+  CHECK(input.jobs.empty());
+  CHECK(input.cluster.nodes[0].idle_gpus() == 1);
+  run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2, 3}}}, "espalier:ext:10:ab"));
+  input = make_input(slurm, jobs, Trigger::timer, 64);
+  CHECK(input.cluster.nodes[0].idle_gpus() == 1);
+}
+
+TEST_CASE("events of Slurm's plugins") {
+  Daemon daemon(true);
+  CHECK_NOTHROW(dispatch(wire::parse_event("ESP1 job_submitted uid=1 gpus=2 nodes=1 elastic=0"), *daemon.planner));
+  CHECK_NOTHROW(dispatch(wire::parse_event("ESP1 gpus_released job=3 node=n1 gpus=0,1 exit=0"), *daemon.planner));
+  CHECK_THROWS_AS(dispatch(wire::parse_event("ESP1 gpus_released job=x node=n1 gpus=0 exit=0"), *daemon.planner),
+                  Error);
+  CHECK_THROWS_AS(dispatch(wire::parse_event("ESP1 gpus_released job=3"), *daemon.planner), Error);
+  CHECK_THROWS_AS(dispatch(wire::parse_event("ESP1 party"), *daemon.planner), Error);
+}

@@ -1,0 +1,113 @@
+#include <doctest/doctest.h>
+
+#include "planner/daemon/sqlite.hpp"
+#include "planner/daemon/store.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+DecisionRecord some_record(JobId id = 10) {
+  DecisionRecord record;
+  record.decision.time = 5;
+  record.decision.kind = DecisionKind::grow;
+  record.decision.job = id;
+  record.decision.plan = *job(id, "n1", {0, 1}).plan;
+  record.decision.acquire = {{"n1", 2, 2, 100, 60}};
+  record.decision.candidates = {{record.decision.plan, 0.5, 1.25, "slower"}};
+  record.moments = {{"decided", 5.5}};
+  return record;
+}
+}  // namespace
+
+TEST_CASE("a decision is read back as it was written, also by the next process") {
+  const Folder folder;
+  std::int64_t id = 0;
+  {
+    Store store(folder.file("a.db"));
+    id = store.add(some_record());
+    auto record = *store.decision(id);
+    record.decision.outcome = "committed";
+    record.decision.pause_ms = 7;
+    record.phases_ms = {{"acquire", 3}};
+    record.generation = 2;
+    record.step = 40;
+    store.update(record);
+  }
+  Store store(folder.file("a.db"));
+  const auto record = store.decision(id);
+  REQUIRE(record);
+  CHECK(record->decision.id == id);
+  CHECK(record->decision.outcome == "committed");
+  CHECK(record->decision.pause_ms == 7);
+  CHECK(record->decision.plan == some_record().decision.plan);
+  CHECK(record->decision.candidates.at(0).rejected_by == "slower");
+  CHECK(record->moments.at("decided") == 5.5);
+  CHECK(record->phases_ms.at("acquire") == 3);
+  CHECK(record->generation == 2);
+  CHECK(record->step == 40);
+  CHECK_FALSE(store.decision(id + 1));
+}
+
+TEST_CASE("decisions come newest first, of one job or of all, and only as many as asked for") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  for (const JobId id : {10, 11, 10}) store.add(some_record(id));
+  CHECK(store.decisions({}, 10).size() == 3);
+  CHECK(store.decisions(10, 10).size() == 2);
+  CHECK(store.decisions({}, 1).at(0).decision.id == 3);
+  store.prune(1, 1);
+  CHECK(store.decisions({}, 10).size() == 1);
+  CHECK(store.add(some_record()) == 4);  // ids are never used again
+}
+
+TEST_CASE("open decisions are closed, ended ones are left alone") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  auto done = some_record();
+  done.decision.outcome = "committed";
+  const auto open = store.add(some_record());
+  const auto closed = store.add(done);
+  CHECK(store.close_open("aborted: test") == std::vector<std::int64_t>{open});
+  CHECK(store.decision(open)->decision.outcome == "aborted: test");
+  CHECK(store.decision(closed)->decision.outcome == "committed");
+}
+
+TEST_CASE("jobs, holds, transitions, extensions and topologies") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  store.save(job(10, "n1", {0, 1}), 1);
+  CHECK(store.job(10)->job.max_gpus == 8);
+  CHECK_FALSE(store.job(10)->ended);
+  CHECK_FALSE(store.job(11));
+  store.hold(10, true);
+  store.hold(10, true);
+  CHECK(store.held(10));
+  store.end(10, 3, 2);
+  CHECK(store.job(10)->ended);
+  CHECK(store.job(10)->exit_code == 3);
+  CHECK_FALSE(store.held(10));
+  store.add(wire::Transition{10, 1, "running", "propose", "acquiring", 0, 1});
+  CHECK(store.transitions(10, 5).at(0).to == "acquiring");
+  store.saw_extension(20, 10, "n1", 1);
+  store.saw_extension(20, 10, "n1", 2);
+  CHECK(store.open_extensions() == std::vector<JobId>{20});
+  store.extension_gone(20, 3);
+  CHECK(store.open_extensions().empty());
+  store.save_topology("n1", "<?xml?>", 1);
+  store.save_topology("n1", "<?xml?>", 2);
+  CHECK(store.topologies().at("n1") == 2);
+}
+
+TEST_CASE("a file of a newer schema, or that is no store, is refused") {
+  const Folder folder;
+  { Database(folder.file("new.db")).execute("PRAGMA user_version=99"); }
+  CHECK_THROWS_AS(Store(folder.file("new.db")), Error);
+  CHECK_THROWS_AS(Store(folder.file("missing/a.db")), Error);
+  std::FILE* file = std::fopen(folder.file("text.db").c_str(), "w");
+  REQUIRE(file != nullptr);
+  std::fputs("this is not a database, it is a text that is long enough to be looked at", file);
+  std::fclose(file);
+  CHECK_THROWS_AS(Store(folder.file("text.db")), Error);
+}
