@@ -101,7 +101,7 @@ void Launcher::perform(Action action) {
       return;
     case Action::send_switch:
       change_->at["ready"] = Clock::now();
-      return current_->send_all(wire::Switch{change_->decision.plan});
+      return current_->request_switch(change_->decision.plan);
     case Action::send_load:
       change_->at["boundary"] = Clock::now();
       change_->boundary = current_->boundary();

@@ -43,6 +43,15 @@ void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source)
 
 void World::give_assignment(int rank) { workers_.at(rank).connection->send(*assignment_); }
 
+void World::request_switch(const Plan& next) {
+  boundary_ = 0;
+  for (auto& [rank, worker] : workers_) {
+    worker.switched = false;
+    ++worker.unanswered;
+  }
+  send_all(wire::Switch{next});
+}
+
 void World::send_all(const wire::Frame& frame) {
   for (auto& [rank, worker] : workers_) worker.connection->send(frame);
 }
@@ -68,7 +77,9 @@ void World::handle(int rank, const wire::Frame& frame) {
       mark(&Worker::ready, callbacks_.ready);
     } else if (frame.type == wire::Switched::type) {
       const auto step = wire::from_frame<wire::Switched>(frame).step;
-      if (boundary_ != 0 && step != boundary_ && worker.switched)
+      if (worker.unanswered == 0) throw Error("worker: stands at a boundary that nobody asked for");
+      if (--worker.unanswered > 0) return;  // the answer to a switch that was given up
+      if (boundary_ != 0 && step != boundary_)
         throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
       boundary_ = step;
       mark(&Worker::switched, callbacks_.switched);

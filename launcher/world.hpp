@@ -43,6 +43,9 @@ class World {
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source);
+  // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
+  // have answered the latest.
+  void request_switch(const Plan& next);
   void send_all(const wire::Frame& frame);
   template <class Message>
   void send_all(const Message& message) {
@@ -56,6 +59,7 @@ class World {
     wire::ConnectionPtr connection;
     std::string node;
     bool ready = false, switched = false, loaded = false, done = false;
+    int unanswered = 0;  // switches
   };
   void handle(int rank, const wire::Frame& frame);
   void closed(int rank);
