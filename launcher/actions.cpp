@@ -142,6 +142,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   request.network = context_.config.network;
   request.directory = directory_.generation(generation).string();
   request.first = first;
+  request.binds_cpus = context_.site.binds_cpus;
   // For the agent, which mpirun starts with nothing but a host name.
   std::ofstream owners(std::filesystem::path(request.directory) / "owners");
   for (const auto& [node, owner] : node_owners(request))

@@ -61,7 +61,7 @@ int agent(const std::vector<std::string>& arguments) {
   // mpirun means the words for a shell on the other side.
   std::string command;
   for (std::size_t i = 1; i < arguments.size(); ++i) command += (i > 1 ? " " : "") + arguments[i];
-  return tether(step_command(job, node, gpus, {"/bin/sh", "-c", command}));
+  return tether(step_command(job, node, gpus, std::getenv("ESPALIER_CPU_BIND") != nullptr, {"/bin/sh", "-c", command}));
 }
 
 int shield(const std::vector<std::string>& arguments) {

@@ -20,6 +20,7 @@ struct JobContext {
   Accuracy accuracy = Accuracy::bitwise;
   std::string name, account;
   std::vector<Holding> anchor;  // ask Slurm with complete()
+  SlurmSite site;
   wire::Config config;
 
   std::vector<GpuId> anchor_gpus() const;

@@ -77,6 +77,7 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_DIRECTORY=" + (directory_.path() / ("g" + std::to_string(generation))).string(),
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
       "ESPALIER_ACTIVE=" + std::to_string(context_.job)};  // the plugin leaves nested steps alone
+  if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
   return list;

@@ -160,15 +160,16 @@ std::string first_host(const std::string& list) {
   return names.empty() ? "" : names.front();
 }
 
-std::vector<uid_t> planner_uids() {
+SlurmSite load_site() {
   initialize();
-  std::vector<uid_t> uids{0};
+  SlurmSite site;
   slurm_conf_t* conf = nullptr;
-  if (slurm_load_ctl_conf(0, &conf) == SLURM_SUCCESS) {
-    uids.push_back(conf->slurm_user_id);
-    slurm_free_ctl_conf(conf);
-  }
-  return uids;
+  if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) fail("slurm: slurm.conf cannot be asked for");
+  site.planner_uids.push_back(conf->slurm_user_id);
+  const std::string plugins = text(conf->task_plugin);
+  site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;
+  slurm_free_ctl_conf(conf);
+  return site;
 }
 
 }  // namespace espalier::launcher

@@ -43,7 +43,11 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt
 void give_back(JobId id);
 // First name of a Slurm host list ("n[1-2]" -> "n1"); empty for an empty one.
 std::string first_host(const std::string& list);
-// Uids that may run espalierd: root and SlurmUser.
-std::vector<uid_t> planner_uids();
+// What the launcher needs to know of slurm.conf.
+struct SlurmSite {
+  std::vector<uid_t> planner_uids{0};  // that may run espalierd: root and SlurmUser
+  bool binds_cpus = false;             // a TaskPlugin that binds; srun complains about --cpu-bind where there is none
+};
+SlurmSite load_site();
 
 }  // namespace espalier::launcher

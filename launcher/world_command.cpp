@@ -33,21 +33,15 @@ std::map<std::string, NodeOwner> node_owners(const WorldRequest& request) {
   return owners;
 }
 
-std::vector<std::string> step_command(JobId job, const std::string& node, int gpus,
+std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program) {
-  std::vector<std::string> command{"srun",
-                                   "--jobid=" + std::to_string(job),
-                                   "--overlap",
-                                   "--mpi=none",
-                                   "--mem=0",
-                                   "--cpu-bind=none",
-                                   "--input=none",
-                                   "--quiet",
-                                   "-N1",
-                                   "-n1",
-                                   "-w",
-                                   node,
-                                   "--gres=gpu:" + std::to_string(gpus)};
+  std::vector<std::string> command{"srun",      "--jobid=" + std::to_string(job),
+                                   "--overlap", "--mpi=none",
+                                   "--mem=0",   "--input=none",
+                                   "--quiet",   "-N1",
+                                   "-n1",       "-w",
+                                   node,        "--gres=gpu:" + std::to_string(gpus)};
+  if (binds_cpus) command.emplace_back("--cpu-bind=none");
   command.insert(command.end(), program.begin(), program.end());
   return command;
 }
@@ -99,7 +93,8 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
       command.insert(command.end(), request.program.begin(), request.program.end());
     } else {  // an extension's GPUs on an anchor's node: a step of the extension, forked by the anchor's orted
       std::vector<std::string> nested{request.launcher, "tether", "--"};
-      const auto step = step_command(holding.job, node, static_cast<int>(holding.gpus.size()), request.program);
+      const auto step =
+          step_command(holding.job, node, static_cast<int>(holding.gpus.size()), request.binds_cpus, request.program);
       command.insert(command.end(), nested.begin(), nested.end());
       command.insert(command.end(), step.begin(), step.end());
     }

@@ -16,9 +16,10 @@ struct WorldRequest {
   std::vector<std::string> program;  // what each rank runs
   std::string launcher;              // path of espalier-launch, for the agent and for nested steps
   std::string mpirun;
-  std::string network;    // CIDR or empty
-  std::string directory;  // per-generation scratch
-  bool first = false;     // generation 0: reads the step's stdin, and its exit code is the program's
+  std::string network;      // CIDR or empty
+  std::string directory;    // per-generation scratch
+  bool binds_cpus = false;  // the site's TaskPlugin does, and must not
+  bool first = false;       // generation 0: reads the step's stdin, and its exit code is the program's
 };
 
 // Where a node's orted runs: in the anchor if that has GPUs there, else in the extension that has.
