@@ -35,7 +35,7 @@ std::map<std::string, NodeOwner> node_owners(const WorldRequest& request);
 std::vector<std::string> mpirun_command(const WorldRequest& request);
 
 // The nested srun that runs `program` on an extension's GPUs, or an orted in its owner's allocation.
-std::vector<std::string> step_command(JobId job, const std::string& node, int gpus,
+std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program);
 
 }  // namespace espalier::launcher
