@@ -48,7 +48,7 @@ Launcher::Launcher(JobContext context)
     elastic_ = false;
   };
   planner_ = std::make_unique<PlannerLink>(loop_, context_.config.planner_host, context_.config.planner_port,
-                                           planner_uids(), std::move(planner));
+                                           context_.site.planner_uids, std::move(planner));
 }
 
 Launcher::~Launcher() = default;
