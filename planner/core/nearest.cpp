@@ -59,6 +59,22 @@ bool may_grow(const ElasticJob& job, const PlanningInput& input, const Scheduler
   return last == input.last_change.end() || input.now - last->second >= options.cooldown_seconds;
 }
 
+// Extensions of which `plan` uses no GPU go as well: holding them would help nobody. Returns how many GPUs that frees.
+int add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
+  const auto ranks = plan.ranks();
+  int freed = 0;
+  for (const Holding& h : job.extensions) {
+    const bool used = std::any_of(h.gpus.begin(), h.gpus.end(), [&](int index) {
+      return std::find(ranks.begin(), ranks.end(), GpuId{h.node, index}) != ranks.end();
+    });
+    if (used || std::find(leaving.begin(), leaving.end(), h.job) != leaving.end()) continue;
+    leaving.push_back(h.job);
+    freed += static_cast<int>(h.gpus.size());
+  }
+  std::sort(leaving.begin(), leaving.end());
+  return freed;
+}
+
 // CPUs and memory in proportion to GPUs, as if one more GPU shared the node's rest: never all of it.
 ExtensionRequest request_for(const Supply& supply, int gpus) {
   const int sharers = static_cast<int>(supply.gpus.size()) + 1;
@@ -145,7 +161,7 @@ class Nearest final : public Scheduler {
     for (const ElasticJob& job : input.jobs) {
       const auto found = served.reclaims.find(job.id);
       if (found == served.reclaims.end()) continue;
-      const auto& leaving = found->second.extensions;
+      auto leaving = found->second.extensions;
       auto kept = gpus_of(job.anchor);
       int given = 0;
       for (const Holding& h : job.extensions) {
@@ -155,15 +171,16 @@ class Nearest final : public Scheduler {
       }
       auto plan = plan_on_subset(job, kept);
       if (!plan) continue;
+      given += add_unused(job, *plan, leaving);
       Decision d = decision(input, job, DecisionKind::shrink);
       d.release = leaving;
       d.predicted_step_seconds = predict_step_seconds(job.step_seconds, *job.plan, *plan);
       d.candidates.push_back({*plan, d.predicted_step_seconds, 0, {}});
       d.plan = std::move(*plan);
       d.reason = "job " + std::to_string(found->second.waiting.front()) +
-                 (found->second.waiting.size() > 1 ? " and others wait" : " waits") + " for GPUs that " +
-                 std::to_string(leaving.size()) + " extension(s) hold: give back " + std::to_string(given) +
-                 " GPUs, run on " + std::to_string(d.plan.gpu_count());
+                 (found->second.waiting.size() > 1 ? " and others wait" : " waits") +
+                 " for GPUs that extensions hold: give back " + std::to_string(given) + " GPUs, run on " +
+                 std::to_string(d.plan.gpu_count());
       result.push_back(std::move(d));
     }
     return result;

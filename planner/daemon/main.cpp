@@ -67,7 +67,8 @@ void reload(wire::Config& config, Planner& planner, const Options& options) {
   }
 }
 
-int serve(const Options& options) {
+// Until a signal ends it. False: a thread is still inside libslurm.
+bool serve(const Options& options) {
   wire::Config config = wire::load_config(options.config);
   set_up_log(options, config.log_level);
   std::signal(SIGPIPE, SIG_IGN);
@@ -98,8 +99,9 @@ int serve(const Options& options) {
                config.state_dir, options.shadow ? ", shadow: acts on nothing" : "");
   loop.run();
   spdlog::info("stopping");
-  if (!slurm.stop()) spdlog::warn("a call to Slurm is still under way; left behind");
-  return 0;
+  const bool idle = slurm.stop();
+  if (!idle) spdlog::warn("a call to Slurm is still under way; it is left behind");
+  return idle;
 }
 
 }  // namespace
@@ -110,7 +112,9 @@ int main(int argc, char** argv) {
     const espalier::Options options = espalier::parse_options(argc, argv);
     if (options.help) return std::fputs(espalier::kUsage, stdout), 0;
     if (options.version) return std::puts("espalierd " ESPALIER_VERSION), 0;
-    return espalier::serve(options);
+    // Not through exit(): the thread left behind may still use what that destroys.
+    if (!espalier::serve(options)) std::_Exit(0);
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "espalier: espalierd: %s\n", error.what());
     return 1;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "planner/core/error.hpp"
 
@@ -74,13 +75,15 @@ SlurmAgent::SlurmAgent(wire::Loop& loop, std::unique_ptr<Slurm> slurm) : shared_
 SlurmAgent::~SlurmAgent() { stop(); }
 
 bool SlurmAgent::stop() {
+  if (std::exchange(stopped_, true)) return ended_;
   watch_.reset();
   std::unique_lock lock(shared_->mutex);
   shared_->stopping = true;
   shared_->work.clear();
   shared_->done.clear();
   shared_->wake.notify_all();
-  return shared_->wake.wait_for(lock, std::chrono::seconds(2), [this] { return shared_->ended; });
+  ended_ = shared_->wake.wait_for(lock, std::chrono::seconds(2), [this] { return shared_->ended; });
+  return ended_;
 }
 
 void SlurmAgent::request(std::function<std::function<void()>(Slurm&)> work) {

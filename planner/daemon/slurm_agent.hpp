@@ -35,6 +35,7 @@ class SlurmAgent {
   void request(std::function<std::function<void()>(Slurm&)> work);
   std::shared_ptr<Shared> shared_;
   wire::Watch watch_;
+  bool stopped_ = false, ended_ = false;
 };
 
 }  // namespace espalier

@@ -12,6 +12,8 @@ ElasticJob grown() {
   extend(result, 20, "n1", {2, 3});
   extend(result, 21, "n2", {0, 1});
   extend(result, 22, "n2", {2});
+  result.model.layers = 60;  // enough that any number of GPUs is of use
+  result.plan = uniform_plan(7, 1, 60, 8, 4, result.plan->ranks());
   return result;
 }
 }  // namespace
@@ -51,7 +53,7 @@ TEST_CASE("the fewest extensions go that let a waiting job start, the far ones f
   auto d = decide(input).at(0);
   CHECK(d.kind == DecisionKind::shrink);
   CHECK(d.release == std::vector<JobId>{21});
-  CHECK(validate(d.plan, 8).empty());
+  CHECK(validate(d.plan, 60).empty());
   for (const GpuId& gpu : d.plan.ranks()) CHECK_FALSE(gpu == GpuId{"n2", 0});
   input.cluster.waiting = {{30, 3, 1, {}, {}}};
   CHECK(decide(input).at(0).release == std::vector<JobId>{21, 22});
@@ -90,4 +92,16 @@ TEST_CASE("a held job still gives back") {
   input.last_change[10] = input.now;  // nor does the cooldown matter
   input.cluster.waiting = {{30, 2, 1, {}, {}}};
   CHECK(decide(input).size() == 1);
+}
+
+TEST_CASE("an extension that the smaller plan has no use for goes as well") {
+  auto wide = job(10, "n1", {0, 1});
+  extend(wide, 20, "n1", {2, 3});
+  extend(wide, 21, "n2", {0, 1});
+  extend(wide, 22, "n3", {0, 1});  // 8 stages of one layer
+  auto input = input_of({node("n1", 4), node("n2", 2), node("n3", 2)}, {wide});
+  input.cluster.waiting = {{30, 2, 1, {"n3"}, {}}};
+  const auto d = decide(input).at(0);
+  CHECK(d.plan.gpu_count() == 4);  // 4 stages of 2 layers beat 6 stages of at most 2
+  CHECK(d.release == std::vector<JobId>{21, 22});
 }
