@@ -44,7 +44,7 @@ export PATH=$BOX/bin:$PATH LD_LIBRARY_PATH=$BOX/held/2/$(basename "$torch")/lib
 status=0
 keep_logs() {
   [ -n "$BOX_KEEP" ] || return 0
-  mkdir -p "$BOX_KEEP" && cp -r "$BOX"/log/. "$BOX/slurm" /etc/espalier "$BOX_KEEP" 2>/dev/null || true
+  mkdir -p "$BOX_KEEP" && cp -r "$BOX"/log/. "$BOX/slurm" "$BOX/home" /etc/espalier "$BOX_KEEP" 2>/dev/null || true
 }
 # shellcheck source=cluster.sh
 . "$here/cluster.sh"

@@ -1,25 +1,36 @@
 # Sourced by tests, inside a box of two nodes: the usual cast, the launcher's phases, and what a test demands of a training.
 . "$BOX_HERE/jobs.bash"
 
-# A reference run of the same training, without Slurm and elasticity. Once per file.
-reference() { # STEPS
-  as_user mpirun --oversubscribe --bind-to none -np 2 espalier-train "$BOX/share/examples/gpt-tiny.toml" --steps "$1" \
-    --data "$BOX/share/text" --metrics "$BOX/home/reference.jsonl" > "$BOX/log/reference.log" 2>&1
+# The training of all these tests: small, and with a constant learning rate, so that the first steps of a long run are those of
+# a short one.
+tiny=(--set model.hidden=32 --set model.sequence=32 --set training.minimum_learning_rate=2e-3 --data "$BOX/share/text")
+
+# The same training for twenty seconds, without Slurm and elasticity. Kept for other files and boxes of the same build.
+reference() {
+  local kept trainer=$BOX/bin/espalier-train
+  kept=$BUILD/test/reference-$(cat "$trainer" "$BOX/share/examples/gpt-tiny.toml" "$BOX/share/text" "$BASH_SOURCE" | sha256sum | cut -c1-16).jsonl
+  if [ ! -s "$kept" ]; then
+    as_user timeout 20 mpirun --oversubscribe --bind-to none -np 2 espalier-train "$BOX/share/examples/gpt-tiny.toml" \
+      "${tiny[@]}" --steps 1000000 --metrics "$BOX/home/reference.jsonl" > "$BOX/log/reference.log" 2>&1 || true
+    mkdir -p "$BUILD/test"
+    cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
+  fi
+  cp "$kept" "$BOX/share/reference.jsonl"
 }
 same_losses() { # NAME [STEPS]
-  python3 "$BOX_HERE/losses.py" "$BOX/home/$1.jsonl" "$BOX/home/reference.jsonl" ${2:+"$2"}
+  python3 "$BOX_HERE/losses.py" "$BOX/home/$1.jsonl" "$BOX/share/reference.jsonl" ${2:+"$2"}
 }
 
 # A trains on two GPUs of n1; filler jobs hold n1's other two (near) and all of n2 (far). Sets A, near, far.
-cast() { # STEPS [RANGE]
+cast() { # [RANGE [STEPS]]
   rm -f "$BOX"/home/{A,near,far}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  A=$(elastic A "${2:-2:8}" -N1 -n1 -w n1 --gres=gpu:2 -- --steps "$1")
-  wait_for 60 "A trains" stepped_past A 20
+  A=$(elastic A "${1:-2:8}" -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps "${2:-1000000}")
+  wait_for 60 "A trains" stepped_past A 10
 }
-grown_cast() { # STEPS: and A has grown to all eight GPUs
-  cast "$@"
+grown_cast() { # and A has grown to all eight GPUs
+  cast
   finish near
   finish far
   wait_for 60 "A runs on 8 GPUs" runs_on A 8
@@ -46,12 +57,23 @@ workers() { processes espalier-train "ESPALIER_GENERATION=$1"; } # of a generati
 has_workers() { [ -n "$(workers "$1")" ]; }
 launcher_pid() { processes espalier-launch ESPALIER_TASK=run | head -n 1; }
 
-ended_well() { # STEPS: A does all its steps with the reference's losses and leaves nothing
+# A trains on, with the reference's losses; it is then cancelled, and nothing is left.
+goes_on_well() {
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}
+# A does all its steps with the reference's losses and leaves nothing.
+ends_well() { # STEPS
   wait_for 120 "A ends" job_over "$A"
   same_losses A "$1"
+  leaves_nothing
+}
+leaves_nothing() { # the fillers are no longer needed either
   finish near
   finish far
-  wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  wait_for 20 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
   assert_nothing_left
 }
 

@@ -1,0 +1,161 @@
+"""probe.py WHERE STEP...: a peer that says exactly what it is told to, and prints what it is answered.
+
+WHERE: HOST:PORT (a stream over TCP), /PATH (a local stream), udp:HOST:PORT or datagram:/PATH.
+STEP:  raw:TEXT        these bytes, with Python's escapes
+       frame:TEXT      TEXT behind a proper header
+       nested:DEPTH    a frame whose lists are nested so deep, as a message of type TYPE with nested:DEPTH:TYPE
+       end             no more will be said; the other direction stays open
+       challenge       the first half of the handshake: who the server is, by MUNGE
+       seal:PURPOSE    the second half, with a credential of ours for PURPOSE and the server's nonce
+       credential:TEXT the second half with TEXT in place of a credential; @FILE: with what FILE holds
+       login           the whole handshake, as it should be
+       keep:FILE       writes the last credential that was sent to FILE
+       sealed:TEXT     datagrams: TEXT in a credential of ours
+       file:FILE       datagrams: what FILE holds
+       wait:SECONDS    nothing, for so long
+Then it prints one line for each frame that comes, and "closed", or "open" when the peer has said nothing for two seconds.
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+
+HEADER = b"ESP\x01"
+
+
+def munge(text):
+    return subprocess.run(["munge", "--string", text], capture_output=True, check=True).stdout.decode().strip()
+
+
+def unmunge(credential):
+    """The payload and the uid that munged vouches for."""
+    done = subprocess.run(["unmunge", "-N"], input=credential.encode(), capture_output=True, check=True)
+    head, _, payload = done.stdout.decode().partition("\n\n")
+    uid = next(line.split()[-1].strip("()") for line in head.splitlines() if line.startswith("UID:"))
+    return payload.strip(), int(uid)
+
+
+class Peer:
+    def __init__(self, where):
+        kind = socket.SOCK_STREAM
+        if where.startswith(("udp:", "datagram:")):
+            kind, where = socket.SOCK_DGRAM, where.partition(":")[2]
+        if where.startswith("/"):
+            self.socket, address = socket.socket(socket.AF_UNIX, kind), where
+        else:
+            host, _, port = where.rpartition(":")
+            self.socket, address = socket.socket(socket.AF_INET, kind), (host, int(port))
+        self.datagrams = kind == socket.SOCK_DGRAM
+        self.socket.settimeout(7)  # longer than the time that the server grants a handshake
+        self.socket.connect(address)
+        self.input, self.nonce, self.credential = b"", None, None
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def frame(self, text):
+        body = text.encode()
+        self.send(HEADER + len(body).to_bytes(4, "big") + body)
+
+    def receive(self):
+        """The next frame, or None at the end of the stream."""
+        while True:
+            if len(self.input) >= 8:
+                size = 8 + int.from_bytes(self.input[4:8], "big")
+                if len(self.input) >= size:
+                    body, self.input = self.input[8:size], self.input[size:]
+                    return json.loads(body)
+            try:
+                data = self.socket.recv(65536)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            self.input += data
+
+    def expect(self):
+        answer = self.receive()
+        print(json.dumps(answer) if answer else "closed", flush=True)
+        if answer is None or answer["type"] == "refused":
+            sys.exit(0)
+        return answer
+
+    # --- the steps -------------------------------------------------------------------------------------------------------
+    def do_raw(self, text):
+        self.send(text.encode("latin-1").decode("unicode_escape").encode("latin-1"))
+
+    def do_frame(self, text):
+        self.frame(text)
+
+    def do_nested(self, text):
+        depth, _, kind = text.partition(":")
+        lists = "[" * int(depth) + "]" * int(depth)
+        self.frame('{"type": "%s", "what": "job", "arguments": %s, "reason": %s}' % (kind or "query", lists, lists))
+
+    def do_end(self, _):
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def do_challenge(self, _):
+        ours = os.urandom(16).hex()
+        self.frame(json.dumps({"type": "challenge", "nonce": ours}))
+        answer = self.receive()
+        payload, uid = unmunge(answer["credential"])
+        if payload != "espalier server " + ours:
+            sys.exit("the server's credential is not for this connection: " + payload)
+        print(f"server is uid {uid}", flush=True)
+        self.nonce = answer["nonce"]
+
+    def do_credential(self, text):
+        if text.startswith("@"):
+            with open(text[1:], encoding="ascii") as file:
+                text = file.read()
+        self.credential = text
+        self.frame(json.dumps({"type": "identity", "nonce": "", "credential": text}))
+
+    def do_seal(self, purpose):
+        self.do_credential(munge(purpose + self.nonce))
+
+    def do_login(self, _):
+        self.do_challenge("")
+        self.do_seal("espalier client ")
+        self.expect()
+
+    def do_keep(self, name):
+        with open(name, "w", encoding="ascii") as file:
+            file.write(self.credential)
+
+    def do_sealed(self, text):
+        self.credential = munge(text)
+        self.send(self.credential.encode())
+
+    def do_file(self, name):
+        with open(name, "rb") as file:
+            self.send(file.read())
+
+    def do_wait(self, seconds):
+        self.socket.settimeout(float(seconds))
+        try:
+            self.expect()
+        except TimeoutError:
+            pass
+
+    def drain(self):
+        self.socket.settimeout(2)
+        try:
+            while True:
+                self.expect()
+        except TimeoutError:
+            print("open")
+
+
+def main():
+    peer = Peer(sys.argv[1])
+    for step in sys.argv[2:]:
+        name, _, text = step.partition(":")
+        getattr(peer, "do_" + name)(text)
+    if not peer.datagrams:
+        peer.drain()
+
+
+main()
