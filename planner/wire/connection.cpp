@@ -116,7 +116,9 @@ void BufferedConnection::refuse(const std::string& why) {
 
 void BufferedConnection::on_written(bufferevent*, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
-  if (self && self->state_ == State::closing) self->lose("");
+  if (!self || self->state_ != State::closing) return;
+  // Also called for what was written before: the refusal may have been queued since.
+  if (evbuffer_get_length(bufferevent_get_output(self->buffer_)) == 0) self->lose("");
 }
 
 void BufferedConnection::on_event(bufferevent*, short what, void* raw) {

@@ -5,6 +5,23 @@
 #include "planner/core/error.hpp"
 
 namespace espalier::wire {
+namespace {
+
+// Of lists and objects in each other. Reading a message is recursive, and no message of ours comes near.
+constexpr int kMaxDepth = 64;
+
+// Throws Error. Leaves what is no JSON at all to the caller, as a discarded value.
+Json parse(std::string_view text) {
+  return Json::parse(
+      text,
+      [](int depth, Json::parse_event_t, Json&) {
+        if (depth > kMaxDepth) throw Error("stream: a message is nested too deeply");
+        return true;
+      },
+      false);
+}
+
+}  // namespace
 
 std::string encode(const Frame& frame) {
   Json object = frame.body;
@@ -31,7 +48,7 @@ std::optional<std::size_t> decode(std::string_view buffer, Frame& frame) {
   for (std::size_t i = 4; i < kHeaderBytes; ++i) size = size << 8 | static_cast<unsigned char>(buffer[i]);
   if (size > kMaxFrame) throw Error("stream: a message of " + std::to_string(size) + " bytes is larger than allowed");
   if (buffer.size() - kHeaderBytes < size) return std::nullopt;
-  Json object = Json::parse(buffer.substr(kHeaderBytes, size), nullptr, false);
+  Json object = parse(buffer.substr(kHeaderBytes, size));
   if (!object.is_object()) throw Error("stream: a message is not a JSON object");
   const auto type = object.find("type");
   if (type == object.end() || !type->is_string()) throw Error("stream: a message has no type");

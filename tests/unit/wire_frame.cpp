@@ -42,6 +42,14 @@ TEST_CASE("a message that is truncated waits, one that is oversized, foreign or 
     CHECK_THROWS_AS(decode(header(1, static_cast<std::uint32_t>(body.size())) + body, frame), Error);
 }
 
+TEST_CASE("a message that is nested without end is refused before anything walks down it") {
+  Frame frame;
+  const std::string nested =
+      "{\"type\":\"refused\",\"reason\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}";
+  CHECK_THROWS_WITH_AS(decode(header(1, static_cast<std::uint32_t>(nested.size())) + nested, frame),
+                       "stream: a message is nested too deeply", Error);
+}
+
 TEST_CASE("random bytes never do more than throw Error") {
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {

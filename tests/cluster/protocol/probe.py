@@ -1,9 +1,10 @@
-"""probe.py WHERE STEP...: a peer that says exactly what it is told to, and prints what it is answered.
+"""probe.py USER WHERE STEP...: a peer of that user that says exactly what it is told to, and prints what it is answered.
 
 WHERE: HOST:PORT (a stream over TCP), /PATH (a local stream), udp:HOST:PORT or datagram:/PATH.
-STEP:  raw:TEXT        these bytes, with Python's escapes
-       frame:TEXT      TEXT behind a proper header
-       nested:DEPTH    a frame whose lists are nested so deep, as a message of type TYPE with nested:DEPTH:TYPE
+STEP:  text:TEXT       just that
+       header:VER:LEN  a header that announces protocol version VER and LEN bytes
+       frame:TEXT      TEXT behind the header that it needs
+       nested:TYPE:N   a message of that type whose lists are nested N deep
        end             no more will be said; the other direction stays open
        challenge       the first half of the handshake: who the server is, by MUNGE
        seal:PURPOSE    the second half, with a credential of ours for PURPOSE and the server's nonce
@@ -17,11 +18,10 @@ Then it prints one line for each frame that comes, and "closed", or "open" when 
 """
 import json
 import os
+import pwd
 import socket
 import subprocess
 import sys
-
-HEADER = b"ESP\x01"
 
 
 def munge(text):
@@ -34,6 +34,10 @@ def unmunge(credential):
     head, _, payload = done.stdout.decode().partition("\n\n")
     uid = next(line.split()[-1].strip("()") for line in head.splitlines() if line.startswith("UID:"))
     return payload.strip(), int(uid)
+
+
+def header(version, length):
+    return b"ESP" + bytes([version]) + length.to_bytes(4, "big")
 
 
 class Peer:
@@ -56,7 +60,7 @@ class Peer:
 
     def frame(self, text):
         body = text.encode()
-        self.send(HEADER + len(body).to_bytes(4, "big") + body)
+        self.send(header(1, len(body)) + body)
 
     def receive(self):
         """The next frame, or None at the end of the stream."""
@@ -82,16 +86,19 @@ class Peer:
         return answer
 
     # --- the steps -------------------------------------------------------------------------------------------------------
-    def do_raw(self, text):
-        self.send(text.encode("latin-1").decode("unicode_escape").encode("latin-1"))
+    def do_text(self, text):
+        self.send(text.encode())
+
+    def do_header(self, text):
+        self.send(header(*map(int, text.split(":"))))
 
     def do_frame(self, text):
         self.frame(text)
 
     def do_nested(self, text):
-        depth, _, kind = text.partition(":")
+        kind, depth = text.split(":")
         lists = "[" * int(depth) + "]" * int(depth)
-        self.frame('{"type": "%s", "what": "job", "arguments": %s, "reason": %s}' % (kind or "query", lists, lists))
+        self.frame('{"type": "%s", "what": "job", "arguments": %s, "reason": %s}' % (kind, lists, lists))
 
     def do_end(self, _):
         self.socket.shutdown(socket.SHUT_WR)
@@ -108,7 +115,7 @@ class Peer:
 
     def do_credential(self, text):
         if text.startswith("@"):
-            with open(text[1:], encoding="ascii") as file:
+            with open(text[1:], encoding="utf-8") as file:
                 text = file.read()
         self.credential = text
         self.frame(json.dumps({"type": "identity", "nonce": "", "credential": text}))
@@ -122,7 +129,7 @@ class Peer:
         self.expect()
 
     def do_keep(self, name):
-        with open(name, "w", encoding="ascii") as file:
+        with open(name, "w", encoding="utf-8") as file:
             file.write(self.credential)
 
     def do_sealed(self, text):
@@ -150,8 +157,12 @@ class Peer:
 
 
 def main():
-    peer = Peer(sys.argv[1])
-    for step in sys.argv[2:]:
+    user = pwd.getpwnam(sys.argv[1])
+    os.setgroups([])
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    peer = Peer(sys.argv[2])
+    for step in sys.argv[3:]:
         name, _, text = step.partition(":")
         getattr(peer, "do_" + name)(text)
     if not peer.datagrams:
