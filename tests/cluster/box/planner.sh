@@ -6,8 +6,13 @@ pid_file=$BOX/pid/espalierd
 gone() { for _ in {1..200}; do [ -d "/proc/$1" ] || return 0; sleep 0.05; done; return 1; }
 case $1 in
   start)
-    setpriv --reuid "$BOX_SLURM_USER" --regid "$BOX_SLURM_USER" --clear-groups \
-      "$BOX/bin/espalierd" --foreground --config /etc/espalier/espalier.toml "${@:2}" >> "$BOX/log/espalierd.log" 2>&1 < /dev/null 3>&- &
+    ( # nothing of the caller's stays open: bats waits for the end of whatever holds its pipes
+      for descriptor in "/proc/$BASHPID/fd/"*; do
+        [ "${descriptor##*/}" -le 2 ] || eval "exec ${descriptor##*/}>&-"
+      done
+      exec setpriv --reuid "$BOX_SLURM_USER" --regid "$BOX_SLURM_USER" --clear-groups \
+        "$BOX/bin/espalierd" --foreground --config /etc/espalier/espalier.toml "${@:2}"
+    ) >> "$BOX/log/espalierd.log" 2>&1 < /dev/null &
     pid=$!
     echo "$pid" > "$pid_file"
     for _ in {1..200}; do
