@@ -75,6 +75,14 @@ int add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leav
   return freed;
 }
 
+// Besides the anchor's nodes, a node carries one extension of a job: ranks of a second one would be children of the
+// first, and die of its preemption (launcher/world_command.hpp).
+bool is_full(const ElasticJob& job, const std::string& node) {
+  const auto on_node = [&node](const Holding& held) { return held.node == node; };
+  return std::any_of(job.extensions.begin(), job.extensions.end(), on_node) &&
+         std::none_of(job.anchor.begin(), job.anchor.end(), on_node);
+}
+
 // CPUs and memory in proportion to GPUs, as if one more GPU shared the node's rest: never all of it.
 ExtensionRequest request_for(const Supply& supply, int gpus) {
   const int sharers = static_cast<int>(supply.gpus.size()) + 1;
@@ -100,6 +108,7 @@ Growth explore(const ElasticJob& job, const ClusterView& cluster, const std::vec
   double fastest = job.step_seconds / kLeastGain;
   growth.best = static_cast<std::size_t>(-1);
   for (const Supply* supply : nearest_first(job, cluster, supplies)) {
+    if (is_full(job, supply->node->name)) continue;
     for (std::size_t i = 0; i < grantable(*supply) && extra < room; ++i, ++extra) {
       if (i == 0) prefix.push_back({supply->node->name, {}});
       prefix.back().gpus.push_back(supply->gpus[i]);
