@@ -7,6 +7,8 @@ repo=$(cd "$here/../.." && pwd)
 export BUILD=${BUILD:-$repo/build}
 BUILD=$(realpath "$BUILD")
 DEMO=$BUILD/demo
+exec 9> "$BUILD/demo.lock"
+flock -n 9 || { echo "espalier: demo: another one runs in this checkout; wait for it" >&2; exit 1; }
 rm -rf "$DEMO"
 mkdir -p "$DEMO"
 
