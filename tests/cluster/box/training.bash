@@ -12,6 +12,7 @@ reference() {
   if [ ! -s "$kept" ]; then
     as_user timeout 20 mpirun --oversubscribe --bind-to none -np 2 espalier-train "$BOX/share/examples/gpt-tiny.toml" \
       "${tiny[@]}" --steps 1000000 --metrics "$BOX/home/reference.jsonl" > "$BOX/log/reference.log" 2>&1 || true
+    rm -rf /tmp/ompi.ctl.* # of an mpirun that was ended
     mkdir -p "$BUILD/test"
     cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
   fi
@@ -89,5 +90,5 @@ clean_slate() {
   pkill -KILL -u boxuser || true
   wait_for 45 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
   "$BOX/bin/espalier" ping > /dev/null 2>&1 || "$BOX_HERE/planner.sh" start
-  rm -rf "$BOX"/home/* /tmp/espalier* /dev/shm/*
+  rm -rf "$BOX"/home/* /tmp/espalier* /tmp/ompi.* /dev/shm/*
 }
