@@ -59,8 +59,8 @@ S
   run as_user timeout 60 srun --elastic=2:4 -n1 --gres=gpu:2 sh -c 'sleep 6; echo finished'
   echo "$output"
   [ "$status" -eq 0 ]
-  [ "$(grep -c '^finished$' <<< "$output")" -eq 1 ]
-  [ "$(grep -c 'espalier: ' <<< "$output")" -eq 1 ]
+  [ "$(grep -c '^finished$' <<< "$output")" -eq 2 ] # a rank for each GPU, as any program of an elastic step
+  [ "$(grep -c '^espalier: ' <<< "$output")" -eq 1 ]
   assert_nothing_left
 }
 
