@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <set>
 #include <string_view>
 
 #include "planner/core/error.hpp"
@@ -58,8 +59,15 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra) {
   std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (!belongs_to_step(*variable)) environment.emplace_back(*variable);
+  // Of two variables of one name most programs see the first: what the user, or an elastic job around this one, has set
+  // must not stand before ours.
+  std::set<std::string_view> ours;
+  for (const std::string& variable : extra) ours.insert(std::string_view(variable).substr(0, variable.find('=')));
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view theirs = *variable;
+    if (!belongs_to_step(theirs) && !ours.contains(theirs.substr(0, theirs.find('='))))
+      environment.emplace_back(theirs);
+  }
   environment.insert(environment.end(), extra.begin(), extra.end());
   return environment;
 }

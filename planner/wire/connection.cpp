@@ -24,6 +24,7 @@ std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descri
   socket.release();
   self->self_ = self;
   self->side_ = side;
+  self->local_ = local;
   self->peer_ = std::move(peer);
   self->server_uids_ = std::move(server_uids);
   self->on_ready_ = std::move(on_ready);
@@ -130,6 +131,8 @@ void BufferedConnection::on_event(bufferevent*, short what, void* raw) {
 }
 
 void BufferedConnection::handle(const Frame& frame) {
+  // A local peer may answer the welcome before the owner was told of it.
+  if (local_ && state_ == State::greeting) ready();
   if (state_ != State::ready) return greet(frame);
   const auto callback = on_frame;  // it may replace itself
   if (callback) callback(frame);

@@ -41,6 +41,7 @@ class BufferedConnection final : public Connection {
   Loop& loop_;
   bufferevent* buffer_ = nullptr;
   Side side_ = Side::server;
+  bool local_ = false;  // the kernel has named the peer: no handshake
   State state_ = State::greeting;
   Peer peer_;
   std::string nonce_;
