@@ -36,7 +36,7 @@ std::string encode(const Frame& frame) {
   return bytes + body;
 }
 
-std::optional<std::size_t> decode(std::string_view buffer, Frame& frame) {
+std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::size_t limit) {
   if (std::string_view("ESP").substr(0, std::min<std::size_t>(3, buffer.size())) != buffer.substr(0, 3))
     throw Error("stream: not the Espalier protocol; check the port");
   if (buffer.size() < kHeaderBytes) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<std::size_t> decode(std::string_view buffer, Frame& frame) {
                 std::to_string(kProtocolVersion) + "; install the same Espalier on all nodes");
   std::size_t size = 0;
   for (std::size_t i = 4; i < kHeaderBytes; ++i) size = size << 8 | static_cast<unsigned char>(buffer[i]);
-  if (size > kMaxFrame) throw Error("stream: a message of " + std::to_string(size) + " bytes is larger than allowed");
+  if (size > limit) throw Error("stream: a message of " + std::to_string(size) + " bytes is larger than allowed");
   if (buffer.size() - kHeaderBytes < size) return std::nullopt;
   Json object = parse(buffer.substr(kHeaderBytes, size));
   if (!object.is_object()) throw Error("stream: a message is not a JSON object");

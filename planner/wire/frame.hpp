@@ -15,6 +15,7 @@ namespace espalier::wire {
 
 inline constexpr unsigned char kProtocolVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 8;
+inline constexpr std::size_t kMaxStranger = 16u << 10;  // of a peer that has not said who it is
 inline constexpr std::size_t kMaxFrame = 8u << 20;  // a large node's topology XML is well below 1 MiB
 
 struct Frame {
@@ -27,6 +28,6 @@ std::string encode(const Frame& frame);
 // Takes one complete frame off the front of `buffer` and returns how many bytes it used; nullopt: more bytes are
 // needed. Throws Error on a foreign magic, another protocol version, an oversized length, or a body that is not a JSON
 // object with a string "type".
-std::optional<std::size_t> decode(std::string_view buffer, Frame& frame);
+std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::size_t limit = kMaxFrame);
 
 }  // namespace espalier::wire

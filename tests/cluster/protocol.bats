@@ -1,0 +1,319 @@
+# What strangers, other users and broken peers may say to espalierd and to a launcher: each is refused with a message that
+# names the problem, and changes nothing. A trains through all of it.
+# box: -n 2 -e 'planner.poll_seconds = 1' -e 'planner.cooldown_seconds = 1' -e 'planner.log_level = "debug"' -e 'extensions.max_gpus = 4'
+# limit: 400
+# each: 90
+
+setup_file() {
+  . "$BATS_TEST_DIRNAME/protocol/peers.bash"
+  reference
+  cast
+  export A near far
+}
+setup() {
+  . "$BATS_TEST_DIRNAME/protocol/peers.bash"
+  before=$(state_of_things)
+}
+teardown() {
+  [ -n "${BATS_TEST_COMPLETED:-}" ] || { tail -n 10 "$BOX/home/A.out" "$BOX/log/espalierd.log"; }
+  [ -n "${changes:-}" ] || diff <(echo "$before") <(state_of_things)
+}
+teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate; }
+
+# --- the stream to espalierd ---------------------------------------------------------------------------------------------
+
+@test "a truncated message ends with its connection, at once" {
+  SECONDS=0
+  talk boxuser $espalierd header:1:100 'text:{"type"' end
+  [ "$output" = closed ]
+  talk boxuser $control header:1:100 'text:{"type"' end
+  [ "${lines[-1]}" = closed ]
+  [ "$SECONDS" -le 3 ]
+}
+
+@test "a message that announces more than it may is refused before it has come" {
+  talk boxuser $espalierd header:1:4294967295 text:x
+  refused "a message of 4294967295 bytes is larger than allowed"
+  talk boxuser $control header:1:8388609 text:x
+  refused "a message of 8388609 bytes is larger than allowed"
+}
+
+@test "another protocol version is refused, and the message names both" {
+  talk boxuser $espalierd header:2:2 'text:{}'
+  refused "the peer speaks protocol version 2, this side 1; install the same Espalier on all nodes"
+}
+
+@test "another protocol altogether is refused" {
+  talk boxuser $espalierd $'text:GET / HTTP/1.1\r\n\r\n'
+  refused "not the Espalier protocol; check the port"
+}
+
+@test "what is not JSON, or has no type, is refused" {
+  talk boxuser $espalierd 'frame:hold 1'
+  refused "a message is not a JSON object"
+  talk boxuser $espalierd 'frame:["query"]'
+  refused "a message is not a JSON object"
+  talk boxuser $espalierd 'frame:{"what":"ping"}'
+  refused "a message has no type"
+  talk boxuser $espalierd 'frame:{"type":7}'
+  refused "a message has no type"
+}
+
+@test "a message nested a million deep is refused, before and after the handshake" {
+  talk mallory $espalierd nested:refused:1000000
+  refused "nested too deeply"
+  talk mallory $espalierd login nested:query:1000000
+  refused "nested too deeply"
+  talk mallory $control nested:query:1000000
+  refused "nested too deeply"
+}
+
+@test "a request without the handshake is refused" {
+  talk boxuser $espalierd "$(query ping)"
+  refused 'got \"query\" instead of \"challenge\"'
+  talk boxuser $espalierd challenge "$(query ping)"
+  refused 'got \"query\" instead of \"identity\"'
+}
+
+@test "a peer that says nothing is closed after five seconds" {
+  talk boxuser $espalierd wait:7
+  [ "$output" = closed ]
+}
+
+@test "a credential that is none, replayed, or sealed for another purpose is refused" {
+  talk boxuser $espalierd challenge credential:garbage
+  refused "munge: credential refused"
+  talk boxuser $espalierd login keep:"$BOX/home/credential"
+  talk boxuser $espalierd challenge credential:@"$BOX/home/credential"
+  refused "Replayed credential"
+  talk boxuser $espalierd challenge 'seal:espalier server '
+  refused "the credential was made for something else"
+  talk boxuser $espalierd challenge 'seal:'
+  refused "the credential was made for something else"
+}
+
+@test "espalierd proves who it is before it learns who asks" {
+  talk boxuser $espalierd challenge
+  [ "${lines[0]}" = "server is uid $(id -u "$BOX_SLURM_USER")" ]
+}
+
+@test "a crowd of idle connections of another user does not keep espalierd from answering" {
+  # What a service gets unless its unit says otherwise, and more connections than that.
+  setpriv --reuid "$BOX_SLURM_USER" --regid "$BOX_SLURM_USER" --clear-groups prlimit --pid "$(cat "$BOX/pid/espalierd")" --nofile=1024:1024
+  python3 "$BATS_TEST_DIRNAME/protocol/crowd.py" mallory $control 1100 > "$BOX/log/crowd" 2>&1 3>&- &
+  crowd=$!
+  wait_for 20 "the crowd is there" grep -q there "$BOX/log/crowd"
+  cat "$BOX/log/crowd"
+  SECONDS=0
+  espalier ping
+  as_user espalier show job "$A"
+  [ "$SECONDS" -le 2 ]
+  kill "$crowd"
+}
+
+# --- launchers that are none ---------------------------------------------------------------------------------------------
+
+@test "a launcher for another user's job is refused" {
+  talk mallory $espalierd login "$(registration "$A")"
+  refused "job $A: it belongs to uid 4242, not to uid 4243"
+}
+
+@test "a launcher for a job that does not exist, waits, or has ended is refused" {
+  talk boxuser $espalierd login "$(registration 999999)"
+  refused "job 999999: Slurm does not say that it is running"
+  changes=1
+  waiting=$(plain waiting -H --gres=gpu:1)
+  talk boxuser $espalierd login "$(registration "$waiting")"
+  refused "job $waiting: Slurm does not say that it is running"
+  as_user scancel "$waiting"
+  wait_for 5 "it has ended" job_over "$waiting"
+  talk boxuser $espalierd login "$(registration "$waiting")"
+  refused "job $waiting: Slurm does not say that it is running"
+}
+
+@test "a second launcher for a job that has one is refused with the reason, and the first goes on" {
+  talk boxuser $espalierd login "$(registration "$A")"
+  refused "job $A: it has a launcher already, process $(launcher_pid) on n1"
+  run as_user timeout 60 srun --jobid="$A" --overlap -n1 --gres=gpu:2 --elastic=2:4 sh -c 'sleep 3; echo finished'
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ $output == *"the planner refuses this launcher: job $A: it has a launcher already"*"the job runs without elasticity"* ]]
+  [[ $output == *finished* ]]
+  trains_on
+}
+
+@test "what only a launcher may say is refused before it has registered" {
+  for message in '{"type":"status","job":'"$(job_json "$A")"'}' \
+    '{"type":"bye","job":'"$A"',"exit_code":0}' \
+    '{"type":"outcome","job":'"$A"'}' \
+    '{"type":"transition","job":'"$A"'}'; do
+    talk boxuser $espalierd login "frame:$message"
+    refused 'not registered; only \"register\" and \"query\" are taken before'
+  done
+}
+
+@test "a registration with fields that make no sense is refused by the field's name" {
+  wrong() { # MORE MESSAGE
+    talk boxuser $espalierd login "$(registration "$A" "$1")"
+    refused "$2"
+  }
+  wrong '"max_gpus":-1' "reported with values out of range"
+  wrong '"max_gpus":99999999999' "job.max_gpus: must be a smaller number"
+  wrong '"max_gpus":"8"' "job.max_gpus: must be a whole number"
+  wrong '"colour":"red"' "job.colour: unknown field"
+  wrong '"phase":"asleep"' "asleep"
+  wrong '"plan":{"global_batch":8,"micro_batches":4,"stages":[{"layers":8,"tp":1,"replicas":[]}]}' "invalid plan"
+}
+
+@test "the topology of a node is taken from root and SlurmUser only" {
+  talk boxuser $espalierd login 'frame:{"type":"topology","node":"n1","xml":"<?xml version=\"1.0\"?>"}'
+  refused "topology is taken from root and SlurmUser only"
+}
+
+@test "hold, release and reclaim are for the job's owner" {
+  for what in hold release reclaim; do
+    run as_user -u mallory espalier "$what" "$A"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *"job $A: belongs to uid 4242; only its owner, root and SlurmUser may $what it"* ]]
+    talk mallory $espalierd login "$(query "$what" "{\"job\":$A}")"
+    refused "only its owner, root and SlurmUser may $what it"
+  done
+}
+
+# --- events --------------------------------------------------------------------------------------------------------------
+
+accepted() { grep -q "debug .*: ESP1 job_submitted .*nodes=$1 " "$BOX/log/espalierd.log"; }
+event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: marks it in the log
+
+@test "a local event is taken from root and SlurmUser only" {
+  talk boxuser datagram:$events "text:$(event 101)"
+  talk root datagram:$events "text:$(event 102)"
+  wait_for 5 "root's event is taken" accepted 102
+  ! accepted 101
+  grep -q 'event dropped .*uid 4242 may not report events' "$BOX/log/espalierd.log"
+}
+
+@test "an event over the network needs a credential of root or SlurmUser, and counts once" {
+  talk boxuser udp:$espalierd "text:$(event 201)"
+  talk boxuser udp:$espalierd "sealed:$(event 202)"
+  talk root udp:$espalierd "sealed:$(event 203)" keep:"$BOX/share/event"
+  talk root udp:$espalierd file:"$BOX/share/event"
+  talk root udp:$espalierd "sealed:$(event 204)"
+  wait_for 5 "root's events are taken" accepted 204
+  accepted 203
+  [ "$(grep -c 'debug .*: ESP1 .*nodes=203 ' "$BOX/log/espalierd.log")" -eq 1 ]
+  ! accepted 201
+  ! accepted 202
+}
+
+@test "root's event with nonsense in it is dropped" {
+  for text in '' 'ESP2 job_submitted' 'ESP1 job_submitted' 'ESP1 gpus_released job=-1 node=n1' "ESP1 x $(printf 'a%.0s' {1..3000})"; do
+    talk root datagram:$events "text:$text"
+  done
+  talk root datagram:$events "text:$(event 301)"
+  wait_for 5 "a proper event is taken" accepted 301
+}
+
+# --- a launcher's control port -------------------------------------------------------------------------------------------
+
+@test "a launcher talks to its own user only" {
+  talk mallory "$(launcher)" login
+  refused "this job belongs to another user"
+  talk mallory "$(launcher)" "$(hello "$(token)" 0 0)"
+  refused 'got \"hello\" instead of \"challenge\"'
+  trains_on
+}
+
+@test "a worker with a wrong token, rank or generation is refused, and the world goes on" {
+  talk boxuser "$(launcher)" login "$(hello 0123456789abcdef0123456789abcdef 0 0)"
+  refused "worker: its token is not this job's"
+  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 2)"
+  refused "worker: rank 2 is not of a world of 2"
+  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 -1)"
+  refused "worker: rank -1 is not of a world of 2"
+  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 1)"
+  refused "worker: rank 1 is connected already"
+  talk boxuser "$(launcher)" login "$(hello "$(token)" 7 0)"
+  refused "worker: generation 7 is not running"
+  trains_on
+}
+
+@test "a keeper of an unknown job, or with a wrong token, is refused" {
+  talk boxuser "$(launcher)" login "$(keeper "$(token)" 999999 true)"
+  refused "keeper: job 999999 is not awaited"
+  talk boxuser "$(launcher)" login "$(keeper wrong "$near" true)"
+  refused "keeper: its token is not this job's"
+  talk boxuser "$(launcher)" login "$(keeper "$(token)" "$near" true)"
+  refused "keeper: job $near is not awaited"
+  talk boxuser "$(launcher)" login "$(keeper "$(token)" "$near" false)"
+  refused "keeper: job $near is not this launcher's"
+  trains_on
+}
+
+@test "broken messages to a launcher are refused as espalierd refuses them" {
+  talk boxuser "$(launcher)" header:2:2 'text:{}'
+  refused "the peer speaks protocol version 2, this side 1"
+  talk boxuser "$(launcher)" login 'frame:{"type":"step","step":1,"loss":0,"seconds":1,"tokens_per_second":1}'
+  refused "message step: a hello is expected first"
+  talk boxuser "$(launcher)" login nested:hello:1000000
+  refused "nested too deeply"
+  talk boxuser "$(launcher)" login header:1:100 text:x end
+  [ "${lines[-1]}" = closed ]
+  trains_on
+}
+
+# --- forged environment --------------------------------------------------------------------------------------------------
+
+@test "a launcher that claims another user's job in its environment gets nothing of it" {
+  run as_user -u mallory timeout 60 env SLURM_JOB_ID="$A" SLURM_STEP_ID=9 SLURMD_NODENAME=n1 ESPALIER_MAX=8 \
+    espalier-launch run -- sh -c 'echo "on $(hostname)"'
+  echo "$output"
+  [[ $output != *"on n1"* ]]
+  trains_on
+}
+
+@test "the training that went on through all of this did each step once" {
+  changes=1
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}
+
+@test "variables of the launcher that the user sets by hand do not reach its workers or keepers, nor lift the site's limit" {
+  changes=1
+  export ESPALIER_TOKEN=00000000000000000000000000000000 ESPALIER_LAUNCHER=10.77.0.9:1 ESPALIER_GENERATION=7 ESPALIER_ANCHOR=1 \
+    ESPALIER_DIRECTORY=/nonexistent ESPALIER_MIN=0 ESPALIER_MAX=1000000 ESPALIER_ACTIVE=1 SPANK_ESPALIER_MAX=1000000
+  A=$(elastic A 2:64 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 40 "A runs on 4 GPUs" runs_on A 4
+  sleep 3
+  runs_on A 4
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}
+
+@test "a launcher started by hand with a configuration of the user's own does not get more than the site's limit" {
+  changes=1
+  printf '[extensions]\nmax_gpus = 1000000\n[planner]\nhost = "ctl"\n[launch]\nnetwork = "10.77.0.0/16"\n' | as_user tee own.toml > /dev/null
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+ESPALIER_CONF=$BOX/home/own.toml ESPALIER_MAX=1000000 srun espalier-launch run -- espalier-train $BOX/share/examples/gpt-tiny.toml ${tiny[*]} \
+  --steps 1000000 --metrics $BOX/home/A.jsonl
+S
+  A=$(as_user sbatch --parsable -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
+  wait_for 40 "A runs on 4 GPUs" runs_on A 4
+  sleep 3
+  runs_on A 4
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}
+
+@test "a variable that holds no number is named, and the program runs without elasticity" {
+  changes=1
+  run as_user timeout 30 srun -n1 --gres=gpu:2 env ESPALIER_MAX=1000001 espalier-launch run -- echo finished
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ $output == *'ESPALIER_MAX="1000001": no number between 0 and 1000000'*"the program runs without elasticity"*finished* ]]
+}
