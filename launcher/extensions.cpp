@@ -190,8 +190,9 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
     if (acquiring) fail("extension " + std::to_string(id) + " was lost");
     callbacks_.lost(id);
   };
-  if (at->second.leaving) connection->send(wire::GiveBack{});
-  else check_complete();
+  if (at->second.leaving) return connection->send(wire::GiveBack{});
+  connection->send(wire::Heartbeat{});  // it is taken on: from now on losing us means to leave
+  check_complete();
 }
 
 void Extensions::release(JobId id) {
