@@ -1,5 +1,5 @@
 # Faults: each at the moment it hurts most. No leaked extension, no hang, and the losses unbroken where the job survives.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 15'
 # limit: 1200
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
@@ -24,7 +24,7 @@ all_gone_within() { # SECONDS: A, its extensions and every process and object
   growing_until starting
   wait_for 20 "workers of generation 1 are there" has_workers 1
   kill -KILL "$(workers 1 | tail -n 1)"
-  wait_for 20 "the grow is given up" grep -q 'given up' "$BOX/home/A.out"
+  wait_for 30 "the grow is given up" grep -q 'given up' "$BOX/home/A.out"
   goes_on_well
 }
 

@@ -9,10 +9,7 @@ messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "GPUs that fall idle on a job's own node and elsewhere become part of it, and it loses no step to its end" {
   steps=$(wc -l < "$BOX/share/reference.jsonl")
-  cast 2:8 "$steps"
-  finish near
-  finish far
-  wait_for 60 "A runs on 8 GPUs" runs_on A 8
+  grown_cast 2:8 "$steps"
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort | xargs)" = "n1 n2" ]
   ends_well "$steps"
 }

@@ -15,6 +15,7 @@ setup() {
   before=$(state_of_things)
 }
 teardown() {
+  [ -z "${crowd:-}" ] || kill "$crowd" 2>/dev/null || true
   [ -n "${BATS_TEST_COMPLETED:-}" ] || { tail -n 10 "$BOX/home/A.out" "$BOX/log/espalierd.log"; }
   [ -n "${changes:-}" ] || diff <(echo "$before") <(state_of_things)
 }
@@ -86,7 +87,9 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   talk boxuser $espalierd login keep:"$BOX/home/credential"
   talk boxuser $espalierd challenge credential:@"$BOX/home/credential"
   refused "Replayed credential"
-  talk boxuser $espalierd challenge 'seal:espalier server '
+  talk boxuser $espalierd challenge 'seal:espalier server planner '
+  refused "the credential was made for something else"
+  talk boxuser $espalierd challenge 'seal:espalier client launcher '
   refused "the credential was made for something else"
   talk boxuser $espalierd challenge 'seal:'
   refused "the credential was made for something else"
@@ -108,7 +111,11 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   espalier ping
   as_user espalier show job "$A"
   [ "$SECONDS" -le 2 ]
+  run as_user -u mallory espalier ping
   kill "$crowd"
+  echo "$output"
+  [[ $output == *"uid 4243 has too many connections; close some"* ]]
+  wait_for 5 "there is room again" as_user -u mallory espalier ping
 }
 
 # --- launchers that are none ---------------------------------------------------------------------------------------------

@@ -30,10 +30,13 @@ cast() { # [RANGE [STEPS]]
   A=$(elastic A "${1:-2:8}" -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps "${2:-1000000}")
   wait_for 60 "A trains" stepped_past A 10
 }
-grown_cast() { # and A has grown to all eight GPUs
-  cast
+grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
+  cast "$@"
+  espalier hold "$A" # until all six are free: what it takes of fewer depends on who is faster
   finish near
   finish far
+  wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  espalier release "$A"
   wait_for 60 "A runs on 8 GPUs" runs_on A 8
 }
 

@@ -108,10 +108,12 @@ class Peer:
         self.frame(json.dumps({"type": "challenge", "nonce": ours}))
         answer = self.receive()
         payload, uid = unmunge(answer["credential"])
-        if payload != "espalier server " + ours:
+        nonce = answer["nonce"]
+        self.service = payload.split(" ")[2]
+        if payload != f"espalier server {self.service} {ours} {nonce}":
             sys.exit("the server's credential is not for this connection: " + payload)
         print(f"server is uid {uid}", flush=True)
-        self.nonce = answer["nonce"]
+        self.nonces = f"{ours} {nonce}"
 
     def do_credential(self, text):
         if text.startswith("@"):
@@ -121,11 +123,11 @@ class Peer:
         self.frame(json.dumps({"type": "identity", "nonce": "", "credential": text}))
 
     def do_seal(self, purpose):
-        self.do_credential(munge(purpose + self.nonce))
+        self.do_credential(munge(purpose + self.nonces))
 
     def do_login(self, _):
         self.do_challenge("")
-        self.do_seal("espalier client ")
+        self.do_seal(f"espalier client {self.service} ")
         self.expect()
 
     def do_keep(self, name):
