@@ -23,6 +23,13 @@ std::string collapsed(const std::vector<int>& values) {
   return joined(texts, "+");
 }
 
+// Names and reasons come from users: nothing of theirs may steer a terminal or forge a line.
+std::string harmless(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return text;
+}
+
 bool has_stages(const Json& plan) { return plan.is_object() && plan.contains("stages") && !plan["stages"].empty(); }
 
 }  // namespace
@@ -34,7 +41,7 @@ std::string format(const Record& record, bool one_line) {
     if (!text.empty()) text += one_line ? " " : "\n   ";
     bool first = true;
     for (const auto& [key, value] : line) {
-      text += (first ? "" : " ") + key + "=" + value;
+      text += (first ? "" : " ") + key + "=" + harmless(value);
       first = false;
     }
   }

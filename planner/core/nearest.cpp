@@ -1,10 +1,9 @@
 // The first scheduler: nearest idle GPUs, one more pipeline stage (bitwise) or replica (relaxed) per GPU, uniform
 // layers.
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
-#include "planner/core/affinity.hpp"
+#include "planner/core/growth.hpp"
 #include "planner/core/pipeline_time.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/core/shapes.hpp"
@@ -12,45 +11,6 @@
 
 namespace espalier {
 namespace {
-
-// A growth must promise this much, or the pause and the extra GPUs are not worth it.
-constexpr double kLeastGain = 1.02;
-
-struct Taken {
-  std::string node;
-  std::vector<int> gpus;
-};
-
-struct Growth {
-  std::vector<Candidate> candidates;
-  std::vector<std::vector<Taken>> prefixes;  // what each candidate takes
-  std::size_t best = 0;
-};
-
-int held_gpus(const std::vector<Holding>& holdings) {
-  int sum = 0;
-  for (const Holding& h : holdings) sum += static_cast<int>(h.gpus.size());
-  return sum;
-}
-
-std::vector<GpuId> gpus_of(const std::vector<Holding>& holdings) {
-  std::vector<GpuId> all;
-  for (const Holding& h : holdings)
-    for (const int index : h.gpus) all.push_back({h.node, index});
-  return all;
-}
-
-std::vector<GpuId> all_gpus(const ElasticJob& job) {
-  auto all = gpus_of(job.anchor);
-  for (const GpuId& gpu : gpus_of(job.extensions)) all.push_back(gpu);
-  return all;
-}
-
-std::string seconds(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g s", value);
-  return text;
-}
 
 bool may_grow(const ElasticJob& job, const PlanningInput& input, const SchedulerOptions& options) {
   if (job.phase != JobPhase::running || job.held || !job.plan || job.model.layers <= 0 || job.step_seconds <= 0)
@@ -73,73 +33,6 @@ int add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leav
   }
   std::sort(leaving.begin(), leaving.end());
   return freed;
-}
-
-// Besides the anchor's nodes, a node carries one extension of a job: ranks of a second one would be children of the
-// first, and die of its preemption (launcher/world_command.hpp).
-bool is_full(const ElasticJob& job, const std::string& node) {
-  const auto on_node = [&node](const Holding& held) { return held.node == node; };
-  return std::any_of(job.extensions.begin(), job.extensions.end(), on_node) &&
-         std::none_of(job.anchor.begin(), job.anchor.end(), on_node);
-}
-
-// CPUs and memory in proportion to GPUs, as if one more GPU shared the node's rest: never all of it.
-ExtensionRequest request_for(const Supply& supply, int gpus) {
-  const int sharers = static_cast<int>(supply.gpus.size()) + 1;
-  const int cpus = std::max(gpus, supply.free_cpus * gpus / sharers);
-  return {supply.node->name, gpus, cpus, std::max(1L, supply.free_memory_mb * gpus / sharers), supply.lease_minutes};
-}
-
-// GPUs of `supply` that can have a CPU each.
-std::size_t grantable(const Supply& supply) {
-  if (supply.lease_minutes < 1 || supply.free_memory_mb < 2) return 0;
-  return std::min(supply.gpus.size(), static_cast<std::size_t>(std::max(0, supply.free_cpus)));
-}
-
-// Growing prefixes of the nearest idle GPUs, each with its best plan.
-Growth explore(const ElasticJob& job, const ClusterView& cluster, const std::vector<Supply>& supplies) {
-  Growth growth;
-  auto gpus = all_gpus(job);
-  const int present = held_gpus(job.anchor) + held_gpus(job.extensions);
-  const int room = job.max_gpus - present;
-  const int limit = largest_stage(*job.plan);
-  std::vector<Taken> prefix;
-  int extra = 0;
-  double fastest = job.step_seconds / kLeastGain;
-  growth.best = static_cast<std::size_t>(-1);
-  for (const Supply* supply : nearest_first(job, cluster, supplies)) {
-    if (is_full(job, supply->node->name)) continue;
-    for (std::size_t i = 0; i < grantable(*supply) && extra < room; ++i, ++extra) {
-      if (i == 0) prefix.push_back({supply->node->name, {}});
-      prefix.back().gpus.push_back(supply->gpus[i]);
-      gpus.push_back({supply->node->name, supply->gpus[i]});
-      auto plan = best_plan_on_all(job, plan_order(job, gpus), limit);
-      if (!plan) continue;  // e.g. more GPUs than layers: nothing to weigh
-      Candidate candidate{std::move(*plan), 0, 0, {}};
-      candidate.predicted_step_seconds = predict_step_seconds(job.step_seconds, *job.plan, candidate.plan);
-      candidate.benefit = marginal_benefit(present, extra + 1, job.step_seconds, candidate.predicted_step_seconds);
-      if (candidate.predicted_step_seconds < fastest) {
-        fastest = candidate.predicted_step_seconds;
-        growth.best = growth.candidates.size();
-      }
-      growth.candidates.push_back(std::move(candidate));
-      growth.prefixes.push_back(prefix);
-    }
-  }
-  return growth;
-}
-
-void explain_losers(Growth& growth, const ElasticJob& job) {
-  const double winner = growth.candidates[growth.best].predicted_step_seconds;
-  for (std::size_t i = 0; i < growth.candidates.size(); ++i) {
-    Candidate& c = growth.candidates[i];
-    if (i == growth.best) continue;
-    if (c.predicted_step_seconds > job.step_seconds / kLeastGain)
-      c.rejected_by = "gains less than 2% over the present " + seconds(job.step_seconds) + " per step";
-    else if (c.predicted_step_seconds > winner)
-      c.rejected_by = "slower than the chosen plan (" + seconds(winner) + " per step)";
-    else c.rejected_by = "as fast as the chosen plan, with more GPUs";
-  }
 }
 
 class Nearest final : public Scheduler {
@@ -204,14 +97,14 @@ class Nearest final : public Scheduler {
       Growth winning;
       for (const ElasticJob& job : input.jobs) {
         if (settled.contains(job.id) || !may_grow(job, input, options_)) continue;
-        Growth growth = explore(job, input.cluster, served.supplies);
-        if (growth.best >= growth.candidates.size()) {
+        Growth growth = explore_growth(job, input.cluster, served.supplies);
+        if (!growth.worth_it()) {
           settled.insert(job.id);  // less supply later will not help it
           continue;
         }
-        const double benefit = growth.candidates[growth.best].benefit;
-        if (!winner || benefit > winning.candidates[winning.best].benefit ||
-            (benefit == winning.candidates[winning.best].benefit && job.id < winner->id)) {
+        const double benefit = growth.chosen().benefit;
+        if (!winner || benefit > winning.chosen().benefit ||
+            (benefit == winning.chosen().benefit && job.id < winner->id)) {
           winner = &job;
           winning = std::move(growth);
         }
@@ -223,8 +116,7 @@ class Nearest final : public Scheduler {
   }
 
   Decision grow(const PlanningInput& input, const ElasticJob& job, Growth growth, std::vector<Supply>& supplies) const {
-    explain_losers(growth, job);
-    const Candidate& chosen = growth.candidates[growth.best];
+    const Candidate& chosen = growth.chosen();
     Decision d = decision(input, job, DecisionKind::grow);
     d.plan = chosen.plan;
     d.predicted_step_seconds = chosen.predicted_step_seconds;
@@ -242,8 +134,9 @@ class Nearest final : public Scheduler {
       }
     }
     d.reason = std::to_string(extra) + " idle GPUs on " + std::to_string(d.acquire.size()) + " node(s): from " +
-               seconds(job.step_seconds) + " to a predicted " + seconds(d.predicted_step_seconds) + " per step";
-    d.candidates = std::move(growth.candidates);
+               seconds_text(job.step_seconds) + " to a predicted " + seconds_text(d.predicted_step_seconds) +
+               " per step";
+    d.candidates = explained_candidates(std::move(growth), job);
     return d;
   }
 

@@ -7,6 +7,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
+#include "planner/daemon/printable.hpp"
 
 namespace espalier {
 namespace {
@@ -65,7 +66,7 @@ Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   if (what == "config") return config();
   if (what == "explain") return explain(query.arguments);
   if (what == "hold" || what == "release" || what == "reclaim") return control(what, query.arguments, peer);
-  throw Error("query \"" + what.substr(0, 40) + "\": not known to this espalierd; are both of the same version?");
+  throw Error("query \"" + printable(what, 40) + "\": not known to this espalierd; are both of the same version?");
 }
 
 Json Answers::ping() const {

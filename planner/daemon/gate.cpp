@@ -5,30 +5,74 @@
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/printable.hpp"
 
 namespace espalier {
+namespace {
+
+// A launcher reports about once a second. More than this is a broken or hostile peer.
+constexpr int kMostFrames = 500;
+constexpr double kWindowSeconds = 5;
+
+// Counts frames in windows of time; throws when there are too many.
+class Pace {
+ public:
+  void count() {
+    const double now = clock_seconds();
+    if (now - since_ > kWindowSeconds || now < since_) {
+      since_ = now;
+      frames_ = 0;
+    }
+    if (++frames_ > kMostFrames) throw Error("too many messages");
+  }
+
+ private:
+  double since_ = 0;
+  int frames_ = 0;
+};
+
+}  // namespace
 
 bool is_administrator(uid_t uid, uid_t slurm_user) { return uid == 0 || uid == slurm_user || uid == ::geteuid(); }
 
+// One user's connections must not use up the descriptors with which everybody is served, and Slurm and MUNGE asked.
+std::shared_ptr<void> Gate::take_seat(uid_t uid) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
+  if (!is_administrator(uid, planner_.slurm_user()) && (*seats_)[uid] >= limit.rlim_cur / 4) return nullptr;
+  ++(*seats_)[uid];
+  return {seats_.get(), [seats = seats_, uid](void*) {
+            if (--(*seats)[uid] == 0) seats->erase(uid);
+          }};
+}
+
 void Gate::welcome(const wire::ConnectionPtr& link) {
+  const auto seat = take_seat(link->peer().uid);
+  if (!seat) {
+    link->send(wire::Refused{"uid " + std::to_string(link->peer().uid) + " has too many connections; close some"});
+    link->close();
+    return;
+  }
   // The connection keeps itself alive until it closes; a strong reference in its own callbacks would keep it for ever.
   const std::weak_ptr<wire::Connection> weak = link;
-  link->on_frame = [this, weak](const wire::Frame& frame) {
+  link->on_frame = [this, weak, seat, pace = std::make_shared<Pace>()](const wire::Frame& frame) {
     const auto self = weak.lock();
     if (!self) return;
     try {
+      pace->count();
       handle(self, frame);
     } catch (const std::exception& error) {
       // A question that has no answer is everyday; anything else is a broken or hostile peer.
       const auto level = frame.type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
+      const std::string why = printable(error.what());
       spdlog::log(level, "{} (uid {}): {} refused: {}", self->peer().address, self->peer().uid,
-                  frame.type.substr(0, 40), error.what());
-      self->send(wire::Refused{error.what()});
+                  printable(frame.type, 40), why);
+      self->send(wire::Refused{why});
       if (const auto job = planner_.job_of(*self)) planner_.lost(*job, self);
       self->close();
     }
   };
-  link->on_closed = [this, weak](const std::string&) {
+  link->on_closed = [this, weak, seat](const std::string&) {
     const auto self = weak.lock();
     if (!self) return;
     if (const auto job = planner_.job_of(*self)) planner_.lost(*job, self);

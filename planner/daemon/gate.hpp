@@ -2,7 +2,10 @@
 // kernel, never from a message.
 #pragma once
 
-#include <set>
+#include <sys/resource.h>
+
+#include <map>
+#include <memory>
 
 #include "planner/daemon/planner.hpp"
 #include "planner/wire/server.hpp"
@@ -21,12 +24,15 @@ class Gate {
   void welcome(const wire::ConnectionPtr& link);
 
  private:
+  // Counts a connection of `uid` for as long as the result lives; nullptr: the user has too many.
+  std::shared_ptr<void> take_seat(uid_t uid);
   void handle(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void topology(const wire::Peer& peer, const wire::Topology& message);
 
   Planner& planner_;
   OnQuery on_query_;
+  std::shared_ptr<std::map<uid_t, rlim_t>> seats_ = std::make_shared<std::map<uid_t, rlim_t>>();
 };
 
 }  // namespace espalier

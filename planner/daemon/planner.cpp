@@ -17,6 +17,8 @@ using Milliseconds = wire::Loop::Milliseconds;
 // slurmctld gives a job its record only after the plugin that told us has returned.
 constexpr Milliseconds kSubmissionDelay{100};
 constexpr Milliseconds kReleasePoll{20};
+// Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
+constexpr double kLeastInterval = 0.01;
 
 // Which of two triggers a decision is put down to.
 int strength(Trigger trigger) {
@@ -86,6 +88,16 @@ void Planner::think(Trigger trigger) {
 
 void Planner::ask() {
   asking_ = true;
+  const double since = clock_seconds() - asked_at_;
+  if (since >= 0 && since < kLeastInterval) {
+    paced_ = loop_.after(Milliseconds(std::lround((kLeastInterval - since) * 1000)), [this] { send_question(); });
+    return;
+  }
+  send_question();
+}
+
+void Planner::send_question() {
+  asked_at_ = clock_seconds();
   slurm_.snapshot([this, alive = std::weak_ptr(alive_)](SlurmAgent::Snapshot answer) {
     if (!alive.expired()) answered(std::move(answer));
   });

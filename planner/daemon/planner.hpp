@@ -65,6 +65,7 @@ class Planner {
     wire::Register message;
   };
   void ask();
+  void send_question();
   void answered(SlurmAgent::Snapshot answer);
   void review(const SlurmSnapshot& slurm);
   void admit_applicants(const SlurmSnapshot& slurm);
@@ -90,12 +91,13 @@ class Planner {
   Strays strays_;
 
   bool asking_ = false;
+  double asked_at_ = 0;
   std::optional<Trigger> trigger_;  // the strongest since the last decision
   std::optional<Trigger> again_;    // came while Slurm was being asked
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
   std::optional<std::string> trouble_;  // why Slurm does not answer
-  wire::Watch poll_, soon_, again_soon_;
+  wire::Watch poll_, soon_, again_soon_, paced_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after the planner's end
 };
 

@@ -8,6 +8,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/printable.hpp"
 
 namespace espalier {
 namespace {
@@ -56,7 +57,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       why = "it belongs to uid " + std::to_string(job->uid) + ", not to uid " + std::to_string(uid);
     const auto known = jobs_.find(id);
     if (why.empty() && known != jobs_.end() && known->second.link && known->second.link != link &&
-        (known->second.host != applicant.message.host || known->second.pid != applicant.message.pid))
+        (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
       why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
     if (why.empty()) {
       admit_now(link, applicant.message, *job);
@@ -73,7 +74,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   const bool again = live.link != nullptr || live.pid == message.pid;
   if (live.link && live.link != link) live.link->close();  // the same launcher's older, broken connection
   live.link = link;
-  live.host = message.host;
+  live.host = printable(message.host, 255);
   live.pid = message.pid;
   live.job = message.job;
   live.job.uid = slurm.uid;
@@ -81,7 +82,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   save(live, clock_seconds());
   link->send(wire::Registered{});
   spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
-               again ? "is back" : "registered", slurm.uid, message.pid, message.host, live.job.extensions.size(),
+               again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
                live.job.generation);
 }
 
@@ -117,9 +118,11 @@ void Planner::save(LiveJob& live, double now) {
 }
 
 void Planner::transition(const wire::Transition& message) {
-  store_.add(message);
-  spdlog::debug("job {}: {} --{}--> {} (generation {}, decision {})", message.job, message.from, message.event,
-                message.to, message.generation, message.decision);
+  wire::Transition clean = message;
+  for (std::string* text : {&clean.from, &clean.event, &clean.to}) *text = printable(*text, 40);
+  store_.add(clean);
+  spdlog::debug("job {}: {} --{}--> {} (generation {}, decision {})", clean.job, clean.from, clean.event, clean.to,
+                clean.generation, clean.decision);
 }
 
 void Planner::outcome(const wire::Outcome& message) {
@@ -145,7 +148,7 @@ void Planner::outcome(const wire::Outcome& message) {
     record->moments["decided"] = now;
     own.id = store_.add(*record);
   }
-  record->decision.outcome = message.result.empty() ? "aborted: no reason given" : message.result.substr(0, 1000);
+  record->decision.outcome = message.result.empty() ? "aborted: no reason given" : printable(message.result);
   record->decision.pause_ms = message.pause_ms;
   record->phases_ms = message.phases_ms;
   record->generation = message.generation;

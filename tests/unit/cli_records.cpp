@@ -27,6 +27,10 @@ TEST_CASE("records are wrapped by a newline and three spaces, or stand on one li
   CHECK(format(record, true) == "A=1 B=2 C=(null)\n");
 }
 
+TEST_CASE("a name cannot steer the terminal or forge a line") {
+  CHECK(format({{{"Name", "a\x1b[2J\nJobId=1"}}}, true) == "Name=a?[2J?JobId=1\n");
+}
+
 TEST_CASE("a job's record") {
   const std::string record = text(job_record(some_job()));
   for (const char* part :

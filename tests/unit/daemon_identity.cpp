@@ -64,6 +64,30 @@ TEST_CASE("a report that makes no sense is refused") {
   CHECK(link->got<wire::Refused>());
 }
 
+TEST_CASE("a peer that floods is refused") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  for (int i = 0; i < 1000 && !link->closed; ++i) link->says(wire::Transition{10, 1, "running", "e", "running", 0, 0});
+  CHECK(link->closed);
+  CHECK(link->got<wire::Refused>()->reason == "too many messages");
+}
+
+TEST_CASE("what a launcher says cannot forge a line of the log or break the store") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  wire::Outcome outcome;
+  outcome.job = 10;
+  outcome.result = "aborted:\n\xc3\xa4" + std::string(5000, 'x');
+  link->says(outcome);
+  CHECK_FALSE(link->closed);
+  const auto records = daemon.store.decisions(10, 1);
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].decision.outcome.substr(0, 12) == "aborted:???x");
+  CHECK(records[0].decision.outcome.size() == 1000);
+}
+
 TEST_CASE("topology is taken from root and SlurmUser only") {
   Daemon daemon;
   REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
