@@ -55,7 +55,19 @@ void Launcher::process(Event event, const std::string& why) {
   planner_->report(wire::Transition{context_.job, unix_time(), to_string(from), to_string(event), to_string(phase_),
                                     generation_, change_ ? change_->decision.id : 0});
   for (const Action action : row->actions) perform(action);
+  // A notice that came between the proposal and this state.
+  if (change_ && (phase_ == JobPhase::acquiring || phase_ == JobPhase::starting || phase_ == JobPhase::ready ||
+                  phase_ == JobPhase::switching))
+    for (const JobId id : extensions_->noticed())
+      if (!leaves(id)) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   if (phase_ != JobPhase::ending) entered(phase_);
+}
+
+void Launcher::drop(std::unique_ptr<World>& world) {
+  if (!world) return;
+  const int generation = world->generation();
+  world.reset();  // its processes first: they are writing there
+  directory_.remove_generation(generation);
 }
 
 void Launcher::entered(JobPhase phase) {
@@ -96,8 +108,7 @@ void Launcher::perform(Action action) {
     case Action::start_next:
       return start_next();
     case Action::abort_next:
-      if (next_) directory_.remove_generation(next_->generation());
-      next_.reset();
+      drop(next_);
       return;
     case Action::send_switch:
       change_->at["ready"] = Clock::now();
@@ -114,8 +125,7 @@ void Launcher::perform(Action action) {
       for (const JobId id : change_->decision.release) extensions_->release(id);
       return;
     case Action::kill_old:
-      if (leaving_) directory_.remove_generation(leaving_->generation());
-      leaving_.reset();
+      drop(leaving_);
       return;
     case Action::report_committed:
       change_.reset();  // the report follows with the first step of the new generation, which completes the figures
@@ -124,6 +134,12 @@ void Launcher::perform(Action action) {
       spdlog::warn("espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
                    change_->why_aborted);
       report("aborted: " + change_->why_aborted);
+      // What failed at once would fail at once again.
+      if (change_->decision.id == 0)
+        retry_notices_ = loop_.after(std::chrono::seconds(1), [this] {
+          retry_notices_.reset();
+          answer_notices();
+        });
       change_.reset();
       return;
     case Action::end_job:
@@ -169,7 +185,10 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
     exit_code_ = code;
     raise(Event::current_lost, why);
   };
-  on.gone = [this] { raise(Event::old_gone); };
+  on.gone = [this] {
+    world_gone_ = phase_ == JobPhase::ending;
+    raise(Event::old_gone);
+  };
   auto variables = environment(generation);
   variables.push_back("OMPI_MCA_orte_tmpdir_base=" + request.directory);
   return std::make_unique<World>(loop_, generation, request, variables, std::move(on));
@@ -269,13 +288,21 @@ void Launcher::end_job() {
   if (awaiting_first_step_) finish_pause(step_);
   planner_->leave({context_.job, exit_code_});
   for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
+  if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {
+    // A program of its own kind may want to save its work: it has as long as Slurm gives it.
+    current_->retire(std::chrono::hours(24));
+    current_->signal(SIGTERM);
+    return finish_when_released(Clock::now() + std::chrono::hours(24));
+  }
   if (current_) current_->retire(std::chrono::milliseconds(500));
+  world_gone_ = true;
   finish_when_released(Clock::now() + std::chrono::seconds(4));
 }
 
 void Launcher::finish_when_released(Clock::time_point give_up) {
   // Keepers see the control socket close and give back by themselves; waiting only makes the usual case tidy.
-  if (extensions_->empty() || Clock::now() >= give_up) {
+  if ((extensions_->empty() && world_gone_) || Clock::now() >= give_up) {
+    slurm_.drain(std::chrono::seconds(1));
     ending_ = loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
     return;
   }

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "launcher/directory.hpp"
 #include "launcher/world_command.hpp"
 #include "planner/core/error.hpp"
 
@@ -69,10 +70,7 @@ int shield(const std::vector<std::string>& arguments) {
   const char* directory = std::getenv("ESPALIER_DIRECTORY");
   const char* anchor = std::getenv("ESPALIER_ANCHOR");
   const char* job = std::getenv("SLURM_JOB_ID");
-  if (directory != nullptr) {
-    std::error_code ignored;  // orted says it better when it cannot use it
-    std::filesystem::create_directories(directory, ignored);
-  }
+  if (directory != nullptr) make_generation_directory(directory);
   if (anchor != nullptr && job != nullptr && std::strcmp(anchor, job) != 0) {
     sigset_t set;
     sigemptyset(&set);

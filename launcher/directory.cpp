@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
 namespace fs = std::filesystem;
@@ -17,27 +18,45 @@ wire::Descriptor lock(const fs::path& directory, int flags) {
   return file;
 }
 
+bool is_own_directory(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::getuid() &&
+         (status.st_mode & 077) == 0;
+}
+
+std::string prefix() { return "espalier-" + std::to_string(::getuid()) + "-"; }
+
+// Directories without a lock belong to launchers on other nodes.
 void remove_abandoned(const fs::path& base) {
-  const std::string prefix = "espalier-" + std::to_string(::getuid()) + "-";
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
-    if (entry.path().filename().string().rfind(prefix, 0) != 0) continue;
-    struct stat status {};
-    if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid())
-      continue;
-    if (lock(entry.path(), 0)) fs::remove_all(entry.path(), ignored);
+    if (entry.path().filename().string().rfind(prefix(), 0) != 0 || !is_own_directory(entry.path())) continue;
+    if (const auto held = lock(entry.path(), 0)) fs::remove_all(entry.path(), ignored);
   }
 }
 
 }  // namespace
 
+void remove_if_abandoned(const fs::path& directory) {
+  if (directory.filename().string().rfind(prefix(), 0) != 0 || !is_own_directory(directory)) return;
+  std::error_code ignored;
+  const auto held = lock(directory, 0);
+  if (held || !fs::exists(directory / "lock", ignored)) fs::remove_all(directory, ignored);
+}
+
+void make_generation_directory(const fs::path& directory) {
+  const fs::path parent = directory.parent_path();
+  if (::mkdir(parent.c_str(), 0700) != 0 && !is_own_directory(parent))
+    throw Error(parent.string() + ": cannot be made, or belongs to somebody else; set launch.work_dir");
+  if (::mkdir(directory.c_str(), 0700) != 0 && !is_own_directory(directory))
+    throw Error(directory.string() + ": cannot be made; is the disk full?");
+}
+
 Directory::Directory(const std::string& base, JobId job, unsigned step)
     : path_(fs::path(base) /
-            ("espalier-" + std::to_string(::getuid()) + "-" + std::to_string(job) + "-" + std::to_string(step))) {
+            (prefix() + std::to_string(job) + "-" + std::to_string(step) + "-" + wire::fresh_nonce().substr(0, 8))) {
   remove_abandoned(base);
-  std::error_code error;
-  if (::mkdir(path_.c_str(), 0700) != 0)
-    throw Error(path_.string() + ": cannot be made; another launcher of this step runs, or work_dir is not writable");
+  if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");
   lock_ = lock(path_, O_CREAT);
   if (!lock_) throw Error(path_.string() + ": cannot be locked");
 }
@@ -49,9 +68,7 @@ Directory::~Directory() {
 
 fs::path Directory::generation(int number) const {
   const fs::path made = path_ / ("g" + std::to_string(number));
-  std::error_code error;
-  fs::create_directory(made, error);
-  if (error) throw Error(made.string() + ": cannot be made: " + error.message());
+  make_generation_directory(made);
   return made;
 }
 

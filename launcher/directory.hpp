@@ -9,7 +9,13 @@
 
 namespace espalier::launcher {
 
-// Holds <base>/espalier-<uid>-<job>-<step> (mode 0700) and a lock that tells it is in use.
+// Holds <base>/espalier-<uid>-<job>-<step>-<random> (mode 0700) and a lock that tells it is in use.
+// Removes a job's directory on this node, unless a launcher holds its lock. For keepers, when they leave.
+void remove_if_abandoned(const std::filesystem::path& directory);
+
+// Makes a generation's directory and the job's above it on another node. Throws Error when somebody else made them.
+void make_generation_directory(const std::filesystem::path& directory);
+
 class Directory {
  public:
   // Also removes directories that earlier launchers of this user left behind when they were killed. Throws Error.

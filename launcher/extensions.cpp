@@ -30,8 +30,9 @@ Extensions::Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& c
 // A preemption's SIGTERM goes to the steps of a job and not to its batch script: workers report it, the keeper may hear
 // nothing. Before there are workers, and should their word be lost, Slurm is asked.
 void Extensions::watch() {
-  for (const auto& [id, job] : jobs_) {
-    if (!job.running || job.noticed || job.leaving) continue;
+  for (auto& [id, job] : jobs_) {
+    if (!job.running || job.noticed || job.leaving || job.asked) continue;
+    job.asked = true;
     slurm_.post([this, id = id]() -> std::function<void()> {
       bool preempted = false;
       try {
@@ -41,6 +42,7 @@ void Extensions::watch() {
         // slurmctld is away, and with it whoever would preempt
       }
       return [this, id, preempted] {
+        if (const auto at = jobs_.find(id); at != jobs_.end()) at->second.asked = false;
         if (preempted) notice(id);
       };
     });
@@ -80,6 +82,7 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
   job.environment = environment_;
   job.directory = "/";
   job.immediate = immediate;
+  job.grant_seconds = context_.config.acquire_seconds;
   slurm_.post([this, job, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
@@ -110,8 +113,9 @@ void Extensions::poll() {
     poll_.reset();
     return;
   }
-  for (const auto& [id, job] : jobs_) {
-    if (!job.acquiring || job.running || job.leaving) continue;
+  for (auto& [id, job] : jobs_) {
+    if (!job.acquiring || job.running || job.leaving || job.asked) continue;
+    job.asked = true;
     slurm_.post([this, id = id]() -> std::function<void()> {
       std::optional<SlurmJob> seen;
       bool readable = true;
@@ -122,7 +126,9 @@ void Extensions::poll() {
       }
       return [this, id, seen, readable] {
         const auto at = jobs_.find(id);
-        if (at == jobs_.end() || !readable || at->second.leaving) return;
+        if (at == jobs_.end()) return;
+        at->second.asked = false;
+        if (!readable || at->second.leaving) return;
         if (!seen || seen->state == SlurmJob::State::ended || seen->state == SlurmJob::State::completing) {
           jobs_.erase(at);
           return fail("extension " + std::to_string(id) + " ended before it was used");
@@ -208,7 +214,7 @@ void Extensions::release(JobId id) {
 }
 
 void Extensions::confirm_release(JobId id, int attempt) {
-  slurm_.post([this, id, attempt]() -> std::function<void()> {
+  slurm_.post_first([this, id, attempt]() -> std::function<void()> {
     bool gone = false;
     try {
       if (attempt >= kKeeperTime) give_back(id);

@@ -49,6 +49,7 @@ class Extensions {
     ExtensionRequest request;
     Holding holding;  // gpus are filled in when it runs
     bool acquiring = true, running = false, noticed = false, leaving = false;
+    bool asked = false;  // a question about it is on its way to Slurm
     wire::ConnectionPtr keeper;
     wire::Watch check;
   };

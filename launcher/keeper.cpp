@@ -7,9 +7,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
+#include "launcher/directory.hpp"
 #include "launcher/job_context.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
@@ -21,10 +23,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kFindLauncher = std::chrono::seconds(10);
+constexpr auto kFindLauncher = std::chrono::seconds(5);
+// A launcher that is gone closes its sockets at once; silence means a cut network, or a node that stands still.
+constexpr int kMissedHeartbeats = 10;                     // until it knows us
+constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
 
 wire::Descriptor catch_signals() {
   sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaddset(&set, number);  // meant for the program
+  sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG}) sigaddset(&set, number);
   sigprocmask(SIG_BLOCK, &set, nullptr);
@@ -65,7 +73,7 @@ bool serve(wire::Client& client, Watcher& watcher, bool& acknowledged) {
       client.send(wire::Notice{watcher.context.job});
       told = true;
     }
-    if (Clock::now() - heard > std::max<Clock::duration>(3 * watcher.heartbeat, std::chrono::seconds(3))) return false;
+    if (Clock::now() - heard > kMissedHeartbeats * watcher.heartbeat) return false;
     if (Clock::now() - sent >= watcher.heartbeat) {
       client.send(wire::Heartbeat{});
       sent = Clock::now();
@@ -105,9 +113,11 @@ int keep_extension() {
   watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
   const auto [host, port] = launcher_address();
   bool acknowledged = false;
-  for (const auto until = Clock::now() + kFindLauncher; !acknowledged && Clock::now() < until;) {
+  const auto start = Clock::now();
+  for (auto until = start + kReachLauncher; !acknowledged && Clock::now() < until;) {
     try {
-      auto client = wire::Client::tcp(host, port, {::getuid()}, std::chrono::seconds(2));
+      auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
+      until = start + kFindLauncher;
       if (serve(client, watcher, acknowledged)) break;
     } catch (const Error&) {
       // Lost or refused. Before the launcher has read Slurm's answer to its submission it does not know us yet.
@@ -115,6 +125,8 @@ int keep_extension() {
     if (!acknowledged) std::this_thread::sleep_for(milliseconds(100));
   }
   fence(watcher.context.job);
+  if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
+    remove_if_abandoned(std::filesystem::path(directory).parent_path());
   return 0;
 }
 
@@ -123,26 +135,32 @@ int keep_anchor() {
   Watcher watcher{context, milliseconds(1000)};
   const char* nodes = std::getenv("SLURM_STEP_NODELIST");  // task 0, the launcher, is on the first
   const std::string host = nodes == nullptr ? context.node : first_host(nodes);
+  bool found = false;
   for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
     for (const std::uint16_t port : launcher_ports(context.job, context.step)) {
       try {
-        auto client = wire::Client::tcp(host, port, {::getuid()}, std::chrono::seconds(2));
+        auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
         client.send(wire::KeeperHello{"", context.job, context.node, false});
         for (;;) {
           watcher.wait(client.fd());
-          while (const auto frame = client.receive(milliseconds(0)))
-            if (frame->type == wire::GiveBack::type || frame->type == wire::Refused::type) return 0;
           if (watcher.noticed) return 0;
+          const auto frame = client.receive(milliseconds(0));
+          if (!frame) continue;
+          if (frame->type == wire::Refused::type) break;  // the launcher of another step
+          found = true;
+          if (frame->type == wire::GiveBack::type) return 0;
         }
-      } catch (const wire::ConnectionLost&) {
-        return 0;
       } catch (const Error&) {
+        if (found) return 0;
         // not this port
       }
     }
     watcher.wait(-1);
     if (watcher.noticed) return 0;
   }
+  // Task 0 runs the program plain. A task that ended before it could end the step (srun --wait): the plugin tells us
+  // when.
+  while (!watcher.noticed) watcher.wait(-1);
   return 0;
 }
 

@@ -34,7 +34,10 @@ Launcher::Launcher(JobContext context)
   };
   on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
   on.noticed = [this](JobId id) { noticed(id); };
-  on.lost = [](JobId id) { spdlog::warn("espalier: launch: extension {} is gone", id); };
+  on.lost = [this](JobId id) {
+    spdlog::warn("espalier: launch: extension {} is gone", id);
+    if (change_ && !leaves(id)) raise(Event::notice_breaks, "extension " + std::to_string(id) + " is gone");
+  };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
   PlannerLink::Callbacks planner;
@@ -45,7 +48,6 @@ Launcher::Launcher(JobContext context)
   };
   planner.refused = [this](const std::string& why) {
     spdlog::warn("espalier: launch: the planner refuses this launcher: {}; the job runs without elasticity", why);
-    elastic_ = false;
   };
   planner_ = std::make_unique<PlannerLink>(loop_, context_.config.planner_host, context_.config.planner_port,
                                            context_.site.planner_uids, std::move(planner));
@@ -56,11 +58,11 @@ Launcher::~Launcher() = default;
 void Launcher::listen() {
   address_ = own_address(context_.config.network, context_.node);
   std::string why;
-  // Without a configured network any interface may be the one that others reach.
-  const std::string bind = address_ == context_.node ? "0.0.0.0" : address_;
+  // On every interface: keepers of the anchor know this node by its name only.
   for (const std::uint16_t port : launcher_ports(context_.job, context_.step)) {
     try {
-      listener_ = wire::listen_tcp(loop_, bind, port, [this](const wire::ConnectionPtr& made) { incoming(made); });
+      listener_ = wire::listen_tcp(loop_, wire::Service::launcher, "0.0.0.0", port,
+                                   [this](const wire::ConnectionPtr& made) { incoming(made); });
       return;
     } catch (const Error& error) {
       why = error.what();
@@ -123,6 +125,7 @@ void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::K
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
   connection->on_frame = nullptr;
   connection->on_closed = nullptr;
+  connection->send(wire::Heartbeat{});  // it has found the right one
   anchor_keepers_.push_back(connection);
 }
 
@@ -198,14 +201,17 @@ void Launcher::noticed(JobId extension) {
   spdlog::info("espalier: launch: Slurm takes back extension {}", extension);
   if (phase_ == JobPhase::running) return answer_notices();
   if (!change_) return;  // committed, launching: looked at when running
-  const bool leaves = std::find(change_->decision.release.begin(), change_->decision.release.end(), extension) !=
-                      change_->decision.release.end();
-  if (!leaves) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(extension));
+  if (!leaves(extension)) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(extension));
+}
+
+bool Launcher::leaves(JobId extension) const {
+  const auto& released = change_->decision.release;
+  return std::find(released.begin(), released.end(), extension) != released.end();
 }
 
 void Launcher::answer_notices() {
   const std::set<JobId> taken = extensions_->noticed();
-  if (taken.empty() || change_ || phase_ != JobPhase::running || !events_.empty()) return;
+  if (taken.empty() || retry_notices_ || change_ || phase_ != JobPhase::running || !events_.empty()) return;
   Decision decision;
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
@@ -276,13 +282,26 @@ int Launcher::run() {
   if (first.stages.empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
   current_ = make_world(0, first, true);
+  started_ = true;
   protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {
     if (!speaks_protocol_) no_protocol();
   });
+  for (const int number : {SIGUSR1, SIGUSR2})  // the program's business, e.g. sbatch --signal=USR1@300
+    forwarded_.push_back(loop_.on_signal(number, [this, number] {
+      if (current_) current_->signal(number);
+    }));
+  hangup_ = loop_.on_signal(SIGHUP, [this] { raise(Event::terminate, "SIGHUP"); });
   term_ = loop_.on_signal(SIGTERM, [this] { raise(Event::terminate, "SIGTERM"); });
   interrupt_ = loop_.on_signal(SIGINT, [this] { raise(Event::terminate, "SIGINT"); });
-  loop_.run();
-  return exit_code_;
+  for (;;) {
+    try {
+      loop_.run();
+      return exit_code_;
+    } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
+      if (phase_ == JobPhase::ending) return exit_code_ == 0 ? 1 : exit_code_;
+      raise(Event::current_lost, error.what());
+    }
+  }
 }
 
 }  // namespace espalier::launcher

@@ -24,7 +24,7 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // Runs the job to its end; the exit code for srun.
+  // Runs the job to its end; the exit code for srun. Throws Error only while nothing has been started.
   int run();
 
  private:
@@ -55,6 +55,7 @@ class Launcher {
   void finish_pause(std::int64_t step);
   void end_job();
   void finish_when_released(Clock::time_point give_up);
+  void drop(std::unique_ptr<World>& world);
 
   void first_hello(const wire::Hello& hello);
   void no_protocol();
@@ -62,6 +63,7 @@ class Launcher {
   std::optional<std::string> refuse(const Decision& decision) const;
   void answer_notices();
   void noticed(JobId extension);
+  bool leaves(JobId extension) const;  // by the change under way
   void stepped(const wire::Step& step);
   void report(const std::string& result);
   ElasticJob state() const;
@@ -88,10 +90,11 @@ class Launcher {
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
   Clock::time_point last_step_at_{}, last_status_{};
-  bool speaks_protocol_ = false, elastic_ = true;
+  bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
   std::deque<std::pair<Event, std::string>> events_;
-  wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_;
+  wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_, hangup_, retry_notices_;
+  std::vector<wire::Watch> forwarded_;
 };
 
 }  // namespace espalier::launcher

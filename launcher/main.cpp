@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,13 +30,15 @@ int run(const Words& program) {
     std::fprintf(stderr, "espalier: launch: execve(): %s: %s\n", program.front().c_str(), std::strerror(error));
     return 2;  // as srun ends
   }
+  std::signal(SIGPIPE, SIG_IGN);  // a peer may go away at any moment
   try {
     auto context = espalier::launcher::read_context(program);
     if (std::getenv("ESPALIER_LOG") == nullptr) spdlog::set_level(spdlog::level::from_str(context.config.log_level));
     espalier::launcher::complete(context);
     espalier::launcher::Launcher launcher(std::move(context));
     return launcher.run();
-  } catch (const espalier::Error& error) {
+  } catch (const std::exception& error) {
+    std::signal(SIGPIPE, SIG_DFL);
     std::fprintf(stderr, "espalier: launch: %s; the program runs without elasticity\n", error.what());
     return espalier::launcher::replace_by(program);
   }

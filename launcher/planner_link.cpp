@@ -7,11 +7,15 @@
 
 namespace espalier::launcher {
 
+namespace {
+constexpr std::size_t kMaxUnsent = 64;
+}
+
 PlannerLink::PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,
                          Callbacks callbacks)
     : callbacks_(std::move(callbacks)) {
   dialler_ = wire::dial_tcp(
-      loop, host, port, std::move(planner_uids),
+      loop, wire::Service::planner, host, port, std::move(planner_uids),
       [this](const wire::ConnectionPtr& connection) { connected(connection); },
       [this](const std::string& why) {
         if (!refused_) callbacks_.unreachable(why);
@@ -19,7 +23,7 @@ PlannerLink::PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_
 }
 
 void PlannerLink::connected(const wire::ConnectionPtr& connection) {
-  if (refused_) return;
+  if (left_) return;
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   connection->on_closed = [this](const std::string&) { registered_ = false; };
@@ -27,13 +31,16 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
     try {
       if (frame.type == wire::Registered::type) {
         registered_ = true;
+        refused_ = false;
+        if (last_) report(*last_);  // it may have gone down with the planner it was sent to
         for (const wire::Outcome& outcome : unsent_) report(outcome);
         unsent_.clear();
       } else if (frame.type == wire::Propose::type) {
         callbacks_.proposed(wire::from_frame<wire::Propose>(frame).decision);
       } else if (frame.type == wire::Refused::type) {
+        // It may pass (another launcher of the job ends, Slurm's word arrives): the dialler goes on trying.
+        if (!refused_) callbacks_.refused(wire::from_frame<wire::Refused>(frame).reason);
         refused_ = true;
-        callbacks_.refused(wire::from_frame<wire::Refused>(frame).reason);
       }
     } catch (const Error& error) {
       spdlog::warn("espalier: launch: planner: {}; ignored", error.what());
@@ -43,14 +50,15 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
 }
 
 void PlannerLink::report_outcome(const wire::Outcome& outcome) {
+  if (outcome.decision != 0) last_ = outcome;
   if (registered_ && dialler_->connection()) report(outcome);
-  else unsent_.push_back(outcome);
+  else if (unsent_.size() < kMaxUnsent) unsent_.push_back(outcome);
 }
 
 void PlannerLink::leave(const wire::Bye& bye) {
   report(bye);
   registered_ = false;
-  refused_ = true;  // no registering again, should the line be lost and come back
+  left_ = true;  // no registering again, should the line be lost and come back
 }
 
 }  // namespace espalier::launcher

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "planner/wire/server.hpp"
@@ -34,7 +35,8 @@ class PlannerLink {
   void connected(const wire::ConnectionPtr& connection);
 
   Callbacks callbacks_;
-  bool registered_ = false, refused_ = false;
+  bool registered_ = false, refused_ = false, left_ = false;
+  std::optional<wire::Outcome> last_;
   std::vector<wire::Outcome> unsent_;
   std::unique_ptr<wire::Dialler> dialler_;
 };

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <memory>
 #include <mutex>
 
@@ -113,6 +114,8 @@ JobId submit_extension(const ExtensionJob& job) {
   description.tres_per_node = tres.data();
   if (job.request.memory_mb > 0) description.pn_min_memory = static_cast<std::uint64_t>(job.request.memory_mb);
   description.time_limit = static_cast<std::uint32_t>(std::max(job.request.lease_minutes, 1));
+  description.deadline =
+      std::time(nullptr) + job.grant_seconds + 60 * (static_cast<std::time_t>(description.time_limit) + 1);
   description.requeue = 0;
   description.kill_on_node_fail = 1;
   description.user_id = getuid();

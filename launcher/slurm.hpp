@@ -30,6 +30,7 @@ struct ExtensionJob {
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // where it runs
+  int grant_seconds = 0;                 // Slurm itself drops it when it was not granted by then
   bool immediate = false;                // fail unless it can start now
 };
 

@@ -50,6 +50,12 @@ void SlurmThread::post(std::function<std::function<void()>()> work) {
   shared_->changed.notify_all();
 }
 
+void SlurmThread::post_first(std::function<std::function<void()>()> work) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->work.push_front(std::move(work));
+  shared_->changed.notify_all();
+}
+
 bool SlurmThread::drain(std::chrono::milliseconds timeout) {
   std::unique_lock lock(shared_->mutex);
   return shared_->changed.wait_for(lock, timeout, [this] { return !shared_->busy && shared_->work.empty(); });

@@ -22,6 +22,8 @@ class SlurmThread {
 
   // `work` runs on the thread and returns what then runs on the loop. It must not throw.
   void post(std::function<std::function<void()>()> work);
+  // Before whatever is queued: giving back does not wait for questions.
+  void post_first(std::function<std::function<void()>()> work);
   // For the end of the process: waits until everything posted has run, at most `timeout`. False when it has not.
   bool drain(std::chrono::milliseconds timeout);
 

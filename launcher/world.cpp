@@ -64,7 +64,7 @@ bool World::all(bool Worker::*flag) const {
 }
 
 void World::handle(int rank, const wire::Frame& frame) {
-  if (lost_) return;
+  if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;
   Worker& worker = workers_.at(rank);
   const auto mark = [&](bool Worker::*flag, const std::function<void()>& callback) {
     worker.*flag = true;
@@ -116,30 +116,29 @@ void World::lose(const std::string& why, int code) {
   if (lost_ || retired_) return;
   lost_ = true;
   // mpirun may know better how it ended (its exit code), and last words may be on their way: give both a moment.
-  patience_ = loop_.after(wire::Loop::Milliseconds(100),
-                          [this, why, code] { callbacks_.lost(last_words_.empty() ? why : last_words_, code); });
+  patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] {
+    callbacks_.lost(last_words_.empty() ? why : last_words_, exit_code_.value_or(0) == 0 ? code : *exit_code_);
+  });
 }
 
 void World::exited(int status) {
   kill_.reset();
+  exit_code_ = exit_code(status);
   if (retired_) {
     patience_.reset();
-    if (callbacks_.gone)
-      loop_.defer([alive = alive_, gone = callbacks_.gone] {
-        if (*alive) gone();
-      });
-    return;
+    loop_.defer([alive = alive_, gone = callbacks_.gone] {
+      if (*alive && gone) gone();
+    });
+  } else if (!lost_) {
+    patience_ = loop_.after(wire::Loop::Milliseconds(100), [this] { conclude(); });  // last frames may be on their way
   }
-  const int code = exit_code(status);
-  if (lost_) return;
-  if (code == 0 && (workers_.empty() || all(&Worker::done))) {
-    callbacks_.finished(0);
-  } else if (workers_.empty()) {
-    callbacks_.finished(code);  // a program that never spoke to us: its code is the job's
-  } else {
-    lose("mpirun of generation " + std::to_string(generation_) + " ended with code " + std::to_string(code),
-         code == 0 ? 1 : code);
-  }
+}
+
+void World::conclude() {
+  if (retired_ || lost_) return;
+  if (workers_.empty()) return callbacks_.finished(*exit_code_);  // it never spoke to us: its code is the job's
+  if (*exit_code_ == 0 && all(&Worker::done)) return callbacks_.finished(0);
+  lose("mpirun of generation " + std::to_string(generation_) + " ended with code " + std::to_string(*exit_code_), 1);
 }
 
 void World::retire(wire::Loop::Milliseconds patience) {

@@ -53,6 +53,7 @@ class World {
   }
   // Tells the workers to leave and ends mpirun when they have, or after `patience`. Only `gone` is called afterwards.
   void retire(wire::Loop::Milliseconds patience);
+  void signal(int number) const { mpirun_->signal(number); }
 
  private:
   struct Worker {
@@ -68,6 +69,7 @@ class World {
   bool all(bool Worker::*flag) const;
   void give_assignment(int rank);
   void end_mpirun();
+  void conclude();
 
   wire::Loop& loop_;
   int generation_, size_;
@@ -76,6 +78,7 @@ class World {
   std::optional<wire::Assign> assignment_;
   std::int64_t boundary_ = 0;
   bool retired_ = false, lost_ = false;
+  std::optional<int> exit_code_;  // mpirun's
   std::string last_words_;
   std::unique_ptr<Child> mpirun_;
   wire::Watch patience_, kill_;

@@ -17,7 +17,9 @@ constexpr int kLastWordsMs = 300;
 }  // namespace
 
 Control::Control(const std::string& host, std::uint16_t port, int rank)
-    : client_(wire::Client::tcp(host, port, {::getuid()}, kConnect)), rank_(rank), stop_(::eventfd(0, EFD_CLOEXEC)) {
+    : client_(wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, kConnect)),
+      rank_(rank),
+      stop_(::eventfd(0, EFD_CLOEXEC)) {
   watcher_ = std::thread([this] { watch(); });
 }
 

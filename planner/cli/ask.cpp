@@ -41,7 +41,8 @@ wire::Client connect(const wire::Config& config) {
   }
   const std::string where = config.planner_host + ":" + std::to_string(config.planner_port);
   try {
-    return wire::Client::tcp(config.planner_host, config.planner_port, planner_users(), kPatience);
+    return wire::Client::tcp(wire::Service::planner, config.planner_host, config.planner_port, planner_users(),
+                             kPatience);
   } catch (const Error& error) {
     throw Error("planner: cannot be reached at " + where + " (" + error.what() +
                 "); check that espalierd runs there, that planner.host and planner.port in " +

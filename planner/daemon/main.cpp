@@ -1,6 +1,7 @@
 // espalierd: the planner's process. Options, configuration, log, signals, and the parts put together.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -47,6 +48,14 @@ void make_directory(const std::string& path) {
     throw Error(path + ": cannot be made: " + std::strerror(errno) + "; make it and give it to the user of espalierd");
 }
 
+// A connection for each elastic job: as many as the system allows.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // What may change while it runs; the rest needs a restart and says so.
 void reload(wire::Config& config, Planner& planner, const Options& options) {
   try {
@@ -72,6 +81,7 @@ bool serve(const Options& options) {
   wire::Config config = wire::load_config(options.config);
   set_up_log(options, config.log_level);
   std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
   make_directory(config.run_dir);
   make_directory(config.state_dir);
   const InstanceLock lock(config.state_dir + "/espalierd.lock");
@@ -84,7 +94,7 @@ bool serve(const Options& options) {
   Answers answers(planner, config);
   Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
-  const auto tcp = wire::listen_tcp(loop, "0.0.0.0", config.planner_port, on_connection);
+  const auto tcp = wire::listen_tcp(loop, wire::Service::planner, "0.0.0.0", config.planner_port, on_connection);
   const auto local = wire::listen_local(loop, config.run_dir + "/control.sock", on_connection);
   const EventSockets events(
       loop, config.run_dir + "/events.sock", config.planner_port,
@@ -93,8 +103,13 @@ bool serve(const Options& options) {
   const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, options); });
   const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
   const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
-  const auto daily =
-      loop.every(wire::Loop::Milliseconds(24 * 3600 * 1000L), [&] { store.prune(kKeptDecisions, kKeptTransitions); });
+  const auto tidy = loop.every(wire::Loop::Milliseconds(3600 * 1000), [&] {
+    try {
+      store.prune(kKeptDecisions, kKeptTransitions);
+    } catch (const Error& error) {
+      spdlog::error("{}", error.what());
+    }
+  });
   spdlog::info("espalierd {} on port {}, {}, {}{}", ESPALIER_VERSION, config.planner_port, config.run_dir,
                config.state_dir, options.shadow ? ", shadow: acts on nothing" : "");
   loop.run();

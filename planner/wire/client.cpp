@@ -76,7 +76,7 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-Client Client::tcp(const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
+Client Client::tcp(Service service, const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
                    Milliseconds timeout) {
   const std::string what = host + ":" + std::to_string(port);
   const auto deadline = Clock::now() + timeout;
@@ -85,7 +85,7 @@ Client Client::tcp(const std::string& host, std::uint16_t port, const std::vecto
   notice_loss(stream->fd.get(), 10);
   const std::string nonce = fresh_nonce();
   stream->write(encode(client_challenge(nonce)));
-  stream->write(encode(client_identity(stream->expect(deadline, what), nonce, server_uids)));
+  stream->write(encode(client_identity(service, stream->expect(deadline, what), nonce, server_uids)));
   if (const Frame answer = stream->expect(deadline, what); answer.type != "welcome")
     throw Error(what + ": not welcome: " + answer.body.value("reason", "no reason given"));
   return Client(std::move(stream));

@@ -12,6 +12,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/messages.hpp"
+#include "planner/wire/service.hpp"
 
 namespace espalier::wire {
 
@@ -28,7 +29,7 @@ class Client {
 
   // TCP with the mutual MUNGE handshake of handshake.hpp. The server must run as one of `server_uids`.
   // Throws Error when unreachable, unauthenticated or late.
-  static Client tcp(const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
+  static Client tcp(Service service, const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
                     Milliseconds timeout);
   // Unix stream socket; the kernel names both sides (SO_PEERCRED).
   static Client local(const std::string& path, const std::vector<uid_t>& server_uids, Milliseconds timeout);

@@ -11,11 +11,12 @@
 namespace espalier::wire {
 namespace {
 constexpr std::size_t kMaxOutput = 16u << 20;
+constexpr std::size_t kMaxReason = 400;
 constexpr Loop::Milliseconds kHandshakeTime{5000};
 }  // namespace
 
-std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descriptor socket, Side side, bool local,
-                                                              Peer peer, std::vector<uid_t> server_uids,
+std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Service service, Descriptor socket, Side side,
+                                                              bool local, Peer peer, std::vector<uid_t> server_uids,
                                                               OnConnection on_ready,
                                                               std::function<void(const std::string&)> on_failed) {
   std::shared_ptr<BufferedConnection> self(new BufferedConnection(loop));
@@ -23,6 +24,7 @@ std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descri
   if (self->buffer_ == nullptr) throw Error("connection: no memory for a stream");
   socket.release();
   self->self_ = self;
+  self->service_ = service;
   self->side_ = side;
   self->local_ = local;
   self->peer_ = std::move(peer);
@@ -84,24 +86,24 @@ void BufferedConnection::on_read(bufferevent*, void* raw) {
       evbuffer* input = bufferevent_get_input(self->buffer_);
       const std::size_t size = evbuffer_get_length(input);
       if (size == 0) return;
+      const std::size_t limit = self->state_ == State::ready ? kMaxFrame : kMaxStranger;
       // Linearising a partial large frame at each arrival would be quadratic: look at the header first.
       if (size >= kHeaderBytes) {
         unsigned char header[kHeaderBytes];
         evbuffer_copyout(input, header, sizeof header);
         const std::size_t body = static_cast<std::size_t>(header[4]) << 24 | static_cast<std::size_t>(header[5]) << 16 |
                                  static_cast<std::size_t>(header[6]) << 8 | header[7];
-        if (body <= kMaxFrame && size < kHeaderBytes + body && header[3] == kProtocolVersion && header[0] == 'E')
-          return;
+        if (body <= limit && size < kHeaderBytes + body && header[3] == kProtocolVersion && header[0] == 'E') return;
       }
       const char* bytes = reinterpret_cast<const char*>(evbuffer_pullup(input, -1));
       Frame frame;
-      const auto used = decode({bytes, size}, frame);
+      const auto used = decode({bytes, size}, frame, limit);
       if (!used) return;
       evbuffer_drain(input, *used);
       self->handle(frame);
     }
-  } catch (const Error& error) {
-    self->refuse(error.what());
+  } catch (const std::exception& error) {  // nothing that a peer sends may end this process
+    self->refuse(std::string(error.what()).substr(0, kMaxReason));
   }
 }
 
@@ -141,18 +143,18 @@ void BufferedConnection::handle(const Frame& frame) {
 void BufferedConnection::greet(const Frame& frame) {
   if (side_ == Side::server) {
     if (state_ == State::greeting) {
-      send(server_identity(frame, nonce_));
+      send(server_identity(service_, frame, nonce_, client_nonce_));
       state_ = State::identifying;
       return;
     }
-    const Credential client = check_client(frame, nonce_);
+    const Credential client = check_client(service_, frame, client_nonce_, nonce_);
     peer_.uid = client.uid;
     peer_.gid = client.gid;
     send(welcome());
     return ready();
   }
   if (state_ == State::greeting) {
-    send(client_identity(frame, nonce_, server_uids_));
+    send(client_identity(service_, frame, nonce_, server_uids_));
     state_ = State::identifying;
     return;
   }

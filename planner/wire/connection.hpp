@@ -15,8 +15,9 @@ class BufferedConnection final : public Connection {
  public:
   enum class Side { server, client };
   // Runs the handshake on `socket`; `on_ready` gets the connection when it is done. `on_failed` when it never will be.
-  static std::shared_ptr<BufferedConnection> start(Loop& loop, Descriptor socket, Side side, bool local, Peer peer,
-                                                   std::vector<uid_t> server_uids, OnConnection on_ready,
+  static std::shared_ptr<BufferedConnection> start(Loop& loop, Service service, Descriptor socket, Side side,
+                                                   bool local, Peer peer, std::vector<uid_t> server_uids,
+                                                   OnConnection on_ready,
                                                    std::function<void(const std::string&)> on_failed);
   ~BufferedConnection() override;
   BufferedConnection(const BufferedConnection&) = delete;
@@ -44,7 +45,8 @@ class BufferedConnection final : public Connection {
   bool local_ = false;  // the kernel has named the peer: no handshake
   State state_ = State::greeting;
   Peer peer_;
-  std::string nonce_;
+  Service service_ = Service::planner;
+  std::string nonce_, client_nonce_;
   std::vector<uid_t> server_uids_;
   OnConnection on_ready_;
   std::function<void(const std::string&)> on_failed_;

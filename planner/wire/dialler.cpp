@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/connection.hpp"
@@ -13,9 +15,10 @@ namespace {
 
 class RetryingDialler final : public Dialler {
  public:
-  RetryingDialler(Loop& loop, std::string host, std::uint16_t port, std::vector<uid_t> server_uids,
+  RetryingDialler(Loop& loop, Service service, std::string host, std::uint16_t port, std::vector<uid_t> server_uids,
                   OnConnection on_connection, std::function<void(const std::string&)> on_unreachable)
       : loop_(loop),
+        service_(service),
         host_(std::move(host)),
         port_(port),
         server_uids_(std::move(server_uids)),
@@ -37,7 +40,9 @@ class RetryingDialler final : public Dialler {
 
   void dial() {
     try {
-      const Endpoint endpoint = resolve(host_, port_);
+      // Once: a name server that is away would hold up the loop, and with it every heartbeat.
+      if (!endpoint_) endpoint_ = resolve(host_, port_);
+      const Endpoint& endpoint = *endpoint_;
       Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket) throw Error(std::string("no socket: ") + std::strerror(errno));
       if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 &&
@@ -46,7 +51,8 @@ class RetryingDialler final : public Dialler {
       notice_loss(socket.get(), 10);
       // The handshake's deadline also covers a connect that never completes.
       pending_ = BufferedConnection::start(
-          loop_, std::move(socket), BufferedConnection::Side::client, false, {0, 0, to_string(endpoint)}, server_uids_,
+          loop_, service_, std::move(socket), BufferedConnection::Side::client, false, {0, 0, to_string(endpoint)},
+          server_uids_,
           [this, alive = alive_](ConnectionPtr made) {
             if (*alive) connected(std::move(made));
           },
@@ -61,13 +67,15 @@ class RetryingDialler final : public Dialler {
   void connected(ConnectionPtr made) {
     pending_.reset();
     connection_ = std::move(made);
-    delay_ = kFirstDelay;
+    connected_at_ = std::chrono::steady_clock::now();
     outage_ = false;
     on_connection_(connection_);
     // After the owner set its own: losing the connection must also start the next attempt.
     connection_->on_closed = [this, alive = alive_, theirs = connection_->on_closed](const std::string& why) {
       if (!*alive) return;
       connection_.reset();
+      // One that was closed at once (the planner refuses) is not tried again at once.
+      if (std::chrono::steady_clock::now() - connected_at_ > kLastDelay) delay_ = kFirstDelay;
       if (theirs) theirs(why);
       if (*alive) failed(why);
     };
@@ -84,6 +92,7 @@ class RetryingDialler final : public Dialler {
   }
 
   Loop& loop_;
+  Service service_;
   std::string host_;
   std::uint16_t port_;
   std::vector<uid_t> server_uids_;
@@ -91,6 +100,8 @@ class RetryingDialler final : public Dialler {
   std::function<void(const std::string&)> on_unreachable_;
   ConnectionPtr connection_;
   std::shared_ptr<BufferedConnection> pending_;
+  std::optional<Endpoint> endpoint_;
+  std::chrono::steady_clock::time_point connected_at_{};
   Watch retry_;
   Loop::Milliseconds delay_ = kFirstDelay;
   bool outage_ = false;
@@ -99,10 +110,10 @@ class RetryingDialler final : public Dialler {
 
 }  // namespace
 
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port,
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service service, const std::string& host, std::uint16_t port,
                                   std::vector<uid_t> server_uids, OnConnection on_connection,
                                   std::function<void(const std::string& why)> on_unreachable) {
-  return std::make_unique<RetryingDialler>(loop, host, port, std::move(server_uids), std::move(on_connection),
+  return std::make_unique<RetryingDialler>(loop, service, host, port, std::move(server_uids), std::move(on_connection),
                                            std::move(on_unreachable));
 }
 

@@ -15,10 +15,14 @@ namespace espalier::wire {
 
 Endpoint resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
+  hints.ai_family = AF_INET;  // what the listeners listen on; another family only where there is no such address
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (error != 0) {
+    hints.ai_family = AF_UNSPEC;
+    error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  }
   if (error != 0 || list == nullptr)
     throw Error("host \"" + host + "\": " + gai_strerror(error) + "; check the name in the configuration");
   Endpoint endpoint;

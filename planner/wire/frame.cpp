@@ -53,6 +53,7 @@ std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::si
   const auto type = object.find("type");
   if (type == object.end() || !type->is_string()) throw Error("stream: a message has no type");
   frame.type = type->get<std::string>();
+  if (frame.type.size() > 64) throw Error("stream: a message's type is longer than any there is");
   object.erase(type);
   frame.body = std::move(object);
   return kHeaderBytes + size;

@@ -16,7 +16,7 @@ namespace espalier::wire {
 inline constexpr unsigned char kProtocolVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 8;
 inline constexpr std::size_t kMaxStranger = 16u << 10;  // of a peer that has not said who it is
-inline constexpr std::size_t kMaxFrame = 8u << 20;  // a large node's topology XML is well below 1 MiB
+inline constexpr std::size_t kMaxFrame = 8u << 20;      // a large node's topology XML is well below 1 MiB
 
 struct Frame {
   std::string type;

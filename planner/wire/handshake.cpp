@@ -11,8 +11,11 @@
 namespace espalier::wire {
 namespace {
 
-constexpr const char* kServerPurpose = "espalier server ";
-constexpr const char* kClientPurpose = "espalier client ";
+std::string purpose(const char* side, Service service, const std::string& client_nonce,
+                    const std::string& server_nonce) {
+  return std::string("espalier ") + side + (service == Service::planner ? " planner " : " launcher ") + client_nonce +
+         " " + server_nonce;
+}
 
 std::string field(const Frame& frame, const char* type, const char* name) {
   if (frame.type == "refused" && frame.body.value("reason", Json()).is_string())
@@ -46,21 +49,27 @@ std::string fresh_nonce() {
 
 Frame client_challenge(const std::string& nonce) { return {"challenge", {{"nonce", nonce}}}; }
 
-Frame server_identity(const Frame& challenge, const std::string& server_nonce) {
-  const std::string nonce = field(challenge, "challenge", "nonce");
-  return {"identity", {{"nonce", server_nonce}, {"credential", munge_seal(kServerPurpose + nonce)}}};
+Frame server_identity(Service service, const Frame& challenge, const std::string& server_nonce,
+                      std::string& client_nonce) {
+  client_nonce = field(challenge, "challenge", "nonce");
+  return {
+      "identity",
+      {{"nonce", server_nonce}, {"credential", munge_seal(purpose("server", service, client_nonce, server_nonce))}}};
 }
 
-Frame client_identity(const Frame& identity, const std::string& nonce, const std::vector<uid_t>& server_uids) {
+Frame client_identity(Service service, const Frame& identity, const std::string& nonce,
+                      const std::vector<uid_t>& server_uids) {
   const std::string server_nonce = field(identity, "identity", "nonce");
-  const Credential server = open_for(field(identity, "identity", "credential"), kServerPurpose + nonce);
+  const Credential server =
+      open_for(field(identity, "identity", "credential"), purpose("server", service, nonce, server_nonce));
   if (std::find(server_uids.begin(), server_uids.end(), server.uid) == server_uids.end())
     throw Error("handshake: the server runs as uid " + std::to_string(server.uid) + ", which is not trusted here");
-  return {"identity", {{"nonce", ""}, {"credential", munge_seal(kClientPurpose + server_nonce)}}};
+  return {"identity", {{"nonce", ""}, {"credential", munge_seal(purpose("client", service, nonce, server_nonce))}}};
 }
 
-Credential check_client(const Frame& identity, const std::string& server_nonce) {
-  return open_for(field(identity, "identity", "credential"), kClientPurpose + server_nonce);
+Credential check_client(Service service, const Frame& identity, const std::string& client_nonce,
+                        const std::string& server_nonce) {
+  return open_for(field(identity, "identity", "credential"), purpose("client", service, client_nonce, server_nonce));
 }
 
 Frame welcome() { return {"welcome", Json::object()}; }

@@ -14,8 +14,8 @@ namespace {
 
 class EventListener final : public Listener {
  public:
-  EventListener(Loop& loop, bool local, OnConnection on_connection)
-      : loop_(loop), local_(local), on_connection_(std::move(on_connection)) {}
+  EventListener(Loop& loop, Service service, bool local, OnConnection on_connection)
+      : loop_(loop), service_(service), local_(local), on_connection_(std::move(on_connection)) {}
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
   ~EventListener() override {
@@ -29,7 +29,11 @@ class EventListener final : public Listener {
         reinterpret_cast<const sockaddr*>(&endpoint.address), static_cast<int>(endpoint.size));
     if (listener_ == nullptr) throw Error(what + ": cannot listen: " + std::strerror(errno));
     // Out of descriptors: try again instead of spinning or giving up.
-    evconnlistener_set_error_cb(listener_, [](evconnlistener*, void*) { ::usleep(10000); });
+    evconnlistener_set_error_cb(listener_, [](evconnlistener* listener, void* raw) {
+      auto* self = static_cast<EventListener*>(raw);
+      evconnlistener_disable(listener);
+      self->pause_ = self->loop_.after(Loop::Milliseconds(100), [listener] { evconnlistener_enable(listener); });
+    });
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     if (::getsockname(evconnlistener_get_fd(listener_), reinterpret_cast<sockaddr*>(&bound), &size) == 0) {
@@ -58,32 +62,34 @@ class EventListener final : public Listener {
       peer.address = to_string(endpoint);
     }
     try {
-      BufferedConnection::start(self->loop_, std::move(socket), BufferedConnection::Side::server, self->local_,
-                                std::move(peer), {}, self->on_connection_, nullptr);
+      BufferedConnection::start(self->loop_, self->service_, std::move(socket), BufferedConnection::Side::server,
+                                self->local_, std::move(peer), {}, self->on_connection_, nullptr);
     } catch (const Error&) {
       // No memory or no random bytes: this peer is dropped, the listener goes on.
     }
   }
 
   Loop& loop_;
+  Service service_;
   bool local_;
   OnConnection on_connection_;
   evconnlistener* listener_ = nullptr;
   std::uint16_t port_ = 0;
   std::string path_;
+  Watch pause_;
 };
 
 }  // namespace
 
-std::unique_ptr<Listener> listen_tcp(Loop& loop, const std::string& address, std::uint16_t port,
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Service service, const std::string& address, std::uint16_t port,
                                      OnConnection on_connection) {
-  auto listener = std::make_unique<EventListener>(loop, false, std::move(on_connection));
+  auto listener = std::make_unique<EventListener>(loop, service, false, std::move(on_connection));
   listener->listen(resolve(address, port), address + ":" + std::to_string(port));
   return listener;
 }
 
 std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection) {
-  auto listener = std::make_unique<EventListener>(loop, true, std::move(on_connection));
+  auto listener = std::make_unique<EventListener>(loop, Service::planner, true, std::move(on_connection));
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) throw Error(path + ": exists and is no socket; remove it or choose another run_dir");

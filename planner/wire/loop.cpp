@@ -11,6 +11,7 @@ namespace espalier::wire {
 struct Watch::Impl {
   event* handle = nullptr;
   Loop::Callback callback;
+  Loop* loop = nullptr;
   Impl() = default;
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -24,13 +25,19 @@ namespace {
 void fire(evutil_socket_t, short, void* self) {
   // The callback may destroy the Watch it belongs to.
   const Loop::Callback callback = static_cast<Watch::Impl*>(self)->callback;
-  callback();
+  Loop* loop = static_cast<Watch::Impl*>(self)->loop;
+  try {
+    callback();
+  } catch (...) {  // not through libevent's C frames
+    loop->fail(std::current_exception());
+  }
 }
 
-Watch watch(event_base* base, int fd, short what, Loop::Callback callback, const timeval* timeout) {
+Watch watch(Loop& loop, int fd, short what, Loop::Callback callback, const timeval* timeout) {
   auto impl = std::make_shared<Watch::Impl>();
   impl->callback = std::move(callback);
-  impl->handle = event_new(base, fd, what, fire, impl.get());
+  impl->loop = &loop;
+  impl->handle = event_new(loop.base(), fd, what, fire, impl.get());
   if (impl->handle == nullptr || event_add(impl->handle, timeout) != 0) throw Error("event loop: cannot watch");
   return Watch(std::move(impl));
 }
@@ -58,7 +65,13 @@ void Loop::run() {
     for (const Callback& callback : ready) callback();
     if (stopped_) break;
     event_base_loop(base_, deferred_.empty() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
+}
+
+void Loop::fail(std::exception_ptr failure) {
+  failure_ = std::move(failure);
+  event_base_loopbreak(base_);
 }
 
 void Loop::stop() {
@@ -68,20 +81,20 @@ void Loop::stop() {
 
 Watch Loop::after(Milliseconds delay, Callback callback) {
   const timeval time = to_timeval(delay);
-  return watch(base_, -1, EV_TIMEOUT, std::move(callback), &time);
+  return watch(*this, -1, EV_TIMEOUT, std::move(callback), &time);
 }
 
 Watch Loop::every(Milliseconds period, Callback callback) {
   const timeval time = to_timeval(period);
-  return watch(base_, -1, EV_TIMEOUT | EV_PERSIST, std::move(callback), &time);
+  return watch(*this, -1, EV_TIMEOUT | EV_PERSIST, std::move(callback), &time);
 }
 
 Watch Loop::on_signal(int number, Callback callback) {
-  return watch(base_, number, EV_SIGNAL | EV_PERSIST, std::move(callback), nullptr);
+  return watch(*this, number, EV_SIGNAL | EV_PERSIST, std::move(callback), nullptr);
 }
 
 Watch Loop::on_readable(int fd, Callback callback) {
-  return watch(base_, fd, EV_READ | EV_PERSIST, std::move(callback), nullptr);
+  return watch(*this, fd, EV_READ | EV_PERSIST, std::move(callback), nullptr);
 }
 
 void Loop::defer(Callback callback) { deferred_.push_back(std::move(callback)); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -34,19 +35,21 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();                                                        // until stop()
+  void run();  // until stop(); rethrows what a callback threw, and may then be called again
   void stop();                                                       // from a callback
   [[nodiscard]] Watch after(Milliseconds delay, Callback callback);  // once
   [[nodiscard]] Watch every(Milliseconds period, Callback callback);
   [[nodiscard]] Watch on_signal(int number, Callback callback);
   [[nodiscard]] Watch on_readable(int fd, Callback callback);  // fd stays the caller's
   void defer(Callback callback);                               // at the loop's next turn
+  void fail(std::exception_ptr failure);                       // ends run() by throwing it
   event_base* base() const { return base_; }
 
  private:
   event_base* base_;
   std::vector<Callback> deferred_;
   bool stopped_ = false;
+  std::exception_ptr failure_;
 };
 
 }  // namespace espalier::wire

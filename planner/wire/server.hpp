@@ -11,6 +11,7 @@
 
 #include "planner/wire/loop.hpp"
 #include "planner/wire/messages.hpp"
+#include "planner/wire/service.hpp"
 
 namespace espalier::wire {
 
@@ -47,7 +48,7 @@ class Listener {
 using OnConnection = std::function<void(ConnectionPtr)>;
 
 // `port` 0: any free one. Peers must finish the MUNGE handshake within 5 s. Throws Error.
-std::unique_ptr<Listener> listen_tcp(Loop& loop, const std::string& address, std::uint16_t port,
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Service service, const std::string& address, std::uint16_t port,
                                      OnConnection on_connection);
 // Replaces a stale socket file; mode 0666 (the peer's identity decides, not the file's mode). Throws Error.
 std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection);
@@ -59,7 +60,7 @@ class Dialler {
   virtual ConnectionPtr connection() const = 0;  // null while there is none
 };
 // `on_connection` runs for each new connection; `on_unreachable` once per outage. `server_uids` as in Client::tcp.
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, const std::string& host, std::uint16_t port,
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service service, const std::string& host, std::uint16_t port,
                                   std::vector<uid_t> server_uids, OnConnection on_connection,
                                   std::function<void(const std::string& why)> on_unreachable);
 

@@ -46,7 +46,8 @@ class Director {
     for (const Json& act : script.value("acts", Json::array()))
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>()});
-    listener_ = listen_tcp(loop_, "127.0.0.1", 0, [this](ConnectionPtr connection) { greet(std::move(connection)); });
+    listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
+                           [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
   }
 
