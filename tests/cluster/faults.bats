@@ -90,8 +90,9 @@ cancel_anchor_in() {
 
 @test "scancel of an extension of the running generation: the job leaves it in its time, or ends with an error and leaves nothing" {
   grown_cast
+  wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   as_user scancel "$(extensions_of "$A" | tail -n 1)"
-  wait_for 45 "A runs without it, or has ended" eval 'job_over "$A" || { runs_on A 4 && stepped_past A 60; }'
+  wait_for 45 "A runs without it, or has ended" eval 'job_over "$A" || [ "$(metric A generation)" -ge 2 ]'
   same_losses A
   as_user scancel "$A"
   leaves_nothing
