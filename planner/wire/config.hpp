@@ -31,7 +31,7 @@ struct Config {
   int start_seconds = 60;        // a generation not ready by then is given up
   int acquire_seconds = 20;      // an extension not granted by then is cancelled
   int switch_seconds = 60;       // a hand-off not done by then is aborted
-  double heartbeat_seconds = 1;  // keepers; three missed ones mean loss
+  double heartbeat_seconds = 1;  // keepers; ten missed ones mean loss
   std::string mpirun = "mpirun";
   std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
 };
