@@ -55,7 +55,11 @@ wire::Client connect(const wire::Config& config) {
 
 Json ask(const wire::Config& config, const std::string& what, const Json& arguments) {
   wire::Client client = connect(config);
-  client.send(wire::Query{what, arguments});
+  try {
+    client.send(wire::Query{what, arguments});
+  } catch (const wire::ConnectionLost&) {
+    // It may have refused us before we asked: its reason is there to be read.
+  }
   const auto frame = client.receive(kPatience);
   if (!frame) throw Error("planner: did not answer within 5 s; see its log");
   if (frame->type == wire::Refused::type) throw Error(wire::from_frame<wire::Refused>(*frame).reason);

@@ -35,7 +35,9 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
 @test "a message that announces more than it may is refused before it has come" {
   talk boxuser $espalierd header:1:4294967295 text:x
   refused "a message of 4294967295 bytes is larger than allowed"
-  talk boxuser $control header:1:8388609 text:x
+  talk boxuser $espalierd header:1:16385 text:x
+  refused "a message of 16385 bytes is larger than allowed"
+  talk boxuser $espalierd login header:1:8388609 text:x
   refused "a message of 8388609 bytes is larger than allowed"
 }
 
@@ -60,8 +62,8 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   refused "a message has no type"
 }
 
-@test "a message nested a million deep is refused, before and after the handshake" {
-  talk mallory $espalierd nested:refused:1000000
+@test "a message nested without end is refused, before and after the handshake" {
+  talk mallory $espalierd nested:refused:4000
   refused "nested too deeply"
   talk mallory $espalierd login nested:query:1000000
   refused "nested too deeply"
@@ -87,17 +89,15 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   talk boxuser $espalierd login keep:"$BOX/home/credential"
   talk boxuser $espalierd challenge credential:@"$BOX/home/credential"
   refused "Replayed credential"
-  talk boxuser $espalierd challenge 'seal:espalier server planner '
-  refused "the credential was made for something else"
-  talk boxuser $espalierd challenge 'seal:espalier client launcher '
-  refused "the credential was made for something else"
-  talk boxuser $espalierd challenge 'seal:'
-  refused "the credential was made for something else"
+  for purpose in 'server planner' 'client launcher' 'client planner 00000000000000000000000000000000'; do
+    talk boxuser $espalierd challenge "seal:$purpose"
+    refused "the credential was made for something else"
+  done
 }
 
 @test "espalierd proves who it is before it learns who asks" {
   talk boxuser $espalierd challenge
-  [ "${lines[0]}" = "server is uid $(id -u "$BOX_SLURM_USER")" ]
+  [ "${lines[0]}" = "planner is uid $(id -u "$BOX_SLURM_USER")" ]
 }
 
 @test "a crowd of idle connections of another user does not keep espalierd from answering" {
@@ -289,6 +289,7 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
 
 @test "variables of the launcher that the user sets by hand do not reach its workers or keepers, nor lift the site's limit" {
   changes=1
+  rm -f "$BOX"/home/A.*
   export ESPALIER_TOKEN=00000000000000000000000000000000 ESPALIER_LAUNCHER=10.77.0.9:1 ESPALIER_GENERATION=7 ESPALIER_ANCHOR=1 \
     ESPALIER_DIRECTORY=/nonexistent ESPALIER_MIN=0 ESPALIER_MAX=1000000 ESPALIER_ACTIVE=1 SPANK_ESPALIER_MAX=1000000
   A=$(elastic A 2:64 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
@@ -302,6 +303,7 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
 
 @test "a launcher started by hand with a configuration of the user's own does not get more than the site's limit" {
   changes=1
+  rm -f "$BOX"/home/A.*
   printf '[extensions]\nmax_gpus = 1000000\n[planner]\nhost = "ctl"\n[launch]\nnetwork = "10.77.0.0/16"\n' | as_user tee own.toml > /dev/null
   as_user tee A.sh > /dev/null <<S
 #!/bin/bash

@@ -6,8 +6,8 @@ STEP:  text:TEXT       just that
        frame:TEXT      TEXT behind the header that it needs
        nested:TYPE:N   a message of that type whose lists are nested N deep
        end             no more will be said; the other direction stays open
-       challenge       the first half of the handshake: who the server is, by MUNGE
-       seal:PURPOSE    the second half, with a credential of ours for PURPOSE and the server's nonce
+       challenge       the first half of the handshake: which service the server is, and who, by MUNGE
+       seal:PURPOSE    the second half, with a credential of ours for PURPOSE and this stream's nonces
        credential:TEXT the second half with TEXT in place of a credential; @FILE: with what FILE holds
        login           the whole handshake, as it should be
        keep:FILE       writes the last credential that was sent to FILE
@@ -53,7 +53,7 @@ class Peer:
         self.datagrams = kind == socket.SOCK_DGRAM
         self.socket.settimeout(7)  # longer than the time that the server grants a handshake
         self.socket.connect(address)
-        self.input, self.nonce, self.credential = b"", None, None
+        self.input, self.credential = b"", None
 
     def send(self, data):
         self.socket.sendall(data)
@@ -112,7 +112,7 @@ class Peer:
         self.service = payload.split(" ")[2]
         if payload != f"espalier server {self.service} {ours} {nonce}":
             sys.exit("the server's credential is not for this connection: " + payload)
-        print(f"server is uid {uid}", flush=True)
+        print(f"{self.service} is uid {uid}", flush=True)
         self.nonces = f"{ours} {nonce}"
 
     def do_credential(self, text):
@@ -123,11 +123,11 @@ class Peer:
         self.frame(json.dumps({"type": "identity", "nonce": "", "credential": text}))
 
     def do_seal(self, purpose):
-        self.do_credential(munge(purpose + self.nonces))
+        self.do_credential(munge(f"espalier {purpose} {self.nonces}"))
 
     def do_login(self, _):
         self.do_challenge("")
-        self.do_seal(f"espalier client {self.service} ")
+        self.do_seal("client " + self.service)
         self.expect()
 
     def do_keep(self, name):
