@@ -15,7 +15,8 @@ struct PlanningInput {
   Trigger trigger = Trigger::timer;
   ClusterView cluster;
   std::vector<ElasticJob> jobs;  // sorted by id
-  std::map<JobId, double> last_change;  // when a job was last reconfigured, whether that succeeded or not; absent: never
+  std::map<JobId, double>
+      last_change;  // when a job was last reconfigured, whether that succeeded or not; absent: never
 };
 
 struct SchedulerOptions {

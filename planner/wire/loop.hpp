@@ -35,8 +35,8 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();  // until stop(); rethrows what a callback threw, and may then be called again
-  void stop();                                                       // from a callback
+  void run();   // until stop(); rethrows what a callback threw, and may then be called again
+  void stop();  // from a callback
   [[nodiscard]] Watch after(Milliseconds delay, Callback callback);  // once
   [[nodiscard]] Watch every(Milliseconds period, Callback callback);
   [[nodiscard]] Watch on_signal(int number, Callback callback);
