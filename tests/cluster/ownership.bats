@@ -1,0 +1,168 @@
+# Extensions: how they are granted on a busy cluster, whose they are, how fast they go back, and that they go when their owner
+# does. SLURM.md's points 6, 7, 11, 12, 14, 15 and 16; a launcher or worker that is killed is in faults.bats.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 600
+# each: 180
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  ip link set v2 up
+  scheduler
+  clean_slate
+}
+
+scheduler() { # [SchedulerParameters]
+  sed -i '/^SchedulerParameters/d' "$SLURM_CONF"
+  [ -z "${1:-}" ] || echo "SchedulerParameters=$1" >> "$SLURM_CONF"
+  scontrol reconfigure
+}
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+report() { echo "# $*" >&3; }
+field_of() { squeue -h -j "$1" -o "$2" | xargs; } # JOB FORMAT
+all_gone_within() { # SECONDS: A, its extensions and every process and object
+  finish near
+  finish far
+  wait_for "$1" "A and its extensions are gone" eval 'job_over "$A" && no_extensions'
+  wait_for 10 "the fillers end" eval '[ -z "$(squeue -h)" ]'
+  assert_nothing_left
+}
+
+# --- being granted (6, 7) ------------------------------------------------------------------------------------------------
+
+refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" || true; }
+
+@test "where scheduling is deferred, what would start at once is refused, and the queue grants the extension" {
+  scheduler defer
+  cast
+  before=$(refusals "Job can not start immediately")
+  finish near
+  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  [ "$(refusals "Job can not start immediately")" -gt "$before" ]
+  goes_on_well
+}
+
+@test "behind a waiting job of a higher tier the queue grants the extension, and the waiting job loses nothing by it" {
+  scheduler bf_interval=2
+  cast
+  urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
+  before=$(refusals)
+  finish near
+  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  grep submit_batch_job "$BOX/log/slurmctld.log" | tail -n 4
+  [ "$(refusals)" -gt "$before" ]
+  job_is "$urgent" PENDING
+  finish far
+  wait_for 15 "the urgent job starts" job_is "$urgent" RUNNING
+  finish urgent
+  goes_on_well
+}
+
+@test "idle GPUs that a larger job waits for are lent for whole minutes that end before it starts, or not at all" {
+  scheduler bf_interval=2
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -t 7 -N1 -n1 -w n2 --gres=gpu:2)
+  large=$(plain large -t 5 -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 60 "A trains" stepped_past A 10
+  if wait_for 30 "A runs on 4 GPUs" runs_on A 4; then
+    extension=$(extensions_of "$A")
+    lease=$(field_of "$extension" %l) ends=$(date -d "$(field_of "$extension" %e)" +%s) starts=$(date -d "$(field_of "$large" %S)" +%s)
+    report "lent for $lease, until $((starts - ends)) s before the larger job's expected start"
+    [[ $lease == *:00 ]]
+    [ "$ends" -le $((starts - 90)) ] # KillWait and a minute
+  else
+    report "not lent"
+  fi
+  job_is "$large" PENDING
+  finish far
+  wait_for 15 "the larger job starts when its GPUs are free" job_is "$large" RUNNING
+  finish large
+  goes_on_well
+}
+
+# --- whose they are (10, 11) ---------------------------------------------------------------------------------------------
+
+@test "an extension names its anchor and a nonce, and goes back in a fraction of KillWait" {
+  grown_cast
+  comments=$(squeue -h -n espalier-ext -o %k | sort)
+  echo "$comments"
+  [ "$(wc -l <<< "$comments")" -ge 2 ]
+  [ "$(sort -u <<< "$comments")" = "$comments" ]
+  ! grep -Ev "^espalier:ext:$A:[0-9a-f]{8,}\$" <<< "$comments"
+
+  as_user espalier hold "$A"
+  wait_for 10 "the old generation has left" phase_is running
+  as_user espalier reclaim "$A"
+  for ((tries = 0; tries < 1500; tries++)); do no_extensions && break; sleep 0.01; done
+  idle=$(now_ms)
+  no_extensions
+  decided=$(espalier explain "$A" --json | python3 -c 'import json, sys
+moments = [t["time"] for t in json.load(sys.stdin)["transitions"] if t["to"] == "committed"]
+print(int(max(moments) * 1000))')
+  report "given back $((idle - decided)) ms after the launcher's commit"
+  [ $((idle - decided)) -lt 5000 ]
+  [ "$(espalier show nodes --json | tr -d ' \n' | grep -o '"idle_gpus":[0-9]*' | xargs)" = 'idle_gpus:2 idle_gpus:4' ]
+  goes_on_well
+}
+
+@test "an extension whose anchor is gone is ended by espalierd; a keeper whose launcher is gone ends its job" {
+  gone=$(as_user sbatch --parsable -W -o /dev/null --wrap true)
+  stray=$(as_user sbatch --parsable -J espalier-ext -p elastic --gres=gpu:1 --comment="espalier:ext:$gone:0123abcd" -o stray.out --wrap 'sleep 600')
+  as_user tee keeper.sh > /dev/null <<S
+#!/bin/sh
+sleep 601 &
+exec '$BOX/bin/espalier-launch' keeper --extension
+S
+  kept=$(ESPALIER_LAUNCHER=10.77.0.2:9 ESPALIER_TOKEN=none as_user sbatch --parsable --gres=gpu:1 -o keeper.out keeper.sh)
+  wait_for 10 "both run" eval 'job_is "$stray" RUNNING && job_is "$kept" RUNNING'
+  wait_for 20 "both have ended" eval 'job_over "$stray" && job_over "$kept"'
+  grep -q "extension $stray of job $gone: its anchor has ended; ending it" "$BOX/log/espalierd.log"
+  assert_nothing_left
+}
+
+@test "another user's job that names an anchor is no extension of it" {
+  cast
+  forged=$(as_user -u mallory sbatch --parsable -D /tmp -J espalier-ext -p elastic --gres=gpu:1 --comment="espalier:ext:$A:0123abcd" -o /dev/null --wrap 'sleep 600')
+  sleep 3
+  [ "$(espalier show job "$A" -o | sed -n 's/.* Extensions=\([^ ]*\).*/\1/p')" = '(null)' ]
+  scancel "$forged"
+  goes_on_well
+}
+
+# --- going with their owner (14, 15, 16) ---------------------------------------------------------------------------------
+
+@test "mpirun killed: no worker, orted or srun of the job is left, and the job ends with an error" {
+  grown_cast
+  kill -KILL "$(processes mpirun ESPALIER_GENERATION=1)"
+  wait_for 10 "the job has ended" job_over "$A"
+  [ "$(exit_code "$A")" != 0:0 ]
+  all_gone_within 5
+}
+
+@test "the launcher killed while two generations stand beside each other: nothing is left in /dev/shm or /tmp" {
+  cast
+  finish near
+  finish far
+  catch_phase ready
+  kill -KILL "$(launcher_pid)"
+  all_gone_within 5
+}
+
+@test "the link of an extension's node goes down: the job ends with an error in 15 s, and nothing is left when it is back" {
+  grown_cast
+  start=$(now_ms)
+  ip link set v2 down
+  wait_for 15 "the job has ended" job_over "$A"
+  report "ended $(($(now_ms) - start)) ms after the link went down"
+  [ "$(exit_code "$A")" != 0:0 ]
+  wait_for 10 "no process of it is left but the cut-off keeper" eval '! pgrep -u boxuser -x "espalier-train|espalier-launch|mpirun|orted|srun"'
+  wait_for 30 "the keeper has gone as well" eval '[ -z "$(leaked_processes)" ]'
+  report "the last process ended $(($(now_ms) - start)) ms after the link went down"
+  ip link set v2 up
+  finish near
+  finish far
+  wait_for 60 "no extension is left" no_extensions
+  wait_for 20 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -p main -o %D)" = 1 ]'
+  all_gone_within 10
+}
