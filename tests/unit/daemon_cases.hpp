@@ -136,6 +136,13 @@ struct Daemon {
     planner = std::make_unique<Planner>(loop, agent, store, settings);
     gate = std::make_unique<Gate>(*planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });
   }
+  // Changes what Slurm says and waits until the planner has heard it: a question from before may still be on its way.
+  template <class Change>
+  void slurm_says(Change change) {
+    site->change(change);
+    const double since = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    until([&] { return planner->last_snapshot() && planner->last_snapshot()->time > since; });
+  }
   std::shared_ptr<TestLink> connect(uid_t uid) {
     auto link = std::make_shared<TestLink>(uid);
     gate->welcome(link);

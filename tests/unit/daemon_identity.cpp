@@ -23,9 +23,9 @@ TEST_CASE("a launcher of another user is refused") {
 
 TEST_CASE("a launcher of a job that does not run is refused") {
   Daemon daemon;
-  daemon.site->change([](SlurmSnapshot& slurm) { slurm.jobs[10].state = SlurmJobState::pending; });
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs[10].state = SlurmJobState::pending; });
   CHECK(refusal(daemon, daemon.launcher()).find("running") != std::string::npos);
-  daemon.site->change([](SlurmSnapshot& slurm) { slurm.jobs.clear(); });
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs.clear(); });
   CHECK(refusal(daemon, daemon.launcher()).find("running") != std::string::npos);
 }
 

@@ -89,7 +89,7 @@ TEST_CASE("a waiting job makes the planner ask for an extension back") {
 
 TEST_CASE("an extension that only the launcher speaks of is not counted on") {
   Daemon daemon;
-  daemon.site->change([](SlurmSnapshot& slurm) {
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
     run_job(slurm, slurm_job(20, 4711, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));  // somebody else's
     run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
     slurm.cluster.waiting = {{30, 2, 1, {}, {}}};
