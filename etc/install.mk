@@ -12,11 +12,13 @@ INSTALLED = \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
 # Site files name the places of this installation.
-$(BUILD)/etc/%: etc/%
+# Made anew each time: PREFIX may be another one. (A phony target would find no pattern rule.)
+.PHONY: FORCE
+$(addprefix $(BUILD)/,$(SITE_FILES)): $(BUILD)/etc/%: etc/% FORCE
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|g' $< > $@
 
-.PHONY: install uninstall $(addprefix $(BUILD)/,$(SITE_FILES))
+.PHONY: install uninstall
 install: all $(addprefix $(BUILD)/,$(SITE_FILES))
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
 	@echo "espalier: installed under $(DESTDIR)$(PREFIX); $(PREFIX)/$(DOCDIR)/README.md tells what a site does next"

@@ -67,7 +67,7 @@ TEST_CASE("what a launcher did by itself becomes a decision of its own") {
 
 TEST_CASE("a waiting job makes the planner ask for an extension back") {
   Daemon daemon;
-  daemon.site->change([](SlurmSnapshot& slurm) {
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
     run_job(slurm, slurm_job(20, 1000, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));
     run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
   });

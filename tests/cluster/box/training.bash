@@ -12,7 +12,7 @@ reference() {
   if [ ! -s "$kept" ]; then
     as_user timeout 20 mpirun --oversubscribe --bind-to none -np 2 espalier-train "$BOX/share/examples/gpt-tiny.toml" \
       "${tiny[@]}" --steps 1000000 --metrics "$BOX/home/reference.jsonl" > "$BOX/log/reference.log" 2>&1 || true
-    rm -rf /tmp/ompi.ctl.* # of an mpirun that was ended
+    rm -rf /tmp/ompi.ctl.* /dev/shm/vader_segment.ctl.* # of an mpirun that was ended
     mkdir -p "$BUILD/test"
     cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
   fi
