@@ -223,7 +223,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 }
 
 @test "the keepers end when the launcher is killed" {
-  run elastic_step -N2 -n3 sh -c 'kill -KILL $PPID'
+  run elastic_step -N2 -n3 sh -c 'sleep 1; kill -KILL $PPID' # when the keepers are there
   echo "$output"
   [ "$status" -ne 0 ]
   for task in 1 2; do [ "$(count "keeper $task ends")" = 1 ]; done
