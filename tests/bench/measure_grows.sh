@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 # Grows: A trains on two GPUs; a plain job comes, takes its extension back, and goes again.
 near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
 far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000)
+A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --data "$BOX/share/text" --steps 100000)
 wait_for 60 "A trains" stepped_past A 40
 for ((grow = 1; grow <= grows; grow++)); do
   finish near
