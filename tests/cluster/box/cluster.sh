@@ -22,6 +22,7 @@ chown "$slurm_user:" /var/lib/espalier
 
 # --- network: a bridge, and a namespace with one address for each node -------------------------------------------------
 echo '127.0.0.1 localhost' > /etc/hosts
+sed -i 's/^hosts:.*/hosts: files/' /etc/nsswitch.conf # no name server is reachable from here: never wait for one
 hostname ctl
 ip link set lo up
 ip link add br0 type bridge
