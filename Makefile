@@ -28,13 +28,15 @@ LDFLAGS  += -Wl,-z,relro,-z,now -Wl,--as-needed $(SANITIZE) -pthread $(if $(shel
 
 sources = $(filter-out %/main.cpp,$(wildcard $(addsuffix /*.cpp,$(1))))
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
-CORE     := $(call objects,$(call sources,planner/core planner/core/policies))
+# An archive: who plans nothing links no solver.
+CORE     := $(BUILD)/obj/core.a
 WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
 CLI      := $(call objects,$(call sources,planner/cli))
 LAUNCHER := $(call objects,$(call sources,launcher))
 
 WIRE_LIBS := -levent -lmunge
+CORE_LIBS := -lhwloc
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
@@ -48,16 +50,20 @@ all: $(BINS) $(PLUGINS) $(TRAIN_BINS)
 
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
 $(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lfmt
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lfmt
 $(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lspdlog -lfmt
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
+
+$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,model topology solver schedule)))
+	@rm -f $@
+	ar rcs $@ $^
 
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)

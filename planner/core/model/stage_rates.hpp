@@ -1,0 +1,64 @@
+// One stage of a plan as the performance model sees it, and its times per layer (Suika App. A.2, "Modeling TP" and
+// "Modeling DP"). All times of a stage are affine in its layer count, so a search computes rates once per stage and
+// micro-batch size and then scores layer splits with additions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "planner/core/model/coefficients.hpp"
+#include "planner/core/model/hardware.hpp"
+
+namespace espalier {
+
+// Replicas of a stage that cannot be told apart: same GPU type, same kind of node.
+struct ReplicaClass {
+  std::int16_t type = 0;
+  std::int16_t kind = 0;
+  std::int32_t replicas = 0;
+  bool operator==(const ReplicaClass&) const = default;
+};
+
+// A stage's GPUs, without their names. Classes are sorted by (type, kind).
+struct StageShape {
+  static constexpr int kMaxClasses = 6;
+  std::array<ReplicaClass, kMaxClasses> classes{};
+  std::int32_t class_count = 0;
+  std::int32_t tp = 1;
+  std::int32_t replicas = 0;       // DP degree
+  std::int32_t least_members = 0;  // fewest replicas on any of its nodes
+  std::int32_t level = 0;          // 0: one node; 1: one leaf switch; 2: one switch above; ...
+  bool operator==(const StageShape&) const = default;
+};
+
+// Samples of one micro-batch that the replicas of each class get: balanced (App. B, Load-Balance), all >= 1.
+// `most[c]`: the largest share in class c, `more[c]` replicas have it, the others one less. feasible: B >= DP.
+struct Shares {
+  std::array<std::int32_t, StageShape::kMaxClasses> most{};
+  std::array<std::int32_t, StageShape::kMaxClasses> more{};
+  bool feasible = false;
+};
+
+// Milliseconds per layer, for one micro-batch (fwd, bwd) or one iteration (optim, gradient).
+struct StageRates {
+  double fwd = 0, bwd = 0;            // computation + TP communication, slowest replica
+  double comp_fwd = 0, comp_bwd = 0;  // the computation in them: what an edge's compute_layers cost
+  double optim = 0;
+  double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)
+  double overlap = 1;               // k_overlap of the slowest replica's type
+  double extra = 0;                 // sync + optim of a layer, when the stage has no edge
+  bool feasible = false;            // false: the micro-batch cannot feed all replicas
+};
+
+Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape, int micro_batch,
+                      bool equal_shares = false);
+
+// For balanced shares. Pure, no allocation.
+StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape,
+                       const Shares& shares);
+
+// sync (A.2, with the exponent mended to 1/k): the part of a gradient synchronization of `gradient` ms that a backward
+// pass of `bwd` ms does not hide.
+double exposed_sync(double bwd, double gradient, double overlap);
+
+}  // namespace espalier
