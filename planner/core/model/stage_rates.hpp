@@ -61,4 +61,7 @@ StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, con
 // pass of `bwd` ms does not hide.
 double exposed_sync(double bwd, double gradient, double overlap);
 
+// The same for the job's way of synchronizing: one all-reduce, or ZeRO-1's two halves.
+double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap);
+
 }  // namespace espalier

@@ -5,8 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/core/model/iteration_time.hpp"
-#include "planner/core/model/memory.hpp"
+#include "planner/core/model/stage_rates.hpp"
 #include "planner/core/topology/topology.hpp"
 
 namespace espalier {
@@ -35,6 +34,9 @@ struct PlanSketch {
   int gpus() const;
 };
 
+// Deepest pipeline the solvers consider; plans of deeper models use fewer stages than layers.
+inline constexpr int kMaxStages = 128;
+
 // One job to plan. Everything in it must outlive the solve; nothing in it changes.
 struct Problem {
   const Hardware& hardware;
@@ -43,31 +45,13 @@ struct Problem {
   const PlanBounds& bounds;
 };
 
-// What a replica class can be told from: StageShape of `pieces` (any order, at most one per node and type) at this TP
-// degree. Counts that are no multiple of tp make it infeasible: replicas == 0. More than StageShape::kMaxClasses
-// classes: infeasible too.
-StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, int tp);
+// The shape of the union of two sorted piece lists at TP degree `tp`. replicas == 0 where it is no stage: a count that
+// is no multiple of tp, or more classes than StageShape holds.
+StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, std::span<const Piece> more, int tp);
 
-// Sorted union of two piece lists.
-std::vector<Piece> merge_pieces(std::span<const Piece> a, std::span<const Piece> b);
+// Sorted union of two sorted piece lists, counts added.
+std::vector<Piece> merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more);
 
-struct Score {
-  double iteration_ms = 0;  // printed closed form; infinity when infeasible
-  bool feasible() const;
-};
-
-// Layers balanced over the stages (weighted min-max, App. B) under their memory caps, for a given N_b. `layers` gets
-// the split, one entry per stage. False when none fits.
-bool balance_layers(const JobCoefficients& job, std::span<const StageRates> rates, std::span<const int> caps,
-                    std::span<int> layers);
-
-// Scores `sketch` as it is (its micro_batches, its layers): bounds, memory, printed iteration time.
-Score score_sketch(const Problem& problem, const PlanSketch& sketch);
-
-// The exact recurrence on the same.
-double exact_sketch(const Problem& problem, const PlanSketch& sketch);
-
-// Chooses N_b among the divisors of G (bounds permitting) and the layers; keeps the pieces. Writes both into `sketch`.
-Score balance_sketch(const Problem& problem, PlanSketch& sketch);
+int count_gpus(std::span<const Piece> pieces);
 
 }  // namespace espalier

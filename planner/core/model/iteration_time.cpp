@@ -1,0 +1,62 @@
+#include "planner/core/model/iteration_time.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace espalier {
+
+StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
+  StageTime time{layers * rates.fwd, layers * rates.bwd, layers * rates.extra, 0};
+  if (!first && !last) return time;
+  double compute = 0, bytes = 0;
+  if (first) compute += job.first.compute_layers, bytes += job.first.param_bytes;
+  if (last) compute += job.last.compute_layers, bytes += job.last.param_bytes;
+  if (first && last && job.tied_bytes > 0) bytes -= std::min(job.first.param_bytes, job.last.param_bytes);
+  if (compute == 0 && bytes == 0) return time;
+  time.fwd += compute * rates.comp_fwd;
+  time.bwd += compute * rates.comp_bwd;
+  const double gradients = layers * job.param_bytes + bytes;
+  const double optim = job.param_bytes > 0 ? rates.optim * gradients / job.param_bytes : layers * rates.optim;
+  time.extra = exposed_gradients(job, time.bwd, gradients * rates.gradient_ms_per_byte, rates.overlap) + optim;
+  return time;
+}
+
+double printed_iteration(std::span<const StageTime> stages, int micro_batches) {
+  double sum = 0, slowest = 0, hidden = 0, tail = 0;
+  for (const StageTime& stage : stages) {
+    const double both = stage.fwd + stage.bwd;
+    sum += both;
+    slowest = std::max(slowest, both);
+    tail = std::max(tail, stage.extra - hidden);
+    hidden += stage.bwd;
+  }
+  return sum + (micro_batches - 1) * slowest + tail;
+}
+
+double exact_iteration(std::span<const StageTime> stages, int micro_batches) {
+  const int count = static_cast<int>(stages.size());
+  // Wave m: every stage does F(m), and B(m - w) where w = its warm-up; all that an operation waits for lies in this
+  // wave's forwards or the wave before.
+  std::vector<double> free(stages.size(), 0.0), backward(stages.size(), 0.0);
+  double end = 0;
+  for (int wave = 0; wave < micro_batches + count - 1; ++wave) {
+    double arrived = 0;
+    if (wave < micro_batches)
+      for (int i = 0; i < count; ++i) {
+        const auto s = static_cast<std::size_t>(i);
+        free[s] = std::max(free[s], arrived) + stages[s].fwd;
+        arrived = free[s] + stages[s].send;
+      }
+    for (int i = 0; i < count; ++i) {
+      const auto s = static_cast<std::size_t>(i);
+      const int micro_batch = wave - (count - 1 - i);
+      if (micro_batch < 0 || micro_batch >= micro_batches) continue;
+      const double gradient = i + 1 < count ? backward[s + 1] + stages[s].send : 0;
+      free[s] = backward[s] = std::max(free[s], gradient) + stages[s].bwd;
+      if (micro_batch == micro_batches - 1) end = std::max(end, backward[s] + stages[s].extra);
+    }
+  }
+  return end;
+}
+
+}  // namespace espalier

@@ -1,0 +1,88 @@
+#include "planner/core/model/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier {
+namespace {
+
+// Bytes of one GPU as functions of the stage's layers: value = fixed + slope * layers.
+struct Affine {
+  double fixed = 0, slope = 0;
+  double at(int layers) const { return fixed + slope * layers; }
+};
+struct Footprint {
+  Affine param_optim, activations, gradients;
+  double edge = 0;
+  bool gradients_at_peak = true;  // N_b > PP - i
+};
+
+double sharded(const JobCoefficients& job, double param_optim, int dp) {
+  if (!job.zero1 || job.param_optim_bytes <= 0) return param_optim;
+  const double weights = param_optim * job.weight_bytes / job.param_optim_bytes;
+  return weights + (param_optim - weights) / dp;
+}
+
+double edge_bytes(const JobCoefficients& job, const EdgeCoefficients& edge, int share, int tp, int dp) {
+  return (sharded(job, edge.param_optim_bytes, dp) + edge.param_bytes + edge.activation_bytes * share) / tp;
+}
+
+Footprint footprint(const JobCoefficients& job, int share, int tp, int dp, const StagePosition& at) {
+  Footprint result;
+  const int in_flight = std::min(at.stages - at.index, at.micro_batches);
+  const double layer = job.activ_p_bytes / tp + job.activ_np_bytes;
+  result.param_optim.slope = sharded(job, job.param_optim_bytes, dp) / tp;
+  result.gradients.slope = job.param_bytes / tp;
+  result.gradients_at_peak = at.micro_batches > at.stages - at.index;
+  if (job.recompute) {
+    // Inputs of all layers, and one layer that is being recomputed.
+    result.activations = {share * layer, share * in_flight * job.activ_bytes};
+  } else {
+    result.activations.slope = share * in_flight * layer;
+  }
+  if (at.first()) result.edge += edge_bytes(job, job.first, share, tp, dp);
+  if (at.last()) result.edge += edge_bytes(job, job.last, share, tp, dp);
+  if (at.first() && at.last()) result.edge -= job.tied_bytes / tp;
+  return result;
+}
+
+int most_layers(double room, const Affine& need) {
+  if (need.fixed > room) return 0;
+  if (need.slope <= 0) return 1 << 20;
+  return static_cast<int>(std::min((room - need.fixed) / need.slope * (1 + 1e-12), 1e6));
+}
+
+}  // namespace
+
+MemoryParts peak_memory(const JobCoefficients& job, int layers, int share, int tp, int dp, const StagePosition& at) {
+  const Footprint bytes = footprint(job, share, tp, dp, at);
+  MemoryParts parts{bytes.param_optim.at(layers), bytes.activations.at(layers), bytes.gradients.at(layers), bytes.edge,
+                    0};
+  parts.peak =
+      parts.param_optim + parts.edge +
+      (bytes.gradients_at_peak ? parts.activations + parts.gradients : std::max(parts.activations, parts.gradients));
+  return parts;
+}
+
+int layer_cap(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape, const Shares& shares,
+              const StagePosition& at) {
+  int cap = job.layers;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
+    const Footprint bytes = footprint(job, shares.most[c], shape.tp, shape.replicas, at);
+    const double capacity = hardware.types[static_cast<std::size_t>(shape.classes[c].type)].memory_bytes;
+    const double room = hardware.memory_share * capacity - bytes.edge;
+    const auto plus = [&](const Affine& a) {
+      return Affine{bytes.param_optim.fixed + a.fixed, bytes.param_optim.slope + a.slope};
+    };
+    if (bytes.gradients_at_peak) {
+      cap = std::min(cap, most_layers(room, plus({bytes.activations.fixed + bytes.gradients.fixed,
+                                                  bytes.activations.slope + bytes.gradients.slope})));
+    } else {
+      cap = std::min(cap, most_layers(room, plus(bytes.activations)));
+      cap = std::min(cap, most_layers(room, plus(bytes.gradients)));
+    }
+  }
+  return std::max(cap, 0);
+}
+
+}  // namespace espalier

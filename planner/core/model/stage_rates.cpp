@@ -1,0 +1,147 @@
+#include "planner/core/model/stage_rates.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier {
+namespace {
+
+struct ReplicaTimes {
+  double comp_fwd = 0, comp_bwd = 0, comm_fwd = 0, comm_bwd = 0;
+  double fwd() const { return comp_fwd + comm_fwd; }
+  double bwd() const { return comp_bwd + comm_bwd; }
+};
+
+// "Modeling TP": one micro-batch's `share` samples on one replica, per layer.
+ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job, const ReplicaClass& replicas, int tp,
+                           int share) {
+  const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(replicas.type)];
+  ReplicaTimes times;
+  times.comp_fwd = gpu.comp * share / tp;
+  times.comp_bwd = gpu.backward * times.comp_fwd;
+  if (tp > 1) {
+    // Two all-reduces a layer, of k_activ * b bytes each: a ring sends 2 (1 - 1/t) times that per GPU.
+    const double once = job.activ_bytes * share * 2 * (1 - 1.0 / tp);
+    const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(replicas.kind)];
+    times.comm_fwd = 2 * once / (kind.tp_bandwidth * saturation(hardware, once));
+    times.comm_bwd = times.comm_fwd;
+  }
+  if (job.recompute) {
+    times.comp_bwd += times.comp_fwd;
+    times.comm_bwd += times.comm_fwd;
+  }
+  return times;
+}
+
+// "Modeling DP": a ring over the replicas for every TP rank. Between nodes all rings of a node share its rails, and the
+// node with the fewest members holds up the others.
+double gradient_rate(const Hardware& hardware, const StageShape& shape) {
+  if (shape.replicas <= 1) return 0;
+  const double sent = 2 * (1 - 1.0 / shape.replicas);
+  double slowest = 0;
+  for (int c = 0; c < shape.class_count; ++c) {
+    const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(shape.classes[static_cast<std::size_t>(c)].kind)];
+    double bandwidth = shape.tp * kind.dp_bandwidth;
+    if (shape.level > 0) {
+      const int members = shape.least_members * shape.tp;
+      const int rails = kind.nics > 0 ? std::min(members, kind.nics) : members;
+      bandwidth = rails * kind.nic_bandwidth;
+      for (int level = 1; level < shape.level; ++level) bandwidth *= hardware.crossing;
+    }
+    slowest = std::max(slowest, sent / bandwidth);
+  }
+  return slowest;
+}
+
+}  // namespace
+
+Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape, int micro_batch,
+                      bool equal_shares) {
+  Shares shares;
+  const int count = shape.class_count;
+  if (shape.replicas <= 0 || micro_batch < shape.replicas) return shares;
+  if (equal_shares && micro_batch % shape.replicas != 0) return shares;
+  shares.feasible = true;
+  if (count == 1 || equal_shares) {
+    const int least = micro_batch / shape.replicas, rest = micro_batch % shape.replicas;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+      shares.most[c] = rest > 0 ? least + 1 : least;
+      shares.more[c] = rest > 0 ? rest : shape.classes[c].replicas;
+    }
+    return shares;
+  }
+  // Time of one sample, at the mean share: only TP communication depends on the share, and weakly.
+  std::array<double, StageShape::kMaxClasses> cost{};
+  double speed = 0;
+  const int mean = std::max(1, micro_batch / shape.replicas);
+  for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+    const auto times = replica_times(hardware, job, shape.classes[c], shape.tp, mean);
+    cost[c] = (times.fwd() + times.bwd()) / mean;
+    speed += shape.classes[c].replicas / cost[c];
+  }
+  // Weighted min-max (App. B): the continuous solution rounded down, then item by item where it costs least; all
+  // replicas of a class at once.
+  std::array<int, StageShape::kMaxClasses> base{};
+  int given = 0;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
+    base[c] = std::max(1, static_cast<int>(micro_batch / speed / cost[c]));
+    given += base[c] * shape.classes[c].replicas;
+  }
+  while (given > micro_batch) {
+    std::size_t heaviest = 0;
+    double most = -1;
+    for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c)
+      if (base[c] > 1 && base[c] * cost[c] > most) most = base[heaviest = c] * cost[c];
+    --base[heaviest];
+    given -= shape.classes[heaviest].replicas;
+  }
+  for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) shares.more[c] = shape.classes[c].replicas;
+  for (int rest = micro_batch - given; rest > 0;) {
+    std::size_t lightest = 0;
+    for (std::size_t c = 1; c < static_cast<std::size_t>(count); ++c)
+      if ((base[c] + 1) * cost[c] < (base[lightest] + 1) * cost[lightest]) lightest = c;
+    const int taken = std::min(rest, static_cast<int>(shape.classes[lightest].replicas));
+    ++base[lightest];
+    shares.more[lightest] = taken;
+    rest -= taken;
+  }
+  for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) shares.most[c] = base[c];
+  return shares;
+}
+
+StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape,
+                       const Shares& shares) {
+  StageRates rates;
+  if (!shares.feasible) return rates;
+  rates.feasible = true;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
+    const auto times = replica_times(hardware, job, shape.classes[c], shape.tp, shares.most[c]);
+    const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(shape.classes[c].type)];
+    if (times.bwd() > rates.bwd) rates.overlap = gpu.overlap;
+    rates.fwd = std::max(rates.fwd, times.fwd());
+    rates.bwd = std::max(rates.bwd, times.bwd());
+    rates.comp_fwd = std::max(rates.comp_fwd, times.comp_fwd);
+    rates.comp_bwd = std::max(rates.comp_bwd, times.comp_bwd);
+    rates.optim = std::max(rates.optim, gpu.optim / shape.tp);
+  }
+  if (job.zero1) rates.optim /= shape.replicas;
+  rates.gradient_ms_per_byte = gradient_rate(hardware, shape);
+  rates.extra =
+      exposed_gradients(job, rates.bwd, rates.gradient_ms_per_byte * job.param_bytes, rates.overlap) + rates.optim;
+  return rates;
+}
+
+double exposed_sync(double bwd, double gradient, double overlap) {
+  if (gradient <= 0) return 0;
+  if (overlap <= 1 || bwd <= 0) return gradient;
+  const double larger = std::max(bwd, gradient), smaller = std::min(bwd, gradient);
+  const double k = std::min(overlap, 64.0);
+  return larger * std::pow(1 + std::pow(smaller / larger, k), 1 / k) - bwd;
+}
+
+double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap) {
+  // ZeRO-1 scatters the sums during the backward pass and gathers the parameters after the optimizer.
+  return job.zero1 ? exposed_sync(bwd, gradient / 2, overlap) + gradient / 2 : exposed_sync(bwd, gradient, overlap);
+}
+
+}  // namespace espalier

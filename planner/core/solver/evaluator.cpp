@@ -1,0 +1,196 @@
+#include "planner/core/solver/evaluator.hpp"
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "planner/core/solver/layer_balance.hpp"
+
+namespace espalier {
+
+LayerBin layer_bin(const JobCoefficients& job, const StageRates& rates, bool first, bool last) {
+  LayerBin bin{rates.fwd + rates.bwd, 0, 0};
+  if (first || last) {
+    const double compute = (first ? job.first.compute_layers : 0) + (last ? job.last.compute_layers : 0);
+    bin.fixed = compute * (rates.comp_fwd + rates.comp_bwd);
+  }
+  return bin;
+}
+
+Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
+  const int batch = problem.job.global_batch, fixed = problem.bounds.fixed_micro_batches;
+  ESPALIER_INVARIANT(problem.job.gpu.size() == problem.hardware.types.size());
+  for (int n = 1; n <= batch; ++n)
+    if (batch % n == 0 && (fixed == 0 || n == fixed)) counts_.push_back(n);
+  for (const int tp : problem.job.tp_degrees)
+    if (problem.bounds.fixed_tp == 0 || tp == problem.bounds.fixed_tp) tp_degrees_.push_back(tp);
+}
+
+int Evaluator::choice_of(int micro_batches) const {
+  const auto at = std::lower_bound(counts_.begin(), counts_.end(), micro_batches);
+  return at != counts_.end() && *at == micro_batches ? static_cast<int>(at - counts_.begin()) : -1;
+}
+
+void Evaluator::fill(StageTable& table, const StageShape& shape) const {
+  table.shape = shape;
+  table.at.resize(counts_.size());
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    StageAt& at = table.at[i];
+    at.shares = balance_shares(problem_.hardware, problem_.job, shape, problem_.job.global_batch / counts_[i],
+                               problem_.bounds.equal_shares);
+    at.rates = stage_rates(problem_.hardware, problem_.job, shape, at.shares);
+  }
+}
+
+StageTable Evaluator::table(const StageShape& shape) const {
+  StageTable result;
+  fill(result, shape);
+  return result;
+}
+
+bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const {
+  const PlanBounds& bounds = problem_.bounds;
+  for (const StageTable* stage : stages) {
+    if (stage->shape.replicas <= 0) return false;
+    if (bounds.fixed_dp > 0 && stage->shape.replicas != bounds.fixed_dp) return false;
+    if (bounds.uniform_dp && stage->shape.replicas != stages.front()->shape.replicas) return false;
+  }
+  return true;
+}
+
+double Evaluator::assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+                           std::span<StageTime> times) const {
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    times[s] = stage_time(problem_.job, stages[s]->at[static_cast<std::size_t>(choice)].rates, layers[s], s == 0,
+                          s + 1 == stages.size());
+  return printed_iteration(times.first(stages.size()), counts_[static_cast<std::size_t>(choice)]);
+}
+
+double Evaluator::score_choice(std::span<const StageTable* const> stages, int choice, double bound,
+                               std::span<int> layers) {
+  std::array<LayerBin, kMaxStages> bins;
+  const int micro_batches = counts_[static_cast<std::size_t>(choice)];
+  double cheapest = kInfeasible, fixed = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageRates& rates = stages[s]->at[static_cast<std::size_t>(choice)].rates;
+    if (!rates.feasible) return kInfeasible;
+    bins[s] = layer_bin(problem_.job, rates, s == 0, s + 1 == stages.size());
+    cheapest = std::min(cheapest, bins[s].cost);
+    fixed += bins[s].fixed;
+  }
+  // W >= L * cheapest + fixed and S >= (N_b - 1) * bottleneck: most candidates end here.
+  const auto used = std::span<const LayerBin>(bins).first(stages.size());
+  const double least =
+      problem_.job.layers * cheapest + fixed + (micro_batches - 1) * continuous_bottleneck(used, problem_.job.layers);
+  if (least >= bound) return kInfeasible;
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    bins[s].cap = layer_cap(problem_.hardware, problem_.job, stages[s]->shape,
+                            stages[s]->at[static_cast<std::size_t>(choice)].shares,
+                            {static_cast<int>(s), static_cast<int>(stages.size()), micro_batches});
+  if (!balance_layers(used, problem_.job.layers, layers)) return kInfeasible;
+  std::array<StageTime, kMaxStages> times;
+  return assemble(stages, choice, layers, times);
+}
+
+Score Evaluator::score(std::span<const StageTable* const> stages, double bound, int only, std::span<int> layers) {
+  Score best{bound, -1};
+  if (stages.empty() || stages.size() > kMaxStages || static_cast<int>(stages.size()) > problem_.job.layers ||
+      !degrees_allowed(stages))
+    return {};
+  std::array<int, kMaxStages> split;
+  const int from = only >= 0 ? only : 0, to = only >= 0 ? only + 1 : static_cast<int>(counts_.size());
+  for (int choice = from; choice < to; ++choice) {
+    const double ms = score_choice(stages, choice, best.ms, std::span(split).first(stages.size()));
+    if (ms >= best.ms) continue;
+    best = {ms, choice};
+    if (!layers.empty()) std::copy_n(split.begin(), stages.size(), layers.begin());
+  }
+  return best.choice >= 0 ? best : Score{};
+}
+
+double Evaluator::score_layers(std::span<const StageTable* const> stages, int choice,
+                               std::span<const int> layers) const {
+  const int count = static_cast<int>(stages.size()), micro_batches = counts_[static_cast<std::size_t>(choice)];
+  if (count == 0 || count > kMaxStages || !degrees_allowed(stages)) return kInfeasible;
+  int sum = 0;
+  for (int s = 0; s < count; ++s) {
+    const StageTable& stage = *stages[static_cast<std::size_t>(s)];
+    const StageAt& at = stage.at[static_cast<std::size_t>(choice)];
+    const int own = layers[static_cast<std::size_t>(s)];
+    sum += own;
+    if (!at.rates.feasible || own < 1 ||
+        own > layer_cap(problem_.hardware, problem_.job, stage.shape, at.shares, {s, count, micro_batches}))
+      return kInfeasible;
+  }
+  if (sum != problem_.job.layers) return kInfeasible;
+  std::array<StageTime, kMaxStages> times;
+  return assemble(stages, choice, layers, times);
+}
+
+double Evaluator::exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const {
+  std::array<StageTime, kMaxStages> times;
+  assemble(stages, choice, layers, times);
+  return exact_iteration(std::span<const StageTime>(times).first(stages.size()),
+                         counts_[static_cast<std::size_t>(choice)]);
+}
+
+std::vector<StageTable> Evaluator::tables_of(const PlanSketch& sketch) const {
+  std::vector<StageTable> tables;
+  tables.reserve(sketch.stages.size());
+  for (const StageSketch& stage : sketch.stages)
+    tables.push_back(table(stage_shape(problem_, stage.pieces, {}, stage.tp)));
+  return tables;
+}
+
+namespace {
+
+std::vector<const StageTable*> pointers(const std::vector<StageTable>& tables) {
+  std::vector<const StageTable*> result;
+  for (const StageTable& table : tables) result.push_back(&table);
+  return result;
+}
+
+std::vector<int> layers_of(const PlanSketch& sketch) {
+  std::vector<int> layers;
+  for (const StageSketch& stage : sketch.stages) layers.push_back(stage.layers);
+  return layers;
+}
+
+}  // namespace
+
+double Evaluator::score_sketch(const PlanSketch& sketch) {
+  const int choice = choice_of(sketch.micro_batches);
+  if (choice < 0) return kInfeasible;
+  const auto tables = tables_of(sketch);
+  return score_layers(pointers(tables), choice, layers_of(sketch));
+}
+
+double Evaluator::exact_sketch(const PlanSketch& sketch) {
+  const int choice = choice_of(sketch.micro_batches);
+  if (choice < 0) return kInfeasible;
+  const auto tables = tables_of(sketch);
+  return exact(pointers(tables), choice, layers_of(sketch));
+}
+
+Score Evaluator::balance_sketch(PlanSketch& sketch, int only) {
+  if (sketch.stages.empty() || sketch.stages.size() > kMaxStages) return {};
+  const auto tables = tables_of(sketch);
+  std::vector<int> layers(sketch.stages.size());
+  const Score best = score(pointers(tables), kInfeasible, only, layers);
+  if (!best.feasible()) return best;
+  sketch.micro_batches = counts_[static_cast<std::size_t>(best.choice)];
+  for (std::size_t s = 0; s < layers.size(); ++s) sketch.stages[s].layers = layers[s];
+  return best;
+}
+
+bool Evaluator::allowed(const PlanSketch& sketch) const {
+  const int gpus = sketch.gpus();
+  if (gpus < problem_.bounds.min_gpus || gpus > problem_.bounds.max_gpus) return false;
+  for (const StageSketch& stage : sketch.stages) {
+    if (std::find(tp_degrees_.begin(), tp_degrees_.end(), stage.tp) == tp_degrees_.end()) return false;
+    for (const Piece& piece : stage.pieces)
+      if (!problem_.bounds.allows_type(piece.type)) return false;
+  }
+  return choice_of(sketch.micro_batches) >= 0;
+}
+
+}  // namespace espalier

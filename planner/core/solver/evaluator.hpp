@@ -1,0 +1,86 @@
+// Scores plans of one job without building them: a candidate costs what it changed.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "planner/core/model/iteration_time.hpp"
+#include "planner/core/model/memory.hpp"
+#include "planner/core/solver/sketch.hpp"
+
+namespace espalier {
+
+inline constexpr double kInfeasible = std::numeric_limits<double>::infinity();
+
+// A stage's shares and times at one micro-batch size.
+struct StageAt {
+  Shares shares;
+  StageRates rates;
+};
+
+// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts().
+struct StageTable {
+  StageShape shape;
+  std::vector<StageAt> at;
+};
+
+// What a score says: printed iteration time (infinity: nothing valid), and the N_b it is for.
+struct Score {
+  double ms = kInfeasible;
+  int choice = -1;  // index into micro_batch_counts()
+  bool feasible() const { return choice >= 0; }
+};
+
+// Not thread-safe: it owns scratch space. The problem's parts must outlive it.
+class Evaluator {
+ public:
+  explicit Evaluator(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  // Allowed N_b, ascending: the divisors of G, or the one that the bounds fix.
+  const std::vector<int>& micro_batch_counts() const { return counts_; }
+  // Allowed TP degrees, ascending.
+  const std::vector<int>& tp_degrees() const { return tp_degrees_; }
+
+  StageTable table(const StageShape& shape) const;
+  void fill(StageTable& table, const StageShape& shape) const;  // the same into existing storage
+
+  // The best N_b and balanced layers for a pipeline of these stages, first to last. Scores at or above `bound` may be
+  // reported as infeasible. `only`: an index into micro_batch_counts() to stay with, or -1. `layers`, when given, gets
+  // the split of a feasible score. GPU count and type bounds are the caller's business (allowed()).
+  Score score(std::span<const StageTable* const> stages, double bound = kInfeasible, int only = -1,
+              std::span<int> layers = {});
+
+  // The given layers at N_b = micro_batch_counts()[choice]; infinity when memory or shares do not allow it.
+  double score_layers(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
+  // The exact recurrence of the same.
+  double exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
+
+  // Scores `sketch` as it stands, or with its N_b and layers chosen anew (written into it). ms.
+  double score_sketch(const PlanSketch& sketch);
+  double exact_sketch(const PlanSketch& sketch);
+  Score balance_sketch(PlanSketch& sketch, int only = -1);
+  int choice_of(int micro_batches) const;  // -1: not allowed
+
+  // GPU count, types, TP degrees, and the runtime's limits on DP degrees.
+  bool allowed(const PlanSketch& sketch) const;
+
+ private:
+  bool degrees_allowed(std::span<const StageTable* const> stages) const;
+  double assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+                  std::span<StageTime> times) const;
+  double score_choice(std::span<const StageTable* const> stages, int choice, double bound, std::span<int> layers);
+  std::vector<StageTable> tables_of(const PlanSketch& sketch) const;
+
+  const Problem problem_;
+  std::vector<int> counts_;
+  std::vector<int> tp_degrees_;
+};
+
+// What a micro-batch costs in one stage, layers to be decided: for layer_balance.
+struct LayerBin;
+LayerBin layer_bin(const JobCoefficients& job, const StageRates& rates, bool first, bool last);
+
+}  // namespace espalier
