@@ -1,0 +1,26 @@
+// The planner's own search: the best plan on a given set of GPUs, idle ones allowed.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "planner/core/solver/evaluator.hpp"
+#include "planner/core/solver/solution.hpp"
+
+namespace espalier {
+
+struct SearchEffort {
+  int seeds = 6;             // near-symmetric tilings that local search starts from, the best ones
+  int local_steps = 200;     // accepted moves of a local search at most
+  long pareto_labels = 0;    // work bound of the Pareto dynamic programme; 0: not run
+  int pareto_finalists = 4;  // plans ranked again by the exact recurrence; 0: printed form only
+};
+
+// `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's
+// prefixes), not necessarily balanced. nullopt: nothing valid fits. Deterministic; never worse (printed form) than a
+// balanced start.
+std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> available,
+                                  std::span<const PlanSketch> starts, const SearchEffort& effort);
+
+}  // namespace espalier

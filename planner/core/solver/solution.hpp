@@ -1,0 +1,13 @@
+// What every solver returns.
+#pragma once
+
+#include "planner/core/solver/sketch.hpp"
+
+namespace espalier {
+
+struct Solution {
+  PlanSketch sketch;
+  double ms = 0;  // printed iteration time (App. A.2)
+};
+
+}  // namespace espalier
