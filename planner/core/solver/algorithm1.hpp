@@ -1,0 +1,41 @@
+// Algorithm 1, the incremental plan solver (Suika §3.2, Alg. 1, App. B): for every prefix of the affinity-ordered GPUs
+// the best plan that expands the present one.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/core/solver/working_plan.hpp"
+
+namespace espalier {
+
+struct ExpandOptions {
+  int window = 8;            // W: predecessors tried, in units
+  bool keep_n_b = false;     // as printed: N_b stays the present plan's; else the divisors of G compete
+  bool any_position = true;  // a new stage may stand anywhere; as printed: at the end
+  static ExpandOptions as_printed() { return {8, true, false}; }
+};
+
+struct PrefixPlan {
+  int gpus = 0;      // of the prefix, beside the present plan's
+  WorkingPlan plan;  // exactly all of them; infeasible where no expansion fits
+};
+
+// Units of w GPUs (§3.2.2 "pruning"): w = min(ceil(N / 16), 8), rounded down to a power of two, since no TP degree can
+// use 3, 5, 6 or 7 GPUs.
+int unit_gpus(int present_gpus);
+
+// entry 0: the present plan as it stands; entry i: the first i units used, all of them. `units`: in affinity order, one
+// node and type each. Where entry i cannot exist it is infeasible; smaller entries still serve as predecessors.
+// `known`: entries of an earlier call with the same present plan and the same first `known.size() - 1` units; they are
+// taken over instead of computed.
+std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan& present, std::span<const Piece> units,
+                                        const ExpandOptions& options, std::vector<PrefixPlan> known = {});
+
+// One step: `base` with all of `added` (sorted pieces) as a new stage (PP-expand), as replicas of a stage (DP-expand)
+// or with a stage regrouped at another TP degree (TP-expand), balanced; the best by printed time below `bound`, or
+// infeasible.
+WorkingPlan expand_and_balance(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added,
+                               const ExpandOptions& options, double bound = kInfeasible);
+
+}  // namespace espalier

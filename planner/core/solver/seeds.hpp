@@ -1,0 +1,14 @@
+// Near-symmetric plans to start a search from: one TP degree, the groups dealt to the stages as evenly as they come.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/core/solver/working_plan.hpp"
+
+namespace espalier {
+
+// The `count` fastest feasible tilings of `available` (sorted pieces), fastest first.
+std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count);
+
+}  // namespace espalier
