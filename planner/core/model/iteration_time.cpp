@@ -1,18 +1,26 @@
 #include "planner/core/model/iteration_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace espalier {
 
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
-  StageTime time{layers * rates.fwd, layers * rates.bwd, layers * rates.extra, 0};
-  if (!first && !last) return time;
+  StageTime time{layers * rates.fwd, layers * rates.bwd, 0, 0};
+  const auto per_layer = [&] { return std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra; };
+  if (!first && !last) {
+    time.extra = layers * per_layer();
+    return time;
+  }
   double compute = 0, bytes = 0;
   if (first) compute += job.first.compute_layers, bytes += job.first.param_bytes;
   if (last) compute += job.last.compute_layers, bytes += job.last.param_bytes;
   if (first && last && job.tied_bytes > 0) bytes -= std::min(job.first.param_bytes, job.last.param_bytes);
-  if (compute == 0 && bytes == 0) return time;
+  if (compute == 0 && bytes == 0) {
+    time.extra = layers * per_layer();
+    return time;
+  }
   time.fwd += compute * rates.comp_fwd;
   time.bwd += compute * rates.comp_bwd;
   const double gradients = layers * job.param_bytes + bytes;
