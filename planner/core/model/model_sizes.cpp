@@ -1,0 +1,136 @@
+#include "planner/core/model/model_sizes.hpp"
+
+#include <cmath>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+namespace {
+
+enum class Family { gpt2, llama, qwen2 };
+
+Family family_of(const std::string& name) {
+  if (name == "gpt2") return Family::gpt2;
+  if (name == "llama") return Family::llama;
+  if (name == "qwen2") return Family::qwen2;
+  throw Error("model family \"" + name + "\": unknown; use one of gpt2, llama, qwen2");
+}
+
+// Width of the MLP's inside, of a layer.
+double inner(const ModelShape& shape) {
+  const double hidden = shape.hidden;
+  switch (family_of(shape.family)) {
+    case Family::gpt2:
+      return 4 * hidden;
+    case Family::llama:
+      return 256 * std::ceil(8 * hidden / 3 / 256);
+    case Family::qwen2:
+      return 16 * hidden / 3;
+  }
+  return 0;
+}
+
+// Elements of all matrices of a layer: what its FLOPs go with.
+double layer_matrices(const ModelShape& shape) {
+  const double hidden = shape.hidden;
+  switch (family_of(shape.family)) {
+    case Family::gpt2:
+      return 12 * hidden * hidden;
+    case Family::llama:
+      return 4 * hidden * hidden + 3 * hidden * inner(shape);
+    case Family::qwen2:
+      return (2 + 2.0 / 7) * hidden * hidden + 3 * hidden * inner(shape);
+  }
+  return 0;
+}
+
+// Activations of a layer that TP divides, in units of k_activ. Q, K, V, the attention's output, the inside of the MLP
+// (GPT-2: before and after GELU; SwiGLU: gate, its SiLU, up, their product), and the scores: softmax's output, for
+// GPT-2 also that of its dropout and half an element of mask.
+double partitioned_activations(const ModelShape& shape) {
+  const double scores = static_cast<double>(shape.heads) * shape.sequence / shape.hidden;
+  if (family_of(shape.family) == Family::gpt2) return 4 + 8 + 2.5 * scores;
+  return 4 + 4 * inner(shape) / shape.hidden + scores;
+}
+
+std::vector<int> tp_degrees(int heads) {
+  std::vector<int> degrees{1};
+  while (heads > 0 && heads % (2 * degrees.back()) == 0) degrees.push_back(2 * degrees.back());
+  return degrees;
+}
+
+}  // namespace
+
+double layer_parameters(const ModelShape& shape) {
+  const double hidden = shape.hidden;
+  switch (family_of(shape.family)) {
+    case Family::gpt2:
+      return layer_matrices(shape) + 13 * hidden;
+    case Family::llama:
+      return layer_matrices(shape) + 2 * hidden;
+    case Family::qwen2:
+      return layer_matrices(shape) + (2 + 1 + 2.0 / 7) * hidden;
+  }
+  return 0;
+}
+
+double embedding_parameters(const ModelShape& shape) {
+  const double positions = family_of(shape.family) == Family::gpt2 ? shape.sequence : 0;
+  return (shape.vocabulary + positions) * shape.hidden;
+}
+
+double head_parameters(const ModelShape& shape) {
+  const double norm = family_of(shape.family) == Family::gpt2 ? 2 : 1;
+  return (shape.vocabulary + norm) * shape.hidden;
+}
+
+double total_parameters(const ModelShape& shape, bool tied) {
+  return shape.layers * layer_parameters(shape) + embedding_parameters(shape) + head_parameters(shape) -
+         (tied ? static_cast<double>(shape.vocabulary) * shape.hidden : 0);
+}
+
+double layer_flops(const ModelShape& shape) {
+  const double sequence = shape.sequence;
+  return 2 * sequence * layer_matrices(shape) + 4 * sequence * sequence * shape.hidden;
+}
+
+double head_layers(const ModelShape& shape) {
+  return 2.0 * shape.sequence * shape.hidden * shape.vocabulary / layer_flops(shape);
+}
+
+double nonpartitioned_activations(const std::string& family) { return family_of(family) == Family::llama ? 7 : 5; }
+
+JobCoefficients model_sizes(const ModelShape& shape, const Training& training, std::size_t gpu_types) {
+  if (shape.layers < 1 || shape.hidden < 1 || shape.sequence < 1)
+    throw Error("model shape: layers, hidden and sequence must be at least 1");
+  const ElementBytes& bytes = training.bytes;
+  JobCoefficients job;
+  job.layers = shape.layers;
+  job.global_batch = shape.global_batch;
+  job.tp_degrees = tp_degrees(shape.heads);
+  job.activ_bytes = bytes.activation * shape.sequence * shape.hidden;
+  const auto edge = [&](double parameters) {
+    EdgeCoefficients result;
+    result.param_bytes = bytes.gradient * parameters;
+    result.param_optim_bytes = (bytes.weight + bytes.optimizer) * parameters;
+    return result;
+  };
+  job.param_bytes = bytes.gradient * layer_parameters(shape);
+  job.param_optim_bytes = (bytes.weight + bytes.optimizer) * layer_parameters(shape);
+  job.weight_bytes = bytes.weight * layer_parameters(shape);
+  job.activ_np_bytes = nonpartitioned_activations(shape.family) * job.activ_bytes;
+  job.activ_p_bytes = partitioned_activations(shape) * job.activ_bytes;
+  job.first = edge(embedding_parameters(shape));
+  job.last = edge(head_parameters(shape));
+  job.last.compute_layers = head_layers(shape);
+  job.last.activation_bytes = 4.0 * shape.sequence * shape.vocabulary;  // logits, FP32 in every framework
+  if (training.tied)
+    job.tied_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * shape.vocabulary * shape.hidden;
+  job.recompute = training.recompute;
+  job.zero1 = training.zero1;
+  job.boundary_assumed = job.memory_assumed = true;
+  job.gpu.resize(gpu_types);
+  return job;
+}
+
+}  // namespace espalier
