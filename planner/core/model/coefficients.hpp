@@ -55,6 +55,7 @@ struct PlanBounds {
   int fixed_dp = 0;             // every stage has this DP degree; 0: any (a runtime's limit)
   bool uniform_dp = false;      // all stages have the same DP degree (a runtime's limit)
   bool equal_shares = false;    // DP must divide the micro-batch (a runtime's limit)
+  int lead_node = -1;           // topology index of the node that the first stage must use (rank 0 stays); -1: any
   bool operator==(const PlanBounds&) const = default;
 
   bool allows_type(int type) const {

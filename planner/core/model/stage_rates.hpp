@@ -28,6 +28,7 @@ struct StageShape {
   std::int32_t replicas = 0;       // DP degree
   std::int32_t least_members = 0;  // fewest replicas on any of its nodes
   std::int32_t level = 0;          // 0: one node; 1: one leaf switch; 2: one switch above; ...
+  bool leads = false;              // holds GPUs on PlanBounds::lead_node
   bool operator==(const StageShape&) const = default;
 };
 

@@ -1,7 +1,6 @@
 #include "planner/core/solver/algorithm1.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace espalier {
 namespace {
@@ -93,11 +92,6 @@ WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const
 }
 
 }  // namespace
-
-int unit_gpus(int present_gpus) {
-  const int units = std::clamp((present_gpus + 15) / 16, 1, 8);
-  return static_cast<int>(std::bit_floor(static_cast<unsigned>(units)));
-}
 
 WorkingPlan expand_and_balance(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added,
                                const ExpandOptions& options, double bound) {

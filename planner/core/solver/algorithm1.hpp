@@ -21,10 +21,6 @@ struct PrefixPlan {
   WorkingPlan plan;  // exactly all of them; infeasible where no expansion fits
 };
 
-// Units of w GPUs (§3.2.2 "pruning"): w = min(ceil(N / 16), 8), rounded down to a power of two, since no TP degree can
-// use 3, 5, 6 or 7 GPUs.
-int unit_gpus(int present_gpus);
-
 // entry 0: the present plan as it stands; entry i: the first i units used, all of them. `units`: in affinity order, one
 // node and type each. Where entry i cannot exist it is infeasible; smaller entries still serve as predecessors.
 // `known`: entries of an earlier call with the same present plan and the same first `known.size() - 1` units; they are

@@ -49,6 +49,7 @@ StageTable Evaluator::table(const StageShape& shape) const {
 
 bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const {
   const PlanBounds& bounds = problem_.bounds;
+  if (bounds.lead_node >= 0 && !stages.front()->shape.leads) return false;
   for (const StageTable* stage : stages) {
     if (stage->shape.replicas <= 0) return false;
     if (bounds.fixed_dp > 0 && stage->shape.replicas != bounds.fixed_dp) return false;

@@ -15,9 +15,10 @@ std::vector<Piece> groups(const Evaluator& evaluator, std::span<const Piece> ava
         order.push_back({piece.node, piece.type, static_cast<std::int16_t>(tp)});
   const auto comp = [&](const Piece& p) { return evaluator.problem().job.gpu[static_cast<std::size_t>(p.type)].comp; };
   const auto rack = [&](const Piece& p) { return evaluator.problem().topology.rack(p.node); };
+  const auto leads = [&](const Piece& p) { return p.node == evaluator.problem().bounds.lead_node; };
   std::stable_sort(order.begin(), order.end(), [&](const Piece& a, const Piece& b) {
     const double speed_a = fast_first ? comp(a) : -comp(a), speed_b = fast_first ? comp(b) : -comp(b);
-    return std::tuple(speed_a, rack(a), a.node) < std::tuple(speed_b, rack(b), b.node);
+    return std::tuple(leads(b), speed_a, rack(a), a.node) < std::tuple(leads(a), speed_b, rack(b), b.node);
   });
   const auto most = static_cast<std::size_t>(std::max(0, evaluator.problem().bounds.max_gpus / tp));
   if (order.size() > most) order.resize(most);
@@ -47,11 +48,16 @@ std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const P
       const int total = static_cast<int>(order.size());
       const int deepest = std::min({total, evaluator.problem().job.layers, kMaxStages});
       for (int pp = 1; pp <= deepest; ++pp) {
-        if (!worth_trying(pp, total)) continue;
+        if (!worth_trying(pp, total) && evaluator.problem().bounds.fixed_dp == 0) continue;
+        // Where all stages need the same DP degree, what does not divide stays idle.
+        const PlanBounds& bounds = evaluator.problem().bounds;
+        const int dp = bounds.fixed_dp > 0 ? bounds.fixed_dp : total / pp;
+        const int used = bounds.fixed_dp > 0 || bounds.uniform_dp ? dp * pp : total;
+        if (used > total) break;
         PlanSketch sketch;
         for (int s = 0; s < pp; ++s) {
-          const auto from = static_cast<std::size_t>(static_cast<long>(total) * s / pp);
-          const auto to = static_cast<std::size_t>(static_cast<long>(total) * (s + 1) / pp);
+          const auto from = static_cast<std::size_t>(static_cast<long>(used) * s / pp);
+          const auto to = static_cast<std::size_t>(static_cast<long>(used) * (s + 1) / pp);
           sketch.stages.push_back({tp, 0, collect(std::span(order).subspan(from, to - from))});
         }
         WorkingPlan plan = working_plan(evaluator, std::move(sketch));

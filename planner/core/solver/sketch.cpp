@@ -76,6 +76,7 @@ StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, st
       node = piece.node;
       members = 0;
       if (first_node < 0) first_node = node;
+      if (node == problem.bounds.lead_node) shape.leads = true;
       shape.level = std::max(shape.level, problem.topology.distance(first_node, node));
     }
     members += replicas;

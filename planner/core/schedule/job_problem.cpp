@@ -1,0 +1,85 @@
+#include "planner/core/schedule/job_problem.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace espalier {
+namespace {
+
+void add(std::vector<Piece>& pieces, int node, int type, int gpus) {
+  const auto at = std::lower_bound(pieces.begin(), pieces.end(), std::tuple(node, type),
+                                   [](const Piece& p, auto key) { return std::tuple<int, int>(p.node, p.type) < key; });
+  if (at != pieces.end() && at->node == node && at->type == type) at->gpus = static_cast<std::int16_t>(at->gpus + gpus);
+  else
+    pieces.insert(at,
+                  {static_cast<std::int32_t>(node), static_cast<std::int16_t>(type), static_cast<std::int16_t>(gpus)});
+}
+
+bool known(const Site& site, int node, int gpu) {
+  return node >= 0 && gpu >= 0 && static_cast<std::size_t>(gpu) < site.topology.gpu_types(node).size();
+}
+
+int type_of(const Site& site, int node, int gpu) {
+  return site.topology.gpu_types(node)[static_cast<std::size_t>(gpu)];
+}
+
+}  // namespace
+
+PlanBounds bounds_of(const ElasticJob& job, const Site& site) {
+  PlanBounds bounds;
+  bounds.min_gpus = 1;
+  bounds.max_gpus = job.max_gpus;
+  if (!job.anchor.empty()) bounds.lead_node = site.topology.find(job.anchor.front().node);
+  if (job.accuracy != Accuracy::bitwise || !job.plan || job.plan->stages.empty()) return bounds;
+  bounds.fixed_tp = job.plan->stages.front().tp;
+  bounds.fixed_micro_batches = job.plan->micro_batches;
+  bounds.fixed_dp = static_cast<int>(job.plan->stages.front().replicas.size());
+  return bounds;
+}
+
+std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {
+  PlanSketch sketch;
+  sketch.micro_batches = plan.micro_batches;
+  for (const Stage& stage : plan.stages) {
+    StageSketch& next = sketch.stages.emplace_back();
+    next.tp = stage.tp;
+    next.layers = stage.layers;
+    for (const Replica& replica : stage.replicas) {
+      if (replica.gpus.empty()) return std::nullopt;
+      const int node = site.topology.find(replica.gpus.front().node);
+      for (const GpuId& gpu : replica.gpus) {
+        if (!known(site, node, gpu.index)) return std::nullopt;
+        add(next.pieces, node, type_of(site, node, gpu.index), 1);
+      }
+    }
+  }
+  return sketch;
+}
+
+std::vector<NodeGpus> held_gpus(const ElasticJob& job, const Site& site, const std::vector<JobId>& without) {
+  std::vector<NodeGpus> held;
+  const auto take = [&](const Holding& holding) {
+    const int node = site.topology.find(holding.node);
+    for (const int gpu : holding.gpus) {
+      if (!known(site, node, gpu)) continue;
+      auto at = std::find_if(held.begin(), held.end(), [&](const NodeGpus& n) { return n.node == node; });
+      if (at == held.end()) at = held.insert(held.end(), {node, {}});
+      at->gpus.push_back(static_cast<std::int16_t>(gpu));
+    }
+  };
+  for (const Holding& holding : job.anchor) take(holding);
+  for (const Holding& holding : job.extensions)
+    if (!std::binary_search(without.begin(), without.end(), holding.job)) take(holding);
+  std::sort(held.begin(), held.end(), [](const NodeGpus& a, const NodeGpus& b) { return a.node < b.node; });
+  for (NodeGpus& node : held) std::sort(node.gpus.begin(), node.gpus.end());
+  return held;
+}
+
+std::vector<Piece> pieces_of(const std::vector<NodeGpus>& gpus, const Site& site) {
+  std::vector<Piece> pieces;
+  for (const NodeGpus& node : gpus)
+    for (const int gpu : node.gpus) add(pieces, node.node, type_of(site, node.node, gpu), 1);
+  return pieces;
+}
+
+}  // namespace espalier

@@ -1,0 +1,28 @@
+// An elastic job as a planning problem: what it may become, and where it stands.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/core/job.hpp"
+#include "planner/core/solver/sketch.hpp"
+#include "planner/core/topology/affinity_order.hpp"
+#include "planner/core/topology/site.hpp"
+
+namespace espalier {
+
+// What the planner may choose: GPU range, and what accuracy and the training runtime fix. bitwise fixes TP degree,
+// micro-batches and, as gradients are summed in the order of the replicas, DP degree and shares. Rank 0 stays on the
+// anchor's first node.
+PlanBounds bounds_of(const ElasticJob& job, const Site& site);
+
+// The counts of a plan; nullopt when it names a GPU that the site does not have.
+std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);
+
+// What the job holds, per node, sorted; unknown nodes are left out. `without`: extensions that leave (sorted).
+std::vector<NodeGpus> held_gpus(const ElasticJob& job, const Site& site, const std::vector<JobId>& without = {});
+
+// Counts per node and type, sorted.
+std::vector<Piece> pieces_of(const std::vector<NodeGpus>& gpus, const Site& site);
+
+}  // namespace espalier

@@ -1,0 +1,149 @@
+#include "planner/core/schedule/virtual_job.hpp"
+
+#include <algorithm>
+
+#include "planner/core/schedule/benefit.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/solver/shrink.hpp"
+
+namespace espalier {
+namespace {
+
+// Enough to fill one node even for a job of a single GPU (suika-equations: early stop at M ~ N, but at least a node).
+int reach(const ElasticJob& job, const Site& site, int present_gpus) {
+  int node = 1;
+  for (const Holding& held : job.anchor)
+    if (const int index = site.topology.find(held.node); index >= 0)
+      node = std::max(node, static_cast<int>(site.topology.gpu_types(index).size()));
+  return std::max(present_gpus, node);
+}
+
+bool same_units(const AffinityUnit& a, const AffinityUnit& b) {
+  return a.node == b.node && a.type == b.type && a.gpus.size() == b.gpus.size();
+}
+
+}  // namespace
+
+void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients) {
+  double excess = 1;
+  const int stages = static_cast<int>(running.stages.size());
+  for (int s = 0; s < stages; ++s) {
+    const StageSketch& stage = running.stages[static_cast<std::size_t>(s)];
+    const StageShape shape = stage_shape(problem, stage.pieces, {}, stage.tp);
+    const Shares shares = balance_shares(problem.hardware, coefficients, shape,
+                                         coefficients.global_batch / std::max(1, running.micro_batches));
+    for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
+      const double peak = peak_memory(coefficients, stage.layers, std::max(1, shares.most[c]), stage.tp, shape.replicas,
+                                      {s, stages, running.micro_batches})
+                              .peak;
+      const auto type = static_cast<std::size_t>(shape.classes[c].type);
+      const double limit = problem.hardware.memory_share * problem.hardware.types[type].memory_bytes;
+      excess = std::max(excess, peak / limit);
+    }
+  }
+  if (excess <= 1) return;
+  const double factor = 1 / (excess * (1 + 1e-6));
+  for (double* bytes : {&coefficients.param_optim_bytes, &coefficients.weight_bytes, &coefficients.activ_p_bytes,
+                        &coefficients.activ_np_bytes, &coefficients.tied_bytes})
+    *bytes *= factor;
+  for (EdgeCoefficients* edge : {&coefficients.first, &coefficients.last}) {
+    edge->param_optim_bytes *= factor;
+    edge->activation_bytes *= factor;
+  }
+  coefficients.memory_assumed = true;
+}
+
+std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_ptr<const Site> site,
+                                             const JobCoefficients& coefficients) {
+  if (!job.plan) return nullptr;
+  auto sketch = sketch_of(*job.plan, *site);
+  if (!sketch) return nullptr;
+  std::unique_ptr<VirtualJob> made(new VirtualJob);
+  made->job_ = job;
+  made->site_ = std::move(site);
+  made->given_ = made->coefficients_ = coefficients;
+  made->bounds_ = bounds_of(job, *made->site_);
+  const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
+  fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
+  made->evaluator_ = std::make_unique<Evaluator>(problem);
+  made->present_ = working_plan(*made->evaluator_, std::move(*sketch), true);
+  // A plan with shares that the model would not choose can still be scored with those that it would.
+  if (!made->present_.feasible()) return nullptr;
+  made->held_ = held_gpus(job, *made->site_);
+  return made;
+}
+
+bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
+                            const JobCoefficients& coefficients) const {
+  return site == site_ && job.plan == job_.plan && job.anchor == job_.anchor && job.extensions == job_.extensions &&
+         job.max_gpus == job_.max_gpus && job.min_gpus == job_.min_gpus && job.accuracy == job_.accuracy &&
+         coefficients == given_;
+}
+
+void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options) {
+  const int gpus = present_.sketch.gpus();
+  const int most = std::min(bounds_.max_gpus - gpus, reach(job_, *site_, gpus));
+  std::vector<AffinityUnit> units;
+  if (most > 0)
+    units = cut_units(affinity_order(site_->hardware, site_->topology, held_, idle, most), unit_size(gpus), most);
+  std::size_t same = 0;
+  while (same < units.size() && same < units_.size() && same_units(units[same], units_[same])) ++same;
+  if (prefixes_.size() > same + 1) prefixes_.resize(same + 1);
+  units_ = std::move(units);
+  std::vector<Piece> pieces;
+  for (const AffinityUnit& unit : units_)
+    pieces.push_back({unit.node, unit.type, static_cast<std::int16_t>(unit.gpus.size())});
+  prefixes_ = expand_prefixes(*evaluator_, present_, pieces, options, std::move(prefixes_));
+}
+
+bool VirtualJob::looks_at(const std::vector<int>& nodes) const {
+  return std::any_of(units_.begin(), units_.end(), [&](const AffinityUnit& unit) {
+    return std::binary_search(nodes.begin(), nodes.end(), unit.node);
+  });
+}
+
+double VirtualJob::size_of(const std::vector<Piece>& pieces) const { return allocation_size(site_->hardware, pieces); }
+
+double VirtualJob::benefit_of(std::size_t prefix) const {
+  if (prefix == 0 || prefix >= prefixes_.size() || !prefixes_[prefix].plan.feasible()) return 0;
+  double present = 0, added = 0;
+  for (const StageSketch& stage : present_.sketch.stages) present += size_of(stage.pieces);
+  for (std::size_t i = 0; i < prefix; ++i)
+    added += size_of({{units_[i].node, units_[i].type, static_cast<std::int16_t>(units_[i].gpus.size())}});
+  return marginal_benefit(present, added, present_.ms, prefixes_[prefix].plan.ms);
+}
+
+ScaleOut VirtualJob::best_scale_out() const {
+  ScaleOut best;
+  for (std::size_t i = 1; i < prefixes_.size(); ++i) {
+    const double benefit = benefit_of(i);
+    if (benefit > best.benefit) best = {i, benefit, prefixes_[i].plan.ms};
+  }
+  return best;
+}
+
+void VirtualJob::apply(std::size_t prefix) {
+  present_ = std::move(prefixes_[prefix].plan);
+  for (std::size_t i = 0; i < prefix; ++i) {
+    const AffinityUnit& unit = units_[i];
+    auto at = std::lower_bound(held_.begin(), held_.end(), unit.node,
+                               [](const NodeGpus& n, int node) { return n.node < node; });
+    if (at == held_.end() || at->node != unit.node) at = held_.insert(at, {unit.node, {}});
+    at->gpus.insert(at->gpus.end(), unit.gpus.begin(), unit.gpus.end());
+    std::sort(at->gpus.begin(), at->gpus.end());
+  }
+  units_.clear();
+  prefixes_.clear();
+}
+
+void VirtualJob::settle(WorkingPlan plan) {
+  present_ = std::move(plan);
+  units_.clear();
+  prefixes_.clear();
+}
+
+std::optional<WorkingPlan> VirtualJob::shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort) {
+  return shrink_plan(*evaluator_, present_.sketch, pieces_of(kept, *site_), effort);
+}
+
+}  // namespace espalier

@@ -1,0 +1,78 @@
+// One running job in the scheduler's virtual cluster: its planning problem, where it stands, and what Algorithm 1 says
+// of the idle GPUs around it. Kept between decisions while the job does not change.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/core/job.hpp"
+#include "planner/core/model/coefficients.hpp"
+#include "planner/core/solver/algorithm1.hpp"
+#include "planner/core/solver/best_plan.hpp"
+#include "planner/core/topology/affinity_order.hpp"
+#include "planner/core/topology/site.hpp"
+
+namespace espalier {
+
+// A prefix of the idle GPUs in the job's order, and what it would bring.
+struct ScaleOut {
+  std::size_t prefix = 0;  // index into prefixes(); 0: none
+  double benefit = 0;      // marginal benefit B
+  double ms = 0;
+};
+
+class VirtualJob {
+ public:
+  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express.
+  static std::unique_ptr<VirtualJob> make(const ElasticJob& job, std::shared_ptr<const Site> site,
+                                          const JobCoefficients& coefficients);
+
+  // The same problem as this: what was found for it holds.
+  bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
+                  const JobCoefficients& coefficients) const;
+
+  const ElasticJob& job() const { return job_; }
+  const Problem& problem() const { return evaluator_->problem(); }
+  Evaluator& evaluator() { return *evaluator_; }
+  const WorkingPlan& present() const { return present_; }
+  const std::vector<NodeGpus>& held() const { return held_; }
+
+  // Algorithm 1 over `idle` (sorted by node; nothing that the job may not take). Recomputes only what differs from the
+  // last call: entries whose units are the same are kept.
+  void explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options);
+  const std::vector<AffinityUnit>& units() const { return units_; }
+  const std::vector<PrefixPlan>& prefixes() const { return prefixes_; }
+  bool looks_at(const std::vector<int>& nodes) const;  // sorted; any of its units on one of them
+
+  // The prefix with the highest marginal benefit; prefix 0 when none brings anything.
+  ScaleOut best_scale_out() const;
+  double benefit_of(std::size_t prefix) const;
+
+  // Takes the prefix: the virtual cluster moves on, units and prefixes are gone.
+  void apply(std::size_t prefix);
+  // Another plan on GPUs it holds.
+  void settle(WorkingPlan plan);
+
+  // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.
+  std::optional<WorkingPlan> shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort);
+
+ private:
+  VirtualJob() = default;
+  double size_of(const std::vector<Piece>& pieces) const;
+
+  ElasticJob job_;
+  std::shared_ptr<const Site> site_;
+  JobCoefficients coefficients_, given_;
+  PlanBounds bounds_;
+  std::unique_ptr<Evaluator> evaluator_;
+  WorkingPlan present_;
+  std::vector<NodeGpus> held_;
+  std::vector<AffinityUnit> units_;
+  std::vector<PrefixPlan> prefixes_;
+};
+
+// Memory coefficients scaled down until the plan that evidently runs fits: the model was too pessimistic.
+void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients);
+
+}  // namespace espalier
