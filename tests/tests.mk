@@ -6,6 +6,12 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc
 
+# What the planner's parts reach on recorded and made-up problems. Built with everything, installed nowhere.
+BENCH := $(call objects,$(call sources,tests/bench/planner))
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx
+
 .PHONY: test check demo bench
 test:
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))

@@ -1,0 +1,10 @@
+// Subcommands of espalier-bench. Each adds itself to the application with its options and its callback.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace espalier::bench {
+
+void add_accuracy(CLI::App& app);
+
+}  // namespace espalier::bench

@@ -1,0 +1,27 @@
+// espalier-bench: what the planner's parts reach, measured. One subcommand per question.
+#include <cstdio>
+
+#include "tests/bench/planner/commands.hpp"
+
+namespace {
+
+constexpr void (*kCommands[])(CLI::App&) = {
+    espalier::bench::add_accuracy,
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures the planner of Espalier", "espalier-bench");
+  app.require_subcommand(1);
+  for (const auto add : kCommands) add(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "espalier-bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,74 @@
+#include "tests/bench/planner/model_shapes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <regex>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::bench {
+namespace {
+
+struct Published {
+  const char* family;
+  double billions;
+  int layers, hidden, heads, sequence, vocabulary;
+};
+
+// GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1. LLaMA: Touvron et al. 2023, Tab. 2,
+// and LLaMA-2 (sequences as in the measurements, 2048). Qwen2: technical report 2024, Tab. 1.
+constexpr std::array<Published, 17> kPublished{{
+    {"gpt2", 0.124, 12, 768, 12, 1024, 50257},
+    {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
+    {"gpt2", 0.774, 36, 1280, 20, 1024, 50257},
+    {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},
+    {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
+    {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},
+    {"gpt2", 13, 40, 5120, 40, 2048, 50257},
+    {"gpt2", 175, 96, 12288, 96, 2048, 50257},
+    {"llama", 7, 32, 4096, 32, 2048, 32000},
+    {"llama", 13, 40, 5120, 40, 2048, 32000},
+    {"llama", 30, 60, 6656, 52, 2048, 32000},
+    {"llama", 33, 60, 6656, 52, 2048, 32000},
+    {"llama", 65, 80, 8192, 64, 2048, 32000},
+    {"qwen2", 0.5, 24, 896, 14, 2048, 151936},
+    {"qwen2", 1.5, 28, 1536, 12, 2048, 151936},
+    {"qwen2", 7, 28, 3584, 28, 2048, 152064},
+    {"qwen2", 72, 80, 8192, 64, 2048, 152064},
+}};
+
+std::string known() {
+  std::string list;
+  for (const Published& model : kPublished) {
+    char size[32];
+    std::snprintf(size, sizeof size, "%s%s %gB", list.empty() ? "" : ", ", model.family, model.billions);
+    list += size;
+  }
+  return list;
+}
+
+}  // namespace
+
+ModelShape shape_by_name(const std::string& name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string family;
+  for (const char* candidate : {"llama", "qwen", "gpt"})
+    if (lower.find(candidate) != std::string::npos) family = candidate;
+  if (family == "qwen") family = "qwen2";
+  if (family == "gpt") family = "gpt2";
+  // The last number with a unit: "2-7b" is 7.
+  double billions = 0;
+  static const std::regex size("([0-9]+(?:\\.[0-9]+)?) *([bm])");
+  for (std::sregex_iterator match(lower.begin(), lower.end(), size), end; match != end; ++match)
+    billions = std::stod((*match)[1]) / ((*match)[2] == "m" ? 1000 : 1);
+  if (family == "gpt2" && billions == 0 && lower.find("xl") != std::string::npos) billions = 1.5;
+  for (const Published& model : kPublished)
+    if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05)
+      return {model.family, model.layers, model.hidden, model.heads, model.sequence, model.vocabulary, 0, 0};
+  throw Error("model \"" + name + "\": its shape is unknown; use one of " + known() +
+              ", or give the columns family, layers, hidden, heads, sequence and vocabulary");
+}
+
+}  // namespace espalier::bench
