@@ -29,6 +29,7 @@ struct WaitingJob {
   int nodes = 1;                         // minimum node count
   std::vector<std::string> only_nodes;   // required node list, empty: any
   std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
+  double priority = 0;                   // Slurm's; higher is served first
 };
 
 struct ClusterView {

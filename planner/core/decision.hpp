@@ -25,7 +25,8 @@ enum class Trigger {
 };
 
 struct Candidate {
-  Plan plan;
+  std::string plan;  // in words: degrees, layers, GPUs per node
+  int gpus = 0;      // that it adds; negative: gives back
   double predicted_step_seconds = 0;
   double benefit = 0;       // marginal benefit B (Suika §3.2)
   std::string rejected_by;  // why it lost; empty for the winner

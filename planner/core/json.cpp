@@ -118,13 +118,15 @@ void from_json(const Json& json, ExtensionRequest& request) {
 
 void to_json(Json& json, const Candidate& candidate) {
   json = {{"plan", candidate.plan},
+          {"gpus", candidate.gpus},
           {"predicted_step_seconds", candidate.predicted_step_seconds},
           {"benefit", candidate.benefit},
           {"rejected_by", candidate.rejected_by}};
 }
 void from_json(const Json& json, Candidate& candidate) {
-  const Fields fields(json, "candidate", {"plan", "predicted_step_seconds", "benefit", "rejected_by"});
+  const Fields fields(json, "candidate", {"plan", "gpus", "predicted_step_seconds", "benefit", "rejected_by"});
   fields.get("plan", candidate.plan);
+  fields.get("gpus", candidate.gpus);
   fields.get("predicted_step_seconds", candidate.predicted_step_seconds);
   fields.get("benefit", candidate.benefit);
   fields.get("rejected_by", candidate.rejected_by);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 namespace espalier {
 namespace {
@@ -12,6 +14,7 @@ struct HeldExtension {
   JobId elastic = 0, extension = 0;
   int gpus = 0;
   int nearness = 0;  // to its anchor: the far ones go first
+  double worth = 0;  // marginal benefit
 };
 
 // One node while waiting jobs are served.
@@ -32,6 +35,11 @@ struct Offer {
     for (const HeldExtension& e : release) sum += e.gpus;
     return sum;
   }
+  double loss() const {
+    double sum = 0;
+    for (const HeldExtension& e : release) sum += e.worth * e.gpus;
+    return sum;
+  }
   int nearest() const {
     int most = 0;
     for (const HeldExtension& e : release) most = std::max(most, e.nearness);
@@ -39,23 +47,32 @@ struct Offer {
   }
 };
 
-// Fewest extensions that bring `need` GPUs: the largest first, and as the last one the smallest that suffices.
+// Extensions that bring `need` GPUs at the lowest loss: by marginal benefit, of equal ones the largest first and as the
+// last one the smallest that suffices. What turns out to be superfluous stays, the most valuable first.
 bool offer(Place& place, int need, Offer& result) {
   result = {&place, {}};
   int lacking = need - place.available();
   auto rest = place.reclaimable;
   std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
-    return std::tuple(-a.gpus, a.nearness, a.elastic, a.extension) <
-           std::tuple(-b.gpus, b.nearness, b.elastic, b.extension);
+    return std::tuple(a.worth, -a.gpus, a.nearness, a.elastic, a.extension) <
+           std::tuple(b.worth, -b.gpus, b.nearness, b.elastic, b.extension);
   });
   while (lacking > 0) {
     if (rest.empty()) return false;
     auto choice = rest.begin();
-    for (auto it = rest.begin(); it != rest.end(); ++it)
+    for (auto it = rest.begin(); it != rest.end() && it->worth == rest.front().worth; ++it)
       if (it->gpus >= lacking && it->gpus < choice->gpus) choice = it;
     lacking -= choice->gpus;
     result.release.push_back(*choice);
     rest.erase(choice);
+  }
+  for (auto it = result.release.rbegin(); it != result.release.rend();) {
+    if (it->gpus > -lacking) {
+      ++it;
+      continue;
+    }
+    lacking += it->gpus;
+    it = std::make_reverse_iterator(result.release.erase(std::next(it).base()));
   }
   return true;
 }
@@ -88,8 +105,10 @@ int nearness(const ElasticJob& job, const NodeView& node, const ClusterView& clu
   return home == nullptr ? 0 : common_switches(*home, node);
 }
 
-std::vector<Place> open_places(const PlanningInput& input, const SchedulerOptions& options) {
+std::vector<Place> open_places(const PlanningInput& input, const SchedulerOptions& options,
+                               const std::map<JobId, double>& worth) {
   std::vector<Place> places;
+  std::unordered_map<std::string_view, std::size_t> at;
   for (const NodeView& node : input.cluster.nodes) {
     if (!node.usable) continue;
     Place place{{&node, {}, node.free_cpus, node.free_memory_mb, options.max_lease_minutes},
@@ -97,13 +116,20 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
                 {}};
     for (std::size_t i = 0; i < node.gpu_owner.size(); ++i)
       if (node.gpu_owner[i] == 0) place.supply.gpus.push_back(static_cast<int>(i));
-    for (const ElasticJob& job : input.jobs)
-      if (job.phase == JobPhase::running && job.plan)
-        for (const Holding& held : job.extensions)
-          if (held.node == node.name && held.job != job.id && !held.gpus.empty())
-            place.reclaimable.push_back(
-                {job.id, held.job, static_cast<int>(held.gpus.size()), nearness(job, node, input.cluster)});
+    at[node.name] = places.size();
     places.push_back(std::move(place));
+  }
+  for (const ElasticJob& job : input.jobs) {
+    if (job.phase != JobPhase::running || !job.plan) continue;
+    for (const Holding& held : job.extensions) {
+      const auto found = at.find(held.node);
+      if (found == at.end() || held.job == job.id || held.gpus.empty()) continue;
+      const auto known = worth.find(held.job);
+      Place& place = places[found->second];
+      place.reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size()),
+                                   nearness(job, *place.supply.node, input.cluster),
+                                   known == worth.end() ? 0 : known->second});
+    }
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.supply.node->name < b.supply.node->name; });
@@ -120,7 +146,7 @@ std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int
   if (static_cast<int>(offers.size()) < nodes) return {};
   std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
     const auto key = [](const Offer& o) {
-      return std::tuple(o.release.size(), o.released_gpus(), o.nearest(), o.place->available(),
+      return std::tuple(o.loss(), o.release.size(), o.released_gpus(), o.nearest(), o.place->available(),
                         o.place->supply.node->name);
     };
     return key(a) < key(b);
@@ -156,11 +182,14 @@ int lease_before(double now, double start, const SchedulerOptions& options) {
   return static_cast<int>(std::clamp(minutes, 0.0, static_cast<double>(options.max_lease_minutes)));
 }
 
-WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options) {
-  auto places = open_places(input, options);
+WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options,
+                          const std::map<JobId, double>& worth) {
+  auto places = open_places(input, options, worth);
   WaitingPlan plan;
   auto waiting = input.cluster.waiting;
-  std::sort(waiting.begin(), waiting.end(), [](const WaitingJob& a, const WaitingJob& b) { return a.id < b.id; });
+  std::sort(waiting.begin(), waiting.end(), [](const WaitingJob& a, const WaitingJob& b) {
+    return std::tuple(-a.priority, a.id) < std::tuple(-b.priority, b.id);
+  });
   for (const WaitingJob& job : waiting) {
     if (job.gpus <= 0) continue;
     const auto [need, nodes] = per_node_need(job, places);

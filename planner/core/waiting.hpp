@@ -21,10 +21,12 @@ struct WaitingPlan {
   std::map<JobId, Reclaim> reclaims;  // by elastic job
 };
 
-// Serves the waiting jobs in the order of their ids. A job that fits on idle GPUs (and those about to be idle) gets
-// them reserved; one that fits only with GPUs that extensions hold makes the fewest extensions go; one that does not
-// fit leaves its nodes to leases that end before its expected start. Anchors are never touched.
-WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options);
+// Serves the waiting jobs in the order of their priority, then of their ids. A job that fits on idle GPUs (and those
+// about to be idle) gets them reserved; one that fits only with GPUs that extensions hold makes those go whose loss
+// costs least: the lowest marginal benefit first (`worth`, by extension; absent: 0), at equal benefit the fewest; one
+// that does not fit leaves its nodes to leases that end before its expected start. Anchors are never touched.
+WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options,
+                          const std::map<JobId, double>& worth = {});
 
 // Longest lease, in whole minutes, that is over KillWait + 60 s before `start`; below 1: none. Capped by the site's.
 int lease_before(double now, double start, const SchedulerOptions& options);

@@ -102,15 +102,32 @@ bool VirtualJob::looks_at(const std::vector<int>& nodes) const {
   });
 }
 
-double VirtualJob::size_of(const std::vector<Piece>& pieces) const { return allocation_size(site_->hardware, pieces); }
+std::vector<NodeGpus> VirtualJob::held_without(const std::vector<JobId>& extensions) const {
+  return held_gpus(job_, *site_, extensions);
+}
+
+double VirtualJob::size_of(const std::vector<NodeGpus>& gpus) const {
+  return allocation_size(site_->hardware, pieces_of(gpus, *site_));
+}
 
 double VirtualJob::benefit_of(std::size_t prefix) const {
   if (prefix == 0 || prefix >= prefixes_.size() || !prefixes_[prefix].plan.feasible()) return 0;
-  double present = 0, added = 0;
-  for (const StageSketch& stage : present_.sketch.stages) present += size_of(stage.pieces);
-  for (std::size_t i = 0; i < prefix; ++i)
-    added += size_of({{units_[i].node, units_[i].type, static_cast<std::int16_t>(units_[i].gpus.size())}});
-  return marginal_benefit(present, added, present_.ms, prefixes_[prefix].plan.ms);
+  double added = 0;
+  for (std::size_t i = 0; i < prefix; ++i) {
+    const Piece piece{units_[i].node, units_[i].type, static_cast<std::int16_t>(units_[i].gpus.size())};
+    added += allocation_size(site_->hardware, std::span(&piece, 1));
+  }
+  const double base = replanned_ ? std::min(present_.ms, replanned_->ms) : present_.ms;
+  return marginal_benefit(size_of(held_), added, base, prefixes_[prefix].plan.ms);
+}
+
+const WorkingPlan& VirtualJob::replanned(const SearchEffort& effort) {
+  if (!replanned_) {
+    const auto pieces = pieces_of(held_, *site_);
+    const auto found = best_plan(*evaluator_, pieces, std::span(&present_.sketch, 1), effort);
+    replanned_ = found && found->ms < present_.ms ? working_plan(*evaluator_, found->sketch, true) : present_;
+  }
+  return *replanned_;
 }
 
 ScaleOut VirtualJob::best_scale_out() const {
@@ -134,12 +151,38 @@ void VirtualJob::apply(std::size_t prefix) {
   }
   units_.clear();
   prefixes_.clear();
+  replanned_.reset();
 }
 
 void VirtualJob::settle(WorkingPlan plan) {
   present_ = std::move(plan);
+  replanned_.reset();
   units_.clear();
   prefixes_.clear();
+}
+
+void VirtualJob::forget() {
+  units_.clear();
+  prefixes_.clear();
+}
+
+const std::vector<StackTop>& VirtualJob::stack(const SearchEffort& effort) {
+  if (stack_) return *stack_;
+  std::vector<JobId> ids;
+  for (const Holding& held : job_.extensions) ids.push_back(held.job);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  stack_.emplace();
+  for (std::size_t top = 1; top <= ids.size(); ++top) {
+    StackTop entry{{ids.end() - static_cast<std::ptrdiff_t>(top), ids.end()}, 0};
+    const auto kept = held_without(entry.extensions);
+    const auto below = shrunk_to(kept, effort);
+    if (!below) continue;
+    const double left = size_of(kept);
+    entry.benefit = marginal_benefit(left, size_of(held_) - left, below->ms, present_.ms);
+    stack_->push_back(std::move(entry));
+  }
+  return *stack_;
 }
 
 std::optional<WorkingPlan> VirtualJob::shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort) {

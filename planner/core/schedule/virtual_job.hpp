@@ -22,6 +22,12 @@ struct ScaleOut {
   double ms = 0;
 };
 
+// The newest extensions of a job down to one, and what they are worth.
+struct StackTop {
+  std::vector<JobId> extensions;  // sorted
+  double benefit = 0;             // B of having them: (|R_prev| / |d|) (T_now / T_prev - 1)
+};
+
 class VirtualJob {
  public:
   // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express.
@@ -37,6 +43,8 @@ class VirtualJob {
   Evaluator& evaluator() { return *evaluator_; }
   const WorkingPlan& present() const { return present_; }
   const std::vector<NodeGpus>& held() const { return held_; }
+  std::vector<NodeGpus> held_without(const std::vector<JobId>& extensions) const;  // sorted ids
+  double size_of(const std::vector<NodeGpus>& gpus) const;                         // |.| of an allocation
 
   // Algorithm 1 over `idle` (sorted by node; nothing that the job may not take). Recomputes only what differs from the
   // last call: entries whose units are the same are kept.
@@ -49,24 +57,35 @@ class VirtualJob {
   ScaleOut best_scale_out() const;
   double benefit_of(std::size_t prefix) const;
 
+  // The fastest plan found on the GPUs held, without any new one; computed once. Benefits are measured against it, lest
+  // a poor present plan make a single new GPU look like a bargain. The present plan when nothing beats it.
+  const WorkingPlan& replanned(const SearchEffort& effort);
+
   // Takes the prefix: the virtual cluster moves on, units and prefixes are gone.
   void apply(std::size_t prefix);
   // Another plan on GPUs it holds.
   void settle(WorkingPlan plan);
+  // Drops what explore() knows: the next one starts afresh.
+  void forget();
+
+  // What its scale-outs are still worth (Suika §3.2.3): one entry per extension, from the newest alone to all of them;
+  // entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack is in their
+  // order. Computed once.
+  const std::vector<StackTop>& stack(const SearchEffort& effort);
 
   // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.
   std::optional<WorkingPlan> shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort);
 
  private:
   VirtualJob() = default;
-  double size_of(const std::vector<Piece>& pieces) const;
-
   ElasticJob job_;
   std::shared_ptr<const Site> site_;
   JobCoefficients coefficients_, given_;
   PlanBounds bounds_;
   std::unique_ptr<Evaluator> evaluator_;
   WorkingPlan present_;
+  std::optional<WorkingPlan> replanned_;
+  std::optional<std::vector<StackTop>> stack_;
   std::vector<NodeGpus> held_;
   std::vector<AffinityUnit> units_;
   std::vector<PrefixPlan> prefixes_;

@@ -16,22 +16,28 @@ struct Published {
   int layers, hidden, heads, sequence, vocabulary;
 };
 
-// GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1. LLaMA: Touvron et al. 2023, Tab. 2,
+// GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1;
+// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab. 2,
 // and LLaMA-2 (sequences as in the measurements, 2048). Qwen2: technical report 2024, Tab. 1.
-constexpr std::array<Published, 17> kPublished{{
+constexpr std::array<Published, 22> kPublished{{
     {"gpt2", 0.124, 12, 768, 12, 1024, 50257},
     {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
     {"gpt2", 0.774, 36, 1280, 20, 1024, 50257},
+    {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
     {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},
     {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
     {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},
     {"gpt2", 13, 40, 5120, 40, 2048, 50257},
+    {"gpt2", 15, 48, 5120, 32, 2048, 50257},
+    {"gpt2", 39, 48, 8192, 64, 2048, 50257},
+    {"gpt2", 76, 60, 10240, 80, 2048, 50257},
     {"gpt2", 175, 96, 12288, 96, 2048, 50257},
     {"llama", 7, 32, 4096, 32, 2048, 32000},
     {"llama", 13, 40, 5120, 40, 2048, 32000},
     {"llama", 30, 60, 6656, 52, 2048, 32000},
     {"llama", 33, 60, 6656, 52, 2048, 32000},
     {"llama", 65, 80, 8192, 64, 2048, 32000},
+    {"llama", 70, 80, 8192, 64, 4096, 32000},
     {"qwen2", 0.5, 24, 896, 14, 2048, 151936},
     {"qwen2", 1.5, 28, 1536, 12, 2048, 151936},
     {"qwen2", 7, 28, 3584, 28, 2048, 152064},

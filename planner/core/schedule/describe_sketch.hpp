@@ -1,0 +1,12 @@
+// A sketch in words, for people: "pp2 dp1-2 tp2 | 10+12 layers | n1:4 n2:6".
+#pragma once
+
+#include <string>
+
+#include "planner/core/solver/sketch.hpp"
+
+namespace espalier {
+
+std::string describe_sketch(const PlanSketch& sketch, const Topology& topology);
+
+}  // namespace espalier

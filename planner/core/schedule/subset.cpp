@@ -1,0 +1,71 @@
+// The mirror of growing, for those who have no scheduler at hand: a launcher whose GPUs Slurm takes.
+#include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/scheduler.hpp"
+#include "planner/core/solver/shrink.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace espalier {
+namespace {
+
+// The nodes of the plan and of `gpus`, as far as they are known from there.
+ClusterView view_of(const ElasticJob& job, const std::vector<GpuId>& gpus) {
+  std::map<std::string, int> most;
+  const auto see = [&](const GpuId& gpu) { most[gpu.node] = std::max(most[gpu.node], gpu.index + 1); };
+  for (const GpuId& gpu : job.plan->ranks()) see(gpu);
+  for (const GpuId& gpu : gpus) see(gpu);
+  for (const Holding& held : job.anchor)
+    for (const int gpu : held.gpus) see({held.node, gpu});
+  ClusterView view;
+  for (const auto& [name, count] : most) {
+    NodeView node;
+    node.name = name;
+    node.gpu_owner.assign(static_cast<std::size_t>(count), 0);
+    view.nodes.push_back(std::move(node));
+  }
+  return view;
+}
+
+std::vector<NodeGpus> by_node(const std::vector<GpuId>& gpus, const Site& site) {
+  std::map<int, NodeGpus> nodes;
+  for (const GpuId& gpu : gpus) {
+    const int node = site.topology.find(gpu.node);
+    nodes[node].node = node;
+    nodes[node].gpus.push_back(static_cast<std::int16_t>(gpu.index));
+  }
+  std::vector<NodeGpus> result;
+  for (auto& [node, list] : nodes) {
+    std::sort(list.gpus.begin(), list.gpus.end());
+    list.gpus.erase(std::unique(list.gpus.begin(), list.gpus.end()), list.gpus.end());
+    result.push_back(std::move(list));
+  }
+  return result;
+}
+
+std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::vector<NodeGpus>& kept,
+                          JobCoefficients coefficients) {
+  const PlanBounds bounds = bounds_of(job, site);
+  const Problem problem{site.hardware, site.topology, coefficients, bounds};
+  const auto present = sketch_of(*job.plan, site);
+  if (!present) return std::nullopt;
+  Evaluator evaluator(problem);
+  const auto plan = shrink_plan(evaluator, *present, pieces_of(kept, site), {4, 60, 0, 0});
+  return plan ? materialize(problem, plan->sketch, job, kept) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus) {
+  if (!job.plan || job.plan->stages.empty() || job.plan->stages.front().replicas.empty()) return std::nullopt;
+  if (job.model.layers <= 0 || gpus.empty()) return std::nullopt;
+  // How much memory the GPUs have is not known here: no plan is refused for it.
+  Site site = *neutral_site(view_of(job, gpus));
+  for (GpuType& type : site.hardware.types) type.memory_bytes = 1e18;
+  return solve(job, site, by_node(gpus, site), assumed_for(job, site));
+}
+
+}  // namespace espalier

@@ -1,0 +1,428 @@
+// Algorithm 2 (Suika §3.2.3): waiting jobs first, scale-outs below the threshold go, then rounds in which the best
+// (job, prefix) takes its GPUs in a virtual cluster; at the end at most one reconfiguration per job comes out.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "planner/core/schedule/benefit.hpp"
+#include "planner/core/schedule/describe_sketch.hpp"
+#include "planner/core/schedule/growth_record.hpp"
+#include "planner/core/schedule/idle_gpus.hpp"
+#include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/virtual_job.hpp"
+#include "planner/core/waiting.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr SearchEffort kShrinkEffort{2, 20, 0, 0};
+constexpr SearchEffort kPolishEffort{3, 60, 0, 0};
+constexpr SearchEffort kReplanEffort{2, 20, 0, 0};
+
+// A job in one decision.
+struct Player {
+  const ElasticJob* job = nullptr;
+  VirtualJob* virtual_job = nullptr;
+  double discount = 1;
+  double first_ms = 0;  // of its plan when the decision began, printed and exact
+  double first_exact = 0;
+  int first_gpus = 0;
+  bool grows = false;  // may take part in the rounds
+  bool grown = false;
+  ScaleOut best;
+  std::vector<Candidate> candidates;  // of its first round won
+  double first_benefit = 0;
+};
+
+// Basic demands of all running jobs over all GPUs.
+double intensity(const PlanningInput& input) {
+  std::vector<JobId> expansive = input.extensions;
+  for (const ElasticJob& job : input.jobs)
+    for (const Holding& held : job.extensions) expansive.push_back(held.job);
+  std::sort(expansive.begin(), expansive.end());
+  long all = 0, basic = 0;
+  for (const NodeView& node : input.cluster.nodes) {
+    if (!node.usable) continue;
+    all += static_cast<long>(node.gpu_owner.size());
+    for (const JobId owner : node.gpu_owner)
+      if (owner != 0 && !std::binary_search(expansive.begin(), expansive.end(), owner)) ++basic;
+  }
+  return all > 0 ? static_cast<double>(basic) / static_cast<double>(all) : 0;
+}
+
+class Suika final : public Scheduler {
+ public:
+  explicit Suika(const SchedulerOptions& options) : options_(options) {
+    expand_ = options.as_printed ? ExpandOptions::as_printed() : ExpandOptions{};
+    expand_.window = options.window;
+  }
+  std::string name() const override { return options_.as_printed ? "suika" : "espalier"; }
+  const std::vector<Weighed>& weighed() const override { return weighed_; }
+
+  std::vector<Decision> decide(const PlanningInput& input) override {
+    site_ = input.site ? input.site : neutral_site(input.cluster);
+    weighed_.clear();
+    threshold_ = benefit_threshold(intensity(input), options_.lambda);
+    enter(input);
+    std::map<JobId, double> worth;  // by extension: its B
+    const auto stacks = weigh_stacks(worth, !input.cluster.waiting.empty());
+    WaitingPlan served = serve_waiting(input, options_, worth);
+    auto decisions = shrinks(input, served);
+    reclaim_below_threshold(input, stacks, decisions);
+    for (const Decision& d : decisions) player(d.job)->grows = false;
+    rounds(input, served);
+    for (Player& one : players_)
+      if (one.grown)
+        if (auto d = growth(input, one, served.supplies)) decisions.push_back(std::move(*d));
+    for (Player& one : players_)
+      if (one.grows && !one.grown)
+        if (auto d = replan(input, one)) decisions.push_back(std::move(*d));
+    // What was only imagined must not be remembered.
+    for (const Player& one : players_)
+      if (one.grown) known_.erase(one.job->id);
+    std::sort(decisions.begin(), decisions.end(), [](const Decision& a, const Decision& b) { return a.job < b.job; });
+    std::sort(weighed_.begin(), weighed_.end(), [](const Weighed& a, const Weighed& b) { return a.job < b.job; });
+    players_.clear();
+    return decisions;
+  }
+
+ private:
+  // ---- who takes part
+  void enter(const PlanningInput& input) {
+    std::map<JobId, std::unique_ptr<VirtualJob>> kept;
+    players_.clear();
+    players_.reserve(input.jobs.size());
+    for (const ElasticJob& job : input.jobs) {
+      if (job.phase != JobPhase::running || !job.plan) continue;
+      const auto given = input.coefficients.find(job.id);
+      const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
+      auto& slot = kept[job.id];
+      const auto found = known_.find(job.id);
+      if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
+        slot = std::move(found->second);
+      else slot = VirtualJob::make(job, site_, coefficients);
+      if (!slot) {
+        weighed_.push_back({job.id, 0, 0, threshold_, "its plan cannot be scored on this cluster"});
+        continue;
+      }
+      Player one;
+      one.job = &job;
+      one.virtual_job = slot.get();
+      one.discount = options_.discount ? options_.discount(job) : 1;
+      one.first_ms = slot->present().ms;
+      one.first_exact = slot->evaluator().exact_sketch(slot->present().sketch);
+      one.first_gpus = slot->present().sketch.gpus();
+      one.grows = may_grow(job, input);
+      players_.push_back(std::move(one));
+    }
+    known_ = std::move(kept);
+  }
+
+  bool may_grow(const ElasticJob& job, const PlanningInput& input) const {
+    return !job.held && job.model.layers > 0 && job.step_seconds > 0 && rested(job, input);
+  }
+  bool rested(const ElasticJob& job, const PlanningInput& input) const {
+    const auto last = input.last_change.find(job.id);
+    return last == input.last_change.end() || input.now - last->second >= options_.cooldown_seconds;
+  }
+  Player* player(JobId id) {
+    for (Player& one : players_)
+      if (one.job->id == id) return &one;
+    return nullptr;
+  }
+
+  // ---- waiting jobs and reclaim
+  using Stacks = std::map<JobId, std::vector<StackTop>>;
+
+  // Needed when GPUs may have to go: to make room, or because the cluster has become fuller.
+  Stacks weigh_stacks(std::map<JobId, double>& worth, bool someone_waits) {
+    Stacks stacks;
+    for (Player& one : players_) {
+      if (one.job->extensions.empty()) continue;
+      if (!someone_waits && !options_.reclaim) continue;
+      auto& stack = stacks[one.job->id] = one.virtual_job->stack(kShrinkEffort);
+      for (const StackTop& top : stack)
+        for (const JobId extension : top.extensions) worth.try_emplace(extension, top.benefit * one.discount);
+    }
+    return stacks;
+  }
+
+  Decision decision(const PlanningInput& input, const ElasticJob& job, DecisionKind kind) const {
+    Decision d;
+    d.time = input.now;
+    d.trigger = input.trigger;
+    d.kind = kind;
+    d.job = job.id;
+    return d;
+  }
+
+  // Gives `leaving` (sorted) back, and with them extensions that the smaller plan has no use for. nullopt: no valid
+  // plan.
+  std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
+    const auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), kShrinkEffort);
+    if (!below) return std::nullopt;
+    auto plan =
+        materialize(one.virtual_job->problem(), below->sketch, *one.job, one.virtual_job->held_without(leaving));
+    if (!plan) return std::nullopt;
+    Decision d = decision(input, *one.job, DecisionKind::shrink);
+    add_unused(*one.job, *plan, leaving);
+    d.release = std::move(leaving);
+    d.plan = std::move(*plan);
+    d.predicted_step_seconds =
+        one.job->step_seconds * one.virtual_job->evaluator().exact_sketch(below->sketch) / one.first_exact;
+    d.candidates.push_back({describe_sketch(below->sketch, site_->topology),
+                            d.plan.gpu_count() - one.first_gpus,
+                            d.predicted_step_seconds,
+                            0,
+                            {}});
+    return d;
+  }
+
+  static void add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
+    const auto ranks = plan.ranks();
+    for (const Holding& held : job.extensions) {
+      const bool used = std::any_of(held.gpus.begin(), held.gpus.end(), [&](int index) {
+        return std::find(ranks.begin(), ranks.end(), GpuId{held.node, index}) != ranks.end();
+      });
+      if (!used && std::find(leaving.begin(), leaving.end(), held.job) == leaving.end()) leaving.push_back(held.job);
+    }
+    std::sort(leaving.begin(), leaving.end());
+  }
+
+  static int gpus_in(const ElasticJob& job, const std::vector<JobId>& extensions) {
+    std::size_t sum = 0;
+    for (const Holding& held : job.extensions)
+      if (std::binary_search(extensions.begin(), extensions.end(), held.job)) sum += held.gpus.size();
+    return static_cast<int>(sum);
+  }
+
+  std::vector<Decision> shrinks(const PlanningInput& input, const WaitingPlan& served) {
+    std::vector<Decision> result;
+    for (Player& one : players_) {
+      const auto found = served.reclaims.find(one.job->id);
+      if (found == served.reclaims.end()) continue;
+      auto d = shrink(input, one, found->second.extensions);
+      if (!d) continue;
+      d->reason = "job " + std::to_string(found->second.waiting.front()) +
+                  (found->second.waiting.size() > 1 ? " and others wait" : " waits") +
+                  " for GPUs that extensions hold: give back " + std::to_string(gpus_in(*one.job, d->release)) +
+                  " GPUs, run on " + std::to_string(d->plan.gpu_count());
+      result.push_back(std::move(*d));
+    }
+    return result;
+  }
+
+  void reclaim_below_threshold(const PlanningInput& input, const Stacks& stacks, std::vector<Decision>& decisions) {
+    const double limit = threshold_ * (1 - options_.hysteresis);
+    for (const auto& [id, stack] : stacks) {
+      Player& one = *player(id);
+      const bool settled =
+          std::any_of(decisions.begin(), decisions.end(), [id = id](const Decision& d) { return d.job == id; });
+      if (!options_.reclaim || settled || one.job->step_seconds <= 0 || !rested(*one.job, input)) continue;
+      const StackTop* deepest = nullptr;
+      for (const StackTop& top : stack)
+        if (top.benefit * one.discount < limit) deepest = &top;
+      if (deepest == nullptr) continue;
+      auto d = shrink(input, one, deepest->extensions);
+      if (!d) continue;
+      char text[160];
+      std::snprintf(text, sizeof text, "the cluster has filled: a benefit of %.3g is below the threshold of %.3g",
+                    deepest->benefit * one.discount, limit);
+      d->reason = std::string(text) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) +
+                  " GPUs, run on " + std::to_string(d->plan.gpu_count());
+      d->candidates.front().benefit = deepest->benefit * one.discount;
+      decisions.push_back(std::move(*d));
+    }
+  }
+
+  // ---- growth
+  bool worth_its_cost(const PlanningInput& input, const Player& one, double present_ms, double next_ms,
+                      int gpus) const {
+    if (next_ms * options_.least_gain > present_ms) return false;
+    const double idle =
+        options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
+    const auto measured = input.redeploy_seconds.find(one.job->id);
+    const double cost = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
+    return (present_ms / next_ms - 1) * idle > cost;
+  }
+
+  // The best prefix that pays; 0 when none does.
+  ScaleOut best_of(const PlanningInput& input, const Player& one) const {
+    ScaleOut best;
+    const auto& prefixes = one.virtual_job->prefixes();
+    for (std::size_t i = 1; i < prefixes.size(); ++i) {
+      if (!prefixes[i].plan.feasible()) continue;
+      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].gpus)) continue;
+      const double benefit = one.virtual_job->benefit_of(i) * one.discount;
+      if (benefit > best.benefit) best = {i, benefit, prefixes[i].plan.ms};
+    }
+    return best;
+  }
+
+  void look(const PlanningInput& input, Player& one, const IdleGpus& idle) {
+    if (options_.eager) one.virtual_job->forget();
+    one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
+    one.best = best_of(input, one);
+  }
+
+  void rounds(const PlanningInput& input, const WaitingPlan& served) {
+    IdleGpus idle(served.supplies, *site_);
+    for (Player& one : players_)
+      if (one.grows) {
+        if (input.coefficients.contains(one.job->id) && !options_.as_printed) one.virtual_job->replanned(kReplanEffort);
+        look(input, one, idle);
+      }
+    while (!idle.empty()) {
+      Player* winner = nullptr;
+      for (Player& one : players_)
+        if (one.grows && one.best.prefix > 0 && (winner == nullptr || one.best.benefit > winner->best.benefit))
+          winner = &one;
+      if (winner == nullptr || winner->best.benefit < threshold_) break;
+      const auto units = winner->virtual_job->units();
+      const std::size_t count = winner->best.prefix;
+      if (!winner->grown) {
+        winner->candidates = candidates_of(*winner->virtual_job, count, threshold_, winner->discount,
+                                           options_.least_gain, winner->job->step_seconds / winner->first_ms);
+        winner->first_benefit = winner->best.benefit;
+      }
+      winner->grown = true;
+      winner->virtual_job->apply(count);
+      idle.take(units, count);
+      std::vector<int> touched;
+      for (std::size_t i = 0; i < count; ++i) touched.push_back(units[i].node);
+      std::sort(touched.begin(), touched.end());
+      // Only those that looked at the nodes taken see something else now; the others' answers stand.
+      for (Player& one : players_)
+        if (one.grows && (&one == winner || options_.eager || one.virtual_job->looks_at(touched)))
+          look(input, one, idle);
+    }
+    for (const Player& one : players_) {
+      if (!one.grows || one.grown) continue;
+      Weighed note{one.job->id, 0, one.best.benefit, threshold_, {}};
+      if (one.best.prefix > 0) note.gpus = one.virtual_job->prefixes()[one.best.prefix].gpus;
+      if (one.virtual_job->prefixes().size() <= 1) note.verdict = "there are no idle GPUs for it";
+      else if (one.best.prefix == 0) note.verdict = "no set of the idle GPUs would pay for the change";
+      else note.verdict = "its best marginal benefit is below the threshold";
+      weighed_.push_back(std::move(note));
+    }
+  }
+
+  // The planner's own search on a winner's final GPUs, judged by the exact recurrence.
+  void polish(Player& one) {
+    if (options_.as_printed) return;
+    VirtualJob& job = *one.virtual_job;
+    const auto pieces = pieces_of(job.held(), *site_);
+    const auto found = best_plan(job.evaluator(), pieces, std::span(&job.present().sketch, 1), kPolishEffort);
+    if (!found || found->ms >= job.present().ms) return;
+    WorkingPlan better = working_plan(job.evaluator(), found->sketch, true);
+    if (job.evaluator().exact_sketch(better.sketch) < job.evaluator().exact_sketch(job.present().sketch))
+      job.settle(std::move(better));
+  }
+
+  std::optional<Decision> growth(const PlanningInput& input, Player& one, std::vector<Supply>& supplies) {
+    polish(one);
+    VirtualJob& job = *one.virtual_job;
+    auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
+    if (!plan) return std::nullopt;
+    Decision d = decision(input, *one.job, DecisionKind::grow);
+    const double exact = job.evaluator().exact_sketch(job.present().sketch);
+    d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
+    std::set<GpuId> own;
+    for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
+      for (const Holding& held : *holdings)
+        for (const int gpu : held.gpus) own.insert({held.node, gpu});
+    std::map<std::string, int> wanted;
+    for (const GpuId& gpu : plan->ranks())
+      if (!own.contains(gpu)) ++wanted[gpu.node];
+    if (wanted.empty()) return std::nullopt;
+    int extra = 0;
+    for (Supply& supply : supplies) {
+      const auto want = wanted.find(supply.node->name);
+      if (want == wanted.end()) continue;
+      const ExtensionRequest request = request_for(supply, want->second);
+      std::erase_if(supply.gpus, [&](int gpu) {
+        const auto ranks = plan->ranks();
+        return std::find(ranks.begin(), ranks.end(), GpuId{supply.node->name, gpu}) != ranks.end();
+      });
+      supply.free_cpus -= request.cpus;
+      supply.free_memory_mb -= request.memory_mb;
+      extra += want->second;
+      d.acquire.push_back(request);
+    }
+    char text[200];
+    std::snprintf(
+        text, sizeof text,
+        "%d idle GPUs on %zu node(s): from %s to a predicted %s per step (marginal benefit %.3g, threshold %.3g)",
+        extra, d.acquire.size(), seconds_text(one.job->step_seconds).c_str(),
+        seconds_text(d.predicted_step_seconds).c_str(), one.first_benefit, threshold_);
+    d.reason = text;
+    d.candidates = std::move(one.candidates);
+    choose_among(d, one);
+    d.plan = std::move(*plan);
+    return d;
+  }
+
+  // The first round's choice is the plan only if nothing followed: further rounds, or the search on the winner.
+  void choose_among(Decision& d, const Player& one) const {
+    const PlanSketch& final = one.virtual_job->present().sketch;
+    const std::string text = describe_sketch(final, site_->topology);
+    for (Candidate& candidate : d.candidates) {
+      if (!candidate.rejected_by.empty()) continue;
+      if (candidate.plan == text) {
+        candidate.predicted_step_seconds = d.predicted_step_seconds;
+        return;
+      }
+      candidate.rejected_by = candidate.gpus < final.gpus() - one.first_gpus
+                                  ? "chosen first, then grown further in the same decision"
+                                  : "chosen first, then a faster plan was found on its GPUs";
+    }
+    const double size = one.first_gpus, added = final.gpus() - one.first_gpus;
+    d.candidates.push_back({text,
+                            final.gpus() - one.first_gpus,
+                            d.predicted_step_seconds,
+                            marginal_benefit(size, added, one.first_exact,
+                                             one.first_exact * d.predicted_step_seconds / one.job->step_seconds),
+                            {}});
+  }
+
+  // The same GPUs, a better plan: only where coefficients were observed, and when it pays.
+  std::optional<Decision> replan(const PlanningInput& input, Player& one) {
+    VirtualJob& job = *one.virtual_job;
+    if (options_.as_printed || !input.coefficients.contains(one.job->id)) return std::nullopt;
+    const WorkingPlan& better = job.replanned(kReplanEffort);
+    const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
+    if (!worth_its_cost(input, one, now, next, 0)) return std::nullopt;
+    auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
+    if (!plan || *plan == *one.job->plan) return std::nullopt;
+    Decision d = decision(input, *one.job, DecisionKind::migrate);
+    d.predicted_step_seconds = one.job->step_seconds * next / now;
+    d.reason = "a faster plan on the GPUs it has: from " + seconds_text(one.job->step_seconds) + " to a predicted " +
+               seconds_text(d.predicted_step_seconds) + " per step";
+    d.candidates.push_back({describe_sketch(better.sketch, site_->topology),
+                            better.sketch.gpus() - one.first_gpus,
+                            d.predicted_step_seconds,
+                            0,
+                            {}});
+    d.plan = std::move(*plan);
+    return d;
+  }
+
+  const SchedulerOptions options_;
+  ExpandOptions expand_;
+  std::shared_ptr<const Site> site_;
+  double threshold_ = 0;
+  std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  std::vector<Player> players_;
+  std::vector<Weighed> weighed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scheduler> make_suika_scheduler(const SchedulerOptions& options) {
+  return std::make_unique<Suika>(options);
+}
+
+}  // namespace espalier
