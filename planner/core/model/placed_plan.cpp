@@ -17,24 +17,7 @@ struct PlacedReplica {
 };
 
 PlacedReplica place_replica(const Topology& topology, const Replica& replica) {
-  PlacedReplica placed;
-  placed.share = replica.share;
-  for (std::size_t k = 0; k < replica.gpus.size(); ++k) {
-    const GpuId& gpu = replica.gpus[k];
-    const int node = topology.find(gpu.node);
-    if (node < 0) throw Error("GPU " + gpu.node + "/" + std::to_string(gpu.index) + ": its node is unknown");
-    const auto& types = topology.gpu_types(node);
-    if (gpu.index < 0 || static_cast<std::size_t>(gpu.index) >= types.size())
-      throw Error("GPU " + gpu.node + "/" + std::to_string(gpu.index) + ": the node has " +
-                  std::to_string(types.size()) + " GPUs");
-    const std::int16_t type = types[static_cast<std::size_t>(gpu.index)];
-    if (k > 0 && type != placed.kind.type)
-      throw Error("GPU " + gpu.node + "/" + std::to_string(gpu.index) +
-                  ": another type than its replica's first GPU; a TP group has one type");
-    placed.node = node;
-    placed.kind = {type, static_cast<std::int16_t>(topology.kind(node)), 1};
-  }
-  return placed;
+  return {topology.find(replica.gpus.front().node), replica_class(topology, replica), replica.share};
 }
 
 void add_to_class(PlacedStage& stage, const PlacedReplica& replica, std::size_t index) {
@@ -128,6 +111,25 @@ double send_ms(const Hardware& hardware, const JobCoefficients& job, const Place
 }
 
 }  // namespace
+
+ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
+  ReplicaClass result{0, 0, 1};
+  for (std::size_t k = 0; k < replica.gpus.size(); ++k) {
+    const GpuId& gpu = replica.gpus[k];
+    const std::string name = "GPU " + gpu.node + "/" + std::to_string(gpu.index);
+    const int node = topology.find(gpu.node);
+    if (node < 0) throw Error(name + ": its node is unknown");
+    const auto& types = topology.gpu_types(node);
+    if (gpu.index < 0 || static_cast<std::size_t>(gpu.index) >= types.size())
+      throw Error(name + ": the node has " + std::to_string(types.size()) + " GPUs");
+    const std::int16_t type = types[static_cast<std::size_t>(gpu.index)];
+    if (k > 0 && type != result.type)
+      throw Error(name + ": another type than its replica's first GPU; a TP group has one type");
+    result.type = type;
+    result.kind = static_cast<std::int16_t>(topology.kind(node));
+  }
+  return result;
+}
 
 PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
   if (const auto broken = validate(plan); !broken.empty()) throw Error(broken.front());

@@ -34,6 +34,9 @@ struct PlacedPlan {
   std::vector<PlacedStage> stages;
 };
 
+// Type and kind of a replica's GPUs; replicas == 1. Throws Error when a GPU is not in the topology or of another type.
+ReplicaClass replica_class(const Topology& topology, const Replica& replica);
+
 // Throws Error when the plan is invalid (plan.hpp), a GPU is not in the topology, a replica mixes GPU types, or a stage
 // has more classes of replicas than StageShape holds.
 PlacedPlan place_plan(const Topology& topology, const Plan& plan);
