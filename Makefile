@@ -37,7 +37,7 @@ LAUNCHER := $(call objects,$(call sources,launcher))
 
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
-BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report)
+BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report espalier-bench)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
 include torchrt/torchrt.mk

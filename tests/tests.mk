@@ -10,7 +10,7 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 BENCH := $(call objects,$(call sources,tests/bench/planner))
 $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx
 
 .PHONY: test check demo bench
 test:

@@ -22,6 +22,7 @@ struct EdgeCoefficients {
   double param_bytes = 0;        // gradients, whole (all TP ranks)
   double param_optim_bytes = 0;  // parameters + optimizer state, without gradients, whole
   double activation_bytes = 0;   // per sample of ONE micro-batch, whole: the logits
+  bool assumed_compute = true;   // compute_layers was not observed
   bool operator==(const EdgeCoefficients&) const = default;
 };
 

@@ -6,26 +6,27 @@
 
 namespace espalier {
 
+StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool last) {
+  StageLoad load{static_cast<double>(layers), layers * job.param_bytes};
+  if (first) load.compute_layers += job.first.compute_layers, load.gradient_bytes += job.first.param_bytes;
+  if (last) load.compute_layers += job.last.compute_layers, load.gradient_bytes += job.last.param_bytes;
+  if (first && last && job.tied_bytes > 0) load.gradient_bytes -= std::min(job.first.param_bytes, job.last.param_bytes);
+  return load;
+}
+
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
   StageTime time{layers * rates.fwd, layers * rates.bwd, 0, 0};
-  const auto per_layer = [&] { return std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra; };
-  if (!first && !last) {
-    time.extra = layers * per_layer();
+  const StageLoad load = stage_load(job, layers, first, last);
+  const double more = load.compute_layers - layers;
+  if (more == 0 && load.gradient_bytes == layers * job.param_bytes) {
+    time.extra = layers * (std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra);
     return time;
   }
-  double compute = 0, bytes = 0;
-  if (first) compute += job.first.compute_layers, bytes += job.first.param_bytes;
-  if (last) compute += job.last.compute_layers, bytes += job.last.param_bytes;
-  if (first && last && job.tied_bytes > 0) bytes -= std::min(job.first.param_bytes, job.last.param_bytes);
-  if (compute == 0 && bytes == 0) {
-    time.extra = layers * per_layer();
-    return time;
-  }
-  time.fwd += compute * rates.comp_fwd;
-  time.bwd += compute * rates.comp_bwd;
-  const double gradients = layers * job.param_bytes + bytes;
-  const double optim = job.param_bytes > 0 ? rates.optim * gradients / job.param_bytes : layers * rates.optim;
-  time.extra = exposed_gradients(job, time.bwd, gradients * rates.gradient_ms_per_byte, rates.overlap) + optim;
+  time.fwd += more * rates.comp_fwd;
+  time.bwd += more * rates.comp_bwd;
+  const double optim = job.param_bytes > 0 ? rates.optim * load.gradient_bytes / job.param_bytes : layers * rates.optim;
+  time.extra =
+      exposed_gradients(job, time.bwd, load.gradient_bytes * rates.gradient_ms_per_byte, rates.overlap) + optim;
   return time;
 }
 

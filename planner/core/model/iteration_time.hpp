@@ -14,6 +14,13 @@ struct StageTime {
       0;  // activations of one micro-batch to the next stage (and gradients back); the printed form leaves it out
 };
 
+// What a stage carries with its edges. gradient_bytes: whole, all TP ranks; what is tied counts once.
+struct StageLoad {
+  double compute_layers = 0;
+  double gradient_bytes = 0;
+};
+StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool last);
+
 // Edge terms that belong to the stage's position are added here: embedding on the first, LM head on the last.
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last);
 

@@ -5,6 +5,7 @@
 
 namespace espalier::bench {
 
+void add_accuracy(CLI::App& app);
 void add_decide(CLI::App& app);
 
 }  // namespace espalier::bench

@@ -6,6 +6,7 @@
 namespace {
 
 constexpr void (*kCommands[])(CLI::App&) = {
+    espalier::bench::add_accuracy,
     espalier::bench::add_decide,
 };
 

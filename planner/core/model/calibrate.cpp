@@ -1,0 +1,285 @@
+#include "planner/core/model/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "planner/core/error.hpp"
+#include "planner/core/model/monotone_root.hpp"
+#include "planner/core/model/observed_memory.hpp"
+#include "planner/core/model/placed_plan.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr double kMostOverlap = 64;
+constexpr double kRounding = 1e-9;  // relative; what arithmetic, not measurement, may be off by
+
+class Inversion {
+ public:
+  Inversion(const Hardware& hardware, const Topology& topology, const Profile& profile, Training training)
+      : hardware_(hardware), profile_(profile), placed_(place_plan(topology, profile.plan)) {
+    training.recompute = profile.recompute;
+    training.zero1 = profile.zero1;
+    job() = model_sizes(profile.shape, training, hardware.types.size());
+    if (profile.plan.total_layers() != profile.shape.layers)
+      throw Error("profile: its plan holds " + std::to_string(profile.plan.total_layers()) + " layers, its model has " +
+                  std::to_string(profile.shape.layers));
+    job().global_batch = profile.plan.global_batch;
+    for (const ReplicaProfile& one : profile.replicas) {
+      if (one.stage < 0 || one.stage >= stages() || one.replica < 0 ||
+          static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())
+        throw Error("profile: stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica) +
+                    " is not in its plan");
+      types_.push_back(replica_class(topology, replica_plan(one)).type);
+    }
+  }
+
+  Calibration solve() {
+    sizes();
+    times();
+    overlaps();
+    unseen_types();
+    memory();
+    return std::move(result_);
+  }
+
+ private:
+  JobCoefficients& job() { return result_.job; }
+  int stages() const { return static_cast<int>(profile_.plan.stages.size()); }
+  const Stage& stage_plan(const ReplicaProfile& one) const {
+    return profile_.plan.stages[static_cast<std::size_t>(one.stage)];
+  }
+  const Replica& replica_plan(const ReplicaProfile& one) const {
+    return stage_plan(one).replicas[static_cast<std::size_t>(one.replica)];
+  }
+  bool first(const ReplicaProfile& one) const { return one.stage == 0; }
+  bool last(const ReplicaProfile& one) const { return one.stage + 1 == stages(); }
+  bool inner(const ReplicaProfile& one) const { return !first(one) && !last(one); }
+  StageLoad load(const ReplicaProfile& one) { return stage_load(job(), stage_plan(one).layers, first(one), last(one)); }
+
+  static std::string name(const ReplicaProfile& one) {
+    return "stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica);
+  }
+
+  // The first inner replica that `wanted` accepts, else the first of the others; null: none.
+  template <class Wanted>
+  const ReplicaProfile* choose(Wanted wanted) const {
+    const ReplicaProfile* chosen = nullptr;
+    for (std::size_t i = 0; i < profile_.replicas.size(); ++i) {
+      const ReplicaProfile& one = profile_.replicas[i];
+      if (wanted(one, types_[i]) && (!chosen || (inner(one) && !inner(*chosen)))) chosen = &one;
+    }
+    return chosen;
+  }
+
+  // Steps 4, 6 and 7.
+  void sizes() {
+    if (profile_.boundary_bytes > 0) {
+      job().activ_bytes = profile_.boundary_bytes;
+      job().boundary_assumed = false;
+    }
+    const auto* one = choose([](const ReplicaProfile& r, int) { return r.gradient_bytes > 0 && r.state_bytes > 0; });
+    if (!one) {
+      result_.remarks.push_back("no sizes of parameters were reported: those of the model's shape are used");
+      return;
+    }
+    const double per_layer = static_cast<double>(stage_plan(*one).tp) / stage_plan(*one).layers;
+    const auto shards = static_cast<double>(job().zero1 ? stage_plan(*one).replicas.size() : 1);
+    job().param_bytes = one->gradient_bytes * per_layer;
+    job().weight_bytes = one->weight_bytes * per_layer;
+    job().param_optim_bytes = job().weight_bytes + (one->state_bytes * per_layer - job().weight_bytes) * shards;
+    edge_sizes();
+  }
+
+  // Both edges on one stage cannot be told apart: their formulas are scaled to what was seen.
+  void edge_sizes() {
+    const double state_ratio = job().param_optim_bytes / job().param_bytes;
+    const double head_gradients = job().last.param_bytes;
+    for (const ReplicaProfile& one : profile_.replicas) {
+      if (one.edge_gradient_bytes <= 0) continue;
+      const double seen = one.edge_gradient_bytes * stage_plan(one).tp;
+      if (first(one) && last(one)) {
+        const double both = job().first.param_bytes + head_gradients;
+        // The smaller matrix once is all that tying can save, so half of it decides.
+        const bool tied = seen < both - std::min(job().first.param_bytes, head_gradients) / 2;
+        const double scale = seen / (tied ? both - std::min(job().first.param_bytes, head_gradients) : both);
+        job().first.param_bytes *= scale;
+        job().last.param_bytes *= scale;
+        job().tied_bytes = tied ? std::min(job().first.param_bytes, job().last.param_bytes) * (1 + state_ratio) : 0;
+      } else if (first(one)) {
+        job().first.param_bytes = seen;
+      } else if (last(one)) {
+        job().last.param_bytes = seen;
+      }
+    }
+    job().first.param_optim_bytes = job().first.param_bytes * state_ratio;
+    job().last.param_optim_bytes = job().last.param_bytes * state_ratio;
+  }
+
+  // Steps 1 to 3, for every type that the plan uses.
+  void times() {
+    for (std::size_t type = 0; type < job().gpu.size(); ++type) {
+      const auto* one =
+          choose([&](const ReplicaProfile& r, int t) { return t == static_cast<int>(type) && r.fwd > 0 && r.bwd > 0; });
+      if (!one) continue;
+      const Stage& stage = stage_plan(*one);
+      const double comp_fwd = one->fwd - one->comm_fwd;
+      // Recomputation repeats the forward pass, its all-reduces too.
+      const double comp_bwd = one->bwd - (job().recompute ? 2 : 1) * one->comm_fwd;
+      const double backward = comp_bwd / comp_fwd - (job().recompute ? 1 : 0);
+      if (!(comp_fwd > 0) || !(backward > 0))
+        throw Error("profile: " + name(*one) + ": its all-reduces take longer than the pass they are part of");
+      GpuCoefficients& gpu = job().gpu[type];
+      gpu.comp = comp_fwd * stage.tp / (replica_plan(*one).share * load(*one).compute_layers);
+      gpu.backward = backward;
+      gpu.assumed_comp = gpu.assumed_backward = false;
+      edge_computation(*one, static_cast<int>(type));
+      if (one->optim <= 0) continue;
+      gpu.optim = one->optim * stage.tp * job().param_bytes / load(*one).gradient_bytes;
+      if (job().zero1) gpu.optim *= static_cast<double>(stage.replicas.size());
+      gpu.assumed_optim = false;
+    }
+    if (std::all_of(job().gpu.begin(), job().gpu.end(), [](const GpuCoefficients& g) { return g.assumed_comp; }))
+      throw Error("profile: no replica reports its forward and backward times");
+  }
+
+  // With an inner stage to compare with, what the edges add is seen and needs no formula.
+  void edge_computation(const ReplicaProfile& compared, int type) {
+    if (!inner(compared)) return;
+    const double speed = job().gpu[static_cast<std::size_t>(type)].comp;
+    for (std::size_t i = 0; i < profile_.replicas.size(); ++i) {
+      const ReplicaProfile& one = profile_.replicas[i];
+      if (types_[i] != type || inner(one) || one.fwd <= 0) continue;
+      const double layers = (one.fwd - one.comm_fwd) * stage_plan(one).tp / (speed * replica_plan(one).share);
+      EdgeCoefficients& edge = first(one) ? job().first : job().last;
+      edge.compute_layers = std::max(0.0, layers - stage_plan(one).layers);
+      edge.assumed_compute = false;
+    }
+  }
+
+  // Step 5. The type of a stage's slowest replica is the one whose backward pass hides the synchronization.
+  void overlaps() {
+    bool synchronizes = false;
+    std::map<int, const ReplicaProfile*> slowest;  // by stage
+    for (const ReplicaProfile& one : profile_.replicas) {
+      const ReplicaProfile*& at = slowest[one.stage];
+      if (!at || one.bwd > at->bwd) at = &one;
+    }
+    std::vector<bool> within(job().gpu.size(), false);
+    for (const auto& [index, one] : slowest) {
+      if (stage_plan(*one).replicas.size() < 2 || !one->sync || one->bwd <= 0) continue;
+      synchronizes = true;
+      const auto type = static_cast<std::size_t>(types_[static_cast<std::size_t>(one - profile_.replicas.data())]);
+      const Overlap overlap = overlap_of(*one);
+      GpuCoefficients& gpu = job().gpu[type];
+      if (!gpu.assumed_overlap && (within[type] || !overlap.within)) continue;
+      gpu.overlap = overlap.exponent;
+      gpu.assumed_overlap = false;
+      within[type] = overlap.within;
+    }
+    if (!synchronizes)
+      result_.remarks.push_back("no synchronization of gradients was seen: none of it is taken to overlap");
+  }
+
+  struct Overlap {
+    double exponent = 1;
+    bool within = false;  // an exponent explains the measurement
+  };
+  Overlap overlap_of(const ReplicaProfile& one) {
+    const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
+    const double whole =
+        load(one).gradient_bytes * stage_rates(hardware_, job(), stage.shape, stage.shares).gradient_ms_per_byte;
+    const double least = exposed_gradients(job(), one.bwd, whole, kMostOverlap);
+    const double hidden = job().zero1 ? whole / 2 : whole;  // what the backward pass may hide of it
+    const double unhideable = std::max(0.0, hidden - one.bwd) + (whole - hidden);
+    const double sync = *one.sync;
+    if (sync > whole * (1 + kRounding)) {
+      doubt(one, whole, sync);
+      return {1, false};
+    }
+    if (sync < unhideable * (1 - kRounding)) {
+      // All of it hidden that can be: it takes the backward pass and what is exposed, ZeRO-1's halves the same time
+      // each.
+      doubt(one, whole, job().zero1 ? (sync > one.bwd ? sync + one.bwd : 2 * sync) : sync + one.bwd);
+      return {kMostOverlap, false};
+    }
+    if (sync >= whole) return {1, true};
+    if (sync <= least) return {kMostOverlap, true};
+    const auto exposed = [&](double minus) { return exposed_gradients(job(), one.bwd, whole, -minus); };
+    return {-increasing_root(exposed, sync, -kMostOverlap, -1.0), true};
+  }
+  void doubt(const ReplicaProfile& one, double modelled, double explaining) {
+    result_.doubts.push_back({one.stage, modelled, explaining});
+    result_.remarks.push_back("stage " + std::to_string(one.stage) + ": the gradient synchronization should take " +
+                              std::to_string(modelled) + " ms, " + std::to_string(explaining) +
+                              " ms would explain what was measured: check the cluster's bandwidths");
+  }
+
+  // App. A.4.2, heterogeneous set-up, case 2; and what a type that runs does not show of itself.
+  void unseen_types() {
+    const auto reference = [&](auto assumed) {
+      const auto at =
+          std::find_if(job().gpu.begin(), job().gpu.end(), [&](const auto& gpu) { return !(gpu.*assumed); });
+      return at == job().gpu.end() ? -1 : static_cast<int>(at - job().gpu.begin());
+    };
+    const int comp = reference(&GpuCoefficients::assumed_comp);
+    const int optim = reference(&GpuCoefficients::assumed_optim);
+    const int overlap = reference(&GpuCoefficients::assumed_overlap);
+    if (optim < 0) result_.remarks.push_back("the optimizer was not timed: it is taken to cost nothing");
+    for (std::size_t type = 0; type < job().gpu.size(); ++type) {
+      GpuCoefficients& gpu = job().gpu[type];
+      const auto faster = [&](int than) {
+        return hardware_.types[type].tflops / hardware_.types[static_cast<std::size_t>(than)].tflops;
+      };
+      if (gpu.assumed_comp) {
+        gpu.comp = job().gpu[static_cast<std::size_t>(comp)].comp / faster(comp);
+        gpu.backward = job().gpu[static_cast<std::size_t>(comp)].backward;
+      }
+      if (gpu.assumed_optim && optim >= 0) {
+        const GpuType& here = hardware_.types[type];
+        const GpuType& there = hardware_.types[static_cast<std::size_t>(optim)];
+        // The optimizer is bound by memory, where that is known.
+        const bool known = here.memory_bandwidth > 0 && there.memory_bandwidth > 0;
+        gpu.optim = job().gpu[static_cast<std::size_t>(optim)].optim /
+                    (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim));
+      }
+      if (gpu.assumed_overlap && overlap >= 0) gpu.overlap = job().gpu[static_cast<std::size_t>(overlap)].overlap;
+    }
+  }
+
+  // Step 8.
+  void memory() {
+    const double per_activation = nonpartitioned_activations(profile_.shape.family);
+    std::vector<ObservedPeak> peaks;
+    for (const ReplicaProfile& one : profile_.replicas) {
+      const Stage& stage = stage_plan(one);
+      if (one.peak_bytes > 0)
+        peaks.push_back({one.peak_bytes,
+                         stage.layers,
+                         replica_plan(one).share,
+                         stage.tp,
+                         static_cast<int>(stage.replicas.size()),
+                         {one.stage, stages(), profile_.plan.micro_batches}});
+    }
+    if (!infer_activations(job(), peaks, per_activation, result_.remarks)) {
+      job().activ_np_bytes = per_activation * job().activ_bytes;
+      result_.remarks.push_back("no memory peak was reported: activations are those of the model's shape");
+    }
+  }
+
+  const Hardware& hardware_;
+  const Profile& profile_;
+  const PlacedPlan placed_;
+  std::vector<int> types_;  // of profile_.replicas
+  Calibration result_;
+};
+
+}  // namespace
+
+Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
+                      const Training& training) {
+  return Inversion(hardware, topology, profile, training).solve();
+}
+
+}  // namespace espalier

@@ -1,0 +1,161 @@
+#include "planner/core/model/placed_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+namespace {
+
+struct PlacedReplica {
+  int node = 0;
+  ReplicaClass kind;
+  int share = 0;
+};
+
+PlacedReplica place_replica(const Topology& topology, const Replica& replica) {
+  return {topology.find(replica.gpus.front().node), replica_class(topology, replica), replica.share};
+}
+
+void add_to_class(PlacedStage& stage, const PlacedReplica& replica, std::size_t index) {
+  const auto key = [](const ReplicaClass& c) { return std::tuple(c.type, c.kind); };
+  auto& shape = stage.shape;
+  std::size_t at = 0;
+  const auto count = static_cast<std::size_t>(shape.class_count);
+  while (at < count && key(shape.classes[at]) < key(replica.kind)) ++at;
+  if (at == count || key(shape.classes[at]) != key(replica.kind)) {
+    if (shape.class_count == StageShape::kMaxClasses)
+      throw Error("stage " + std::to_string(index) + " mixes more than " + std::to_string(StageShape::kMaxClasses) +
+                  " kinds of replicas");
+    for (std::size_t c = count; c > at; --c) {
+      shape.classes[c] = shape.classes[c - 1];
+      stage.shares.most[c] = stage.shares.most[c - 1];
+      stage.shares.more[c] = stage.shares.more[c - 1];
+    }
+    ++shape.class_count;
+    shape.classes[at] = replica.kind;
+    shape.classes[at].replicas = 0;
+    stage.shares.most[at] = stage.shares.more[at] = 0;
+  }
+  ++shape.classes[at].replicas;
+  if (replica.share > stage.shares.most[at]) {
+    stage.shares.most[at] = replica.share;
+    stage.shares.more[at] = 0;
+  }
+  if (replica.share == stage.shares.most[at]) ++stage.shares.more[at];
+}
+
+PlacedStage place_stage(const Topology& topology, const Stage& stage, const std::vector<PlacedReplica>& replicas,
+                        std::size_t index) {
+  PlacedStage placed;
+  placed.layers = stage.layers;
+  placed.shape.tp = stage.tp;
+  placed.shape.replicas = static_cast<int>(replicas.size());
+  placed.shares.feasible = true;
+  std::map<int, int> members;  // by node: each of the TP ranks' rings has one per replica
+  for (const PlacedReplica& replica : replicas) {
+    add_to_class(placed, replica, index);
+    ++members[replica.node];
+    placed.shape.level = std::max(placed.shape.level, topology.distance(replicas.front().node, replica.node));
+  }
+  const auto [least, most] = std::minmax_element(members.begin(), members.end(),
+                                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+  placed.shape.least_members = least->second;
+  placed.gpus_per_node = most->second * stage.tp;
+  return placed;
+}
+
+Boundary boundary_between(const Topology& topology, const std::vector<PlacedReplica>& senders,
+                          const std::vector<PlacedReplica>& receivers) {
+  std::vector<int> near_sent(senders.size()), far_sent(senders.size());
+  std::vector<int> near_received(receivers.size()), far_received(receivers.size());
+  Boundary boundary;
+  std::size_t i = 0, j = 0;
+  int left = senders[0].share, right = receivers[0].share;
+  while (i < senders.size() && j < receivers.size()) {
+    const int samples = std::min(left, right);
+    const int level = topology.distance(senders[i].node, receivers[j].node);
+    (level > 0 ? far_sent[i] : near_sent[i]) += samples;
+    (level > 0 ? far_received[j] : near_received[j]) += samples;
+    boundary.level = std::max(boundary.level, level);
+    left -= samples;
+    right -= samples;
+    if (left == 0 && ++i < senders.size()) left = senders[i].share;
+    if (right == 0 && ++j < receivers.size()) right = receivers[j].share;
+  }
+  const auto most = [](const std::vector<int>& a, const std::vector<int>& b) {
+    return std::max(*std::max_element(a.begin(), a.end()), *std::max_element(b.begin(), b.end()));
+  };
+  boundary.near_samples = most(near_sent, near_received);
+  boundary.far_samples = most(far_sent, far_received);
+  return boundary;
+}
+
+double send_ms(const Hardware& hardware, const JobCoefficients& job, const PlacedStage& from, const PlacedStage& to) {
+  double near = 0, far = 0;
+  for (const PlacedStage* stage : {&from, &to})
+    for (int c = 0; c < stage->shape.class_count; ++c) {
+      const auto& replicas = stage->shape.classes[static_cast<std::size_t>(c)];
+      const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(replicas.kind)];
+      double rail = kind.nic_bandwidth;
+      if (kind.nics > 0 && kind.nics < stage->gpus_per_node)
+        rail *= static_cast<double>(kind.nics) / stage->gpus_per_node;
+      for (int level = 1; level < from.next.level; ++level) rail *= hardware.crossing;
+      near = std::max(near, from.next.near_samples * job.activ_bytes / kind.dp_bandwidth);
+      far = std::max(far, from.next.far_samples * job.activ_bytes / rail);
+    }
+  return std::max(near, far);
+}
+
+}  // namespace
+
+ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
+  ReplicaClass result{0, 0, 1};
+  for (std::size_t k = 0; k < replica.gpus.size(); ++k) {
+    const GpuId& gpu = replica.gpus[k];
+    const std::string name = "GPU " + gpu.node + "/" + std::to_string(gpu.index);
+    const int node = topology.find(gpu.node);
+    if (node < 0) throw Error(name + ": its node is unknown");
+    const auto& types = topology.gpu_types(node);
+    if (gpu.index < 0 || static_cast<std::size_t>(gpu.index) >= types.size())
+      throw Error(name + ": the node has " + std::to_string(types.size()) + " GPUs");
+    const std::int16_t type = types[static_cast<std::size_t>(gpu.index)];
+    if (k > 0 && type != result.type)
+      throw Error(name + ": another type than its replica's first GPU; a TP group has one type");
+    result.type = type;
+    result.kind = static_cast<std::int16_t>(topology.kind(node));
+  }
+  return result;
+}
+
+PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
+  if (const auto broken = validate(plan); !broken.empty()) throw Error(broken.front());
+  PlacedPlan placed{plan.micro_batches, plan.global_batch, {}};
+  std::vector<PlacedReplica> before;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    std::vector<PlacedReplica> replicas;
+    for (const Replica& replica : plan.stages[s].replicas) replicas.push_back(place_replica(topology, replica));
+    if (s > 0) placed.stages.back().next = boundary_between(topology, before, replicas);
+    placed.stages.push_back(place_stage(topology, plan.stages[s], replicas, s));
+    before = std::move(replicas);
+  }
+  return placed;
+}
+
+std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan) {
+  std::vector<StageTime> times;
+  times.reserve(plan.stages.size());
+  const std::size_t count = plan.stages.size();
+  for (std::size_t s = 0; s < count; ++s) {
+    const PlacedStage& stage = plan.stages[s];
+    const StageRates rates = stage_rates(hardware, job, stage.shape, stage.shares);
+    times.push_back(stage_time(job, rates, stage.layers, s == 0, s + 1 == count));
+    if (s + 1 < count) times.back().send = send_ms(hardware, job, stage, plan.stages[s + 1]);
+  }
+  return times;
+}
+
+}  // namespace espalier
