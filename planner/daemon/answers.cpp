@@ -128,27 +128,42 @@ Json Answers::nodes() const {
 }
 
 Json Answers::config() const {
-  return {{"path", config_.path},
-          {"planner.host", config_.planner_host},
-          {"planner.port", config_.planner_port},
-          {"planner.run_dir", config_.run_dir},
-          {"planner.state_dir", config_.state_dir},
-          {"planner.log_level", config_.log_level},
-          {"planner.poll_seconds", config_.poll_seconds},
-          {"planner.cooldown_seconds", config_.cooldown_seconds},
-          {"extensions.partition", config_.partition},
-          {"extensions.max_gpus", config_.max_gpus},
-          {"extensions.max_lease_minutes", config_.max_lease_minutes},
-          {"extensions.kill_wait_seconds", config_.kill_wait_seconds},
-          {"launch.network", config_.network},
-          {"launch.protocol_seconds", config_.protocol_seconds},
-          {"launch.start_seconds", config_.start_seconds},
-          {"launch.acquire_seconds", config_.acquire_seconds},
-          {"launch.switch_seconds", config_.switch_seconds},
-          {"launch.heartbeat_seconds", config_.heartbeat_seconds},
-          {"launch.mpirun", config_.mpirun},
-          {"launch.work_dir", config_.work_dir},
-          {"shadow", planner_.settings().shadow}};
+  const HardwareOverrides& hardware = config_.hardware;
+  Json json{{"path", config_.path},
+            {"planner.host", config_.planner_host},
+            {"planner.port", config_.planner_port},
+            {"planner.run_dir", config_.run_dir},
+            {"planner.state_dir", config_.state_dir},
+            {"planner.log_level", config_.log_level},
+            {"planner.poll_seconds", config_.poll_seconds},
+            {"planner.cooldown_seconds", config_.cooldown_seconds},
+            {"planner.topology_file", config_.topology_file},
+            {"extensions.partition", config_.partition},
+            {"extensions.max_gpus", config_.max_gpus},
+            {"extensions.max_lease_minutes", config_.max_lease_minutes},
+            {"extensions.kill_wait_seconds", config_.kill_wait_seconds},
+            {"launch.network", config_.network},
+            {"launch.protocol_seconds", config_.protocol_seconds},
+            {"launch.start_seconds", config_.start_seconds},
+            {"launch.acquire_seconds", config_.acquire_seconds},
+            {"launch.switch_seconds", config_.switch_seconds},
+            {"launch.heartbeat_seconds", config_.heartbeat_seconds},
+            {"launch.mpirun", config_.mpirun},
+            {"launch.work_dir", config_.work_dir},
+            {"network.tp_gb_s", hardware.tp_gb_s},
+            {"network.dp_gb_s", hardware.dp_gb_s},
+            {"network.nic_gb_s", hardware.nic_gb_s},
+            {"network.nics", hardware.nics},
+            {"network.crossing", hardware.crossing},
+            {"network.v0_mb", hardware.v0_mb},
+            {"network.v_sat_mb", hardware.v_sat_mb},
+            {"shadow", planner_.settings().shadow}};
+  for (const auto& [type, gpu] : hardware.gpus) {
+    json["gpu." + type + ".tflops"] = gpu.tflops;
+    json["gpu." + type + ".memory_gb"] = gpu.memory_gb;
+    json["gpu." + type + ".memory_bandwidth_gb_s"] = gpu.memory_bandwidth_gb_s;
+  }
+  return json;
 }
 
 Json Answers::explain(const Json& arguments) const {

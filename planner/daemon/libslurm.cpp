@@ -12,6 +12,7 @@
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
+#include "planner/daemon/topology_text.hpp"
 
 namespace espalier {
 namespace {
@@ -36,7 +37,10 @@ struct Owned {
 
 class LibSlurm final : public Slurm {
  public:
-  explicit LibSlurm(std::string partition) : partition_(std::move(partition)) { slurm_init(nullptr); }
+  LibSlurm(std::string partition, std::string topology_file)
+      : partition_(std::move(partition)), topology_file_(std::move(topology_file)) {
+    slurm_init(nullptr);
+  }
   LibSlurm(const LibSlurm&) = delete;
   LibSlurm& operator=(const LibSlurm&) = delete;
   ~LibSlurm() override { slurm_fini(); }
@@ -78,6 +82,7 @@ class LibSlurm final : public Slurm {
     Owned<topo_info_response_msg_t, slurm_free_topo_info_msg> topology;
     if (slurm_load_topo(&topology.message) != SLURM_SUCCESS) fail("topology");
     switches_ = convert_switches(*topology.message);
+    if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
     topology_time_ = now;
   }
 
@@ -125,7 +130,7 @@ class LibSlurm final : public Slurm {
     }
   }
 
-  std::string partition_;
+  std::string partition_, topology_file_;
   uid_t slurm_user_ = 0;
   bool user_known_ = false;
   double topology_time_ = 0;
@@ -136,6 +141,8 @@ class LibSlurm final : public Slurm {
 
 }  // namespace
 
-std::unique_ptr<Slurm> make_slurm(const std::string& partition) { return std::make_unique<LibSlurm>(partition); }
+std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& topology_file) {
+  return std::make_unique<LibSlurm>(partition, topology_file);
+}
 
 }  // namespace espalier

@@ -61,13 +61,15 @@ void reload(wire::Config& config, Planner& planner, const Options& options) {
   try {
     const wire::Config fresh = wire::load_config(options.config);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
-        fresh.state_dir != config.state_dir || fresh.partition != config.partition)
-      spdlog::warn("{}: port, run_dir, state_dir and partition change only with a restart", fresh.path);
+        fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
+        fresh.topology_file != config.topology_file)
+      spdlog::warn("{}: port, run_dir, state_dir, partition and topology_file change only with a restart", fresh.path);
     const wire::Config old = std::exchange(config, fresh);
     config.planner_port = old.planner_port;
     config.run_dir = old.run_dir;
     config.state_dir = old.state_dir;
     config.partition = old.partition;
+    config.topology_file = old.topology_file;
     planner.configure(settings_of(config, options.shadow));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
     spdlog::info("configuration read again from {}", config.path.empty() ? "the defaults" : config.path);
@@ -89,7 +91,7 @@ bool serve(const Options& options) {
   store.prune(kKeptDecisions, kKeptTransitions);
 
   wire::Loop loop;
-  SlurmAgent slurm(loop, make_slurm(config.partition));
+  SlurmAgent slurm(loop, make_slurm(config.partition, config.topology_file));
   Planner planner(loop, slurm, store, settings_of(config, options.shadow));
   Answers answers(planner, config);
   Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });

@@ -45,8 +45,9 @@ class Slurm {
   virtual void kill(JobId job) = 0;
 };
 
-// By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. One thread at a time.
-std::unique_ptr<Slurm> make_slurm(const std::string& partition);
+// By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. `topology_file`: read
+// where Slurm tells no switches (planner.topology_file; empty: none). One thread at a time.
+std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& topology_file);
 
 // The anchor named in an extension's comment "espalier:ext:<anchor>:<nonce>"; 0: not an extension's comment.
 JobId anchor_of_comment(const std::string& comment);

@@ -30,15 +30,21 @@ SwitchPaths convert_switches(const topo_info_response_msg_t& topology) {
   std::map<std::string, std::string> parent;
   for (std::uint32_t i = 0; i < topology.record_count; ++i)
     for (const auto& child : expand_hosts(topology.topo_array[i].switches)) parent[child] = topology.topo_array[i].name;
+  std::vector<LeafSwitch> leaves;
+  for (std::uint32_t i = 0; i < topology.record_count; ++i)
+    if (const topo_info_t& leaf = topology.topo_array[i]; leaf.level == 0 && leaf.name != nullptr)
+      leaves.push_back({leaf.name, expand_hosts(leaf.nodes)});
+  return climb(parent, leaves);
+}
+
+SwitchPaths climb(const std::map<std::string, std::string>& parent, const std::vector<LeafSwitch>& leaves) {
   SwitchPaths paths;
-  for (std::uint32_t i = 0; i < topology.record_count; ++i) {
-    const topo_info_t& leaf = topology.topo_array[i];
-    if (leaf.level != 0 || leaf.name == nullptr) continue;
+  for (const LeafSwitch& leaf : leaves) {
     std::vector<std::string> path{leaf.name};
     for (auto up = parent.find(leaf.name); up != parent.end() && path.size() < 32; up = parent.find(up->second))
       path.push_back(up->second);
     std::reverse(path.begin(), path.end());
-    for (const auto& node : expand_hosts(leaf.nodes)) paths[node] = path;
+    for (const auto& node : leaf.nodes) paths[node] = path;
   }
   return paths;
 }

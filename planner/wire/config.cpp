@@ -68,6 +68,7 @@ std::map<std::string, Table> known_keys(Config& c, const std::string& path) {
   });
   add("planner", "poll_seconds", [&](const std::string& k) { return real(path, k, c.poll_seconds, 0.1, 3600); });
   add("planner", "cooldown_seconds", [&](const std::string& k) { return real(path, k, c.cooldown_seconds, 0, 86400); });
+  add("planner", "topology_file", [&](const std::string& k) { return text(path, k, c.topology_file, true); });
   add("extensions", "partition", [&](const std::string& k) { return text(path, k, c.partition, false); });
   add("extensions", "max_gpus", [&](const std::string& k) { return whole(path, k, c.max_gpus, 1, 1000000); });
   add("extensions", "max_lease_minutes",
@@ -82,7 +83,39 @@ std::map<std::string, Table> known_keys(Config& c, const std::string& path) {
   add("launch", "heartbeat_seconds", [&](const std::string& k) { return real(path, k, c.heartbeat_seconds, 0.1, 60); });
   add("launch", "mpirun", [&](const std::string& k) { return text(path, k, c.mpirun, false); });
   add("launch", "work_dir", [&](const std::string& k) { return text(path, k, c.work_dir, true); });
+  HardwareOverrides& h = c.hardware;
+  add("network", "tp_gb_s", [&](const std::string& k) { return real(path, k, h.tp_gb_s, 0, 100000); });
+  add("network", "dp_gb_s", [&](const std::string& k) { return real(path, k, h.dp_gb_s, 0, 100000); });
+  add("network", "nic_gb_s", [&](const std::string& k) { return real(path, k, h.nic_gb_s, 0.001, 100000); });
+  add("network", "nics", [&](const std::string& k) { return whole(path, k, h.nics, 0, 64); });
+  add("network", "crossing", [&](const std::string& k) { return real(path, k, h.crossing, 0.01, 1); });
+  add("network", "v0_mb", [&](const std::string& k) { return real(path, k, h.v0_mb, 0.001, 10000); });
+  add("network", "v_sat_mb", [&](const std::string& k) { return real(path, k, h.v_sat_mb, 0.001, 1000000); });
   return tables;
+}
+
+// `name`: of the table, as the file writes it.
+void read_table(const std::string& path, const std::string& name, const Value& content, const Table& known) {
+  if (!content.is_table()) fail(path, content, name, "must be a table");
+  for (const auto& [key, value] : content.as_table()) {
+    const auto setter = known.find(key);
+    if (setter == known.end()) fail(path, value, name + "." + key, "unknown key; see espalier.toml(5)");
+    setter->second(value);
+  }
+}
+
+// [gpu.NAME]: a table for each GPU type of the site.
+void read_gpus(const std::string& path, const Value& content, Config& c) {
+  if (!content.is_table()) fail(path, content, "gpu", "must be a table");
+  for (const auto& [type, figures] : content.as_table()) {
+    const std::string name = "gpu." + type;
+    GpuOverride& gpu = c.hardware.gpus[type];
+    read_table(path, name, figures,
+               {{"tflops", real(path, name + ".tflops", gpu.tflops, 0.1, 1000000)},
+                {"memory_gb", real(path, name + ".memory_gb", gpu.memory_gb, 0.1, 100000)},
+                {"memory_bandwidth_gb_s",
+                 real(path, name + ".memory_bandwidth_gb_s", gpu.memory_bandwidth_gb_s, 1, 1000000)}});
+  }
 }
 
 }  // namespace
@@ -108,15 +141,16 @@ Config load_config(const std::string& given) {
   config.path = path;
   const auto tables = known_keys(config, path);
   for (const auto& [table, content] : root.as_table()) {
+    if (table == "gpu") {
+      read_gpus(path, content, config);
+      continue;
+    }
     const auto known = tables.find(table);
     if (known == tables.end()) fail(path, content, table, "unknown table; see espalier.toml(5)");
-    if (!content.is_table()) fail(path, content, table, "must be a table");
-    for (const auto& [key, value] : content.as_table()) {
-      const auto setter = known->second.find(key);
-      if (setter == known->second.end()) fail(path, value, table + "." + key, "unknown key; see espalier.toml(5)");
-      setter->second(value);
-    }
+    read_table(path, table, content, known->second);
   }
+  if (config.hardware.v_sat_mb <= config.hardware.v0_mb)
+    throw Error(path + ": network.v_sat_mb: must be larger than network.v0_mb");
   return config;
 }
 

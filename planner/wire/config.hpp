@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "planner/core/topology/hardware_overrides.hpp"
+
 namespace espalier::wire {
 
 struct Config {
@@ -18,6 +20,7 @@ struct Config {
   std::string log_level = "info";
   double poll_seconds = 2;  // how often Slurm is asked what no event told
   double cooldown_seconds = 10;
+  std::string topology_file;  // read where Slurm itself tells no switches; empty: none
 
   // [extensions]
   std::string partition = "elastic";
@@ -34,6 +37,8 @@ struct Config {
   double heartbeat_seconds = 1;  // keepers; ten missed ones mean loss
   std::string mpirun = "mpirun";
   std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
+
+  HardwareOverrides hardware;  // [network], [gpu.NAME]
 };
 
 // `path` empty: $ESPALIER_CONF, else ESPALIER_CONFIG if it exists, else defaults. An explicitly named missing file is

@@ -16,4 +16,6 @@ TEST_CASE("etc/espalier.toml is accepted and holds the defaults") {
   CHECK(shipped.acquire_seconds == defaults.acquire_seconds);
   CHECK(shipped.heartbeat_seconds == defaults.heartbeat_seconds);
   CHECK(shipped.work_dir == defaults.work_dir);
+  CHECK(shipped.topology_file == defaults.topology_file);
+  CHECK(shipped.hardware == defaults.hardware);
 }

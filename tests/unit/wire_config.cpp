@@ -63,6 +63,48 @@ TEST_CASE("a wrong configuration names file, line and key") {
   CHECK(refusal("[planner\n").find("no valid TOML") != std::string::npos);
 }
 
+TEST_CASE("every key of [network] and [gpu.NAME] is read") {
+  const File file(
+      "[network]\ntp_gb_s = 300\ndp_gb_s = 250.5\nnic_gb_s = 40\nnics = 4\ncrossing = 0.75\nv0_mb = 2\nv_sat_mb = 64\n"
+      "[gpu.h100]\ntflops = 800\nmemory_gb = 94\nmemory_bandwidth_gb_s = 3900\n[gpu.\"a b\"]\nmemory_gb = 10\n"
+      "[planner]\ntopology_file = \"/etc/slurm/topology.conf\"\n");
+  const auto config = load_config(file.path);
+  const espalier::HardwareOverrides& hardware = config.hardware;
+  CHECK(hardware.tp_gb_s == 300);
+  CHECK(hardware.dp_gb_s == 250.5);
+  CHECK(hardware.nic_gb_s == 40);
+  CHECK(hardware.nics == 4);
+  CHECK(hardware.crossing == 0.75);
+  CHECK(hardware.v0_mb == 2);
+  CHECK(hardware.v_sat_mb == 64);
+  CHECK(hardware.gpus.size() == 2);
+  CHECK(hardware.gpus.at("h100") == espalier::GpuOverride{800, 94, 3900});
+  CHECK(hardware.gpus.at("a b") == espalier::GpuOverride{0, 10, 0});
+  CHECK(config.topology_file == "/etc/slurm/topology.conf");
+}
+
+TEST_CASE("a wrong [network] or [gpu.NAME] names file, line and key") {
+  CHECK(refusal("[network]\ntp_gbs = 1\n") == ":2: network.tp_gbs: unknown key; see espalier.toml(5)");
+  CHECK(refusal("[network]\ntp_gb_s = \"fast\"\n") == ":2: network.tp_gb_s: must be a number");
+  CHECK(refusal("[network]\ntp_gb_s = -1\n") == ":2: network.tp_gb_s: must be between 0.000000 and 100000.000000");
+  CHECK(refusal("[network]\ndp_gb_s = inf\n") == ":2: network.dp_gb_s: must be between 0.000000 and 100000.000000");
+  CHECK(refusal("[network]\nnic_gb_s = 0\n") == ":2: network.nic_gb_s: must be between 0.001000 and 100000.000000");
+  CHECK(refusal("[network]\nnics = 1.5\n") == ":2: network.nics: must be a whole number");
+  CHECK(refusal("[network]\nnics = 65\n") == ":2: network.nics: must be between 0 and 64");
+  CHECK(refusal("[network]\ncrossing = 1.1\n") == ":2: network.crossing: must be between 0.010000 and 1.000000");
+  CHECK(refusal("[network]\nv0_mb = 0\n") == ":2: network.v0_mb: must be between 0.001000 and 10000.000000");
+  CHECK(refusal("[network]\nv_sat_mb = nan\n") == ":2: network.v_sat_mb: must be between 0.001000 and 1000000.000000");
+  CHECK(refusal("[network]\nv_sat_mb = 1\n") == ": network.v_sat_mb: must be larger than network.v0_mb");
+  CHECK(refusal("gpu = 1\n") == ":1: gpu: must be a table");
+  CHECK(refusal("[gpu]\nh100 = 1\n") == ":2: gpu.h100: must be a table");
+  CHECK(refusal("[gpu.h100]\ntflop = 1\n") == ":2: gpu.h100.tflop: unknown key; see espalier.toml(5)");
+  CHECK(refusal("[gpu.h100]\ntflops = 0\n") == ":2: gpu.h100.tflops: must be between 0.100000 and 1000000.000000");
+  CHECK(refusal("[gpu.h100]\nmemory_gb = true\n") == ":2: gpu.h100.memory_gb: must be a number");
+  CHECK(refusal("[gpu.h100]\nmemory_bandwidth_gb_s = 0\n") ==
+        ":2: gpu.h100.memory_bandwidth_gb_s: must be between 1.000000 and 1000000.000000");
+  CHECK(refusal("[planner]\ntopology_file = 1\n") == ":2: planner.topology_file: must be a string");
+}
+
 TEST_CASE("a named file that is missing is an error, the default one is not") {
   CHECK_THROWS_WITH_AS(load_config("/no/such.toml"), "/no/such.toml: cannot be read; check the path and its mode",
                        Error);

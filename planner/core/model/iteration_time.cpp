@@ -1,6 +1,7 @@
 #include "planner/core/model/iteration_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace espalier {
@@ -14,11 +15,13 @@ StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool la
 }
 
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
-  StageTime time{layers * rates.fwd, layers * rates.bwd, layers * rates.extra, 0};
-  if (!first && !last) return time;
+  StageTime time{layers * rates.fwd, layers * rates.bwd, 0, 0};
   const StageLoad load = stage_load(job, layers, first, last);
   const double more = load.compute_layers - layers;
-  if (more == 0 && load.gradient_bytes == layers * job.param_bytes) return time;
+  if (more == 0 && load.gradient_bytes == layers * job.param_bytes) {
+    time.extra = layers * (std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra);
+    return time;
+  }
   time.fwd += more * rates.comp_fwd;
   time.bwd += more * rates.comp_bwd;
   const double optim = job.param_bytes > 0 ? rates.optim * load.gradient_bytes / job.param_bytes : layers * rates.optim;

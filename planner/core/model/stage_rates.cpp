@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace espalier {
 namespace {
@@ -110,7 +111,7 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
 }
 
 StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape,
-                       const Shares& shares) {
+                       const Shares& shares, bool with_extra) {
   StageRates rates;
   if (!shares.feasible) return rates;
   rates.feasible = true;
@@ -126,9 +127,12 @@ StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, con
   }
   if (job.zero1) rates.optim /= shape.replicas;
   rates.gradient_ms_per_byte = gradient_rate(hardware, shape);
-  rates.extra =
-      exposed_gradients(job, rates.bwd, rates.gradient_ms_per_byte * job.param_bytes, rates.overlap) + rates.optim;
+  rates.extra = with_extra ? stage_extra(job, rates) : std::numeric_limits<double>::quiet_NaN();
   return rates;
+}
+
+double stage_extra(const JobCoefficients& job, const StageRates& rates) {
+  return exposed_gradients(job, rates.bwd, rates.gradient_ms_per_byte * job.param_bytes, rates.overlap) + rates.optim;
 }
 
 double exposed_sync(double bwd, double gradient, double overlap) {

@@ -47,16 +47,17 @@ struct StageRates {
   double optim = 0;
   double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)
   double overlap = 1;               // k_overlap of the slowest replica's type
-  double extra = 0;                 // sync + optim of a layer, when the stage has no edge
-  bool feasible = false;            // false: the micro-batch cannot feed all replicas
+  double extra = 0;       // sync + optim of a layer, when the stage has no edge; NaN: not computed (stage_extra)
+  bool feasible = false;  // false: the micro-batch cannot feed all replicas
 };
 
 Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape, int micro_batch,
                       bool equal_shares = false);
 
-// For balanced shares. Pure, no allocation.
+// For balanced shares. Pure, no allocation. `extra` costs as much as all the rest: without it, it is NaN.
 StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape,
-                       const Shares& shares);
+                       const Shares& shares, bool with_extra = true);
+double stage_extra(const JobCoefficients& job, const StageRates& rates);
 
 // sync (A.2, with the exponent mended to 1/k): the part of a gradient synchronization of `gradient` ms that a backward
 // pass of `bwd` ms does not hide.

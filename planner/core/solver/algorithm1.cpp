@@ -20,15 +20,64 @@ class Expansion {
   Winner best(const WorkingPlan& base, std::span<const Piece> added, double bound) {
     Winner winner;
     winner.score.ms = bound;
-    only_ = options_.keep_n_b ? base.choice : -1;
-    new_stages(base, added, winner);
+    sum_up(base);
     changed_stages(base, added, winner);
+    new_stages(base, added, winner);
     return winner;
   }
 
  private:
-  void consider(const CandidateStages& stages, Winner& winner, std::size_t stage, int tp, bool inserted) {
-    const Score score = evaluator_.score(stages.view(), winner.score.ms, only_);
+  // Per N_b what bounds a candidate from below before any of its stages is looked at: speeds add up, and the cheapest
+  // stage takes all layers of the first micro-batch.
+  struct Sum {
+    int choice = 0;
+    double inverse = 0;   // sum of 1 / cost
+    double cheapest = 0;  // least cost
+  };
+
+  // The base's N_b first: it is the likeliest to set a bound that ends the others early.
+  void sum_up(const WorkingPlan& base) {
+    sums_.clear();
+    add_sum(base, base.choice);
+    if (!options_.keep_n_b)
+      for (int choice = 0; choice < static_cast<int>(evaluator_.micro_batch_counts().size()); ++choice)
+        if (choice != base.choice) add_sum(base, choice);
+  }
+
+  void add_sum(const WorkingPlan& base, int choice) {
+    Sum sum{choice, 0, kInfeasible};
+    for (const StageTable& table : base.tables) {
+      const StageAt& at = evaluator_.at(table, choice);
+      // An infeasible stage may become feasible when it is the one that changes: no bound then.
+      if (!at.rates.feasible) {
+        sum.inverse = kInfeasible;
+        sum.cheapest = 0;
+        break;
+      }
+      sum.inverse += at.inverse;
+      sum.cheapest = std::min(sum.cheapest, at.rates.fwd + at.rates.bwd);
+    }
+    sums_.push_back(sum);
+  }
+
+  // Leaves in choices_ the N_b at which `stage`, in place of `was` (nullptr: of nothing), could beat `bound`.
+  bool promising(const StageTable& stage, const StageTable* was, double bound) {
+    choices_.clear();
+    const int layers = evaluator_.problem().job.layers;
+    for (const Sum& sum : sums_) {
+      const int micro_batches = evaluator_.micro_batch_counts()[static_cast<std::size_t>(sum.choice)];
+      const StageAt& now = evaluator_.at(stage, sum.choice);
+      if (!now.rates.feasible) continue;
+      const double gone = was != nullptr ? evaluator_.at(*was, sum.choice).inverse : 0;
+      const double inverse = sum.inverse - gone + now.inverse;
+      const double cheapest = std::min(sum.cheapest, now.rates.fwd + now.rates.bwd);
+      if (layers * (cheapest + (micro_batches - 1) / inverse) < bound) choices_.push_back(sum.choice);
+    }
+    return !choices_.empty();
+  }
+
+  void consider(Winner& winner, std::size_t stage, int tp, bool inserted) {
+    const Score score = evaluator_.score(stages_.view(), winner.score.ms, choices_);
     if (score.feasible() && score.ms < winner.score.ms) winner = {score, stage, tp, inserted};
   }
 
@@ -36,11 +85,13 @@ class Expansion {
     for (const int tp : evaluator_.tp_degrees()) {
       const StageShape shape = stage_shape(evaluator_.problem(), added, {}, tp);
       if (shape.replicas == 0) continue;
-      evaluator_.fill(scratch_, shape);
+      evaluator_.start(scratch_, shape);
       const std::size_t count = base.tables.size();
-      for (std::size_t at = options_.any_position ? 0 : count; at <= count; ++at) {
+      // From the end: where it is appended as printed.
+      for (std::size_t at = count + 1; at-- > (options_.any_position ? 0 : count);) {
+        if (!promising(scratch_, nullptr, winner.score.ms)) break;
         stages_.assign(base.tables);
-        if (stages_.insert(at, scratch_)) consider(stages_, winner, at, tp, true);
+        if (stages_.insert(at, scratch_)) consider(winner, at, tp, true);
       }
     }
   }
@@ -50,10 +101,11 @@ class Expansion {
       for (const int tp : evaluator_.tp_degrees()) {
         const StageShape shape = stage_shape(evaluator_.problem(), base.sketch.stages[s].pieces, added, tp);
         if (shape.replicas == 0) continue;
-        evaluator_.fill(scratch_, shape);
+        evaluator_.start(scratch_, shape);
+        if (!promising(scratch_, &base.tables[s], winner.score.ms)) continue;
         stages_.assign(base.tables);
         stages_.replace(s, scratch_);
-        consider(stages_, winner, s, tp, false);
+        consider(winner, s, tp, false);
       }
   }
 
@@ -61,7 +113,8 @@ class Expansion {
   const ExpandOptions options_;
   StageTable scratch_;
   CandidateStages stages_;
-  int only_ = -1;
+  std::vector<Sum> sums_;
+  std::vector<int> choices_;
 };
 
 WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added, const Winner& winner) {
@@ -78,12 +131,12 @@ WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const
     stage.pieces = merge_pieces(stage.pieces, added);
     stage.tp = winner.tp;
   }
-  evaluator.fill(plan.tables[winner.stage],
-                 stage_shape(evaluator.problem(), plan.sketch.stages[winner.stage].pieces, {}, winner.tp));
+  evaluator.start(plan.tables[winner.stage],
+                  stage_shape(evaluator.problem(), plan.sketch.stages[winner.stage].pieces, {}, winner.tp));
   CandidateStages stages;
   stages.assign(plan.tables);
   std::vector<int> layers(plan.tables.size());
-  const Score score = evaluator.score(stages.view(), kInfeasible, winner.score.choice, layers);
+  const Score score = evaluator.score(stages.view(), kInfeasible, std::span(&winner.score.choice, 1), layers);
   plan.ms = score.ms;
   plan.choice = score.choice;
   plan.sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(score.choice)];

@@ -1,14 +1,16 @@
 #include "planner/core/solver/evaluator.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/core/error.hpp"
 #include "planner/core/solver/layer_balance.hpp"
 
 namespace espalier {
 
-LayerBin layer_bin(const JobCoefficients& job, const StageRates& rates, bool first, bool last) {
-  LayerBin bin{rates.fwd + rates.bwd, 0, 0};
+LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bool last) {
+  const StageRates& rates = at.rates;
+  LayerBin bin{rates.fwd + rates.bwd, 0, 0, at.inverse};
   if (first || last) {
     const double compute = (first ? job.first.compute_layers : 0) + (last ? job.last.compute_layers : 0);
     bin.fixed = compute * (rates.comp_fwd + rates.comp_bwd);
@@ -21,6 +23,7 @@ Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
   ESPALIER_INVARIANT(problem.job.gpu.size() == problem.hardware.types.size());
   for (int n = 1; n <= batch; ++n)
     if (batch % n == 0 && (fixed == 0 || n == fixed)) counts_.push_back(n);
+  for (std::size_t i = 0; i < counts_.size(); ++i) all_choices_.push_back(static_cast<int>(i));
   for (const int tp : problem.job.tp_degrees)
     if (problem.bounds.fixed_tp == 0 || tp == problem.bounds.fixed_tp) tp_degrees_.push_back(tp);
 }
@@ -30,21 +33,28 @@ int Evaluator::choice_of(int micro_batches) const {
   return at != counts_.end() && *at == micro_batches ? static_cast<int>(at - counts_.begin()) : -1;
 }
 
-void Evaluator::fill(StageTable& table, const StageShape& shape) const {
+void Evaluator::start(StageTable& table, const StageShape& shape) const {
   table.shape = shape;
   table.at.resize(counts_.size());
-  for (std::size_t i = 0; i < counts_.size(); ++i) {
-    StageAt& at = table.at[i];
-    at.shares = balance_shares(problem_.hardware, problem_.job, shape, problem_.job.global_batch / counts_[i],
-                               problem_.bounds.equal_shares);
-    at.rates = stage_rates(problem_.hardware, problem_.job, shape, at.shares);
-  }
+  for (StageAt& at : table.at) at.ready = false;
 }
 
 StageTable Evaluator::table(const StageShape& shape) const {
   StageTable result;
-  fill(result, shape);
+  start(result, shape);
   return result;
+}
+
+const StageAt& Evaluator::at(const StageTable& table, int choice) const {
+  StageAt& at = table.at[static_cast<std::size_t>(choice)];
+  if (at.ready) return at;
+  at.shares = balance_shares(problem_.hardware, problem_.job, table.shape,
+                             problem_.job.global_batch / counts_[static_cast<std::size_t>(choice)],
+                             problem_.bounds.equal_shares);
+  at.rates = stage_rates(problem_.hardware, problem_.job, table.shape, at.shares, false);
+  at.inverse = at.rates.feasible ? 1 / (at.rates.fwd + at.rates.bwd) : 0;
+  at.ready = true;
+  return at;
 }
 
 bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const {
@@ -60,9 +70,12 @@ bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const
 
 double Evaluator::assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
                            std::span<StageTime> times) const {
-  for (std::size_t s = 0; s < stages.size(); ++s)
-    times[s] = stage_time(problem_.job, stages[s]->at[static_cast<std::size_t>(choice)].rates, layers[s], s == 0,
-                          s + 1 == stages.size());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    at(*stages[s], choice);
+    StageRates& rates = stages[s]->at[static_cast<std::size_t>(choice)].rates;
+    if (std::isnan(rates.extra)) rates.extra = stage_extra(problem_.job, rates);
+    times[s] = stage_time(problem_.job, rates, layers[s], s == 0, s + 1 == stages.size());
+  }
   return printed_iteration(times.first(stages.size()), counts_[static_cast<std::size_t>(choice)]);
 }
 
@@ -72,9 +85,9 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
   const int micro_batches = counts_[static_cast<std::size_t>(choice)];
   double cheapest = kInfeasible, fixed = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    const StageRates& rates = stages[s]->at[static_cast<std::size_t>(choice)].rates;
-    if (!rates.feasible) return kInfeasible;
-    bins[s] = layer_bin(problem_.job, rates, s == 0, s + 1 == stages.size());
+    const StageAt& stage = at(*stages[s], choice);
+    if (!stage.rates.feasible) return kInfeasible;
+    bins[s] = layer_bin(problem_.job, stage, s == 0, s + 1 == stages.size());
     cheapest = std::min(cheapest, bins[s].cost);
     fixed += bins[s].fixed;
   }
@@ -88,18 +101,26 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
                             stages[s]->at[static_cast<std::size_t>(choice)].shares,
                             {static_cast<int>(s), static_cast<int>(stages.size()), micro_batches});
   if (!balance_layers(used, problem_.job.layers, layers)) return kInfeasible;
+  // X >= 0: what is too slow without it need not have it computed.
+  double sum = 0, slowest = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const double both = bins[s].fixed + layers[s] * bins[s].cost;
+    sum += both;
+    slowest = std::max(slowest, both);
+  }
+  if (sum + (micro_batches - 1) * slowest >= bound) return kInfeasible;
   std::array<StageTime, kMaxStages> times;
   return assemble(stages, choice, layers, times);
 }
 
-Score Evaluator::score(std::span<const StageTable* const> stages, double bound, int only, std::span<int> layers) {
+Score Evaluator::score(std::span<const StageTable* const> stages, double bound, std::span<const int> choices,
+                       std::span<int> layers) {
   Score best{bound, -1};
   if (stages.empty() || stages.size() > kMaxStages || static_cast<int>(stages.size()) > problem_.job.layers ||
       !degrees_allowed(stages))
     return {};
   std::array<int, kMaxStages> split;
-  const int from = only >= 0 ? only : 0, to = only >= 0 ? only + 1 : static_cast<int>(counts_.size());
-  for (int choice = from; choice < to; ++choice) {
+  for (const int choice : choices.empty() ? std::span<const int>(all_choices_) : choices) {
     const double ms = score_choice(stages, choice, best.ms, std::span(split).first(stages.size()));
     if (ms >= best.ms) continue;
     best = {ms, choice};
@@ -115,11 +136,11 @@ double Evaluator::score_layers(std::span<const StageTable* const> stages, int ch
   int sum = 0;
   for (int s = 0; s < count; ++s) {
     const StageTable& stage = *stages[static_cast<std::size_t>(s)];
-    const StageAt& at = stage.at[static_cast<std::size_t>(choice)];
+    const StageAt& now = at(stage, choice);
     const int own = layers[static_cast<std::size_t>(s)];
     sum += own;
-    if (!at.rates.feasible || own < 1 ||
-        own > layer_cap(problem_.hardware, problem_.job, stage.shape, at.shares, {s, count, micro_batches}))
+    if (!now.rates.feasible || own < 1 ||
+        own > layer_cap(problem_.hardware, problem_.job, stage.shape, now.shares, {s, count, micro_batches}))
       return kInfeasible;
   }
   if (sum != problem_.job.layers) return kInfeasible;
@@ -172,11 +193,11 @@ double Evaluator::exact_sketch(const PlanSketch& sketch) {
   return exact(pointers(tables), choice, layers_of(sketch));
 }
 
-Score Evaluator::balance_sketch(PlanSketch& sketch, int only) {
+Score Evaluator::balance_sketch(PlanSketch& sketch) {
   if (sketch.stages.empty() || sketch.stages.size() > kMaxStages) return {};
   const auto tables = tables_of(sketch);
   std::vector<int> layers(sketch.stages.size());
-  const Score best = score(pointers(tables), kInfeasible, only, layers);
+  const Score best = score(pointers(tables), kInfeasible, {}, layers);
   if (!best.feasible()) return best;
   sketch.micro_batches = counts_[static_cast<std::size_t>(best.choice)];
   for (std::size_t s = 0; s < layers.size(); ++s) sketch.stages[s].layers = layers[s];

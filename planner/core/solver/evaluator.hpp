@@ -18,12 +18,15 @@ inline constexpr double kInfeasible = std::numeric_limits<double>::infinity();
 struct StageAt {
   Shares shares;
   StageRates rates;
+  double inverse = 0;  // 1 / (fwd + bwd), per ms and layer
+  bool ready = false;
 };
 
-// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts().
+// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts(). Entries are computed
+// when they are first asked for.
 struct StageTable {
   StageShape shape;
-  std::vector<StageAt> at;
+  mutable std::vector<StageAt> at;
 };
 
 // What a score says: printed iteration time (infinity: nothing valid), and the N_b it is for.
@@ -45,12 +48,14 @@ class Evaluator {
   const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
   StageTable table(const StageShape& shape) const;
-  void fill(StageTable& table, const StageShape& shape) const;  // the same into existing storage
+  void start(StageTable& table, const StageShape& shape) const;  // the same into existing storage
+  const StageAt& at(const StageTable& table, int choice) const;
 
   // The best N_b and balanced layers for a pipeline of these stages, first to last. Scores at or above `bound` may be
-  // reported as infeasible. `only`: an index into micro_batch_counts() to stay with, or -1. `layers`, when given, gets
-  // the split of a feasible score. GPU count and type bounds are the caller's business (allowed()).
-  Score score(std::span<const StageTable* const> stages, double bound = kInfeasible, int only = -1,
+  // reported as infeasible. `choices`: the indices into micro_batch_counts() to try, in this order; empty: all.
+  // `layers`, when given, gets the split of a feasible score. GPU count and type bounds are the caller's business
+  // (allowed()).
+  Score score(std::span<const StageTable* const> stages, double bound = kInfeasible, std::span<const int> choices = {},
               std::span<int> layers = {});
 
   // The given layers at N_b = micro_batch_counts()[choice]; infinity when memory or shares do not allow it.
@@ -61,7 +66,7 @@ class Evaluator {
   // Scores `sketch` as it stands, or with its N_b and layers chosen anew (written into it). ms.
   double score_sketch(const PlanSketch& sketch);
   double exact_sketch(const PlanSketch& sketch);
-  Score balance_sketch(PlanSketch& sketch, int only = -1);
+  Score balance_sketch(PlanSketch& sketch);
   int choice_of(int micro_batches) const;  // -1: not allowed
 
   // GPU count, types, TP degrees, and the runtime's limits on DP degrees.
@@ -76,11 +81,12 @@ class Evaluator {
 
   const Problem problem_;
   std::vector<int> counts_;
+  std::vector<int> all_choices_;
   std::vector<int> tp_degrees_;
 };
 
 // What a micro-batch costs in one stage, layers to be decided: for layer_balance.
 struct LayerBin;
-LayerBin layer_bin(const JobCoefficients& job, const StageRates& rates, bool first, bool last);
+LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bool last);
 
 }  // namespace espalier

@@ -8,9 +8,8 @@ namespace espalier {
 double continuous_bottleneck(std::span<const LayerBin> bins, int total) {
   double speed = 0, offset = 0;
   for (const LayerBin& bin : bins) {
-    const double inverse = 1 / bin.cost;
-    speed += inverse;
-    offset += bin.fixed * inverse;
+    speed += bin.inverse;
+    offset += bin.fixed * bin.inverse;
   }
   return (total + offset) / speed;
 }
@@ -26,7 +25,7 @@ bool balance_layers(std::span<const LayerBin> bins, int total, std::span<int> la
   const double bottleneck = continuous_bottleneck(bins, total);
   int sum = 0;
   for (std::size_t i = 0; i < bins.size(); ++i) {
-    const double share = (bottleneck - bins[i].fixed) / bins[i].cost;
+    const double share = (bottleneck - bins[i].fixed) * bins[i].inverse;
     layers[i] = static_cast<int>(std::clamp(share + 1e-9, 1.0, static_cast<double>(bins[i].cap)));
     sum += layers[i];
   }

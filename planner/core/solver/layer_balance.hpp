@@ -9,6 +9,7 @@ namespace espalier {
 struct LayerBin {
   double cost = 0, fixed = 0;
   int cap = 0;
+  double inverse = 0;  // 1 / cost
 };
 
 // Minimizes max_i (fixed_i + layers_i * cost_i) over integers with sum `total`. Optimal; O(stages^2). False when the

@@ -71,7 +71,7 @@ class Search {
   const StageTable* table(StageTable& scratch, std::span<const Piece> pieces, int tp) {
     const StageShape shape = stage_shape(evaluator_.problem(), pieces, {}, tp);
     if (shape.replicas == 0) return nullptr;
-    evaluator_.fill(scratch, shape);
+    evaluator_.start(scratch, shape);
     return &scratch;
   }
 

@@ -20,7 +20,7 @@ WorkingPlan working_plan(Evaluator& evaluator, PlanSketch sketch, bool as_is) {
     if (plan.ms < kInfeasible) plan.choice = choice;
     return plan;
   }
-  const Score score = evaluator.score(stages.view(), kInfeasible, -1, layers);
+  const Score score = evaluator.score(stages.view(), kInfeasible, {}, layers);
   if (!score.feasible()) return plan;
   plan.ms = score.ms;
   plan.choice = score.choice;

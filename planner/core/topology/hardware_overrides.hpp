@@ -1,0 +1,28 @@
+// What a site knows better than data sheets and hwloc: sections [gpu.NAME] and [network] of espalier.toml.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace espalier {
+
+struct GpuOverride {  // 0: not given
+  double tflops = 0;
+  double memory_gb = 0;  // 1e9 bytes
+  double memory_bandwidth_gb_s = 0;
+  bool operator==(const GpuOverride&) const = default;
+};
+
+struct HardwareOverrides {
+  std::map<std::string, GpuOverride> gpus;  // by Slurm's GRES type
+  double tp_gb_s = 0;                       // NodeKind::tp_bandwidth of all nodes; 0: derived
+  double dp_gb_s = 0;                       // NodeKind::dp_bandwidth; 0: derived
+  double nic_gb_s = 10;
+  int nics = 0;
+  double crossing = 0.5;
+  double v0_mb = 1;
+  double v_sat_mb = 150;
+  bool operator==(const HardwareOverrides&) const = default;
+};
+
+}  // namespace espalier
