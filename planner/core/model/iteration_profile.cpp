@@ -81,10 +81,12 @@ class IterationInversion {
       set_computation(at_unit_speed);
       return iteration(with_end);
     };
-    // Faster than communication alone could be: the bandwidths are too low for this job, and the time says nothing
-    // about how to divide it. All of it is computation then.
+    // Faster than communication and an assumed optimizer alone could be: these are too slow for this job, and the time
+    // says nothing about how to divide it. All of it is computation then.
     const double activ_bytes = job_.activ_bytes;
     if (total(0) >= target) {
+      if (measured_.optimizer <= 0)
+        for (GpuCoefficients& gpu : job_.gpu) gpu.optim = 0;
       job_.activ_bytes = 0;
       with_end = false;
     }

@@ -24,7 +24,9 @@ StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool la
 // Edge terms that belong to the stage's position are added here: embedding on the first, LM head on the last.
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last);
 
-// T = W + S + X as printed: exact for equal stages, an upper bound otherwise (by up to 31%).
+// T = W + S + X as printed: exact for equal stages and for one micro-batch. Otherwise an upper bound (by up to 31%)
+// where all stages have one ratio of backward to forward; where they have not, it may fall short by some percent,
+// rarely.
 double printed_iteration(std::span<const StageTime> stages, int micro_batches);
 
 // The exact recurrence of 1F1B, O(stages * micro_batches), with the boundary transfers in `send`. 1F1B with

@@ -1,0 +1,148 @@
+// Inversion where a configuration does not show everything, or shows what cannot be.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "tests/unit/model_profiles.hpp"
+
+using namespace espalier;
+using namespace espalier::model_cases;
+
+namespace {
+
+Plan two_replicas() { return {16, 4, {{12, 1, {replica(2, 0, 0, 1), replica(2, 0, 1, 1)}}}}; }
+
+bool remarked(const Calibration& calibration, const std::string& words) {
+  return std::any_of(calibration.remarks.begin(), calibration.remarks.end(),
+                     [&](const std::string& remark) { return remark.find(words) != std::string::npos; });
+}
+
+// The whole synchronization of two_replicas() by the model.
+double whole_sync(const Cluster& c, const JobCoefficients& known) {
+  return evaluate_plan(c.hardware, known, place_plan(c.topology, two_replicas())).stages[0].gradients;
+}
+
+Calibration with_sync(const Cluster& c, const JobCoefficients& known, double sync) {
+  Profile profile = profile_of(c, known, two_replicas());
+  for (ReplicaProfile& one : profile.replicas) one.sync = sync;
+  return calibrate(c.hardware, c.topology, profile);
+}
+
+}  // namespace
+
+TEST_CASE("a synchronization longer than the model's says that the bandwidth is lower") {
+  const Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  const double whole = whole_sync(c, known);
+  const Calibration found = with_sync(c, known, 1.25 * whole);
+  CHECK(found.job.gpu[0].overlap == 1);
+  CHECK_FALSE(found.job.gpu[0].assumed_overlap);
+  REQUIRE(found.doubts.size() == 1);
+  CHECK(found.doubts[0].stage == 0);
+  CHECK(found.doubts[0].modelled_ms == doctest::Approx(whole));
+  CHECK(found.doubts[0].explaining_ms == doctest::Approx(1.25 * whole));
+}
+
+TEST_CASE(
+    "a synchronization of which more is hidden than the backward pass is long says that the bandwidth is higher") {
+  const Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  const double whole = whole_sync(c, known);
+  const double bwd = evaluate_plan(c.hardware, known, place_plan(c.topology, two_replicas())).stages[0].time.bwd;
+  REQUIRE(whole > bwd);
+  const Calibration found = with_sync(c, known, (whole - bwd) / 2);
+  CHECK(found.job.gpu[0].overlap == 64);
+  REQUIRE(found.doubts.size() == 1);
+  CHECK(found.doubts[0].explaining_ms == doctest::Approx(bwd + (whole - bwd) / 2));
+}
+
+TEST_CASE("nothing exposed means complete overlap") {
+  Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  c.hardware.kinds[0].dp_bandwidth = 1e9;  // far shorter than the backward pass
+  const Calibration found = with_sync(c, known, 0);
+  CHECK(found.job.gpu[0].overlap == 64);
+  CHECK(found.doubts.empty());
+}
+
+TEST_CASE("no data parallelism, or no measurement of its synchronization, is taken for no overlap") {
+  const Cluster c = cluster();
+  Profile profile = profile_of(c, known_job({}), two_replicas());
+  for (ReplicaProfile& one : profile.replicas) one.sync.reset();
+  const Calibration found = calibrate(c.hardware, c.topology, profile);
+  CHECK(found.job.gpu[0].overlap == 1);
+  CHECK(found.job.gpu[0].assumed_overlap);
+  CHECK(remarked(found, "none of it is taken to overlap"));
+}
+
+TEST_CASE("a negative divided part of the activations is clamped, and the other part lowered") {
+  const Cluster c = cluster();
+  JobCoefficients known = known_job({});
+  known.activ_p_bytes = 0;
+  known.activ_np_bytes = 3 * model_sizes(kShape, {}, 2).activ_bytes;  // GPT-2's constant says 5
+  const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, two_replicas()));
+  CHECK(found.job.activ_p_bytes == 0);
+  CHECK(found.job.activ_np_bytes == doctest::Approx(known.activ_np_bytes));
+  CHECK(remarked(found, "fewer than the family's part"));
+}
+
+TEST_CASE("where gradients are the peak the activations are marked as bounded only") {
+  const Cluster c = cluster();
+  JobCoefficients known = known_job({});
+  known.activ_p_bytes = known.activ_np_bytes = 1;
+  Plan plan = two_replicas();
+  plan.micro_batches = 1;
+  for (Replica& one : plan.stages[0].replicas) one.share = 8;
+  const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, plan));
+  CHECK(found.job.memory_assumed);
+  CHECK(remarked(found, "gradients set the memory peak"));
+  // 8 samples, 12 layers, one in flight: at most the gradients' 12 k_param.
+  CHECK(found.job.activ_p_bytes + found.job.activ_np_bytes == doctest::Approx(known.param_bytes / 8));
+}
+
+TEST_CASE("two TP degrees whose peaks contradict each other fall back to the family's constant") {
+  const Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  const Plan plan{16, 4, {{4, 2, {replica(4, 0, 0, 2)}}, {4, 2, {replica(4, 1, 0, 2)}}, {4, 4, {replica(4, 2, 0, 4)}}}};
+  Profile profile = profile_of(c, known, plan);
+  profile.replicas[2].peak_bytes *= 3;  // more activations where TP divides them further
+  const Calibration found = calibrate(c.hardware, c.topology, profile);
+  CHECK(remarked(found, "contradict each other"));
+  CHECK(found.job.activ_np_bytes == doctest::Approx(5 * known.activ_bytes));
+  CHECK(found.job.activ_p_bytes == doctest::Approx(known.activ_p_bytes));
+}
+
+TEST_CASE("what is not reported is taken from the shape and remarked") {
+  const Cluster c = cluster();
+  Profile profile = profile_of(c, known_job({}), two_replicas());
+  for (ReplicaProfile& one : profile.replicas) one.gradient_bytes = one.state_bytes = one.peak_bytes = one.optim = 0;
+  const Calibration found = calibrate(c.hardware, c.topology, profile);
+  const JobCoefficients formula = model_sizes(kShape, {}, 2);
+  CHECK(found.job.param_bytes == formula.param_bytes);
+  CHECK(found.job.activ_p_bytes == formula.activ_p_bytes);
+  CHECK(found.job.memory_assumed);
+  CHECK(found.job.gpu[0].optim == 0);
+  CHECK(found.job.gpu[0].assumed_optim);
+  CHECK(remarked(found, "no sizes of parameters"));
+  CHECK(remarked(found, "no memory peak"));
+  CHECK(remarked(found, "the optimizer was not timed"));
+}
+
+TEST_CASE("a profile that contradicts its plan is refused") {
+  const Cluster c = cluster();
+  const Profile good = profile_of(c, known_job({}), two_replicas());
+  const auto refused = [&](auto spoil, const char* why) {
+    Profile profile = good;
+    spoil(profile);
+    CHECK_THROWS_WITH_AS(calibrate(c.hardware, c.topology, profile), why, Error);
+  };
+  refused([](Profile& p) { p.replicas[0].replica = 2; }, "profile: stage 0 replica 2 is not in its plan");
+  refused([](Profile& p) { p.replicas[1].stage = 1; }, "profile: stage 1 replica 1 is not in its plan");
+  refused([](Profile& p) { p.shape.layers = 13; }, "profile: its plan holds 12 layers, its model has 13");
+  refused([](Profile& p) { p.replicas.clear(); }, "profile: no replica reports its forward and backward times");
+  refused([](Profile& p) { p.replicas[0].comm_fwd = p.replicas[0].fwd; },
+          "profile: stage 0 replica 0: its all-reduces take longer than the pass they are part of");
+  refused([](Profile& p) { p.plan.stages[0].replicas[0].share = 1; },
+          "stage 0 has shares that sum to 3, the micro-batch has 4 samples");
+}

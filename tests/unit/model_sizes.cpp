@@ -1,0 +1,80 @@
+// Sizes from a model's shape against the published models'.
+#include <doctest/doctest.h>
+
+#include "planner/core/error.hpp"
+#include "planner/core/model/model_sizes.hpp"
+
+using namespace espalier;
+
+namespace {
+
+const ModelShape kGpt2Xl{"gpt2", 48, 1600, 25, 1024, 50257, 16, 1};
+const ModelShape kLlama7b{"llama", 32, 4096, 32, 2048, 32000, 8, 1};
+const ModelShape kQwen7b{"qwen2", 28, 3584, 28, 2048, 152064, 8, 1};
+
+}  // namespace
+
+TEST_CASE("parameters come to what the models are known to have") {
+  // 12 * 1600^2 + 13 * 1600 = 30,740,800 a layer; (50257 + 1024) * 1600 in front, 2 * 1600 for the last norm.
+  CHECK(layer_parameters(kGpt2Xl) == 30740800);
+  CHECK(total_parameters(kGpt2Xl, true) == 1557611200);
+  // 4 * 4096^2 + 3 * 4096 * 11008 + 2 * 4096 = 202,383,360; 2 * 32000 * 4096 + 4096 at the ends.
+  CHECK(layer_parameters(kLlama7b) == 202383360);
+  CHECK(total_parameters(kLlama7b, false) == 6738415616);
+  CHECK(total_parameters({"llama", 40, 5120, 40, 2048, 32000, 8, 1}, false) == 13015864320);
+  CHECK(total_parameters({"llama", 60, 6656, 52, 2048, 32000, 8, 1}, false) == doctest::Approx(32.5e9).epsilon(0.002));
+  CHECK(total_parameters(kQwen7b, false) == doctest::Approx(7.616e9).epsilon(0.02));
+  CHECK(total_parameters({"qwen2", 24, 896, 14, 2048, 151936, 8, 1}, true) == doctest::Approx(0.494e9).epsilon(0.02));
+}
+
+TEST_CASE("FP32 with Adam takes 4, 4 and 8 bytes a parameter; an activation is a layer's output") {
+  const JobCoefficients job = model_sizes(kGpt2Xl, {}, 2);
+  CHECK(job.layers == 48);
+  CHECK(job.global_batch == 16);
+  CHECK(job.gpu.size() == 2);
+  CHECK(job.gpu[0].assumed_comp);
+  CHECK(job.param_bytes == 4 * 30740800.0);
+  CHECK(job.weight_bytes == 4 * 30740800.0);
+  CHECK(job.param_optim_bytes == 12 * 30740800.0);
+  CHECK(job.activ_bytes == 4.0 * 1024 * 1600);
+  CHECK(job.first.param_bytes == 4.0 * (50257 + 1024) * 1600);
+  CHECK(job.last.param_bytes == 4.0 * (50257 + 2) * 1600);
+  CHECK(job.last.activation_bytes == 4.0 * 1024 * 50257);
+  CHECK(job.tied_bytes == 0);
+  CHECK(job.boundary_assumed);
+  CHECK(job.memory_assumed);
+  const JobCoefficients mixed = model_sizes(kLlama7b, {{2, 2, 12, 2}, true, true, true}, 1);
+  CHECK(mixed.param_bytes == 2 * 202383360.0);
+  CHECK(mixed.param_optim_bytes == 14 * 202383360.0);
+  CHECK(mixed.tied_bytes == 16.0 * 32000 * 4096);
+  CHECK(mixed.recompute);
+  CHECK(mixed.zero1);
+}
+
+TEST_CASE("activations follow Korthikanti et al. for GPT-2, the part that TP does not divide the family's constant") {
+  // 34 s h + 5 a s^2 bytes a sample in half precision (eq. 1), of which 10 s h are not divided (eq. 2).
+  const JobCoefficients job = model_sizes(kGpt2Xl, {{2, 2, 12, 2}, false, false, false}, 1);
+  CHECK(job.activ_np_bytes == 10.0 * 1024 * 1600);
+  CHECK(job.activ_np_bytes + job.activ_p_bytes == doctest::Approx(34.0 * 1024 * 1600 + 5.0 * 25 * 1024 * 1024));
+  CHECK(nonpartitioned_activations("llama") == 7);
+  CHECK(nonpartitioned_activations("qwen2") == 5);
+}
+
+TEST_CASE("TP degrees are the powers of two that divide the heads") {
+  CHECK(model_sizes(kGpt2Xl, {}, 1).tp_degrees == std::vector<int>{1});
+  CHECK(model_sizes(kLlama7b, {}, 1).tp_degrees == std::vector<int>{1, 2, 4, 8, 16, 32});
+  CHECK(model_sizes(kQwen7b, {}, 1).tp_degrees == std::vector<int>{1, 2, 4});
+}
+
+TEST_CASE("the LM head counts as the layers whose FLOPs it takes") {
+  // 2 h V against 2 * 12 h^2 + 4 s h: 50257 / (12 * 1600 + 2 * 1024).
+  CHECK(head_layers(kGpt2Xl) == doctest::Approx(50257.0 / (12 * 1600 + 2 * 1024)));
+  CHECK(layer_flops(kGpt2Xl) == doctest::Approx(1024 * (24.0 * 1600 * 1600 + 4.0 * 1024 * 1600)));
+}
+
+TEST_CASE("an unknown family and a shape without sizes are refused") {
+  CHECK_THROWS_WITH_AS(model_sizes({"bert", 12, 768, 12, 512, 30522, 8, 1}, {}, 1),
+                       "model family \"bert\": unknown; use one of gpt2, llama, qwen2", Error);
+  CHECK_THROWS_WITH_AS(model_sizes({"gpt2", 0, 768, 12, 512, 30522, 8, 1}, {}, 1),
+                       "model shape: layers, hidden and sequence must be at least 1", Error);
+}
