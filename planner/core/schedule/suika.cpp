@@ -270,6 +270,15 @@ class Suika final : public Scheduler {
     one.fresh = true;
   }
 
+  // After others took GPUs. Mostly equal ones are left, and what was best before still is.
+  void look_again(const PlanningInput& input, Player& one, const IdleGpus& idle) {
+    const ScaleOut before = one.best;
+    one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
+    one.best = best_of(input, one);
+    one.fresh = one.best.prefix == before.prefix;
+    if (!one.fresh) look(input, one, idle);
+  }
+
   // The job to take next: the highest benefit. A stale one counts for a little more than it was (benefits mostly fall
   // as GPUs go, not always) and is looked at again before it may win; the many below it are not.
   Player* next_winner(const PlanningInput& input, const IdleGpus& idle) {
@@ -283,7 +292,7 @@ class Suika final : public Scheduler {
       }
       if (top == nullptr || most < threshold_) return nullptr;
       if (top->fresh) return top;
-      look(input, *top, idle);
+      look_again(input, *top, idle);
     }
   }
 
