@@ -1,0 +1,75 @@
+#include "planner/core/solver/pareto.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "planner/core/error.hpp"
+#include "planner/core/solver/pareto_run.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr std::size_t kFirstWidth = 4, kWiden = 4;
+
+// Every N_b, and every DP degree where all stages must have the same.
+std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states) {
+  const Problem& problem = evaluator.problem();
+  int groups = 0;
+  for (const GpuClass& one : states.classes()) groups += one.gpus / evaluator.tp_degrees().front();
+  std::vector<std::unique_ptr<ParetoRun>> runs;
+  for (std::size_t choice = 0; choice < evaluator.micro_batch_counts().size(); ++choice) {
+    const auto add = [&](int dp) {
+      auto run = std::make_unique<ParetoRun>(evaluator, states, static_cast<int>(choice), dp);
+      if (run->bound() < kInfeasible) runs.push_back(std::move(run));
+    };
+    if (problem.bounds.fixed_dp > 0 || !problem.bounds.uniform_dp) {
+      add(problem.bounds.fixed_dp);
+      continue;
+    }
+    const int micro_batch = problem.job.global_batch / evaluator.micro_batch_counts()[choice];
+    for (int dp = 1; dp <= std::min(groups, micro_batch); ++dp) add(dp);
+  }
+  std::stable_sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a->bound() < b->bound(); });
+  return runs;
+}
+
+PlanSketch sketch_of(const Evaluator& evaluator, const GpuStates& states, const ParetoBest& best) {
+  PlanSketch sketch;
+  sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(best.choice)];
+  auto pieces = states.pieces(best.taken);
+  for (std::size_t s = pieces.size(); s-- > 0;)
+    sketch.stages.push_back({states.shape(best.taken[s].shape).tp, best.layers[s], std::move(pieces[s])});
+  return sketch;
+}
+
+}  // namespace
+
+ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> available, const ParetoLimits& limits,
+                           double incumbent_ms) {
+  ParetoResult result;
+  GpuStates states(evaluator.problem(), evaluator.tp_degrees(), available, limits.unit);
+  if (states.classes().empty() || evaluator.tp_degrees().empty()) {
+    result.complete = true;
+    return result;
+  }
+  ParetoWork work(limits.max_labels, limits.stop);
+  ParetoBest best;
+  best.ms = incumbent_ms;
+  auto runs = runs_of(evaluator, states);
+  // A narrow beam over every N_b first: what it finds spares the wider ones most of their labels.
+  for (std::size_t width = kFirstWidth; !runs.empty() && !work.ended(); width *= kWiden)
+    std::erase_if(runs, [&](const auto& run) {
+      return run->bound() >= best.limit() || run->run(width, work, best) == ParetoRun::End::complete;
+    });
+  result.complete = runs.empty() && states.whole();
+  result.labels = work.done();
+  if (best.choice >= 0) {
+    Solution solution{sketch_of(evaluator, states, best), 0};
+    solution.ms = evaluator.score_sketch(solution.sketch);
+    ESPALIER_INVARIANT(solution.ms < kInfeasible);
+    result.best = std::move(solution);
+  }
+  return result;
+}
+
+}  // namespace espalier
