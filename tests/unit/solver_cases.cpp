@@ -156,6 +156,7 @@ TinyCase tiny_case(std::mt19937& random) {
       gpus -= here;
     }
   }
+  if (pick(random, 8) == 0) result.bounds.lead_node = pick(random, result.topology.nodes());
   return result;
 }
 
@@ -172,6 +173,10 @@ double plain_time(const Problem& problem, const PlanSketch& plan) {
     const StageShape shape = stage_shape(problem, stage.pieces, {}, stage.tp);
     for (const Piece& piece : stage.pieces)
       if (!bounds.allows_type(piece.type)) return kNever;
+    if (s == 0 && bounds.lead_node >= 0 && std::none_of(stage.pieces.begin(), stage.pieces.end(), [&](const Piece& p) {
+          return p.node == bounds.lead_node;
+        }))
+      return kNever;
     if (shape.replicas == 0 || (bounds.fixed_tp > 0 && stage.tp != bounds.fixed_tp)) return kNever;
     if (bounds.fixed_dp > 0 && shape.replicas != bounds.fixed_dp) return kNever;
     if (bounds.uniform_dp && s > 0 && shape.replicas != degree) return kNever;

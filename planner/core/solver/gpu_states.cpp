@@ -9,8 +9,8 @@
 namespace espalier {
 
 std::size_t GpuStates::ShapeHash::operator()(const StageShape& shape) const {
-  auto hash = static_cast<std::uint64_t>(shape.tp) << 40 ^ static_cast<std::uint64_t>(shape.level) << 32 ^
-              static_cast<std::uint64_t>(shape.least_members);
+  auto hash = static_cast<std::uint64_t>(shape.leads) << 56 ^ static_cast<std::uint64_t>(shape.tp) << 40 ^
+              static_cast<std::uint64_t>(shape.level) << 32 ^ static_cast<std::uint64_t>(shape.least_members);
   for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
     const ReplicaClass& one = shape.classes[c];
     hash ^= static_cast<std::uint64_t>(one.type) << 48 ^ static_cast<std::uint64_t>(one.kind) << 32 ^
@@ -54,6 +54,7 @@ class GpuStates::Enumeration {
   };
   struct Partial {
     int replicas = 0, least = 0, level = -1, first_leaf = 0;
+    bool leads = false;
   };
 
   const std::vector<CellTake>& options(std::size_t p) const {
@@ -81,6 +82,7 @@ class GpuStates::Enumeration {
         if (partial.level < 0) partial.level = 0, partial.first_leaf = here.leaf, partial.least = take.replicas;
         else partial.level = std::max(partial.level, owner_.distance(partial.first_leaf, here.leaf));
         partial.least = std::min(partial.least, static_cast<int>(take.replicas));
+        partial.leads = partial.leads || owner_.is_lead(here.cell);
         for (std::size_t c = 0; c < counts_.size(); ++c) counts_[c] += take.taken[c];
       }
       descend(p + 1, partial, visit);
@@ -103,6 +105,7 @@ class GpuStates::Enumeration {
     shape.replicas = stage.replicas;
     shape.least_members = stage.least;
     shape.level = stage.level;
+    shape.leads = stage.leads;
     write_left();
     return visit(shape, left_);
   }
@@ -136,11 +139,17 @@ class GpuStates::Enumeration {
 
 GpuStates::GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available,
                      int unit)
-    : problem_(problem), tp_degrees_(tp_degrees.begin(), tp_degrees.end()), unit_(unit), grain_(unit) {
+    : problem_(problem), unit_(unit), grain_(unit) {
   ESPALIER_INVARIANT(unit >= 1);
   std::vector<Piece> usable;
-  for (const Piece& piece : available)
-    if (piece.gpus > 0 && problem.bounds.allows_type(piece.type)) usable.push_back(piece);
+  int most = 0;  // of one type on one node
+  for (const Piece& piece : available) {
+    if (piece.gpus <= 0 || !problem.bounds.allows_type(piece.type)) continue;
+    usable.push_back(piece);
+    most = std::max<int>(most, piece.gpus);
+  }
+  for (const int tp : tp_degrees)
+    if (tp <= most) tp_degrees_.push_back(tp);
   add_nodes(usable);
   add_leaves();
   const PlanBounds& bounds = problem.bounds;
@@ -169,10 +178,11 @@ void GpuStates::add_nodes(std::span<const Piece> usable) {
   std::sort(classes_.begin(), classes_.end(), [](const GpuClass& a, const GpuClass& b) {
     return std::tuple(a.type, a.kind) < std::tuple(b.type, b.kind);
   });
-  intern_cell(Cell(classes_.size()));
+  intern_cell(Cell(classes_.size() + 1));
   for (std::size_t i = 0; i < usable.size();) {
     const int id = usable[i].node;
-    Cell gpus(classes_.size());
+    Cell gpus(classes_.size() + 1);
+    gpus.back() = id == problem_.bounds.lead_node;
     for (; i < usable.size() && usable[i].node == id; ++i)
       gpus[static_cast<std::size_t>(class_of(usable[i]) - classes_.begin())] = usable[i].gpus;
     nodes_.push_back({id, 0, intern_cell(gpus)});
@@ -201,10 +211,10 @@ void GpuStates::add_cell_takes(int cell, int tp) {
   std::vector<CellTake> takes;
   const Cell from = cells_[static_cast<std::size_t>(cell)];
   CellTake take;
-  take.taken.resize(from.size());
+  take.taken.resize(classes_.size());
   Cell left = from;
   const auto choose = [&](auto&& self, std::size_t c) -> void {
-    if (c == from.size()) {
+    if (c == classes_.size()) {
       take.cell = static_cast<std::int16_t>(intern_cell(left));
       takes.push_back(take);
       return;
@@ -246,8 +256,10 @@ int GpuStates::intern_state(const Cells& cells) {
   state.cells = cells;
   state.rest.resize(classes_.size());
   for (const char16_t cell : cells)
-    for (std::size_t c = 0; c < classes_.size(); ++c)
+    for (std::size_t c = 0; c < classes_.size(); ++c) {
       state.rest[c] = static_cast<std::int16_t>(state.rest[c] + cells_[cell][c]);
+      if (is_lead(cell)) state.lead_gpus += cells_[cell][c];
+    }
   for (std::size_t c = 0; c < classes_.size(); ++c) state.used += classes_[c].gpus - state.rest[c];
   states_.push_back(std::move(state));
   return id;

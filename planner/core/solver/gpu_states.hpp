@@ -35,11 +35,15 @@ class GpuStates {
 
   int states() const { return static_cast<int>(states_.size()); }
   int used(int state) const { return at(state).used; }  // GPUs
+  // Whether the first stage can still have GPUs of the lead node, if there is one.
+  bool can_lead(int state) const { return problem_.bounds.lead_node < 0 || at(state).lead_gpus > 0; }
   // GPUs left, by class.
   std::span<const std::int16_t> rest(int state) const { return at(state).rest; }
   const std::vector<GpuClass>& classes() const { return classes_; }
   // Every class's GPUs are taken in multiples of this.
   int grain() const { return grain_; }
+  // Those that the GPUs of one type on one node can form.
+  const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
   // Sorted by shape. Enumerated at the first call; `whole()` is false once a state had more than `most`, of which the
   // first found are kept. Valid until takes() is called for another state that was not enumerated before.
@@ -59,14 +63,14 @@ class GpuStates {
   struct State {
     Cells cells;
     std::vector<std::int16_t> rest;
-    int used = 0;
+    int used = 0, lead_gpus = 0;
     bool enumerated = false;
     std::vector<Take> takes;
   };
   struct Node {
     int id = 0, leaf = 0, cell = 0;
   };
-  // What one node has left: GPUs by class. Cell 0: nothing.
+  // What one node has left: GPUs by class, then whether it is the lead node (PlanBounds). Cell 0: nothing.
   using Cell = std::vector<std::int16_t>;
   struct CellTake {
     std::int16_t cell = 0, replicas = 0;  // left; taken
@@ -82,6 +86,7 @@ class GpuStates {
   class Enumeration;
 
   const State& at(int state) const { return states_[static_cast<std::size_t>(state)]; }
+  bool is_lead(int cell) const { return cells_[static_cast<std::size_t>(cell)].back() != 0; }
   void add_nodes(std::span<const Piece> available);
   void add_leaves();
   void add_cell_takes(int cell, int tp);
@@ -96,7 +101,7 @@ class GpuStates {
   }
 
   const Problem problem_;
-  const std::vector<int> tp_degrees_;
+  std::vector<int> tp_degrees_;
   const int unit_;
   int grain_ = 1;
   int most_replicas_ = 0;

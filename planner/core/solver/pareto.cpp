@@ -15,7 +15,7 @@ constexpr std::size_t kFirstWidth = 4, kWiden = 4;
 std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states) {
   const Problem& problem = evaluator.problem();
   int groups = 0;
-  for (const GpuClass& one : states.classes()) groups += one.gpus / evaluator.tp_degrees().front();
+  for (const GpuClass& one : states.classes()) groups += one.gpus / states.tp_degrees().front();
   std::vector<std::unique_ptr<ParetoRun>> runs;
   for (std::size_t choice = 0; choice < evaluator.micro_batch_counts().size(); ++choice) {
     const auto add = [&](int dp) {
@@ -48,7 +48,7 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
                            double incumbent_ms) {
   ParetoResult result;
   GpuStates states(evaluator.problem(), evaluator.tp_degrees(), available, limits.unit);
-  if (states.classes().empty() || evaluator.tp_degrees().empty()) {
+  if (states.classes().empty() || states.tp_degrees().empty() || !states.can_lead(0)) {
     result.complete = true;
     return result;
   }

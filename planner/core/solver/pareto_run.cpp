@@ -154,7 +154,8 @@ void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
     if (most * (surplus + further * taken.both) > slack)
       most = static_cast<int>(slack / (surplus + further * taken.both));
     if (most < 1) continue;
-    for (std::size_t i = begin; i < end; ++i) place(index, takes[i], most, slack, best);
+    for (std::size_t i = begin; i < end; ++i)
+      if (states_.can_lead(takes[i].next)) place(index, takes[i], most, slack, best);
   }
   work.add(static_cast<long>(labels_.size()) - before + static_cast<long>(takes.size()) / kTakesPerLabel +
            (enumerated ? 0 : static_cast<long>(takes.size())));
@@ -166,6 +167,7 @@ void ParetoRun::finish(int index, int shape, const Take& take, ParetoBest& best)
   const Stage& taken = stage(shape);
   const double further = micro_batches_ - 1;
   if (from.sum + left * taken.both * (1 + further) >= best.limit()) return;
+  if (problem_.bounds.lead_node >= 0 && !states_.shape(shape).leads) return;
   if (left > cap(shape, from.depth + 1, true) || states_.used(take.next) < problem_.bounds.min_gpus) return;
   const StageTime time = stage_time(problem_.job, taken.rates, left, true, from.depth == 0);
   const double both = time.fwd + time.bwd;

@@ -24,7 +24,7 @@ RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int ch
   const JobCoefficients& job = evaluator.problem().job;
   micro_batch_ = job.global_batch / evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)];
   recompute_ = job.recompute;
-  double work = layers_ * static_cast<double>(evaluator.tp_degrees().size());
+  double work = layers_ * static_cast<double>(states.tp_degrees().size());
   for (const GpuClass& one : states.classes()) {
     gpu_.push_back(job.gpu[static_cast<std::size_t>(one.type)]);
     const int most = one.gpus / states.grain();
@@ -67,7 +67,7 @@ void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
   for (std::size_t pool = 1; pool < pools_; ++pool) {
     RestNeed& need = needs_[pool];
     const std::size_t first = demands_.size();
-    for (const int tp : evaluator.tp_degrees()) {
+    for (const int tp : states_.tp_degrees()) {
       StageShape shape;
       shape.tp = tp;
       bool fits = true;
