@@ -22,17 +22,25 @@ std::size_t GpuStates::ShapeHash::operator()(const StageShape& shape) const {
 }
 
 // All ways to take a stage of one TP degree from a state: an option per cell, in an order that visits only one of those
-// that differ by a permutation of equal nodes of a leaf.
+// that differ by a permutation of equal nodes of a leaf or of equal leaves.
 class GpuStates::Enumeration {
  public:
   Enumeration(const GpuStates& owner, int state, std::size_t tp_index)
       : owner_(owner), tp_index_(tp_index), counts_(owner.classes_.size()) {
-    int leaf = 0;
+    std::size_t before = 0, begin = 0;  // where the leaf before and this leaf begin
     for (const char16_t cell : owner.at(state).cells) {
-      if (cell == 0) ++leaf;
-      else positions_.push_back({leaf, cell, 0});
+      if (cell != 0) {
+        positions_.push_back({leaves_, cell, 0, -1});
+        continue;
+      }
+      const std::size_t size = positions_.size() - begin;
+      bool twins = owner.alike_ && leaves_ > 0 && begin - before == size;
+      for (std::size_t i = 0; twins && i < size; ++i) twins = positions_[before + i].cell == positions_[begin + i].cell;
+      for (std::size_t i = 0; twins && i < size; ++i) positions_[begin + i].twin = static_cast<int>(before + i);
+      before = begin;
+      begin = positions_.size();
+      ++leaves_;
     }
-    leaves_ = leaf;
     room_ = std::min(owner.most_replicas_,
                      (owner.problem_.bounds.max_gpus - owner.at(state).used) / owner.tp_degrees_[tp_index]);
   }
@@ -51,10 +59,14 @@ class GpuStates::Enumeration {
  private:
   struct Position {
     int leaf, cell, choice;
+    int twin;  // the same position of the leaf before, if that is equal; else -1
   };
   struct Partial {
     int replicas = 0, least = 0, level = -1, first_leaf = 0;
     bool leads = false;
+    bool as_twin = true;                // so far this leaf chose as the one before
+    int parts = 0, leaf_parts = 0;      // nodes and leaves that are left in parts
+    bool took = false, passed = false;  // of this leaf: some node, some node not or not all of it
   };
 
   const std::vector<CellTake>& options(std::size_t p) const {
@@ -72,12 +84,27 @@ class GpuStates::Enumeration {
     auto choices = options(p).size();
     const bool repeated = p > 0 && positions_[p - 1].leaf == here.leaf && positions_[p - 1].cell == here.cell;
     if (repeated) choices = static_cast<std::size_t>(positions_[p - 1].choice) + 1;
+    const bool first_of_leaf = p == 0 || positions_[p - 1].leaf != here.leaf;
+    const bool as_twin = here.twin >= 0 && (first_of_leaf || before.as_twin);
+    const int twin_choice = as_twin ? positions_[static_cast<std::size_t>(here.twin)].choice : 0;
+    if (as_twin) choices = std::min(choices, static_cast<std::size_t>(twin_choice) + 1);
     for (std::size_t choice = choices; go_on_ && choice-- > 0;) {
       here.choice = static_cast<int>(choice);
       const CellTake& take = option(p);
       Partial partial = before;
+      partial.as_twin = as_twin && here.choice == twin_choice;
       partial.replicas += take.replicas;
       if (partial.replicas > room_) continue;
+      if (owner_.how_.compact) {
+        const bool all = choice + 1 == options(p).size();
+        partial.parts += take.replicas > 0 && !all;
+        if (first_of_leaf) partial.took = partial.passed = false;
+        const bool in_parts = partial.took && partial.passed;
+        partial.took = partial.took || take.replicas > 0;
+        partial.passed = partial.passed || !all;
+        partial.leaf_parts += !in_parts && partial.took && partial.passed;
+        if (partial.parts > 1 || partial.leaf_parts > 1) continue;
+      }
       if (take.replicas > 0) {
         if (partial.level < 0) partial.level = 0, partial.first_leaf = here.leaf, partial.least = take.replicas;
         else partial.level = std::max(partial.level, owner_.distance(partial.first_leaf, here.leaf));
@@ -138,9 +165,9 @@ class GpuStates::Enumeration {
 };
 
 GpuStates::GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available,
-                     int unit)
-    : problem_(problem), unit_(unit), grain_(unit) {
-  ESPALIER_INVARIANT(unit >= 1);
+                     const Takes& takes)
+    : problem_(problem), how_(takes), grain_(takes.unit) {
+  ESPALIER_INVARIANT(takes.unit >= 1);
   std::vector<Piece> usable;
   int most = 0;  // of one type on one node
   for (const Piece& piece : available) {
@@ -178,6 +205,10 @@ void GpuStates::add_nodes(std::span<const Piece> usable) {
   std::sort(classes_.begin(), classes_.end(), [](const GpuClass& a, const GpuClass& b) {
     return std::tuple(a.type, a.kind) < std::tuple(b.type, b.kind);
   });
+  for (const GpuClass& one : classes_) {
+    strides_.push_back(pools_);
+    pools_ *= static_cast<std::size_t>(one.gpus / grain_) + 1;
+  }
   intern_cell(Cell(classes_.size() + 1));
   for (std::size_t i = 0; i < usable.size();) {
     const int id = usable[i].node;
@@ -220,7 +251,7 @@ void GpuStates::add_cell_takes(int cell, int tp) {
       return;
     }
     for (int gpus = 0; gpus <= from[c]; gpus += tp) {
-      if (gpus % unit_ != 0 && gpus % unit_ != from[c] % unit_) continue;
+      if (gpus % how_.unit != 0 && gpus % how_.unit != from[c] % how_.unit) continue;
       const auto replicas = static_cast<std::int16_t>(gpus / tp);
       take.taken[c] = replicas;
       take.replicas = static_cast<std::int16_t>(take.replicas + replicas);
@@ -260,7 +291,10 @@ int GpuStates::intern_state(const Cells& cells) {
       state.rest[c] = static_cast<std::int16_t>(state.rest[c] + cells_[cell][c]);
       if (is_lead(cell)) state.lead_gpus += cells_[cell][c];
     }
-  for (std::size_t c = 0; c < classes_.size(); ++c) state.used += classes_[c].gpus - state.rest[c];
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    state.used += classes_[c].gpus - state.rest[c];
+    state.pool += strides_[c] * static_cast<std::size_t>(state.rest[c] / grain_);
+  }
   states_.push_back(std::move(state));
   return id;
 }

@@ -30,8 +30,12 @@ struct GpuClass {
 // outlive it.
 class GpuStates {
  public:
-  // GPUs are taken `unit` at a time from one node and type; what a node has beyond a multiple of it goes as one.
-  GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available, int unit);
+  struct Takes {
+    int unit = 1;          // GPUs of one node and type go so many at a time; those beyond a multiple of it as one
+    bool compact = false;  // of its nodes a stage leaves only one in parts, and of its leaves: far fewer ways
+  };
+  GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available,
+            const Takes& takes);
 
   int states() const { return static_cast<int>(states_.size()); }
   int used(int state) const { return at(state).used; }  // GPUs
@@ -40,8 +44,12 @@ class GpuStates {
   // GPUs left, by class.
   std::span<const std::int16_t> rest(int state) const { return at(state).rest; }
   const std::vector<GpuClass>& classes() const { return classes_; }
-  // Every class's GPUs are taken in multiples of this.
+  // Every class's GPUs are taken in multiples of this. A pool is a number of grains of every class, whatever the node;
+  // grains of class c count strides()[c] in its index, and pool 0 is empty.
   int grain() const { return grain_; }
+  std::size_t pool(int state) const { return at(state).pool; }
+  std::size_t pools() const { return pools_; }
+  const std::vector<std::size_t>& strides() const { return strides_; }
   // Those that the GPUs of one type on one node can form.
   const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
@@ -63,6 +71,7 @@ class GpuStates {
   struct State {
     Cells cells;
     std::vector<std::int16_t> rest;
+    std::size_t pool = 0;
     int used = 0, lead_gpus = 0;
     bool enumerated = false;
     std::vector<Take> takes;
@@ -102,8 +111,10 @@ class GpuStates {
 
   const Problem problem_;
   std::vector<int> tp_degrees_;
-  const int unit_;
+  const Takes how_;
   int grain_ = 1;
+  std::vector<std::size_t> strides_;
+  std::size_t pools_ = 1;
   int most_replicas_ = 0;
   bool whole_ = true;
   std::vector<GpuClass> classes_;

@@ -10,24 +10,29 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kFirstWidth = 4, kWiden = 4;
+constexpr double kStepsPerLabel = 100;  // of RestBound
+constexpr double kBoundShare = 0.25;    // of the work that may go into bounds before the search
 
 // Every N_b, and every DP degree where all stages must have the same.
-std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states) {
+std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work) {
   const Problem& problem = evaluator.problem();
   int groups = 0;
   for (const GpuClass& one : states.classes()) groups += one.gpus / states.tp_degrees().front();
-  std::vector<std::unique_ptr<ParetoRun>> runs;
+  std::vector<std::pair<int, int>> wanted;  // N_b's index, DP
   for (std::size_t choice = 0; choice < evaluator.micro_batch_counts().size(); ++choice) {
-    const auto add = [&](int dp) {
-      auto run = std::make_unique<ParetoRun>(evaluator, states, static_cast<int>(choice), dp);
-      if (run->bound() < kInfeasible) runs.push_back(std::move(run));
-    };
-    if (problem.bounds.fixed_dp > 0 || !problem.bounds.uniform_dp) {
-      add(problem.bounds.fixed_dp);
-      continue;
-    }
     const int micro_batch = problem.job.global_batch / evaluator.micro_batch_counts()[choice];
-    for (int dp = 1; dp <= std::min(groups, micro_batch); ++dp) add(dp);
+    const bool each = problem.bounds.uniform_dp && problem.bounds.fixed_dp == 0;
+    for (int dp = each ? 1 : problem.bounds.fixed_dp;
+         dp <= (each ? std::min(groups, micro_batch) : problem.bounds.fixed_dp); ++dp)
+      wanted.emplace_back(choice, dp);
+  }
+  std::vector<std::unique_ptr<ParetoRun>> runs;
+  const double bound_work =
+      kBoundShare * kStepsPerLabel * static_cast<double>(work.left()) / static_cast<double>(wanted.size());
+  for (const auto& [choice, dp] : wanted) {
+    auto run = std::make_unique<ParetoRun>(evaluator, states, choice, dp, bound_work);
+    work.add(static_cast<long>(run->bound_work() / kStepsPerLabel));
+    if (run->bound() < kInfeasible) runs.push_back(std::move(run));
   }
   std::stable_sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a->bound() < b->bound(); });
   return runs;
@@ -47,7 +52,7 @@ PlanSketch sketch_of(const Evaluator& evaluator, const GpuStates& states, const 
 ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> available, const ParetoLimits& limits,
                            double incumbent_ms) {
   ParetoResult result;
-  GpuStates states(evaluator.problem(), evaluator.tp_degrees(), available, limits.unit);
+  GpuStates states(evaluator.problem(), evaluator.tp_degrees(), available, {limits.unit, limits.compact});
   if (states.classes().empty() || states.tp_degrees().empty() || !states.can_lead(0)) {
     result.complete = true;
     return result;
@@ -55,11 +60,12 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
   ParetoWork work(limits.max_labels, limits.stop);
   ParetoBest best;
   best.ms = incumbent_ms;
-  auto runs = runs_of(evaluator, states);
+  auto runs = runs_of(evaluator, states, work);
+  ParetoScratch scratch;
   // A narrow beam over every N_b first: what it finds spares the wider ones most of their labels.
   for (std::size_t width = kFirstWidth; !runs.empty() && !work.ended(); width *= kWiden)
     std::erase_if(runs, [&](const auto& run) {
-      return run->bound() >= best.limit() || run->run(width, work, best) == ParetoRun::End::complete;
+      return run->bound() >= best.limit() || run->run(width, work, best, scratch) == ParetoRun::End::complete;
     });
   result.complete = runs.empty() && states.whole();
   result.labels = work.done();

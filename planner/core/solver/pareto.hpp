@@ -16,14 +16,17 @@ struct ParetoLimits {
   long max_labels = 1'000'000;
   // GPUs are taken from a node this many at a time; the rest of a node goes as one. 1: single GPUs.
   int unit = 1;
+  // A stage leaves at most one node in parts, and one leaf switch: far fewer plans, and seldom worse ones.
+  bool compact = false;
   // Asked now and then; true ends the search. For callers that have a clock: with it results depend on the machine.
   std::function<bool()> stop;
 };
 
 struct ParetoResult {
   std::optional<Solution> best;  // faster than the incumbent, or nothing
-  bool complete = false;         // nothing is faster than `best`, or than the incumbent, by 1e-9 (in whole units)
-  long labels = 0;               // work, as in ParetoLimits
+  bool complete =
+      false;        // nothing is faster than `best`, or than the incumbent, by 1e-9, among plans within the limits
+  long labels = 0;  // work, as in ParetoLimits
 };
 
 // `available`: sorted pieces; idle ones allowed. Only plans faster than `incumbent_ms` (printed form) are looked for: a

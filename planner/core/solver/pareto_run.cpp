@@ -8,7 +8,8 @@ namespace {
 
 constexpr long kTakesPerLabel = 16;        // looking at so many takes costs about as much as a label
 constexpr long kLabelsBetweenAsks = 1000;  // of `stop`
-constexpr std::size_t kMostTakes = 20000;  // of one state
+// No state may use up the work that is left by its takes alone.
+constexpr long kFewTakes = 100, kStatesAtLeast = 16;
 
 // Whether a stage with N_b micro-batches in flight needs at least the memory of one with N_b - 1, whose gradients exist
 // while its activations peak (memory.hpp). With fewer in flight it never needs more.
@@ -30,7 +31,7 @@ bool ParetoWork::ended() {
   return ended_ = ended_ || done_ >= most_;
 }
 
-ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp)
+ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, double bound_work)
     : evaluator_(evaluator),
       problem_(evaluator.problem()),
       states_(states),
@@ -39,18 +40,9 @@ ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, 
       layers_(evaluator.problem().job.layers),
       micro_batches_(evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)]),
       depth_classes_(std::max(2, std::min(micro_batches_, layers_))),
-      rest_(evaluator, states, choice, dp),
-      deeper_needs_more_(deeper_needs_more(evaluator)),
-      levels_(static_cast<std::size_t>(layers_) + 1) {
-  Label nothing;
-  bound_ = bound_of(nothing, need(0));
-}
-
-const RestNeed& ParetoRun::need(int state) {
-  const auto at = static_cast<std::size_t>(state);
-  if (at >= needs_.size()) needs_.resize(static_cast<std::size_t>(states_.states())), need_known_.resize(needs_.size());
-  if (need_known_[at] == 0) needs_[at] = rest_.need(state), need_known_[at] = 1;
-  return needs_[at];
+      rest_(evaluator, states, choice, dp, bound_work),
+      deeper_needs_more_(deeper_needs_more(evaluator)) {
+  bound_ = bound_of({}, rest_.need(0));
 }
 
 const ParetoRun::Stage& ParetoRun::stage(int shape) {
@@ -84,14 +76,14 @@ int ParetoRun::cap(int shape, int depth, bool first) {
 }
 
 // sum t + (N_b - 1) max t + E for the best that may follow.
-double ParetoRun::bound_of(const Label& label, const RestNeed& need) const {
+double ParetoRun::bound_of(const ParetoLabel& label, const RestNeed& need) const {
   const int left = layers_ - label.placed;
   const double shown = std::max(left * need.cost + rest_.least_extra(), left * need.forward + label.tail);
   return label.sum + shown + (micro_batches_ - 1) * std::max(label.slowest, need.slowest(left));
 }
 
 // Whatever follows b, with it a costs no more: what a has more of in max t and E cannot cost more than its full weight.
-bool ParetoRun::dominates(const Label& a, const Label& b) const {
+bool ParetoRun::dominates(const ParetoLabel& a, const ParetoLabel& b) const {
   if (a.depth > b.depth && layers_ > kMaxStages) return false;
   const int class_a = std::min<int>(a.depth, micro_batches_), class_b = std::min<int>(b.depth, micro_batches_);
   if (class_a > class_b) return false;
@@ -101,28 +93,35 @@ bool ParetoRun::dominates(const Label& a, const Label& b) const {
   return cost <= b.sum * (1 + 1e-12);
 }
 
-ParetoRun::End ParetoRun::run(std::size_t width, ParetoWork& work, ParetoBest& best) {
-  labels_.clear();
-  for (auto& level : levels_) level.clear();
-  heads_.assign(heads_.size(), -1);
-  labels_.push_back({});
-  labels_[0].bound = bound_;
-  levels_[0].push_back(0);
+ParetoRun::End ParetoRun::run(std::size_t width, ParetoWork& work, ParetoBest& best, ParetoScratch& scratch) {
+  scratch_ = &scratch;
+  scratch.labels.assign(1, {});
+  scratch.labels[0].bound = bound_;
+  scratch.levels.resize(static_cast<std::size_t>(layers_) + 1);
+  for (auto& level : scratch.levels) level.clear();
+  scratch.levels[0].push_back(0);
+  const End end = extend(width, work, best);
+  for (std::size_t i = 1; i < scratch.labels.size(); ++i) scratch.heads[head_of(scratch.labels[i])] = -1;
+  return end;
+}
+
+ParetoRun::End ParetoRun::extend(std::size_t width, ParetoWork& work, ParetoBest& best) {
+  const auto& labels = scratch_->labels;
   bool narrowed = false;
   for (int placed = 0; placed < layers_; ++placed) {
-    auto& level = levels_[static_cast<std::size_t>(placed)];
+    auto& level = scratch_->levels[static_cast<std::size_t>(placed)];
     std::erase_if(level, [&](int index) {
-      const Label& label = labels_[static_cast<std::size_t>(index)];
+      const ParetoLabel& label = labels[static_cast<std::size_t>(index)];
       return label.dominated || label.bound >= best.limit();
     });
     const auto promising = [&](int a, int b) {
-      return std::tuple(labels_[static_cast<std::size_t>(a)].bound, a) <
-             std::tuple(labels_[static_cast<std::size_t>(b)].bound, b);
+      return std::tuple(labels[static_cast<std::size_t>(a)].bound, a) <
+             std::tuple(labels[static_cast<std::size_t>(b)].bound, b);
     };
     std::sort(level.begin(), level.end(), promising);
     if (level.size() > width) level.resize(width), narrowed = true;
     for (const int index : level) {
-      if (labels_[static_cast<std::size_t>(index)].bound >= best.limit()) break;
+      if (labels[static_cast<std::size_t>(index)].bound >= best.limit()) break;
       if (work.ended()) return End::stopped;
       expand(index, work, best);
     }
@@ -130,18 +129,25 @@ ParetoRun::End ParetoRun::run(std::size_t width, ParetoWork& work, ParetoBest& b
   return narrowed ? End::narrowed : End::complete;
 }
 
+std::size_t ParetoRun::head_of(const ParetoLabel& label) const {
+  return static_cast<std::size_t>(label.state) * static_cast<std::size_t>(layers_ + 1) +
+         static_cast<std::size_t>(label.placed);
+}
+
 void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
-  const Label from = labels_[static_cast<std::size_t>(index)];
+  const ParetoLabel from = scratch_->labels[static_cast<std::size_t>(index)];
   const int left = layers_ - from.placed, depth = from.depth + 1;
   const bool enumerated = states_.enumerated(from.state);
-  const auto takes = states_.takes(from.state, kMostTakes);
-  const auto before = static_cast<long>(labels_.size());
-  const double cost = need(from.state).cost;
+  const auto takes =
+      states_.takes(from.state, static_cast<std::size_t>(std::max(kFewTakes, work.left() / kStatesAtLeast)));
+  const auto before = static_cast<long>(scratch_->labels.size());
+  const double cost = rest_.need(from.state).cost;
   for (std::size_t begin = 0, end = 0; begin < takes.size(); begin = end) {
     const int shape = takes[begin].shape;
     while (end < takes.size() && takes[end].shape == shape) ++end;
     const Stage& taken = stage(shape);
     if (!taken.allowed) continue;
+    if (static_cast<long>(scratch_->labels.size()) - before > work.left()) break;
     finish(index, shape, takes[begin], best);
     if (depth >= kMaxStages) continue;
     // With l layers here, T >= sum + l * both + (left - l) * cost + (N_b - 1) * max(slowest, l * both) + least extra.
@@ -157,12 +163,12 @@ void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
     for (std::size_t i = begin; i < end; ++i)
       if (states_.can_lead(takes[i].next)) place(index, takes[i], most, slack, best);
   }
-  work.add(static_cast<long>(labels_.size()) - before + static_cast<long>(takes.size()) / kTakesPerLabel +
+  work.add(static_cast<long>(scratch_->labels.size()) - before + static_cast<long>(takes.size()) / kTakesPerLabel +
            (enumerated ? 0 : static_cast<long>(takes.size())));
 }
 
 void ParetoRun::finish(int index, int shape, const Take& take, ParetoBest& best) {
-  const Label& from = labels_[static_cast<std::size_t>(index)];
+  const ParetoLabel& from = scratch_->labels[static_cast<std::size_t>(index)];
   const int left = layers_ - from.placed;
   const Stage& taken = stage(shape);
   const double further = micro_batches_ - 1;
@@ -178,8 +184,9 @@ void ParetoRun::finish(int index, int shape, const Take& take, ParetoBest& best)
   best.choice = choice_;
   best.taken = {take};
   best.layers = {left};
-  for (int i = index; labels_[static_cast<std::size_t>(i)].depth > 0; i = labels_[static_cast<std::size_t>(i)].parent) {
-    const Label& label = labels_[static_cast<std::size_t>(i)];
+  for (int i = index; scratch_->labels[static_cast<std::size_t>(i)].depth > 0;
+       i = scratch_->labels[static_cast<std::size_t>(i)].parent) {
+    const ParetoLabel& label = scratch_->labels[static_cast<std::size_t>(i)];
     best.taken.push_back({label.shape, label.state});
     best.layers.push_back(label.layers);
   }
@@ -188,15 +195,15 @@ void ParetoRun::finish(int index, int shape, const Take& take, ParetoBest& best)
 }
 
 void ParetoRun::place(int index, const Take& take, int most, double slack, ParetoBest& best) {
-  const Label from = labels_[static_cast<std::size_t>(index)];
+  const ParetoLabel from = scratch_->labels[static_cast<std::size_t>(index)];
   const Stage& taken = stage(take.shape);
-  const RestNeed after = need(take.next);
+  const RestNeed after = rest_.need(take.next);
   for (int layers = most; layers >= 1; --layers) {
     const int left = layers_ - from.placed - layers;
     const double slowest_left = after.slowest(left);
     if ((micro_batches_ - 1) * slowest_left >= slack || slowest_left == kInfeasible) break;  // rises with `left`
     const StageTime time = stage_time(problem_.job, taken.rates, layers, false, from.depth == 0);
-    Label label;
+    ParetoLabel label;
     label.sum = from.sum + time.fwd + time.bwd;
     // What is below its floor does not show in the end: raised to it, more labels dominate others.
     label.slowest = std::max({from.slowest, time.fwd + time.bwd, slowest_left});
@@ -212,14 +219,14 @@ void ParetoRun::place(int index, const Take& take, int most, double slack, Paret
   }
 }
 
-void ParetoRun::insert(const Label& label) {
-  const std::size_t head = static_cast<std::size_t>(label.state) * static_cast<std::size_t>(layers_ + 1) +
-                           static_cast<std::size_t>(label.placed);
-  if (head >= heads_.size())
-    heads_.resize(static_cast<std::size_t>(states_.states()) * static_cast<std::size_t>(layers_ + 1), -1);
-  std::int32_t* link = &heads_[head];
+void ParetoRun::insert(const ParetoLabel& label) {
+  const std::size_t head = head_of(label);
+  auto& heads = scratch_->heads;
+  if (head >= heads.size())
+    heads.resize(static_cast<std::size_t>(states_.states()) * static_cast<std::size_t>(layers_ + 1), -1);
+  std::int32_t* link = &heads[head];
   while (*link >= 0) {
-    Label& other = labels_[static_cast<std::size_t>(*link)];
+    ParetoLabel& other = scratch_->labels[static_cast<std::size_t>(*link)];
     if (dominates(other, label)) return;
     if (dominates(label, other)) {
       other.dominated = true;
@@ -228,10 +235,10 @@ void ParetoRun::insert(const Label& label) {
       link = &other.older;
     }
   }
-  const auto id = static_cast<std::int32_t>(labels_.size());
+  const auto id = static_cast<std::int32_t>(scratch_->labels.size());
   *link = id;
-  labels_.push_back(label);
-  levels_[static_cast<std::size_t>(label.placed)].push_back(id);
+  scratch_->labels.push_back(label);
+  scratch_->levels[static_cast<std::size_t>(label.placed)].push_back(id);
 }
 
 }  // namespace espalier

@@ -1,6 +1,7 @@
 // The Pareto dynamic programme at one N_b.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -17,6 +18,7 @@ class ParetoWork {
   void add(long labels) { done_ += labels; }
   bool ended();
   long done() const { return done_; }
+  long left() const { return std::max(0L, most_ - done_); }
 
  private:
   const long most_;
@@ -35,29 +37,38 @@ struct ParetoBest {
   double limit() const { return ms * (1 - 1e-9); }
 };
 
+// The last `depth` stages of a plan.
+struct ParetoLabel {
+  double sum = 0, slowest = 0;  // of the stages' t
+  double tail = 0;              // E: what sticks out behind the last backward pass of the first of these stages
+  double bound = 0;             // of the iteration time of all plans that end so
+  std::int32_t parent = -1, state = 0, shape = 0;
+  std::int32_t older = -1;                         // next label of the same state and layers
+  std::int16_t depth = 0, layers = 0, placed = 0;  // layers of this stage; of all these stages
+  bool dominated = false;
+};
+
+// What one run fills and the next one can use again.
+struct ParetoScratch {
+  std::vector<ParetoLabel> labels;
+  std::vector<std::vector<std::int32_t>> levels;  // labels by layers placed
+  std::vector<std::int32_t> heads;                // newest label by state and layers placed; -1 between runs
+};
+
 class ParetoRun {
  public:
-  // `dp`: DP degree of every stage, 0: any. Everything must outlive the run.
-  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp);
+  // `dp`: DP degree of every stage, 0: any. `bound_work`: see RestBound. Everything must outlive the run.
+  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, double bound_work);
 
   // No plan at this N_b is faster. ms.
   double bound() const { return bound_; }
 
   enum class End { complete, narrowed, stopped };
   // Extends, of the labels with equally many layers placed, only the `width` most promising ones.
-  End run(std::size_t width, ParetoWork& work, ParetoBest& best);
+  End run(std::size_t width, ParetoWork& work, ParetoBest& best, ParetoScratch& scratch);
+  double bound_work() const { return rest_.work(); }
 
  private:
-  // The last `depth` stages of a plan.
-  struct Label {
-    double sum = 0, slowest = 0;  // of the stages' t
-    double tail = 0;              // E: what sticks out behind the last backward pass of the first of these stages
-    double bound = 0;
-    std::int32_t parent = -1, state = 0, shape = 0;
-    std::int32_t older = -1;                         // next label of the same state and layers
-    std::int16_t depth = 0, layers = 0, placed = 0;  // layers of this stage; of all these stages
-    bool dominated = false;
-  };
   // A stage at this N_b.
   struct Stage {
     StageRates rates;
@@ -66,15 +77,16 @@ class ParetoRun {
     bool known = false, allowed = false;
   };
 
-  const RestNeed& need(int state);
+  End extend(std::size_t width, ParetoWork& work, ParetoBest& best);
   const Stage& stage(int shape);
   int cap(int shape, int depth, bool first);
-  double bound_of(const Label& label, const RestNeed& need) const;
-  bool dominates(const Label& a, const Label& b) const;
+  double bound_of(const ParetoLabel& label, const RestNeed& need) const;
+  bool dominates(const ParetoLabel& a, const ParetoLabel& b) const;
+  std::size_t head_of(const ParetoLabel& label) const;
   void expand(int index, ParetoWork& work, ParetoBest& best);
   void finish(int index, int shape, const Take& take, ParetoBest& best);
   void place(int index, const Take& take, int most, double slack, ParetoBest& best);
-  void insert(const Label& label);
+  void insert(const ParetoLabel& label);
 
   const Evaluator& evaluator_;
   const Problem& problem_;
@@ -83,13 +95,9 @@ class ParetoRun {
   const RestBound rest_;
   double bound_ = 0;
   bool deeper_needs_more_ = false;  // memory
-  std::vector<RestNeed> needs_;     // by state; unknown: infinite cost and no table
-  std::vector<char> need_known_;
   std::vector<Stage> stages_;       // by shape
   std::vector<std::int16_t> caps_;  // by shape, depth class, first or not; -1: unknown
-  std::vector<Label> labels_;
-  std::vector<std::vector<std::int32_t>> levels_;  // labels by layers placed
-  std::vector<std::int32_t> heads_;                // by state and layers placed
+  ParetoScratch* scratch_ = nullptr;
 };
 
 }  // namespace espalier

@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-constexpr double kMostWork = 4e6;  // merges of a table, about as many ns
+constexpr double kStepsPerStage = 30;  // of work: rates of a stage take this many times as long as one of its layers
 
 // Most layers that a stage can hold in any position.
 int best_cap(const Problem& problem, const StageShape& shape, const Shares& shares, int micro_batches) {
@@ -19,66 +19,58 @@ int best_cap(const Problem& problem, const StageShape& shape, const Shares& shar
 
 }  // namespace
 
-RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp)
+RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp, double most_work)
     : states_(states), choice_(choice), layers_(evaluator.problem().job.layers) {
   const JobCoefficients& job = evaluator.problem().job;
   micro_batch_ = job.global_batch / evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)];
   recompute_ = job.recompute;
-  double work = layers_ * static_cast<double>(states.tp_degrees().size());
-  for (const GpuClass& one : states.classes()) {
-    gpu_.push_back(job.gpu[static_cast<std::size_t>(one.type)]);
-    const int most = one.gpus / states.grain();
-    work *= (most + 1) * (most + 2) / 2.0;
-  }
-  if (work > kMostWork) return;
-  for (const GpuClass& one : states.classes()) {
-    strides_.push_back(pools_);
-    pools_ *= static_cast<std::size_t>(one.gpus / states.grain()) + 1;
-  }
+  for (const GpuClass& one : states.classes()) gpu_.push_back(job.gpu[static_cast<std::size_t>(one.type)]);
+  const double rates = kStepsPerStage * static_cast<double>(states.pools() * states.tp_degrees().size());
+  if (rates > most_work) return;
   fill_costs(evaluator, dp);
+  work_ = rates;
+  const double merges = 0.5 * static_cast<double>(states.pools() * demands_.size()) * layers_;
+  if (work_ + merges > most_work) return;
   fill_slowest();
+  work_ += merges;
 }
 
-RestNeed RestBound::need(int state) const {
-  const auto rest = states_.rest(state);
-  if (!needs_.empty()) {
-    std::size_t pool = 0;
-    for (std::size_t c = 0; c < rest.size(); ++c)
-      pool += strides_[c] * static_cast<std::size_t>(rest[c] / states_.grain());
-    return needs_[pool];
-  }
-  // No TP communication, and no replica waits for another one.
+// No TP communication, and no replica waits for another one.
+RestNeed RestBound::ideal(std::span<const std::int16_t> gpus) const {
   double both = 0, forward = 0, backward = 0;
-  for (std::size_t c = 0; c < rest.size(); ++c) {
-    if (rest[c] == 0) continue;
+  for (std::size_t c = 0; c < gpus.size(); ++c) {
+    if (gpus[c] == 0) continue;
     const double factor = gpu_[c].backward + (recompute_ ? 1 : 0);
-    both += rest[c] / (gpu_[c].comp * (1 + factor));
-    forward += rest[c] / gpu_[c].comp;
-    backward += rest[c] / (gpu_[c].comp * factor);
+    both += gpus[c] / (gpu_[c].comp * (1 + factor));
+    forward += gpus[c] / gpu_[c].comp;
+    backward += gpus[c] / (gpu_[c].comp * factor);
   }
-  return {micro_batch_ / both, micro_batch_ / forward, micro_batch_ / backward, nullptr};
+  return {micro_batch_ / both, micro_batch_ / forward, micro_batch_ / backward, micro_batch_ / both, nullptr};
 }
 
 void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
   const Problem& problem = evaluator.problem();
   const int micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(choice_)];
-  needs_.assign(pools_, {kInfeasible, kInfeasible, kInfeasible, nullptr});
+  const std::size_t classes = states_.classes().size();
+  std::vector<std::int16_t> gpus(classes);
+  needs_.resize(states_.pools());
   least_extra_ = kInfeasible;
-  for (std::size_t pool = 1; pool < pools_; ++pool) {
+  for (std::size_t pool = 1; pool < needs_.size(); ++pool) {
     RestNeed& need = needs_[pool];
+    for (std::size_t c = 0; c < classes; ++c) gpus[c] = static_cast<std::int16_t>(grains(pool, c) * states_.grain());
+    need.share = ideal(gpus).share;
     const std::size_t first = demands_.size();
     for (const int tp : states_.tp_degrees()) {
       StageShape shape;
       shape.tp = tp;
       bool fits = true;
-      for (std::size_t c = 0; c < strides_.size(); ++c) {
-        const int gpus = grains(pool, c) * states_.grain();
-        if (gpus == 0) continue;
-        fits = fits && gpus % tp == 0 && shape.class_count < StageShape::kMaxClasses;
+      for (std::size_t c = 0; c < classes; ++c) {
+        if (gpus[c] == 0) continue;
+        fits = fits && gpus[c] % tp == 0 && shape.class_count < StageShape::kMaxClasses;
         if (!fits) break;
         const GpuClass& one = states_.classes()[c];
-        shape.classes[static_cast<std::size_t>(shape.class_count++)] = {one.type, one.kind, gpus / tp};
-        shape.replicas += gpus / tp;
+        shape.classes[static_cast<std::size_t>(shape.class_count++)] = {one.type, one.kind, gpus[c] / tp};
+        shape.replicas += gpus[c] / tp;
       }
       if (!fits || (dp > 0 && shape.replicas != dp)) continue;
       const Shares shares =
@@ -101,9 +93,9 @@ void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
       if (std::none_of(demands_.begin() + static_cast<std::ptrdiff_t>(first), demands_.end(), no_worse))
         demands_.push_back({pool, cost, cap});
     }
-    for (std::size_t c = 0; c < strides_.size(); ++c) {
-      if (grains(pool, c) == 0) continue;
-      const RestNeed& less = needs_[pool - strides_[c]];
+    for (std::size_t c = 0; c < classes; ++c) {
+      if (gpus[c] == 0) continue;
+      const RestNeed& less = needs_[pool - states_.strides()[c]];
       need.cost = std::min(need.cost, less.cost);
       need.forward = std::min(need.forward, less.forward);
       need.backward = std::min(need.backward, less.backward);
@@ -112,8 +104,8 @@ void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
 }
 
 bool RestBound::contains(std::size_t pool, std::size_t part) const {
-  if (strides_.size() == 1) return part <= pool;
-  for (std::size_t c = 0; c < strides_.size(); ++c)
+  if (states_.classes().size() == 1) return part <= pool;
+  for (std::size_t c = 0; c < states_.classes().size(); ++c)
     if (grains(part, c) > grains(pool, c)) return false;
   return true;
 }
@@ -122,14 +114,14 @@ bool RestBound::contains(std::size_t pool, std::size_t part) const {
 // by one to where they cost less.
 void RestBound::fill_slowest() {
   const auto row_size = static_cast<std::size_t>(layers_) + 1;
-  slowest_.assign(pools_ * row_size, kInfeasible);
-  for (std::size_t pool = 0; pool < pools_; ++pool) {
+  slowest_.assign(needs_.size() * row_size, kInfeasible);
+  for (std::size_t pool = 0; pool < needs_.size(); ++pool) {
     double* row = slowest_.data() + pool * row_size;
     row[0] = 0;
     needs_[pool].table = row;
-    for (std::size_t c = 0; c < strides_.size(); ++c) {
+    for (std::size_t c = 0; c < states_.classes().size(); ++c) {
       if (grains(pool, c) == 0) continue;
-      const double* less = row - strides_[c] * row_size;
+      const double* less = row - states_.strides()[c] * row_size;
       for (std::size_t l = 1; l < row_size; ++l) row[l] = std::min(row[l], less[l]);
     }
     for (const Demand& demand : demands_) {
