@@ -10,11 +10,11 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kFirstWidth = 4, kWiden = 4;
-constexpr double kStepsPerLabel = 100;  // of RestBound
-constexpr double kBoundShare = 0.25;    // of the work that may go into bounds before the search
+constexpr long kBoundShare = 4;  // at most a quarter of the work goes into counting pools, and another into tables
 
 // Every N_b, and every DP degree where all stages must have the same.
-std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work) {
+std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work,
+                                                const ParetoBest& best) {
   const Problem& problem = evaluator.problem();
   int groups = 0;
   for (const GpuClass& one : states.classes()) groups += one.gpus / states.tp_degrees().front();
@@ -27,13 +27,13 @@ std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuS
       wanted.emplace_back(choice, dp);
   }
   std::vector<std::unique_ptr<ParetoRun>> runs;
-  const double bound_work =
-      kBoundShare * kStepsPerLabel * static_cast<double>(work.left()) / static_cast<double>(wanted.size());
-  for (const auto& [choice, dp] : wanted) {
-    auto run = std::make_unique<ParetoRun>(evaluator, states, choice, dp, bound_work);
-    work.add(static_cast<long>(run->bound_work() / kStepsPerLabel));
-    if (run->bound() < kInfeasible) runs.push_back(std::move(run));
+  for (const auto& [choice, dp] : wanted) runs.push_back(std::make_unique<ParetoRun>(evaluator, states, choice, dp));
+  for (const auto step : {&ParetoRun::count_pools, &ParetoRun::fill_tables}) {
+    std::erase_if(runs, [&](const auto& run) { return run->bound() >= best.limit(); });
+    const long most = work.left() / kBoundShare / static_cast<long>(std::max<std::size_t>(1, runs.size()));
+    for (const auto& run : runs) work.add(((*run).*step)(most));
   }
+  std::erase_if(runs, [&](const auto& run) { return run->bound() >= best.limit(); });
   std::stable_sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a->bound() < b->bound(); });
   return runs;
 }
@@ -60,7 +60,7 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
   ParetoWork work(limits.max_labels, limits.stop);
   ParetoBest best;
   best.ms = incumbent_ms;
-  auto runs = runs_of(evaluator, states, work);
+  auto runs = runs_of(evaluator, states, work, best);
   ParetoScratch scratch;
   // A narrow beam over every N_b first: what it finds spares the wider ones most of their labels.
   for (std::size_t width = kFirstWidth; !runs.empty() && !work.ended(); width *= kWiden)

@@ -31,7 +31,7 @@ bool ParetoWork::ended() {
   return ended_ = ended_ || done_ >= most_;
 }
 
-ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, double bound_work)
+ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp)
     : evaluator_(evaluator),
       problem_(evaluator.problem()),
       states_(states),
@@ -40,9 +40,21 @@ ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, 
       layers_(evaluator.problem().job.layers),
       micro_batches_(evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)]),
       depth_classes_(std::max(2, std::min(micro_batches_, layers_))),
-      rest_(evaluator, states, choice, dp, bound_work),
+      rest_(evaluator, states, choice, dp),
       deeper_needs_more_(deeper_needs_more(evaluator)) {
   bound_ = bound_of({}, rest_.need(0));
+}
+
+long ParetoRun::count_pools(long most) {
+  const long labels = rest_.count_pools(most);
+  bound_ = bound_of({}, rest_.need(0));
+  return labels;
+}
+
+long ParetoRun::fill_tables(long most) {
+  const long labels = rest_.fill_tables(most);
+  bound_ = bound_of({}, rest_.need(0));
+  return labels;
 }
 
 const ParetoRun::Stage& ParetoRun::stage(int shape) {

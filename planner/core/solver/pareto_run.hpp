@@ -57,16 +57,18 @@ struct ParetoScratch {
 
 class ParetoRun {
  public:
-  // `dp`: DP degree of every stage, 0: any. `bound_work`: see RestBound. Everything must outlive the run.
-  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, double bound_work);
+  // `dp`: DP degree of every stage, 0: any. Everything must outlive the run.
+  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp);
 
   // No plan at this N_b is faster. ms.
   double bound() const { return bound_; }
+  // Before run(): a closer bound(), and bounds that spare labels; see RestBound.
+  long count_pools(long most);
+  long fill_tables(long most);
 
   enum class End { complete, narrowed, stopped };
   // Extends, of the labels with equally many layers placed, only the `width` most promising ones.
   End run(std::size_t width, ParetoWork& work, ParetoBest& best, ParetoScratch& scratch);
-  double bound_work() const { return rest_.work(); }
 
  private:
   // A stage at this N_b.
@@ -92,7 +94,7 @@ class ParetoRun {
   const Problem& problem_;
   GpuStates& states_;
   const int choice_, dp_, layers_, micro_batches_, depth_classes_;
-  const RestBound rest_;
+  RestBound rest_;
   double bound_ = 0;
   bool deeper_needs_more_ = false;  // memory
   std::vector<Stage> stages_;       // by shape

@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-constexpr double kStepsPerStage = 30;  // of work: rates of a stage take this many times as long as one of its layers
+constexpr double kLabelsPerDemand = 1.5, kLabelsPerStep = 1.0 / 150;
 
 // Most layers that a stage can hold in any position.
 int best_cap(const Problem& problem, const StageShape& shape, const Shares& shares, int micro_batches) {
@@ -19,20 +19,14 @@ int best_cap(const Problem& problem, const StageShape& shape, const Shares& shar
 
 }  // namespace
 
-RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp, double most_work)
-    : states_(states), choice_(choice), layers_(evaluator.problem().job.layers) {
-  const JobCoefficients& job = evaluator.problem().job;
-  micro_batch_ = job.global_batch / evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)];
-  recompute_ = job.recompute;
-  for (const GpuClass& one : states.classes()) gpu_.push_back(job.gpu[static_cast<std::size_t>(one.type)]);
-  const double rates = kStepsPerStage * static_cast<double>(states.pools() * states.tp_degrees().size());
-  if (rates > most_work) return;
-  fill_costs(evaluator, dp);
-  work_ = rates;
-  const double merges = 0.5 * static_cast<double>(states.pools() * demands_.size()) * layers_;
-  if (work_ + merges > most_work) return;
-  fill_slowest();
-  work_ += merges;
+RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp)
+    : problem_(evaluator.problem()),
+      states_(states),
+      dp_(dp),
+      layers_(problem_.job.layers),
+      micro_batches_(evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)]),
+      micro_batch_(problem_.job.global_batch / micro_batches_) {
+  for (const GpuClass& one : states.classes()) gpu_.push_back(problem_.job.gpu[static_cast<std::size_t>(one.type)]);
 }
 
 // No TP communication, and no replica waits for another one.
@@ -40,7 +34,7 @@ RestNeed RestBound::ideal(std::span<const std::int16_t> gpus) const {
   double both = 0, forward = 0, backward = 0;
   for (std::size_t c = 0; c < gpus.size(); ++c) {
     if (gpus[c] == 0) continue;
-    const double factor = gpu_[c].backward + (recompute_ ? 1 : 0);
+    const double factor = gpu_[c].backward + (problem_.job.recompute ? 1 : 0);
     both += gpus[c] / (gpu_[c].comp * (1 + factor));
     forward += gpus[c] / gpu_[c].comp;
     backward += gpus[c] / (gpu_[c].comp * factor);
@@ -48,51 +42,18 @@ RestNeed RestBound::ideal(std::span<const std::int16_t> gpus) const {
   return {micro_batch_ / both, micro_batch_ / forward, micro_batch_ / backward, micro_batch_ / both, nullptr};
 }
 
-void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
-  const Problem& problem = evaluator.problem();
-  const int micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(choice_)];
+long RestBound::count_pools(long most) {
+  const double per_pool = kLabelsPerDemand * static_cast<double>(states_.tp_degrees().size());
+  if (static_cast<double>(states_.pools()) * per_pool > static_cast<double>(most)) return 0;
   const std::size_t classes = states_.classes().size();
   std::vector<std::int16_t> gpus(classes);
   needs_.resize(states_.pools());
   least_extra_ = kInfeasible;
   for (std::size_t pool = 1; pool < needs_.size(); ++pool) {
-    RestNeed& need = needs_[pool];
     for (std::size_t c = 0; c < classes; ++c) gpus[c] = static_cast<std::int16_t>(grains(pool, c) * states_.grain());
+    RestNeed& need = needs_[pool];
     need.share = ideal(gpus).share;
-    const std::size_t first = demands_.size();
-    for (const int tp : states_.tp_degrees()) {
-      StageShape shape;
-      shape.tp = tp;
-      bool fits = true;
-      for (std::size_t c = 0; c < classes; ++c) {
-        if (gpus[c] == 0) continue;
-        fits = fits && gpus[c] % tp == 0 && shape.class_count < StageShape::kMaxClasses;
-        if (!fits) break;
-        const GpuClass& one = states_.classes()[c];
-        shape.classes[static_cast<std::size_t>(shape.class_count++)] = {one.type, one.kind, gpus[c] / tp};
-        shape.replicas += gpus[c] / tp;
-      }
-      if (!fits || (dp > 0 && shape.replicas != dp)) continue;
-      const Shares shares =
-          balance_shares(problem.hardware, problem.job, shape, micro_batch_, problem.bounds.equal_shares);
-      if (!shares.feasible) continue;
-      const int cap = best_cap(problem, shape, shares, micro_batches);
-      if (cap < 1) continue;
-      shape.least_members = shape.replicas;
-      const StageRates inside = stage_rates(problem.hardware, problem.job, shape, shares);
-      shape.level = 1;
-      const StageRates across = stage_rates(problem.hardware, problem.job, shape, shares);
-      // More computation in the edge hides more of the synchronization.
-      const double extra = problem.job.first.compute_layers > 0 ? inside.optim : std::min(inside.extra, across.extra);
-      least_extra_ = std::min(least_extra_, extra);
-      const double cost = inside.fwd + inside.bwd;
-      need.cost = std::min(need.cost, cost);
-      need.forward = std::min(need.forward, inside.fwd);
-      need.backward = std::min(need.backward, inside.bwd);
-      const auto no_worse = [&](const Demand& other) { return other.cost <= cost && other.cap >= cap; };
-      if (std::none_of(demands_.begin() + static_cast<std::ptrdiff_t>(first), demands_.end(), no_worse))
-        demands_.push_back({pool, cost, cap});
-    }
+    for (const int tp : states_.tp_degrees()) add_demand(pool, gpus, tp);
     for (std::size_t c = 0; c < classes; ++c) {
       if (gpus[c] == 0) continue;
       const RestNeed& less = needs_[pool - states_.strides()[c]];
@@ -101,6 +62,40 @@ void RestBound::fill_costs(const Evaluator& evaluator, int dp) {
       need.backward = std::min(need.backward, less.backward);
     }
   }
+  return static_cast<long>(kLabelsPerDemand * static_cast<double>(demands_.size()));
+}
+
+void RestBound::add_demand(std::size_t pool, std::span<const std::int16_t> gpus, int tp) {
+  StageShape shape;
+  shape.tp = tp;
+  for (std::size_t c = 0; c < gpus.size(); ++c) {
+    if (gpus[c] == 0) continue;
+    if (gpus[c] % tp != 0 || shape.class_count == StageShape::kMaxClasses) return;
+    const GpuClass& one = states_.classes()[c];
+    shape.classes[static_cast<std::size_t>(shape.class_count++)] = {one.type, one.kind, gpus[c] / tp};
+    shape.replicas += gpus[c] / tp;
+  }
+  if (dp_ > 0 && shape.replicas != dp_) return;
+  const Shares shares =
+      balance_shares(problem_.hardware, problem_.job, shape, micro_batch_, problem_.bounds.equal_shares);
+  if (!shares.feasible) return;
+  const int cap = best_cap(problem_, shape, shares, micro_batches_);
+  if (cap < 1) return;
+  shape.least_members = shape.replicas;
+  const StageRates inside = stage_rates(problem_.hardware, problem_.job, shape, shares);
+  shape.level = 1;
+  const StageRates across = stage_rates(problem_.hardware, problem_.job, shape, shares);
+  // More computation in the edge hides more of the synchronization.
+  least_extra_ = std::min(least_extra_,
+                          problem_.job.first.compute_layers > 0 ? inside.optim : std::min(inside.extra, across.extra));
+  const double cost = inside.fwd + inside.bwd;
+  RestNeed& need = needs_[pool];
+  need.cost = std::min(need.cost, cost);
+  need.forward = std::min(need.forward, inside.fwd);
+  need.backward = std::min(need.backward, inside.bwd);
+  for (std::size_t d = demands_.size(); d > 0 && demands_[d - 1].pool == pool; --d)
+    if (demands_[d - 1].cost <= cost && demands_[d - 1].cap >= cap) return;
+  demands_.push_back({pool, cost, cap});
 }
 
 bool RestBound::contains(std::size_t pool, std::size_t part) const {
@@ -112,7 +107,15 @@ bool RestBound::contains(std::size_t pool, std::size_t part) const {
 
 // The least maximum over ways to cut a pool into stages: of a stage with the pool's rest behind it, the layers go one
 // by one to where they cost less.
-void RestBound::fill_slowest() {
+long RestBound::fill_tables(long most) {
+  double pairs = 1;  // of a pool and a part of it
+  for (const GpuClass& one : states_.classes()) {
+    const double grains = one.gpus / states_.grain();
+    pairs *= (grains + 1) * (grains + 2) / 2;
+  }
+  const double per_pool = static_cast<double>(demands_.size()) / static_cast<double>(states_.pools());
+  const double labels = pairs * per_pool * layers_ * kLabelsPerStep;
+  if (needs_.empty() || labels > static_cast<double>(most)) return 0;
   const auto row_size = static_cast<std::size_t>(layers_) + 1;
   slowest_.assign(needs_.size() * row_size, kInfeasible);
   for (std::size_t pool = 0; pool < needs_.size(); ++pool) {
@@ -139,6 +142,7 @@ void RestBound::fill_slowest() {
       }
     }
   }
+  return static_cast<long>(labels);
 }
 
 }  // namespace espalier

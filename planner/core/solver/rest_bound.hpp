@@ -20,17 +20,20 @@ struct RestNeed {
   double slowest(int layers) const { return table != nullptr ? table[layers] : layers * share; }
 };
 
-// At one N_b. `dp`: of every stage, 0: any. Where the GPUs are too many to count pool by pool, ideal speed-up stands
-// in.
+// At one N_b. `dp`: of every stage, 0: any. Begins with what ideal speed-up would need; pools and then tables come at a
+// price, in the labels that cost as much.
 class RestBound {
  public:
-  // Tables are filled where that takes at most `most_work` steps, each about a hundredth of a label's work.
-  RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp, double most_work);
+  RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp);
+
+  // What every pool can do as one stage. Nothing happens if it may cost more than `most`. Returns what it cost.
+  long count_pools(long most);
+  // After it: RestNeed::table, what every pool can do in several stages.
+  long fill_tables(long most);
 
   RestNeed need(int state) const { return needs_.empty() ? ideal(states_.rest(state)) : needs_[states_.pool(state)]; }
   // The first stage's optimizer and exposed synchronization, at least.
   double least_extra() const { return least_extra_; }
-  double work() const { return work_; }
 
  private:
   // A stage of exactly the GPUs of one pool.
@@ -40,24 +43,21 @@ class RestBound {
     int cap = 0;  // layers
   };
   RestNeed ideal(std::span<const std::int16_t> gpus) const;
-  void fill_costs(const Evaluator& evaluator, int dp);
-  void fill_slowest();
+  void add_demand(std::size_t pool, std::span<const std::int16_t> gpus, int tp);
   int grains(std::size_t pool, std::size_t c) const {
     const auto& strides = states_.strides();
     return static_cast<int>((c + 1 < strides.size() ? pool % strides[c + 1] : pool) / strides[c]);
   }
   bool contains(std::size_t pool, std::size_t part) const;
 
+  const Problem& problem_;
   const GpuStates& states_;
-  const int choice_, layers_;
-  int micro_batch_ = 1;
-  bool recompute_ = false;
+  const int dp_, layers_, micro_batches_, micro_batch_;
   std::vector<GpuCoefficients> gpu_;  // of each class
   std::vector<RestNeed> needs_;       // by pool
   std::vector<Demand> demands_;       // by pool, rising
   std::vector<double> slowest_;       // by pool, then layers 0..L
   double least_extra_ = 0;
-  double work_ = 0;
 };
 
 }  // namespace espalier
