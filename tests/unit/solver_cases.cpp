@@ -30,10 +30,10 @@ Hardware tiny_hardware(std::mt19937& random) {
   return hardware;
 }
 
-JobCoefficients tiny_job(std::mt19937& random) {
+JobCoefficients tiny_job(std::mt19937& random, int most_layers) {
   JobCoefficients job;
   const int batches[] = {1, 2, 3, 4, 6, 8, 12};
-  job.layers = 1 + pick(random, 5);
+  job.layers = 1 + pick(random, most_layers);
   job.global_batch = batches[pick(random, 7)];
   job.tp_degrees = {1, 2, 4};
   job.tp_degrees.resize(static_cast<std::size_t>(1 + pick(random, 3)));
@@ -137,13 +137,13 @@ struct AllPlans {
 
 }  // namespace
 
-TinyCase tiny_case(std::mt19937& random) {
+TinyCase tiny_case(std::mt19937& random, int most_gpus, int most_layers) {
   TinyCase result;
   result.hardware = tiny_hardware(random);
-  result.job = tiny_job(random);
+  result.job = tiny_job(random, most_layers);
   result.bounds = tiny_bounds(random, result.job);
   const bool mixed_types = pick(random, 5) < 2, mixed_kinds = pick(random, 3) == 0, racks = pick(random, 3) == 0;
-  int gpus = 2 + pick(random, 5);
+  int gpus = 2 + pick(random, most_gpus - 1);
   for (int node = 0; gpus > 0; ++node) {
     std::vector<std::string> path;
     if (racks) path = {"core", "leaf" + std::to_string(pick(random, 3))};

@@ -3,14 +3,15 @@
 #pragma once
 
 #include <random>
+#include <string>
 #include <vector>
 
 #include "planner/core/solver/solution.hpp"
 
 namespace espalier::test {
 
-// At most 6 GPUs and 5 layers; everything that a problem can have, at random: types, kinds, switches, edges, memory
-// limits, ZeRO-1, recomputation, bounds.
+// Few GPUs and layers; everything that a problem can have, at random: types, kinds, switches, edges, memory limits,
+// ZeRO-1, recomputation, bounds.
 struct TinyCase {
   Hardware hardware;
   Topology topology;
@@ -19,7 +20,7 @@ struct TinyCase {
   std::vector<Piece> available;
   Problem problem() const { return {hardware, topology, job, bounds}; }
 };
-TinyCase tiny_case(std::mt19937& random);
+TinyCase tiny_case(std::mt19937& random, int most_gpus = 6, int most_layers = 5);
 
 // The least printed iteration time of all plans, or infinity.
 double best_of_all(const Problem& problem, const std::vector<Piece>& available);
