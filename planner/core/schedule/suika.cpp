@@ -18,9 +18,9 @@
 namespace espalier {
 namespace {
 
-constexpr SearchEffort kShrinkEffort{2, 20, 0, 0};
-constexpr SearchEffort kPolishEffort{3, 60, 0, 0};
-constexpr SearchEffort kReplanEffort{2, 20, 0, 0};
+constexpr SearchEffort kShrinkEffort{2, 20, 0};
+constexpr SearchEffort kPolishEffort{3, 60, 0};
+constexpr SearchEffort kReplanEffort{2, 20, 0};
 
 // A job in one decision.
 struct Player {
