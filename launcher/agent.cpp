@@ -1,6 +1,5 @@
 #include "launcher/agent.hpp"
 
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <sstream>
 
 #include "launcher/directory.hpp"
+#include "launcher/tether.hpp"
 #include "launcher/world_command.hpp"
 #include "planner/core/error.hpp"
 
@@ -78,16 +78,6 @@ int shield(const std::vector<std::string>& arguments) {
     sigprocmask(SIG_BLOCK, &set, nullptr);
   }
   return replace_by(arguments);
-}
-
-int tether(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = arguments;
-  if (!command.empty() && command.front() == "--") command.erase(command.begin());
-  if (command.empty()) throw Error("tether: expected a command");
-  const pid_t parent = ::getppid();
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) return 1;
-  return replace_by(command);
 }
 
 }  // namespace espalier::launcher

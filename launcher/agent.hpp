@@ -1,4 +1,4 @@
-// The small programs between mpirun and a rank. Each only prepares and execs; none of them stays.
+// The small programs between mpirun and a rank, which prepare and exec. The one that stays is in tether.hpp.
 #pragma once
 
 #include <string>
@@ -6,15 +6,13 @@
 
 namespace espalier::launcher {
 
-// mpirun's rsh agent: `agent HOST COMMAND...` starts orted on HOST inside the job that owns GPUs there.
+// mpirun's rsh agent: `agent HOST COMMAND...` starts orted on HOST inside the job that owns GPUs there, by a tethered
+// srun.
 int agent(const std::vector<std::string>& arguments);
 
 // On the node, right before orted: makes the generation's directory, in an extension blocks SIGTERM (Slurm's preemption
 // signals every process of the step, and orted would die of it), and execs.
 int shield(const std::vector<std::string>& arguments);
-
-// Dies with its parent, and execs: for a nested srun, which must not outlive the orted that forked it.
-int tether(const std::vector<std::string>& arguments);
 
 // execvp; returns 127 after a message when it fails, as a shell would.
 int replace_by(const std::vector<std::string>& command);

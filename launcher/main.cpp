@@ -13,6 +13,7 @@
 #include "launcher/agent.hpp"
 #include "launcher/keeper.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/tether.hpp"
 #include "planner/core/error.hpp"
 
 namespace {

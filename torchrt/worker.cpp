@@ -37,10 +37,11 @@ class Worker {
   void run() {
     introduce();
     prepare();
+    if (!source_) serve(0);
     control_.send(wire::Ready{});
     const std::int64_t done = source_ ? load() : 0;
     control_.expect<wire::Commit>(kLauncherActs);
-    start(done);
+    arrival_.reset();
     train(done + 1);
     control_.send(wire::Done{config_.training.steps});
   }
@@ -88,13 +89,14 @@ class Worker {
   std::int64_t load() {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
     const ArrivalBytes bytes = arrival_->load(load.step);
+    serve(load.step);
     control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
     return load.step;
   }
 
-  // The generation is the job from here on.
-  void start(std::int64_t done) {
-    arrival_.reset();
+  // Before the launcher can know that the generation may become the job: from the commit on it may start the next one,
+  // whose ranks ask here, and a rank of ours may be slow to hear of the commit.
+  void serve(std::int64_t done) {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
     for (const int unit : state_->units())
       server_->offer(unit, state_->allocation(unit).fd(), state_->allocation(unit).bytes());

@@ -4,7 +4,9 @@
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
 // "loaded"}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
-// on.
+// on. The play ends at a boundary, kEpilogue steps after the last act: how many steps a generation's start takes
+// depends on the machine, so no number of steps given beforehand is right for all. A play without acts ends with the
+// training.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +16,9 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
+#include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
 
 namespace {
@@ -22,6 +26,8 @@ namespace {
 using namespace espalier;
 using namespace espalier::wire;
 using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kEpilogue = 20;
 
 struct Act {
   std::int64_t after = 0;
@@ -35,6 +41,7 @@ struct Generation {
   Plan plan;
   std::map<int, ConnectionPtr> ranks;
   std::map<std::string, int> seen;  // how many ranks said it
+  std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
   std::int64_t adopted = 0, copied = 0, sent = 0;
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
 };
@@ -161,7 +168,7 @@ class Director {
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
       boundary_ = from_frame<Switched>(frame).step;
-      if (awaiting_ && all_said(generation, frame.type)) on_switched();
+      if (--generation.unanswered == 0 && awaiting_) leaving_ ? leave() : on_switched();
     }
     if (frame.type == Loaded::type) {
       const Loaded loaded = from_frame<Loaded>(frame);
@@ -175,21 +182,49 @@ class Director {
 
   void commit_first() {
     summary_["first_ready_ms"] = milliseconds_since(started_);
+    summary_["first_listening"] = listening(0);
     tell(current_, Commit{});
   }
 
+  // How many ranks of a generation could be asked for their state now.
+  int listening(int number) const {
+    const std::string prefix = "@espalier-" + token_.substr(0, 8) + "-g" + std::to_string(number) + "-r";
+    std::ifstream sockets("/proc/net/unix");
+    int count = 0;
+    for (std::string line; std::getline(sockets, line);) {
+      std::istringstream fields(line);
+      std::string slot, references, protocol, flags;
+      fields >> slot >> references >> protocol >> flags;
+      if (flags == "00010000" && line.find(prefix) != std::string::npos) ++count;  // __SO_ACCEPTCON
+    }
+    return count;
+  }
+
   void on_step(const Step& step) {
-    if (next_.mpirun < 0 && next_act_ < acts_.size() && step.step >= acts_[next_act_].after)
-      start(next_, ++last_number_, acts_[next_act_].plan);
+    if (next_act_ < acts_.size()) {
+      if (next_.mpirun < 0 && step.step >= acts_[next_act_].after) start(next_, ++last_number_, acts_[next_act_].plan);
+    } else if (!acts_.empty() && step.step >= boundary_ + kEpilogue && !leaving_) {
+      leaving_ = true;
+      ask_to_switch(current_.plan);
+    }
+  }
+
+  void ask_to_switch(const Plan& plan) {
+    current_.unanswered += current_.size();
+    awaiting_ = true;
+    tell(current_, Switch{plan});
+  }
+
+  void leave() {
+    finished_ = true;
+    tell(current_, Exit{});
   }
 
   void on_next_ready() {
     ready_ms_ = milliseconds_since(started_);
     if (acts_[next_act_].abort == "ready") return give_up(false);
     switch_sent_ = Clock::now();
-    current_.seen.erase(Switched::type);
-    awaiting_ = true;
-    tell(current_, Switch{next_.plan});
+    ask_to_switch(next_.plan);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
   }
 
@@ -203,9 +238,11 @@ class Director {
 
   void on_loaded() {
     if (acts_[next_act_].abort == "loaded") return give_up(true);
+    const int ready_to_be_left = listening(next_.number);
     tell(next_, Commit{});
     summary_["acts"].push_back({{"generation", next_.number},
                                 {"step", boundary_},
+                                {"listening", ready_to_be_left},
                                 {"ready_ms", ready_ms_},
                                 {"to_boundary_ms", switched_ms_},
                                 {"pause_ms", milliseconds_since(stood_)},
@@ -235,14 +272,15 @@ class Director {
   std::vector<std::string> command_;
   std::vector<Act> acts_;
   std::size_t next_act_ = 0;
-  const std::string token_ = "0123456789abcdef" + std::to_string(::getpid() + 1000000);
+  const std::string token_ = fresh_nonce();  // other plays on this machine have other addresses
   std::unique_ptr<Listener> listener_;
   std::vector<ConnectionPtr> waiting_;
   Generation current_, next_;
   int last_number_ = 0;
   std::set<pid_t> left_;
   bool finished_ = false;
-  bool awaiting_ = false;  // answers to a switch; those to one that was given up come late
+  bool awaiting_ = false;  // answers to a switch
+  bool leaving_ = false;   // that switch is the play's end
   std::int64_t boundary_ = 0;
   Clock::time_point started_, switch_sent_, stood_;
   double ready_ms_ = 0, switched_ms_ = 0;

@@ -32,6 +32,7 @@ struct Player {
   int first_gpus = 0;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
+  bool fresh = false;  // `best` is of the GPUs that are idle now
   ScaleOut best;
   std::vector<Candidate> candidates;  // of its first round won
   double first_benefit = 0;
@@ -266,6 +267,24 @@ class Suika final : public Scheduler {
     if (options_.eager) one.virtual_job->forget();
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
     one.best = best_of(input, one);
+    one.fresh = true;
+  }
+
+  // The job to take next: the highest benefit. A stale one counts for a little more than it was (benefits mostly fall
+  // as GPUs go, not always) and is looked at again before it may win; the many below it are not.
+  Player* next_winner(const PlanningInput& input, const IdleGpus& idle) {
+    constexpr double kStaleBonus = 1.15;
+    for (;;) {
+      Player* top = nullptr;
+      double most = 0;
+      for (Player& one : players_) {
+        const double hope = one.grows && one.best.prefix > 0 ? one.best.benefit * (one.fresh ? 1 : kStaleBonus) : 0;
+        if (hope > most) most = hope, top = &one;
+      }
+      if (top == nullptr || most < threshold_) return nullptr;
+      if (top->fresh) return top;
+      look(input, *top, idle);
+    }
   }
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
@@ -276,11 +295,8 @@ class Suika final : public Scheduler {
         look(input, one, idle);
       }
     while (!idle.empty()) {
-      Player* winner = nullptr;
-      for (Player& one : players_)
-        if (one.grows && one.best.prefix > 0 && (winner == nullptr || one.best.benefit > winner->best.benefit))
-          winner = &one;
-      if (winner == nullptr || winner->best.benefit < threshold_) break;
+      Player* winner = next_winner(input, idle);
+      if (winner == nullptr) break;
       const auto units = winner->virtual_job->units();
       const std::size_t count = winner->best.prefix;
       if (!winner->grown) {
@@ -295,9 +311,15 @@ class Suika final : public Scheduler {
       for (std::size_t i = 0; i < count; ++i) touched.push_back(units[i].node);
       std::sort(touched.begin(), touched.end());
       // Only those that looked at the nodes taken see something else now; the others' answers stand.
+      winner->fresh = false;
       for (Player& one : players_)
-        if (one.grows && (&one == winner || options_.eager || one.virtual_job->looks_at(touched)))
-          look(input, one, idle);
+        if (one.virtual_job->looks_at(touched)) one.fresh = false;
+      if (options_.eager) {
+        for (Player& one : players_)
+          if (one.grows) look(input, one, idle);
+      } else {
+        look(input, *winner, idle);
+      }
     }
     for (const Player& one : players_) {
       if (!one.grows || one.grown) continue;

@@ -1,6 +1,7 @@
 #include "planner/core/schedule/virtual_job.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/job_problem.hpp"
@@ -16,10 +17,6 @@ int reach(const ElasticJob& job, const Site& site, int present_gpus) {
     if (const int index = site.topology.find(held.node); index >= 0)
       node = std::max(node, static_cast<int>(site.topology.gpu_types(index).size()));
   return std::max(present_gpus, node);
-}
-
-bool same_units(const AffinityUnit& a, const AffinityUnit& b) {
-  return a.node == b.node && a.type == b.type && a.gpus.size() == b.gpus.size();
 }
 
 }  // namespace
@@ -80,15 +77,65 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
          coefficients == given_;
 }
 
+// Whether `now` can stand for `was` in every plan: the same GPUs, or as many of the same type on a node that nothing
+// distinguishes from the other one for this job.
+bool VirtualJob::interchangeable(const AffinityUnit& was, const AffinityUnit& now) const {
+  if (was.type != now.type || was.gpus.size() != now.gpus.size()) return false;
+  if (was.node == now.node) return true;
+  const auto holds = [&](int node) {
+    return std::any_of(held_.begin(), held_.end(), [node](const NodeGpus& held) { return held.node == node; });
+  };
+  const Topology& topology = site_->topology;
+  return topology.leaf(was.node) == topology.leaf(now.node) && topology.kind(was.node) == topology.kind(now.node) &&
+         !holds(was.node) && !holds(now.node);
+}
+
+// How many of the known units the new ones can stand for, and which node then takes the place of which. Nodes map one
+// to one.
+std::size_t VirtualJob::common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const {
+  std::map<int, int> back;
+  std::size_t same = 0;
+  for (; same < units.size() && same < units_.size(); ++same) {
+    const int was = units_[same].node, now = units[same].node;
+    if (!interchangeable(units_[same], units[same])) break;
+    const auto forward = renamed.find(was), backward = back.find(now);
+    if (forward == renamed.end() && backward == back.end()) {
+      renamed[was] = now;
+      back[now] = was;
+    } else if (forward == renamed.end() || backward == back.end() || forward->second != now) {
+      break;
+    }
+  }
+  std::erase_if(renamed, [](const auto& pair) { return pair.first == pair.second; });
+  return same;
+}
+
+void VirtualJob::rename(const std::map<int, int>& renamed) {
+  for (PrefixPlan& prefix : prefixes_)
+    for (StageSketch& stage : prefix.plan.sketch.stages) {
+      bool changed = false;
+      for (Piece& piece : stage.pieces)
+        if (const auto at = renamed.find(piece.node); at != renamed.end()) {
+          piece.node = at->second;
+          changed = true;
+        }
+      if (changed)
+        std::sort(stage.pieces.begin(), stage.pieces.end(), [](const Piece& x, const Piece& y) {
+          return std::tuple(x.node, x.type) < std::tuple(y.node, y.type);
+        });
+    }
+}
+
 void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options) {
   const int gpus = present_.sketch.gpus();
   const int most = std::min(bounds_.max_gpus - gpus, reach(job_, *site_, gpus));
   std::vector<AffinityUnit> units;
   if (most > 0)
     units = cut_units(affinity_order(site_->hardware, site_->topology, held_, idle, most), unit_size(gpus), most);
-  std::size_t same = 0;
-  while (same < units.size() && same < units_.size() && same_units(units[same], units_[same])) ++same;
+  std::map<int, int> renamed;
+  const std::size_t same = common_units(units, renamed);
   if (prefixes_.size() > same + 1) prefixes_.resize(same + 1);
+  if (!renamed.empty()) rename(renamed);
   units_ = std::move(units);
   std::vector<Piece> pieces;
   for (const AffinityUnit& unit : units_)
@@ -140,7 +187,7 @@ ScaleOut VirtualJob::best_scale_out() const {
 }
 
 void VirtualJob::apply(std::size_t prefix) {
-  present_ = std::move(prefixes_[prefix].plan);
+  present_ = prefixes_[prefix].plan;
   for (std::size_t i = 0; i < prefix; ++i) {
     const AffinityUnit& unit = units_[i];
     auto at = std::lower_bound(held_.begin(), held_.end(), unit.node,
@@ -149,9 +196,13 @@ void VirtualJob::apply(std::size_t prefix) {
     at->gpus.insert(at->gpus.end(), unit.gpus.begin(), unit.gpus.end());
     std::sort(at->gpus.begin(), at->gpus.end());
   }
-  units_.clear();
-  prefixes_.clear();
+  // What was found beyond the prefix are plans on it and the next units: they still are.
+  const int taken = prefixes_[prefix].gpus;
+  prefixes_.erase(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix));
+  for (PrefixPlan& left : prefixes_) left.gpus -= taken;
+  units_.erase(units_.begin(), units_.begin() + static_cast<std::ptrdiff_t>(prefix));
   replanned_.reset();
+  stack_.reset();
 }
 
 void VirtualJob::settle(WorkingPlan plan) {

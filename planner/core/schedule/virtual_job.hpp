@@ -2,6 +2,7 @@
 // of the idle GPUs around it. Kept between decisions while the job does not change.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,7 +48,7 @@ class VirtualJob {
   double size_of(const std::vector<NodeGpus>& gpus) const;                         // |.| of an allocation
 
   // Algorithm 1 over `idle` (sorted by node; nothing that the job may not take). Recomputes only what differs from the
-  // last call: entries whose units are the same are kept.
+  // last call: entries whose units are the same, or on other nodes of the same kind and leaf switch, are kept.
   void explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options);
   const std::vector<AffinityUnit>& units() const { return units_; }
   const std::vector<PrefixPlan>& prefixes() const { return prefixes_; }
@@ -61,7 +62,7 @@ class VirtualJob {
   // a poor present plan make a single new GPU look like a bargain. The present plan when nothing beats it.
   const WorkingPlan& replanned(const SearchEffort& effort);
 
-  // Takes the prefix: the virtual cluster moves on, units and prefixes are gone.
+  // Takes the prefix: the virtual cluster moves on. Longer prefixes become those of the rest.
   void apply(std::size_t prefix);
   // Another plan on GPUs it holds.
   void settle(WorkingPlan plan);
@@ -78,6 +79,9 @@ class VirtualJob {
 
  private:
   VirtualJob() = default;
+  bool interchangeable(const AffinityUnit& was, const AffinityUnit& now) const;
+  std::size_t common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const;
+  void rename(const std::map<int, int>& renamed);
   ElasticJob job_;
   std::shared_ptr<const Site> site_;
   JobCoefficients coefficients_, given_;

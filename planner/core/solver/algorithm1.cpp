@@ -35,13 +35,15 @@ class Expansion {
     double cheapest = 0;  // least cost
   };
 
-  // The base's N_b first: it is the likeliest to set a bound that ends the others early.
+  // The base's N_b first: it is the likeliest to set a bound that ends the others early. Then its neighbours, more of
+  // those with larger micro-batches, which more replicas need; all others only for the winner (build).
   void sum_up(const WorkingPlan& base) {
     sums_.clear();
     add_sum(base, base.choice);
-    if (!options_.keep_n_b)
-      for (int choice = 0; choice < static_cast<int>(evaluator_.micro_batch_counts().size()); ++choice)
-        if (choice != base.choice) add_sum(base, choice);
+    if (options_.keep_n_b) return;
+    const int count = static_cast<int>(evaluator_.micro_batch_counts().size());
+    for (const int step : {-1, 1, -2, -3})
+      if (const int choice = base.choice + step; choice >= 0 && choice < count) add_sum(base, choice);
   }
 
   void add_sum(const WorkingPlan& base, int choice) {
@@ -117,7 +119,8 @@ class Expansion {
   std::vector<int> choices_;
 };
 
-WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added, const Winner& winner) {
+WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added, const Winner& winner,
+                  bool keep_n_b) {
   WorkingPlan plan;
   if (!winner.score.feasible()) return plan;
   plan.sketch = base.sketch;
@@ -136,7 +139,8 @@ WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const
   CandidateStages stages;
   stages.assign(plan.tables);
   std::vector<int> layers(plan.tables.size());
-  const Score score = evaluator.score(stages.view(), kInfeasible, std::span(&winner.score.choice, 1), layers);
+  const Score score = evaluator.score(stages.view(), kInfeasible,
+                                      keep_n_b ? std::span(&winner.score.choice, 1) : std::span<const int>(), layers);
   plan.ms = score.ms;
   plan.choice = score.choice;
   plan.sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(score.choice)];
@@ -149,7 +153,7 @@ WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const
 WorkingPlan expand_and_balance(Evaluator& evaluator, const WorkingPlan& base, std::span<const Piece> added,
                                const ExpandOptions& options, double bound) {
   Expansion expansion(evaluator, options);
-  return build(evaluator, base, added, expansion.best(base, added, bound));
+  return build(evaluator, base, added, expansion.best(base, added, bound), options.keep_n_b);
 }
 
 std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan& present, std::span<const Piece> units,
@@ -177,7 +181,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
       from = j - 1;
       winning = added;
     }
-    if (winner.score.feasible()) next.plan = build(evaluator, prefixes[from].plan, winning, winner);
+    if (winner.score.feasible()) next.plan = build(evaluator, prefixes[from].plan, winning, winner, options.keep_n_b);
     prefixes.push_back(std::move(next));
   }
   return prefixes;

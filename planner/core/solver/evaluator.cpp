@@ -18,7 +18,8 @@ LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bo
   return bin;
 }
 
-Evaluator::Evaluator(const Problem& problem) : problem_(problem) {
+Evaluator::Evaluator(const Problem& problem)
+    : problem_(problem), bins_(kMaxStages), times_(kMaxStages), split_(kMaxStages) {
   const int batch = problem.job.global_batch, fixed = problem.bounds.fixed_micro_batches;
   ESPALIER_INVARIANT(problem.job.gpu.size() == problem.hardware.types.size());
   for (int n = 1; n <= batch; ++n)
@@ -81,7 +82,7 @@ double Evaluator::assemble(std::span<const StageTable* const> stages, int choice
 
 double Evaluator::score_choice(std::span<const StageTable* const> stages, int choice, double bound,
                                std::span<int> layers) {
-  std::array<LayerBin, kMaxStages> bins;
+  auto& bins = bins_;
   const int micro_batches = counts_[static_cast<std::size_t>(choice)];
   double cheapest = kInfeasible, fixed = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -92,7 +93,7 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
     fixed += bins[s].fixed;
   }
   // W >= L * cheapest + fixed and S >= (N_b - 1) * bottleneck: most candidates end here.
-  const auto used = std::span<const LayerBin>(bins).first(stages.size());
+  const auto used = std::span<const LayerBin>(bins_).first(stages.size());
   const double least =
       problem_.job.layers * cheapest + fixed + (micro_batches - 1) * continuous_bottleneck(used, problem_.job.layers);
   if (least >= bound) return kInfeasible;
@@ -109,8 +110,7 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
     slowest = std::max(slowest, both);
   }
   if (sum + (micro_batches - 1) * slowest >= bound) return kInfeasible;
-  std::array<StageTime, kMaxStages> times;
-  return assemble(stages, choice, layers, times);
+  return assemble(stages, choice, layers, times_);
 }
 
 Score Evaluator::score(std::span<const StageTable* const> stages, double bound, std::span<const int> choices,
@@ -119,7 +119,7 @@ Score Evaluator::score(std::span<const StageTable* const> stages, double bound, 
   if (stages.empty() || stages.size() > kMaxStages || static_cast<int>(stages.size()) > problem_.job.layers ||
       !degrees_allowed(stages))
     return {};
-  std::array<int, kMaxStages> split;
+  auto& split = split_;
   for (const int choice : choices.empty() ? std::span<const int>(all_choices_) : choices) {
     const double ms = score_choice(stages, choice, best.ms, std::span(split).first(stages.size()));
     if (ms >= best.ms) continue;
@@ -144,14 +144,12 @@ double Evaluator::score_layers(std::span<const StageTable* const> stages, int ch
       return kInfeasible;
   }
   if (sum != problem_.job.layers) return kInfeasible;
-  std::array<StageTime, kMaxStages> times;
-  return assemble(stages, choice, layers, times);
+  return assemble(stages, choice, layers, times_);
 }
 
 double Evaluator::exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const {
-  std::array<StageTime, kMaxStages> times;
-  assemble(stages, choice, layers, times);
-  return exact_iteration(std::span<const StageTime>(times).first(stages.size()),
+  assemble(stages, choice, layers, times_);
+  return exact_iteration(std::span<const StageTime>(times_).first(stages.size()),
                          counts_[static_cast<std::size_t>(choice)]);
 }
 

@@ -8,6 +8,7 @@
 
 #include "planner/core/model/iteration_time.hpp"
 #include "planner/core/model/memory.hpp"
+#include "planner/core/solver/layer_balance.hpp"
 #include "planner/core/solver/sketch.hpp"
 
 namespace espalier {
@@ -83,10 +84,13 @@ class Evaluator {
   std::vector<int> counts_;
   std::vector<int> all_choices_;
   std::vector<int> tp_degrees_;
+  // Scratch, kMaxStages each: on the stack it would be cleared for every candidate.
+  std::vector<LayerBin> bins_;
+  mutable std::vector<StageTime> times_;
+  std::vector<int> split_;
 };
 
 // What a micro-batch costs in one stage, layers to be decided: for layer_balance.
-struct LayerBin;
 LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bool last);
 
 }  // namespace espalier

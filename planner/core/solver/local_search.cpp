@@ -1,7 +1,7 @@
 #include "planner/core/solver/local_search.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 #include <optional>
 
 namespace espalier {
@@ -37,6 +37,7 @@ class Search {
     bound_ = plan.ms * (1 - 1e-9);
     found_ = false;
     spare_ = idle(plan);
+    classify_nodes();
     for (std::size_t s = 0; s < plan.sketch.stages.size(); ++s) {
       chunks_of(s);
       regroup(s);
@@ -46,7 +47,8 @@ class Search {
         merge(s, other);
       }
     }
-    for (const Piece& piece : spare_) use_spare(piece);
+    for (const Piece& piece : spare_)
+      if (represents(piece)) use_spare(piece);
     if (!found_) return false;
     apply(plan);
     return true;
@@ -103,16 +105,40 @@ class Search {
     plan = working_plan(evaluator_, std::move(next));
   }
 
+  // Nodes that no move could tell apart: under one leaf switch, of one kind, with the same GPUs of the same stages. One
+  // of them stands for all.
+  void classify_nodes() {
+    std::map<int, std::vector<int>> what;
+    const auto note = [&](const Piece& piece, int stage) {
+      auto& key = what[piece.node];
+      if (key.empty()) {
+        const Topology& topology = evaluator_.problem().topology;
+        key = {topology.leaf(piece.node), topology.kind(piece.node),
+               piece.node == evaluator_.problem().bounds.lead_node};
+      }
+      key.insert(key.end(), {stage, piece.type, piece.gpus});
+    };
+    for (std::size_t s = 0; s < stages().size(); ++s)
+      for (const Piece& piece : stages()[s].pieces) note(piece, static_cast<int>(s));
+    for (const Piece& piece : spare_) note(piece, -1);
+    std::map<std::vector<int>, int> first;
+    stands_for_.clear();
+    for (const auto& [node, key] : what) stands_for_[node] = first.try_emplace(key, node).first->second;
+  }
+  bool represents(const Piece& piece) const { return stands_for_.at(piece.node) == piece.node; }
+
   // ---- moves
   // Every chunk of stage `from`: to another stage, to a stage of its own, or idle.
   void chunks_of(std::size_t from) {
     const StageSketch& source = stages()[from];
-    for (const Piece& piece : source.pieces)
+    for (const Piece& piece : source.pieces) {
+      if (!represents(piece)) continue;
       for (int gpus = source.tp; gpus <= piece.gpus; gpus *= 2) {
         const Piece chunk{piece.node, piece.type, static_cast<std::int16_t>(gpus)};
         give(from, chunk);
         if (gpus != piece.gpus && gpus * 2 > piece.gpus) give(from, piece);
       }
+    }
   }
 
   void give(std::size_t from, const Piece& chunk) {
@@ -150,7 +176,8 @@ class Search {
     }
     // A twin from the spare GPUs of another kind: exchange.
     for (const Piece& spare : spare_) {
-      if (spare.gpus < chunk.gpus || (spare.node == chunk.node && spare.type == chunk.type)) continue;
+      if (!represents(spare) || spare.gpus < chunk.gpus || (spare.node == chunk.node && spare.type == chunk.type))
+        continue;
       auto joined = with(rest, {spare.node, spare.type, chunk.gpus});
       if (table(right_, joined, stages()[from].tp) == nullptr) continue;
       next_ = {};
@@ -177,6 +204,7 @@ class Search {
     for (std::size_t to = from + 1; to < stages().size(); ++to) {
       if (chunk.gpus % stages()[to].tp != 0) continue;
       for (const Piece& piece : stages()[to].pieces) {
+        if (!represents(piece)) continue;
         if (piece.gpus < chunk.gpus || (piece.node == chunk.node && piece.type == chunk.type)) continue;
         const Piece back{piece.node, piece.type, chunk.gpus};
         auto here = with(rest, back);
@@ -283,6 +311,7 @@ class Search {
   const std::span<const Piece> available_;
   const WorkingPlan* plan_ = nullptr;
   std::vector<Piece> spare_;
+  std::map<int, int> stands_for_;  // by node
   double bound_ = kInfeasible;
   bool found_ = false;
   Edit next_, winner_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/core/error.hpp"
 #include "planner/core/topology/gpu_specs.hpp"
 
 namespace espalier {
@@ -114,17 +113,6 @@ class Builder {
 };
 
 }  // namespace
-
-std::map<std::string, NodeHardware> read_reports(const std::map<std::string, std::string>& xml,
-                                                 std::vector<std::string>& notes) {
-  std::map<std::string, NodeHardware> reports;
-  for (const auto& [node, text] : xml) try {
-      reports.emplace(node, read_node_xml(text));
-    } catch (const Error& error) {
-      notes.push_back("node " + node + ": " + error.what());
-    }
-  return reports;
-}
 
 SiteView site_from_view(const ClusterView& view, const std::map<std::string, NodeHardware>& reports,
                         const HardwareOverrides& overrides) {

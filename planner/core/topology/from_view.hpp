@@ -13,11 +13,6 @@
 
 namespace espalier {
 
-// hwloc's XML by node name, read. What cannot be read is left out and noted. Some milliseconds a document: keep the
-// result, and read a node's again only when it reports anew.
-std::map<std::string, NodeHardware> read_reports(const std::map<std::string, std::string>& xml,
-                                                 std::vector<std::string>& notes);
-
 struct SiteView {
   Site site;  // node i of its topology is view.nodes[i]; nodes that cannot be told apart share a kind
   std::vector<std::string> notes;  // for a person: what was assumed or left out

@@ -22,11 +22,16 @@ constexpr double kBetweenNuma = 0.5;
 
 using Owner = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
-Owner load(const std::string& xml) {
-  check_hwloc_document(xml);
+Owner make() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) throw Error("hwloc: no memory for a topology");
-  Owner topology(raw, hwloc_topology_destroy);
+  return {raw, hwloc_topology_destroy};
+}
+
+Owner load(const std::string& xml) {
+  check_hwloc_document(xml);
+  Owner topology = make();
+  hwloc_topology_t raw = topology.get();
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
   // hwloc counts the terminating zero.
@@ -222,6 +227,21 @@ NodeHardware read_node_xml(const std::string& xml) {
     for (hwloc_obj_t at = nullptr; (at = hwloc_get_next_pcidev(topology.get(), at)) != nullptr;)
       node.hidden_nvlink = node.hidden_nvlink || is_nv_switch(at);
   return node;
+}
+
+std::map<std::string, NodeHardware> read_reports(const std::map<std::string, std::string>& xml,
+                                                 std::vector<std::string>& notes) {
+  // With the last topology hwloc unloads its plugins, and each document would load them anew.
+  const Owner kept = make();
+  std::map<std::string, NodeHardware> reports;
+  for (const auto& [node, text] : xml) {
+    try {
+      reports.emplace(node, read_node_xml(text));
+    } catch (const Error& error) {
+      notes.push_back("node " + node + ": " + error.what());
+    }
+  }
+  return reports;
 }
 
 }  // namespace espalier

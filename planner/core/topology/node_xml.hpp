@@ -2,6 +2,7 @@
 // taken for what it is: nothing in it is loaded, its size is limited, and what does not parse is an Error.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,10 @@ struct NodeHardware {
 // and a report is made when slurmd starts. Throws Error: no hwloc XML, larger than 2 MiB, without GPUs, more than 256
 // GPUs.
 NodeHardware read_node_xml(const std::string& xml);
+
+// Documents by node name. What cannot be read is left out and noted. Keep the result, and read a node's again only when
+// it reports anew: a document takes half a millisecond and more.
+std::map<std::string, NodeHardware> read_reports(const std::map<std::string, std::string>& xml,
+                                                 std::vector<std::string>& notes);
 
 }  // namespace espalier

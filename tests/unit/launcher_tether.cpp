@@ -1,0 +1,99 @@
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+
+#include "launcher/tether.hpp"
+
+using namespace espalier::launcher;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// A parent, below it a tether, below it a shell that runs `script`. What the shell prints is read from here; the end of
+// the stream is the end of all that had it open.
+struct Family {
+  pid_t parent = -1;
+  int output = -1;
+
+  explicit Family(const std::string& script) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    parent = ::fork();
+    REQUIRE(parent >= 0);
+    if (parent == 0) {
+      ::close(ends[0]);
+      const pid_t below = ::fork();
+      if (below == 0) {
+        ::dup2(ends[1], 1);
+        ::close(ends[1]);
+        ::_exit(tether({"--", "sh", "-c", script}));
+      }
+      ::close(ends[1]);
+      int status = 0;
+      ::waitpid(below, &status, 0);
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+    }
+    ::close(ends[1]);
+    output = ends[0];
+  }
+  ~Family() { ::close(output); }
+
+  // What comes until the end of the stream or, with `enough`, until that was said; "timeout" after 30 s.
+  std::string hear(const std::string& enough = "") const {
+    std::string heard;
+    char block[256];
+    pollfd wait{output, POLLIN, 0};
+    while (::poll(&wait, 1, 30'000) > 0) {
+      const ssize_t count = ::read(output, block, sizeof block);
+      if (count <= 0) return heard;
+      heard.append(block, static_cast<std::size_t>(count));
+      if (!enough.empty() && heard.find(enough) != std::string::npos) return heard;
+    }
+    return "timeout";
+  }
+  void kill() const {
+    ::kill(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a tethered command whose parent is killed may still end in its own way") {
+  const Family family("trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
+  family.hear("ready");
+  family.kill();
+  CHECK(family.hear() == "told\n");
+}
+
+TEST_CASE("a tethered command that does not end when its parent is killed is killed after two seconds") {
+  const Family family("trap '' TERM; echo ready; while :; do sleep 0.02; done");
+  family.hear("ready");
+  const auto start = Clock::now();
+  family.kill();
+  CHECK(family.hear().empty());
+  CHECK(Clock::now() - start >= std::chrono::seconds(2));
+}
+
+TEST_CASE("a tether ends with the exit code of its command") {
+  const Family family("exit 7");
+  CHECK(family.hear().empty());
+  int status = 0;
+  ::waitpid(family.parent, &status, 0);
+  CHECK(WEXITSTATUS(status) == 7);
+}
+
+TEST_CASE("a tether passes signals on to its command, once") {
+  const Family family("trap 'echo told' USR1; echo $PPID; while :; do sleep 0.02; done");
+  const pid_t tether = std::stoi(family.hear("\n"));
+  ::kill(tether, SIGUSR1);
+  CHECK(family.hear("told") == "told\n");
+  ::kill(tether, SIGKILL);
+  CHECK(family.hear().empty());
+  ::waitpid(family.parent, nullptr, 0);
+}
