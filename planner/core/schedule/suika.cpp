@@ -34,7 +34,8 @@ struct Player {
   int first_gpus = 0;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
-  bool fresh = false;  // `best` is of the GPUs that are idle now
+  bool fresh = false;    // `best` can still be had
+  bool shifted = false;  // but on other GPUs, which it has not looked at yet
   ScaleOut best;
   std::vector<Candidate> candidates;  // of its first round won
   double first_benefit = 0;
@@ -270,6 +271,7 @@ class Suika final : public Scheduler {
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
     one.best = best_of(input, one);
     one.fresh = true;
+    one.shifted = false;
   }
 
   // After others took GPUs. Mostly equal ones are left, and what was best before still is.
@@ -278,6 +280,7 @@ class Suika final : public Scheduler {
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
     one.best = best_of(input, one);
     one.fresh = one.best.prefix == before.prefix;
+    one.shifted = false;
     if (!one.fresh) look(input, one, idle);
   }
 
@@ -293,7 +296,7 @@ class Suika final : public Scheduler {
         if (hope > most) most = hope, top = &one;
       }
       if (top == nullptr || most < threshold_) return nullptr;
-      if (top->fresh) return top;
+      if (top->fresh && !top->shifted) return top;
       look_again(input, *top, idle);
     }
   }
@@ -307,7 +310,7 @@ class Suika final : public Scheduler {
         one.virtual_job->replanned(kReplanEffort);
       look(input, one, idle);
     }
-    while (!idle.empty()) {
+    for (int round = 0; round < options_.rounds && !idle.empty(); ++round) {
       Player* winner = next_winner(input, idle);
       if (winner == nullptr) break;
       const auto units = winner->virtual_job->units();
@@ -325,8 +328,11 @@ class Suika final : public Scheduler {
       std::sort(touched.begin(), touched.end());
       // Only those that looked at the nodes taken see something else now; the others' answers stand.
       winner->fresh = false;
-      for (Player& one : players_)
-        if (one.virtual_job->looks_at(touched)) one.fresh = false;
+      for (Player& one : players_) {
+        if (!one.grows || one.best.prefix == 0 || !one.virtual_job->looks_at(touched)) continue;
+        one.shifted = true;
+        one.fresh = one.fresh && idle.has(one.virtual_job->units(), one.best.prefix);
+      }
       if (options_.eager) {
         for (Player& one : players_)
           if (one.grows) look(input, one, idle);
