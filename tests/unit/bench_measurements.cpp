@@ -144,7 +144,7 @@ TEST_CASE("a TP group across nodes is a kind of its own, its ranks' rings are co
 
 TEST_CASE("a cluster's bandwidths survive their file, and a wrong one is refused with what is wrong") {
   const Scratch file("");
-  const ClusterBandwidths kept{1.5e8, 2e6, 3e8, 1.1e8, 9.7e6};
+  const ClusterBandwidths kept{1.5e8, 2e6, 3e8, 1.1e8, 9.7e6, 8e10};
   write_cluster(file.path(), kept);
   CHECK(read_cluster(file.path()) == kept);
   const auto refused_cluster = [](const std::string& text, const std::string& why) {
