@@ -18,9 +18,11 @@
 namespace espalier {
 namespace {
 
-constexpr SearchEffort kShrinkEffort{2, 20, 0, 0};
-constexpr SearchEffort kPolishEffort{3, 60, 0, 0};
-constexpr SearchEffort kReplanEffort{2, 20, 0, 0};
+constexpr SearchEffort kShrinkEffort{2, 20, 0};
+constexpr SearchEffort kPolishEffort{3, 60, 0};
+// A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
+constexpr int kReplansPerDecision = 8;
+constexpr SearchEffort kReplanEffort{2, 20, 0};
 
 // A job in one decision.
 struct Player {
@@ -270,6 +272,15 @@ class Suika final : public Scheduler {
     one.fresh = true;
   }
 
+  // After others took GPUs. Mostly equal ones are left, and what was best before still is.
+  void look_again(const PlanningInput& input, Player& one, const IdleGpus& idle) {
+    const ScaleOut before = one.best;
+    one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
+    one.best = best_of(input, one);
+    one.fresh = one.best.prefix == before.prefix;
+    if (!one.fresh) look(input, one, idle);
+  }
+
   // The job to take next: the highest benefit. A stale one counts for a little more than it was (benefits mostly fall
   // as GPUs go, not always) and is looked at again before it may win; the many below it are not.
   Player* next_winner(const PlanningInput& input, const IdleGpus& idle) {
@@ -283,17 +294,19 @@ class Suika final : public Scheduler {
       }
       if (top == nullptr || most < threshold_) return nullptr;
       if (top->fresh) return top;
-      look(input, *top, idle);
+      look_again(input, *top, idle);
     }
   }
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
     IdleGpus idle(served.supplies, *site_);
-    for (Player& one : players_)
-      if (one.grows) {
-        if (input.coefficients.contains(one.job->id) && !options_.as_printed) one.virtual_job->replanned(kReplanEffort);
-        look(input, one, idle);
-      }
+    int replans = 0;
+    for (Player& one : players_) {
+      if (!one.grows) continue;
+      if (may_replan(input, one) && !one.virtual_job->is_replanned() && replans++ < kReplansPerDecision)
+        one.virtual_job->replanned(kReplanEffort);
+      look(input, one, idle);
+    }
     while (!idle.empty()) {
       Player* winner = next_winner(input, idle);
       if (winner == nullptr) break;
@@ -410,10 +423,14 @@ class Suika final : public Scheduler {
                             {}});
   }
 
+  bool may_replan(const PlanningInput& input, const Player& one) const {
+    return !options_.as_printed && input.coefficients.contains(one.job->id);
+  }
+
   // The same GPUs, a better plan: only where coefficients were observed, and when it pays.
   std::optional<Decision> replan(const PlanningInput& input, Player& one) {
     VirtualJob& job = *one.virtual_job;
-    if (options_.as_printed || !input.coefficients.contains(one.job->id)) return std::nullopt;
+    if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
     const WorkingPlan& better = job.replanned(kReplanEffort);
     const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
     if (!worth_its_cost(input, one, now, next, 0)) return std::nullopt;

@@ -126,7 +126,7 @@ void VirtualJob::rename(const std::map<int, int>& renamed) {
     }
 }
 
-void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options) {
+void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options, bool extend) {
   const int gpus = present_.sketch.gpus();
   const int most = std::min(bounds_.max_gpus - gpus, reach(job_, *site_, gpus));
   std::vector<AffinityUnit> units;
@@ -137,6 +137,7 @@ void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions&
   if (prefixes_.size() > same + 1) prefixes_.resize(same + 1);
   if (!renamed.empty()) rename(renamed);
   units_ = std::move(units);
+  if (!extend && !prefixes_.empty()) return;
   std::vector<Piece> pieces;
   for (const AffinityUnit& unit : units_)
     pieces.push_back({unit.node, unit.type, static_cast<std::int16_t>(unit.gpus.size())});

@@ -49,7 +49,8 @@ class VirtualJob {
 
   // Algorithm 1 over `idle` (sorted by node; nothing that the job may not take). Recomputes only what differs from the
   // last call: entries whose units are the same, or on other nodes of the same kind and leaf switch, are kept.
-  void explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options);
+  // Without `extend` only those are left, and no new ones computed.
+  void explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options, bool extend = true);
   const std::vector<AffinityUnit>& units() const { return units_; }
   const std::vector<PrefixPlan>& prefixes() const { return prefixes_; }
   bool looks_at(const std::vector<int>& nodes) const;  // sorted; any of its units on one of them
@@ -61,6 +62,7 @@ class VirtualJob {
   // The fastest plan found on the GPUs held, without any new one; computed once. Benefits are measured against it, lest
   // a poor present plan make a single new GPU look like a bargain. The present plan when nothing beats it.
   const WorkingPlan& replanned(const SearchEffort& effort);
+  bool is_replanned() const { return replanned_.has_value(); }
 
   // Takes the prefix: the virtual cluster moves on. Longer prefixes become those of the rest.
   void apply(std::size_t prefix);

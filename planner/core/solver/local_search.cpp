@@ -38,6 +38,12 @@ class Search {
     found_ = false;
     spare_ = idle(plan);
     classify_nodes();
+    // N_b near the present one; the winner of a sweep is scored with all.
+    choices_.clear();
+    for (const int step : {0, -1, 1, -2})
+      if (const int choice = plan.choice + step;
+          choice >= 0 && choice < static_cast<int>(evaluator_.micro_batch_counts().size()))
+        choices_.push_back(choice);
     for (std::size_t s = 0; s < plan.sketch.stages.size(); ++s) {
       chunks_of(s);
       regroup(s);
@@ -79,7 +85,7 @@ class Search {
 
   // Scores the pipeline in `pipeline_` with the changes noted in next_.
   void consider() {
-    const Score score = evaluator_.score(pipeline_.view(), bound_);
+    const Score score = evaluator_.score(pipeline_.view(), bound_, choices_);
     if (!score.feasible() || score.ms >= bound_) return;
     bound_ = score.ms;
     found_ = true;
@@ -311,6 +317,7 @@ class Search {
   const std::span<const Piece> available_;
   const WorkingPlan* plan_ = nullptr;
   std::vector<Piece> spare_;
+  std::vector<int> choices_;
   std::map<int, int> stands_for_;  // by node
   double bound_ = kInfeasible;
   bool found_ = false;

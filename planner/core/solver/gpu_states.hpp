@@ -1,0 +1,132 @@
+// Which GPUs a plan under construction has left, up to nodes that cannot be told apart: the states of the Pareto
+// dynamic programme, and the stages that can be taken from each.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "planner/core/solver/evaluator.hpp"
+
+namespace espalier {
+
+// One way to take a stage from a state's GPUs.
+struct Take {
+  std::int32_t shape = 0;  // GpuStates::shape()
+  std::int32_t next = 0;   // state that is left
+  bool operator==(const Take&) const = default;
+};
+
+// GPUs of one type on one kind of node: stages tell no more of them apart, beside how they spread over nodes.
+struct GpuClass {
+  std::int16_t type = 0, kind = 0;
+  int gpus = 0;  // available
+};
+
+// States are numbered as they are found; 0 has all GPUs. Nodes of equal kind and rest are interchangeable under one
+// leaf switch, and so are whole leaves where all leaves are equally far from each other. The problem's parts must
+// outlive it.
+class GpuStates {
+ public:
+  struct Takes {
+    int unit = 1;          // GPUs of one node and type go so many at a time; those beyond a multiple of it as one
+    bool compact = false;  // of its nodes a stage leaves only one in parts, and of its leaves: far fewer ways
+  };
+  GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available,
+            const Takes& takes);
+
+  int states() const { return static_cast<int>(states_.size()); }
+  int used(int state) const { return at(state).used; }  // GPUs
+  // Whether the first stage can still have GPUs of the lead node, if there is one.
+  bool can_lead(int state) const { return problem_.bounds.lead_node < 0 || at(state).lead_gpus > 0; }
+  // GPUs left, by class.
+  std::span<const std::int16_t> rest(int state) const { return at(state).rest; }
+  const std::vector<GpuClass>& classes() const { return classes_; }
+  // Every class's GPUs are taken in multiples of this. A pool is a number of grains of every class, whatever the node;
+  // grains of class c count strides()[c] in its index, and pool 0 is empty.
+  int grain() const { return grain_; }
+  std::size_t pool(int state) const { return at(state).pool; }
+  std::size_t pools() const { return pools_; }
+  const std::vector<std::size_t>& strides() const { return strides_; }
+  // Those that the GPUs of one type on one node can form.
+  const std::vector<int>& tp_degrees() const { return tp_degrees_; }
+
+  // Sorted by shape. Enumerated at the first call; `whole()` is false once a state had more than `most`, of which the
+  // first found are kept. Valid until takes() is called for another state that was not enumerated before.
+  std::span<const Take> takes(int state, std::size_t most);
+  bool enumerated(int state) const { return at(state).enumerated; }
+  bool whole() const { return whole_; }
+
+  int shapes() const { return static_cast<int>(shapes_.size()); }
+  const StageShape& shape(int id) const { return shapes_[static_cast<std::size_t>(id)]; }
+
+  // The pieces of each stage when `taken` is taken one after the other from state 0 on. Sorted.
+  std::vector<std::vector<Piece>> pieces(std::span<const Take> taken) const;
+
+ private:
+  // For every leaf switch the cell ids of its nodes, falling, without empty ones, then a 0.
+  using Cells = std::u16string;
+  struct State {
+    Cells cells;
+    std::vector<std::int16_t> rest;
+    std::size_t pool = 0;
+    int used = 0, lead_gpus = 0;
+    bool enumerated = false;
+    std::vector<Take> takes;
+  };
+  struct Node {
+    int id = 0, leaf = 0, cell = 0;
+  };
+  // What one node has left: GPUs by class, then whether it is the lead node (PlanBounds). Cell 0: nothing.
+  using Cell = std::vector<std::int16_t>;
+  struct CellTake {
+    std::int16_t cell = 0, replicas = 0;  // left; taken
+    std::vector<std::int16_t> taken;      // replicas by class
+  };
+  struct ShapeHash {
+    std::size_t operator()(const StageShape& shape) const;
+  };
+  struct CellsHash {
+    using is_transparent = void;
+    std::size_t operator()(std::u16string_view cells) const { return std::hash<std::u16string_view>()(cells); }
+  };
+  class Enumeration;
+
+  const State& at(int state) const { return states_[static_cast<std::size_t>(state)]; }
+  bool is_lead(int cell) const { return cells_[static_cast<std::size_t>(cell)].back() != 0; }
+  void add_nodes(std::span<const Piece> available);
+  void add_leaves();
+  void add_cell_takes(int cell, int tp);
+  int intern_cell(const Cell& gpus);
+  int intern_shape(const StageShape& shape);
+  int intern_state(const Cells& cells);
+  void sort_nodes(std::vector<Node>& nodes) const;  // as a state lists their cells
+  void sort_leaves(Cells& cells) const;
+  Cells cells_of(std::span<const Node> nodes) const;  // sorted ones
+  int distance(int leaf_a, int leaf_b) const {
+    return leaf_distance_[static_cast<std::size_t>(leaf_a)][static_cast<std::size_t>(leaf_b)];
+  }
+
+  const Problem problem_;
+  std::vector<int> tp_degrees_;
+  const Takes how_;
+  int grain_ = 1;
+  std::vector<std::size_t> strides_;
+  std::size_t pools_ = 1;
+  int most_replicas_ = 0;
+  bool whole_ = true;
+  std::vector<GpuClass> classes_;
+  std::vector<Node> nodes_;
+  std::vector<std::vector<int>> leaf_distance_;
+  bool alike_ = true;  // leaves are interchangeable
+  std::vector<Cell> cells_;
+  std::vector<std::vector<std::vector<CellTake>>> options_;  // by cell, by index of TP degree; first: nothing
+  std::vector<State> states_;
+  std::unordered_map<Cells, int, CellsHash, std::equal_to<>> state_ids_;
+  std::vector<StageShape> shapes_;
+  std::unordered_map<StageShape, int, ShapeHash> shape_ids_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,105 @@
+// The Pareto dynamic programme at one N_b.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "planner/core/solver/evaluator.hpp"
+#include "planner/core/solver/gpu_states.hpp"
+#include "planner/core/solver/rest_bound.hpp"
+
+namespace espalier {
+
+// The work of one search, shared by its runs.
+class ParetoWork {
+ public:
+  ParetoWork(long most, const std::function<bool()>& stop) : most_(most), stop_(stop) {}
+  void add(long labels) { done_ += labels; }
+  bool ended();
+  long done() const { return done_; }
+  long left() const { return std::max(0L, most_ - done_); }
+
+ private:
+  const long most_;
+  const std::function<bool()>& stop_;
+  long done_ = 0, asked_ = 0;
+  bool ended_ = false;
+};
+
+// The fastest complete plan so far, its last stage first.
+struct ParetoBest {
+  double ms = kInfeasible;
+  int choice = -1;
+  std::vector<Take> taken;
+  std::vector<int> layers;
+  // What a plan must stay below to be worth finding.
+  double limit() const { return ms * (1 - 1e-9); }
+};
+
+// The last `depth` stages of a plan.
+struct ParetoLabel {
+  double sum = 0, slowest = 0;  // of the stages' t
+  double tail = 0;              // E: what sticks out behind the last backward pass of the first of these stages
+  double bound = 0;             // of the iteration time of all plans that end so
+  std::int32_t parent = -1, state = 0, shape = 0;
+  std::int32_t older = -1;                         // next label of the same state and layers
+  std::int16_t depth = 0, layers = 0, placed = 0;  // layers of this stage; of all these stages
+  bool dominated = false;
+};
+
+// What one run fills and the next one can use again.
+struct ParetoScratch {
+  std::vector<ParetoLabel> labels;
+  std::vector<std::vector<std::int32_t>> levels;  // labels by layers placed
+  std::vector<std::int32_t> heads;                // newest label by state and layers placed; -1 between runs
+};
+
+class ParetoRun {
+ public:
+  // `dp`: DP degree of every stage, 0: any. Everything must outlive the run.
+  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp);
+
+  // No plan at this N_b is faster. ms.
+  double bound() const { return bound_; }
+  // Before run(): a closer bound(), and bounds that spare labels; see RestBound.
+  long count_pools(long most);
+  long fill_tables(long most);
+
+  enum class End { complete, narrowed, stopped };
+  // Extends, of the labels with equally many layers placed, only the `width` most promising ones.
+  End run(std::size_t width, ParetoWork& work, ParetoBest& best, ParetoScratch& scratch);
+
+ private:
+  // A stage at this N_b.
+  struct Stage {
+    StageRates rates;
+    Shares shares;
+    double both = 0;
+    bool known = false, allowed = false;
+  };
+
+  End extend(std::size_t width, ParetoWork& work, ParetoBest& best);
+  const Stage& stage(int shape);
+  int cap(int shape, int depth, bool first);
+  double bound_of(const ParetoLabel& label, const RestNeed& need) const;
+  bool dominates(const ParetoLabel& a, const ParetoLabel& b) const;
+  std::size_t head_of(const ParetoLabel& label) const;
+  void expand(int index, ParetoWork& work, ParetoBest& best);
+  void finish(int index, int shape, const Take& take, ParetoBest& best);
+  void place(int index, const Take& take, int most, double slack, ParetoBest& best);
+  void insert(const ParetoLabel& label);
+
+  const Evaluator& evaluator_;
+  const Problem& problem_;
+  GpuStates& states_;
+  const int choice_, dp_, layers_, micro_batches_, depth_classes_;
+  RestBound rest_;
+  double bound_ = 0;
+  bool deeper_needs_more_ = false;  // memory
+  std::vector<Stage> stages_;       // by shape
+  std::vector<std::int16_t> caps_;  // by shape, depth class, first or not; -1: unknown
+  ParetoScratch* scratch_ = nullptr;
+};
+
+}  // namespace espalier
