@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <regex>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
 
 #include "planner/core/error.hpp"
 
@@ -43,6 +45,21 @@ std::string known() {
   return list;
 }
 
+// The last number with a unit, in billions: "2-7b" is 7, "350m" 0.35; 0: none.
+double billions_in(const std::string& lower) {
+  double result = 0;
+  const char* const end = lower.data() + lower.size();
+  for (const char* at = lower.data(); at < end; ++at) {
+    if (!std::isdigit(static_cast<unsigned char>(*at))) continue;
+    double number = 0;
+    at = std::from_chars(at, end, number, std::chars_format::fixed).ptr;
+    while (at < end && *at == ' ') ++at;
+    if (at < end && (*at == 'b' || *at == 'm')) result = *at == 'm' ? number / 1000 : number;
+    else --at;
+  }
+  return result;
+}
+
 }  // namespace
 
 ModelShape shape_by_name(const std::string& name) {
@@ -53,11 +70,7 @@ ModelShape shape_by_name(const std::string& name) {
     if (lower.find(candidate) != std::string::npos) family = candidate;
   if (family == "qwen") family = "qwen2";
   if (family == "gpt") family = "gpt2";
-  // The last number with a unit: "2-7b" is 7.
-  double billions = 0;
-  static const std::regex size("([0-9]+(?:\\.[0-9]+)?) *([bm])");
-  for (std::sregex_iterator match(lower.begin(), lower.end(), size), end; match != end; ++match)
-    billions = std::stod((*match)[1]) / ((*match)[2] == "m" ? 1000 : 1);
+  double billions = billions_in(lower);
   if (family == "gpt2" && billions == 0 && lower.find("xl") != std::string::npos) billions = 1.5;
   for (const Published& model : kPublished)
     if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05)
