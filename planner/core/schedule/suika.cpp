@@ -18,11 +18,11 @@
 namespace espalier {
 namespace {
 
-constexpr SearchEffort kShrinkEffort{2, 20, 0};
-constexpr SearchEffort kPolishEffort{3, 60, 0};
+constexpr SearchEffort kShrinkEffort{1, 10, 0};
+constexpr SearchEffort kPolishEffort{1, 30, 3000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{2, 20, 0};
+constexpr SearchEffort kReplanEffort{1, 10, 0};
 
 // A job in one decision.
 struct Player {
