@@ -12,6 +12,7 @@ struct VersusRow {
   int gpus = 0;
   double planner = 0, best = 0;  // printed iteration time, ms
   double plan_ms = 0;            // wall time of the planner's call
+  double plan_cpu_ms = 0;        // its CPU time
   bool proven = false;           // no plan is faster than `best`
 };
 
