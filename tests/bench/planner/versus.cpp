@@ -25,25 +25,6 @@ struct Options {
   bool json = false;
 };
 
-// Replicas fill the nodes stage by stage, layers as even as they come; N_b is the best one.
-PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job) {
-  PlanSketch plan;
-  int next = 0;
-  for (int s = 0; s < job.pp; ++s) {
-    StageSketch& stage = plan.stages.emplace_back();
-    stage.tp = job.tp;
-    for (int left = job.dp * job.tp; left > 0;) {
-      const int taken = std::min(left, kNodeGpus - next % kNodeGpus);
-      stage.pieces.push_back({next / kNodeGpus, 0, static_cast<std::int16_t>(taken)});
-      next += taken;
-      left -= taken;
-    }
-  }
-  if (!evaluator.balance_sketch(plan).feasible())
-    throw Error(std::string(job.model) + ": its default plan does not fit");
-  return plan;
-}
-
 void run(const Options& options) {
   const PaperJob& job = paper_job(options.model);
   std::vector<int> counts;
@@ -79,6 +60,24 @@ void run(const Options& options) {
 }
 
 }  // namespace
+
+PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job) {
+  PlanSketch plan;
+  int next = 0;
+  for (int s = 0; s < job.pp; ++s) {
+    StageSketch& stage = plan.stages.emplace_back();
+    stage.tp = job.tp;
+    for (int left = job.dp * job.tp; left > 0;) {
+      const int taken = std::min(left, kNodeGpus - next % kNodeGpus);
+      stage.pieces.push_back({next / kNodeGpus, 0, static_cast<std::int16_t>(taken)});
+      next += taken;
+      left -= taken;
+    }
+  }
+  if (!evaluator.balance_sketch(plan).feasible())
+    throw Error(std::string(job.model) + ": its default plan does not fit");
+  return plan;
+}
 
 std::vector<VersusRow> measure_versus(const PaperJob& job, const std::vector<int>& counts, const VersusLimits& limits,
                                       const std::function<void(const VersusRow&)>& seen) {

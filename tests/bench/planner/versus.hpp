@@ -4,9 +4,14 @@
 #include <functional>
 #include <vector>
 
+#include "planner/core/solver/evaluator.hpp"
 #include "tests/bench/planner/paper_jobs.hpp"
 
 namespace espalier::bench {
+
+// The plan that the job is submitted with, on the first GPUs of a cluster of nodes of 8: replicas fill the nodes stage
+// by stage, layers as even as they come, at its best N_b. Throws Error when it does not fit.
+PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job);
 
 struct VersusRow {
   int gpus = 0;
