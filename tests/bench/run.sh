@@ -6,6 +6,10 @@ export BUILD=${BUILD:-build}
 BUILD=$(realpath "$BUILD")
 mkdir -p "$BUILD/bench"
 echo "$(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(slurmctld -V)"
+for what in optimality versus; do
+  timeout -k 10 900 "$BUILD/bin/espalier-bench" "$what" --json >"$BUILD/bench/$what.json"
+  echo "$what: $(tr -d '\n' <"$BUILD/bench/$what.json")"
+done
 timeout -k 10 300 tests/cluster/box.sh -d -n 1 -k "$BUILD/bench/logs" tests/bench/plugins.sh
 timeout -k 10 1500 tests/cluster/box.sh -n 2 -k "$BUILD/bench/logs" -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' \
   tests/bench/measure_grows.sh "$BUILD/bench" "${1:-20}"
