@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/waiting.hpp"
-#include "tests/unit/nearest_cases.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 using namespace espalier::test;
@@ -12,8 +12,7 @@ ElasticJob grown() {
   extend(result, 20, "n1", {2, 3});
   extend(result, 21, "n2", {0, 1});
   extend(result, 22, "n2", {2});
-  result.model.layers = 60;  // enough that any number of GPUs is of use
-  result.plan = uniform_plan(7, 1, 60, 8, 4, result.plan->ranks());
+  deepen(result, 60);  // enough that any number of GPUs is of use
   return result;
 }
 }  // namespace
@@ -94,14 +93,46 @@ TEST_CASE("a held job still gives back") {
   CHECK(decide(input).size() == 1);
 }
 
+TEST_CASE("of two waiting jobs the one with the higher priority is served") {
+  auto input = input_of({node("n1", 4)}, {[] {
+                          auto one = job(10, "n1", {0, 1});
+                          extend(one, 20, "n1", {2, 3});
+                          return one;
+                        }()});
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 1}, {31, 2, 1, {}, {}, 5}};
+  CHECK(decide(input).at(0).reason.starts_with("job 31 waits"));
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 5}, {31, 2, 1, {}, {}, 5}};
+  CHECK(decide(input).at(0).reason.starts_with("job 30 waits"));
+}
+
+TEST_CASE("what brings least goes first, wherever it is") {
+  auto poor = job(10, "n3", {0, 1, 2, 3});
+  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly better than four
+  auto rich = job(11, "n1", {0});
+  extend(rich, 21, "n2", {0, 1});
+  auto input = input_of({node("n1", 1), node("n2", 2), node("n3", 4), node("n4", 2)}, {poor, rich});
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  const auto decisions = decide(input);
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].job == 10);
+  CHECK(decisions[0].release == std::vector<JobId>{20});
+  auto options = bold();
+  options.discount = [](const ElasticJob& one) { return one.id == 11 ? 0.0 : 1.0; };
+  poor.plan = uniform_plan(6, 1, 48, 8, 4, poor.plan->ranks());
+  poor.model.layers = 48;
+  input.jobs[0] = poor;
+  CHECK(decide(input, options).at(0).job == 11);
+}
+
 TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   auto wide = job(10, "n1", {0, 1});
-  extend(wide, 20, "n1", {2, 3});
-  extend(wide, 21, "n2", {0, 1});
-  extend(wide, 22, "n3", {0, 1});  // 8 stages of one layer
-  auto input = input_of({node("n1", 4), node("n2", 2), node("n3", 2)}, {wide});
-  input.cluster.waiting = {{30, 2, 1, {"n3"}, {}}};
+  extend(wide, 20, "n2", {0});
+  extend(wide, 21, "n3", {0});
+  extend(wide, 22, "n4", {0, 1});
+  wide.plan = uniform_plan(3, 2, 8, 8, 4, wide.plan->ranks());  // bitwise: two replicas everywhere
+  auto input = input_of({node("n1", 2), node("n2", 1), node("n3", 1), node("n4", 2)}, {wide});
+  input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
-  CHECK(d.plan.gpu_count() == 4);  // 4 stages of 2 layers beat 6 stages of at most 2
-  CHECK(d.release == std::vector<JobId>{21, 22});
+  CHECK(d.plan.stages.size() == 2);
+  CHECK(d.release == std::vector<JobId>{20, 21});
 }
