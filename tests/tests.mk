@@ -2,12 +2,13 @@
 UNIT_TEST    := $(BUILD)/test/unit
 UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp))
 
-$(UNIT_TEST): $(UNIT_OBJECTS) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
+BENCH        := $(call objects,$(call sources,tests/bench/planner))
+
+$(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts reach on recorded and made-up problems. Built with everything, installed nowhere.
-BENCH := $(call objects,$(call sources,tests/bench/planner))
 $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx

@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "planner/cli/records.hpp"
 
 namespace espalier::cli {
@@ -24,6 +26,14 @@ std::string span(const Json& moments, const char* from, const char* to) {
   return ms < 0.05 ? "0.0" : number_text(ms, 1);
 }
 
+// How far the prediction was off, in percent of what was measured; "(null)" when either is not known.
+std::string error_text(double predicted, double measured) {
+  if (!(predicted > 0) || !(measured > 0)) return "(null)";
+  char text[32];
+  std::snprintf(text, sizeof text, "%+.1f%%", (predicted / measured - 1) * 100);
+  return text;
+}
+
 }  // namespace
 
 Record decision_record(const Json& d) {
@@ -41,6 +51,8 @@ Record decision_record(const Json& d) {
        {"PlanGPUs", ranks_text(d.at("plan"))}},
       {{"PredictedStep", number_text(d.at("predicted_step_seconds").get<double>(), 4)},
        {"MeasuredStep", number_text(d.at("measured_step_seconds").get<double>(), 4)},
+       {"PredictionError",
+        error_text(d.at("predicted_step_seconds").get<double>(), d.at("measured_step_seconds").get<double>())},
        {"PauseMs", number_text(d.at("pause_ms").get<double>(), 1)}},
       {{"EventToSeenMs", span(moments, "event", "seen")},
        {"SeenToDecidedMs", span(moments, "seen", "decided")},
@@ -64,11 +76,10 @@ std::vector<Record> candidate_records(const Json& decision) {
     char benefit[32];
     std::snprintf(benefit, sizeof benefit, "%.3f", candidate.at("benefit").get<double>());
     records.push_back({{{"Candidate", std::to_string(++number)},
-                        {"Plan", plan_text(candidate.at("plan"))},
-                        {"Layers", layers_text(candidate.at("plan"))},
+                        {"AddedGPUs", std::to_string(candidate.at("gpus").get<int>())},
                         {"PredictedStep", number_text(candidate.at("predicted_step_seconds").get<double>(), 4)},
                         {"Benefit", benefit}},
-                       {{"PlanGPUs", ranks_text(candidate.at("plan"))}},
+                       {{"Plan", text_or_null(candidate.at("plan").get<std::string>())}},
                        {{"LostBecause", lost.empty() ? "(null): it was chosen" : lost}}});
   }
   return records;

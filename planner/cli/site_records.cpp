@@ -37,6 +37,7 @@ Record waiting_record(const Json& waiting) {
   return {{{"WaitingJobId", std::to_string(waiting.at("id").get<std::uint32_t>())},
            {"GPUs", std::to_string(waiting.at("gpus").get<int>())},
            {"Nodes", std::to_string(waiting.at("nodes").get<int>())},
+           {"Priority", std::to_string(std::lround(waiting.at("priority").get<double>()))},
            {"OnlyNodes", text_or_null(nodes)}}};
 }
 

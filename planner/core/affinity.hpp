@@ -1,7 +1,6 @@
-// Which idle GPUs are near a job: its own nodes, then its leaf switch, then further up.
+// What nodes can give away, and how near they are to each other.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "planner/core/cluster.hpp"
@@ -19,10 +18,5 @@ struct Supply {
 
 // How many switches from the root down both nodes hang under. Equal paths share the leaf as well.
 int common_switches(const NodeView& a, const NodeView& b);
-
-// Supplies in the order in which `job` should take from them: nodes of its anchor, then by shared switches with the
-// anchor's first node, nodes where it has an extension before others, emptier nodes before fuller ones, then by name.
-std::vector<const Supply*> nearest_first(const ElasticJob& job, const ClusterView& cluster,
-                                         const std::vector<Supply>& supplies);
 
 }  // namespace espalier

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/model/profile.hpp"
+#include "planner/core/model_shape.hpp"
 #include "planner/core/plan.hpp"
 
 namespace espalier {
@@ -15,19 +17,6 @@ using JobId = std::uint32_t;  // Slurm's
 // bitwise: only plans that keep every loss bit-identical (today: the pipeline degree changes, nothing else).
 // relaxed: data-parallel degrees may change too; gradients are summed in another order.
 enum class Accuracy { bitwise, relaxed };
-
-// The model as the performance model sees it. Reported by the workers when they start.
-struct ModelShape {
-  std::string family;  // "gpt2", ...
-  int layers = 0;
-  int hidden = 0;
-  int heads = 0;
-  int sequence = 0;  // tokens per sample
-  int vocabulary = 0;
-  int global_batch = 0;   // samples per iteration
-  int micro_batches = 0;  // N_b that the user configured
-  bool operator==(const ModelShape&) const = default;
-};
 
 // Launcher's state, in the order of a reconfiguration (DESIGN §6).
 enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, ending };
@@ -55,7 +44,8 @@ struct ElasticJob {
   double step_seconds = 0;          // measured on `plan`; 0: not yet
   std::int64_t step = 0;            // last completed
   std::int64_t total_steps = 0;
-  bool held = false;  // by `espalier hold`: no growth
+  bool held = false;               // by `espalier hold`: no growth
+  std::optional<Profile> profile;  // the newest one of `plan`
 };
 
 }  // namespace espalier

@@ -187,12 +187,13 @@ void to_json(Json& json, const ElasticJob& job) {
           {"step_seconds", job.step_seconds},
           {"step", job.step},
           {"total_steps", job.total_steps},
-          {"held", job.held}};
+          {"held", job.held},
+          {"profile", job.profile ? Json(*job.profile) : Json(nullptr)}};
 }
 void from_json(const Json& json, ElasticJob& job) {
   const Fields fields(json, "job",
                       {"id", "uid", "name", "min_gpus", "max_gpus", "accuracy", "model", "plan", "generation", "phase",
-                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held"});
+                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held", "profile"});
   std::string accuracy, phase;
   fields.get("id", job.id);
   fields.get("uid", job.uid);
@@ -215,6 +216,12 @@ void from_json(const Json& json, ElasticJob& job) {
   fields.get("step", job.step);
   fields.get("total_steps", job.total_steps);
   fields.get("held", job.held);
+  job.profile.reset();
+  if (fields.has("profile")) {
+    Json profile;
+    fields.get("profile", profile);
+    if (!profile.is_null()) job.profile = profile.get<Profile>();
+  }
 }
 
 void to_json(Json& json, const NodeView& node) {

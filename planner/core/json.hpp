@@ -15,6 +15,8 @@ void to_json(Json&, const Plan&);
 void from_json(const Json&, Plan&);
 void to_json(Json&, const ModelShape&);
 void from_json(const Json&, ModelShape&);
+void to_json(Json&, const Profile&);
+void from_json(const Json&, Profile&);  // figures must be finite and not negative
 void to_json(Json&, const Holding&);
 void from_json(const Json&, Holding&);
 void to_json(Json&, const ExtensionRequest&);

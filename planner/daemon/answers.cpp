@@ -44,7 +44,6 @@ Json describe_decision(const DecisionRecord& record, bool candidates) {
   json["phases_ms"] = record.phases_ms;
   json["generation"] = record.generation;
   json["step"] = record.step;
-  for (Json& candidate : json["candidates"]) candidate["plan_text"] = describe(candidate["plan"].get<Plan>());
   if (!candidates) json.erase("candidates");
   return json;
 }
@@ -123,7 +122,11 @@ Json Answers::nodes() const {
   }
   Json waiting = Json::array();
   for (const WaitingJob& job : snapshot->cluster.waiting)
-    waiting.push_back({{"id", job.id}, {"gpus", job.gpus}, {"nodes", job.nodes}, {"only_nodes", job.only_nodes}});
+    waiting.push_back({{"id", job.id},
+                       {"gpus", job.gpus},
+                       {"nodes", job.nodes},
+                       {"priority", job.priority},
+                       {"only_nodes", job.only_nodes}});
   return {{"nodes", std::move(list)}, {"waiting", std::move(waiting)}, {"time", snapshot->time}};
 }
 
@@ -137,6 +140,12 @@ Json Answers::config() const {
             {"planner.log_level", config_.log_level},
             {"planner.poll_seconds", config_.poll_seconds},
             {"planner.cooldown_seconds", config_.cooldown_seconds},
+            {"planner.lambda", config_.lambda},
+            {"planner.hysteresis", config_.hysteresis},
+            {"planner.least_gain", config_.least_gain},
+            {"planner.idle_seconds", config_.idle_seconds},
+            {"planner.reclaim", config_.reclaim},
+            {"planner.policy", config_.policy},
             {"planner.topology_file", config_.topology_file},
             {"extensions.partition", config_.partition},
             {"extensions.max_gpus", config_.max_gpus},
@@ -170,9 +179,10 @@ Json Answers::explain(const Json& arguments) const {
   const auto id = number<JobId>(arguments, "job");
   Json json = job(arguments);
   const auto live = planner_.jobs().find(id);
-  json["obstacles"] = live == planner_.jobs().end() ? std::vector<std::string>{"it does not run"}
-                                                    : growth_obstacles(live->second, planner_.last_snapshot(),
-                                                                       planner_.settings(), clock_seconds());
+  json["obstacles"] = live == planner_.jobs().end()
+                          ? std::vector<std::string>{"it does not run"}
+                          : growth_obstacles(live->second, planner_.last_snapshot(), planner_.weighed(id),
+                                             planner_.settings(), clock_seconds());
   Json list = Json::array();
   for (const auto& record : planner_.store().decisions(id, 5)) list.push_back(describe_decision(record, true));
   json["decisions"] = std::move(list);  // newest first

@@ -125,7 +125,7 @@ void Gate::topology(const wire::Peer& peer, const wire::Topology& message) {
   if (!is_administrator(peer.uid, planner_.slurm_user())) throw Error("topology is taken from root and SlurmUser only");
   if (message.node.empty() || message.node.size() > 255) throw Error("topology: no node name");
   if (!message.xml.starts_with("<?xml")) throw Error("topology of " + message.node + ": not XML");
-  planner_.store().save_topology(message.node, message.xml, clock_seconds());
+  planner_.topology_reported(message.node, message.xml);
   spdlog::info("node {}: topology received, {} bytes", message.node, message.xml.size());
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 namespace espalier {
 namespace {
@@ -12,10 +13,18 @@ int gpus_of(const std::vector<Holding>& holdings) {
   return static_cast<int>(sum);
 }
 
+std::string sentence(const Weighed& weighed) {
+  if (weighed.gpus == 0) return weighed.verdict;
+  char text[120];
+  std::snprintf(text, sizeof text, " (%.3g with %d more GPUs, the threshold is %.3g)", weighed.benefit, weighed.gpus,
+                weighed.threshold);
+  return weighed.verdict + text;
+}
+
 }  // namespace
 
 std::vector<std::string> growth_obstacles(const LiveJob& live, const std::optional<SlurmSnapshot>& slurm,
-                                          const PlannerSettings& settings, double now) {
+                                          const Weighed* weighed, const PlannerSettings& settings, double now) {
   std::vector<std::string> list;
   const ElasticJob& job = live.job;
   const int limit = std::min(job.max_gpus, settings.max_gpus);
@@ -36,6 +45,7 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::option
   if (live.not_before > now)
     list.push_back("the last " + std::to_string(live.failures) + " decision(s) about it failed; the next try is in " +
                    std::to_string(std::lround(std::ceil(live.not_before - now))) + " s");
+  if (weighed != nullptr) list.push_back(sentence(*weighed));
   if (!slurm) {
     list.push_back("Slurm has not answered yet");
     return list;

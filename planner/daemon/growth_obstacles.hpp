@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-// One sentence each; empty when nothing but the scheduler's choice stands in the way.
+// One sentence each; empty when nothing stands in the way. `weighed`: what the scheduler thought of it last, or null.
 std::vector<std::string> growth_obstacles(const LiveJob& live, const std::optional<SlurmSnapshot>& slurm,
-                                          const PlannerSettings& settings, double now);
+                                          const Weighed* weighed, const PlannerSettings& settings, double now);
 
 }  // namespace espalier

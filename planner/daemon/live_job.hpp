@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/core/job.hpp"
+#include "planner/daemon/profile_book.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/wire/server.hpp"
 
@@ -22,6 +23,8 @@ struct LiveJob {
   double not_before = 0;              // no proposal of any kind earlier, after a failure
   double saved = 0;                   // when the store last got it
   double tokens_per_second = 0;
+  ProfileBook profiles;
+  std::optional<double> pause_seconds;  // of the last reconfigurations that were committed
 
   std::optional<DecisionRecord> open;      // proposed, no outcome yet
   std::set<JobId> before;                  // extensions when `open` was proposed

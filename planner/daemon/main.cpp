@@ -25,7 +25,16 @@ constexpr int kKeptDecisions = 20000, kKeptTransitions = 200000;
 
 PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   PlannerSettings settings;
-  settings.scheduler = {config.max_lease_minutes, config.kill_wait_seconds, config.cooldown_seconds};
+  settings.scheduler.max_lease_minutes = config.max_lease_minutes;
+  settings.scheduler.kill_wait_seconds = config.kill_wait_seconds;
+  settings.scheduler.cooldown_seconds = config.cooldown_seconds;
+  settings.scheduler.lambda = config.lambda;
+  settings.scheduler.hysteresis = config.hysteresis;
+  settings.scheduler.least_gain = config.least_gain;
+  settings.scheduler.idle_seconds = config.idle_seconds;
+  settings.scheduler.reclaim = config.reclaim;
+  settings.scheduler.as_printed = config.policy == "suika";
+  settings.hardware = config.hardware;
   settings.partition = config.partition;
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;

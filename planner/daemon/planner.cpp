@@ -47,7 +47,7 @@ Trigger stronger(std::optional<Trigger> a, Trigger b) { return a && strength(*a)
 }  // namespace
 
 Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings)
-    : loop_(loop), slurm_(slurm), store_(store), strays_(settings.partition) {
+    : loop_(loop), slurm_(slurm), store_(store), sites_(store.topology_documents()), strays_(settings.partition) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -56,7 +56,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
-  scheduler_ = make_nearest_scheduler(settings.scheduler);
+  scheduler_ = make_suika_scheduler(settings.scheduler);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
   poll_ = loop_.every(Milliseconds(period), [this] { think(Trigger::timer); });
 }
@@ -75,6 +75,18 @@ void Planner::job_submitted() {
 void Planner::gpus_released(JobId job, const std::string& node) {
   releases_.reported(job, node, clock_seconds());
   think(Trigger::gpus_released);
+}
+
+void Planner::topology_reported(const std::string& node, const std::string& xml) {
+  store_.save_topology(node, xml, clock_seconds());
+  sites_.reported(node, xml);
+}
+
+const Weighed* Planner::weighed(JobId job) const {
+  const auto& all = scheduler_->weighed();
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), job, [](const Weighed& one, JobId id) { return one.job < id; });
+  return at != all.end() && at->job == job ? &*at : nullptr;
 }
 
 void Planner::think(Trigger trigger) {
@@ -128,6 +140,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
 }
 
 void Planner::review(const SlurmSnapshot& slurm) {
+  site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
   forget_ended(slurm);
   note_extensions(slurm);
@@ -155,7 +168,8 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     moments["event"] = *submitted_at_;
   }
 
-  const auto decisions = scheduler_->decide(make_input(slurm, jobs_, trigger, settings_.max_gpus));
+  const auto decisions =
+      scheduler_->decide(make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_}));
   moments["decided"] = clock_seconds();
   if (!soon_ || !decisions.empty()) submitted_at_.reset();
   for (const Decision& decision : decisions) {
@@ -219,7 +233,22 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
   live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
-  if (committed) live.measured = std::move(record);
+  if (!committed) return;
+  live.measured = std::move(record);
+  note_pause(live);
+}
+
+// What a reconfiguration of this job costs: the mean of the last few.
+void Planner::note_pause(LiveJob& live) {
+  constexpr int kLooked = 10, kMeant = 3;
+  double sum = 0;
+  int count = 0;
+  for (const DecisionRecord& record : store_.decisions(live.job.id, kLooked)) {
+    if (record.decision.outcome != "committed" || record.decision.pause_ms <= 0) continue;
+    sum += record.decision.pause_ms / 1000;
+    if (++count == kMeant) break;
+  }
+  if (count > 0) live.pause_seconds = sum / count;
 }
 
 void Planner::kill_strays(const SlurmSnapshot& slurm) {

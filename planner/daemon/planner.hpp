@@ -11,6 +11,7 @@
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/releases.hpp"
+#include "planner/daemon/site_cache.hpp"
 #include "planner/daemon/slurm_agent.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/daemon/strays.hpp"
@@ -19,6 +20,7 @@ namespace espalier {
 
 struct PlannerSettings {
   SchedulerOptions scheduler;
+  HardwareOverrides hardware;
   std::string partition;
   int max_gpus = 64;
   double poll_seconds = 2;
@@ -35,6 +37,7 @@ class Planner {
   // ---- events
   void job_submitted();
   void gpus_released(JobId job, const std::string& node);
+  void topology_reported(const std::string& node, const std::string& xml);  // hwloc's, of a trusted sender
   void think(Trigger trigger);  // asks Slurm and decides, as soon as the question under way is answered
 
   // ---- launchers. `link` has been authenticated; the launcher is admitted when Slurm confirms that the job runs and
@@ -54,6 +57,7 @@ class Planner {
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
   const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
+  const Weighed* weighed(JobId job) const;  // by the last decision; null: it had no say. Valid until the next one
   std::optional<std::string> slurm_trouble() const { return trouble_; }
   uid_t slurm_user() const;
   const PlannerSettings& settings() const { return settings_; }
@@ -78,6 +82,8 @@ class Planner {
   void propose(LiveJob& live, DecisionRecord record);
   void finish(LiveJob& live, DecisionRecord record, double now);
   void measure(LiveJob& live);
+  void take_profile(LiveJob& live);
+  void note_pause(LiveJob& live);
   void save(LiveJob& live, double now);
 
   wire::Loop& loop_;
@@ -85,6 +91,8 @@ class Planner {
   Store& store_;
   PlannerSettings settings_;
   std::unique_ptr<Scheduler> scheduler_;
+  SiteCache sites_;
+  std::shared_ptr<const Site> site_;  // of the last snapshot
   std::map<JobId, LiveJob> jobs_;
   std::vector<Applicant> applicants_;
   Releases releases_;

@@ -79,6 +79,8 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job = message.job;
   live.job.uid = slurm.uid;
   live.job.held = store_.held(slurm.id);
+  take_profile(live);
+  note_pause(live);
   save(live, clock_seconds());
   link->send(wire::Registered{});
   spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
@@ -96,6 +98,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   live.job.uid = old.uid;
   live.job.held = old.held;
   measure(live);
+  take_profile(live);
   const double now = clock_seconds();
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);
@@ -110,6 +113,26 @@ void Planner::measure(LiveJob& live) {
   live.measured->decision.measured_step_seconds = live.job.step_seconds;
   store_.update(*live.measured);
   if (live.job.step >= live.measured->step + kMeasuredSteps) live.measured.reset();
+}
+
+// Only profiles of the plan that runs: one of the generation before may still be on its way.
+void Planner::take_profile(LiveJob& live) {
+  const auto profile = std::exchange(live.job.profile, std::nullopt);
+  if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
+  const std::string known_trouble = live.profiles.trouble();
+  switch (live.profiles.add(*site_, *profile, live.job.generation)) {
+    case ProfileBook::News::ready:
+      spdlog::info("job {}: its profiles agree; it is planned with them from now on", live.job.id);
+      think(Trigger::profile_ready);
+      break;
+    case ProfileBook::News::unusable:
+      if (live.profiles.trouble() != known_trouble)
+        spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(live.profiles.trouble()));
+      break;
+    case ProfileBook::News::none:
+    case ProfileBook::News::taken:
+      break;
+  }
 }
 
 void Planner::save(LiveJob& live, double now) {

@@ -98,21 +98,28 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
 }
 
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
-                         int max_gpus) {
+                         const PlanningContext& context) {
   PlanningInput input;
   input.now = slurm.time;
   input.trigger = trigger;
   input.cluster = slurm.cluster;
+  input.site = context.site;
+  for (const auto& [id, job] : slurm.jobs)
+    if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
+    if (live.pause_seconds) input.redeploy_seconds[id] = *live.pause_seconds;
     if (live.open) {
       if (live.job.phase == JobPhase::running || live.job.phase == JobPhase::acquiring)
         take_promised(input.cluster, slurm, live);
       free_released(input.cluster, live.open->decision);
     }
     if (!live.link || live.open || live.not_before > slurm.time) continue;
-    ElasticJob job = confirmed(live.job, slurm, max_gpus);
-    if (!job.anchor.empty() && !is_being_preempted(job, slurm)) input.jobs.push_back(std::move(job));
+    ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
+    if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
+    if (context.site)
+      if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);
+    input.jobs.push_back(std::move(job));
   }
   return input;
 }

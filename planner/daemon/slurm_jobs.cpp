@@ -83,6 +83,7 @@ WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& pa
   waiting.id = job.job_id;
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);
+  waiting.priority = job.priority;
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
 
   std::set<std::string> allowed;

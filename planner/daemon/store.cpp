@@ -35,7 +35,9 @@ struct Store::Statements {
     version.run();
     if (found == kSchema) return;
     Transaction transaction(db);
-    db.execute(kTables);
+    if (found == 0) db.execute(kTables);
+    // Schema 1 described candidates in a way that is not read any more.
+    if (found == 1) db.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[]'))");
     db.execute("PRAGMA user_version=" + std::to_string(kSchema));
     transaction.commit();
   }
@@ -179,6 +181,13 @@ std::map<std::string, double> Store::topologies() {
   auto query = s_->db.prepare("SELECT node, time FROM topology");
   std::map<std::string, double> found;
   while (query.step()) found[query.text(0)] = query.real(1);
+  return found;
+}
+
+std::map<std::string, std::string> Store::topology_documents() {
+  auto query = s_->db.prepare("SELECT node, xml FROM topology");
+  std::map<std::string, std::string> found;
+  while (query.step()) found[query.text(0)] = query.text(1);
   return found;
 }
 

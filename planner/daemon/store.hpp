@@ -33,7 +33,7 @@ struct StoredJob {
 
 class Store {
  public:
-  static constexpr int kSchema = 1;
+  static constexpr int kSchema = 2;
   // Throws Error, also for a file of a newer schema.
   explicit Store(const std::string& path);
   ~Store();
@@ -60,7 +60,8 @@ class Store {
   std::vector<JobId> open_extensions();
 
   void save_topology(const std::string& node, const std::string& xml, double now);
-  std::map<std::string, double> topologies();  // node -> when
+  std::map<std::string, double> topologies();               // node -> when
+  std::map<std::string, std::string> topology_documents();  // node -> hwloc's XML
 
   // Keeps the newest of each kind, so that the file stays bounded.
   void prune(int decisions, int transitions);

@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <map>
 #include <toml.hpp>
+#include <vector>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/event.h"
@@ -49,6 +51,25 @@ Setter text(const std::string& path, const std::string& key, std::string& out, b
   };
 }
 
+Setter truth(const std::string& path, const std::string& key, bool& out) {
+  return [&out, path, key](const Value& value) {
+    if (!value.is_boolean()) fail(path, value, key, "must be true or false");
+    out = value.as_boolean();
+  };
+}
+
+Setter one_of(const std::string& path, const std::string& key, std::string& out,
+              const std::vector<std::string>& allowed) {
+  return [&out, path, key, allowed](const Value& value) {
+    text(path, key, out, false)(value);
+    if (std::find(allowed.begin(), allowed.end(), out) != allowed.end()) return;
+    std::string list;
+    for (std::size_t i = 0; i < allowed.size(); ++i)
+      list += (i == 0 ? "" : i + 1 < allowed.size() ? ", " : " or ") + allowed[i];
+    fail(path, value, key, "must be " + list);
+  };
+}
+
 using Table = std::map<std::string, Setter>;
 
 std::map<std::string, Table> known_keys(Config& c, const std::string& path) {
@@ -60,14 +81,16 @@ std::map<std::string, Table> known_keys(Config& c, const std::string& path) {
   add("planner", "run_dir", [&](const std::string& k) { return text(path, k, c.run_dir, false); });
   add("planner", "state_dir", [&](const std::string& k) { return text(path, k, c.state_dir, false); });
   add("planner", "log_level", [&](const std::string& k) {
-    return Setter([&c, path, k](const Value& value) {
-      text(path, k, c.log_level, false)(value);
-      if (c.log_level != "debug" && c.log_level != "info" && c.log_level != "warning" && c.log_level != "error")
-        fail(path, value, k, "must be debug, info, warning or error");
-    });
+    return one_of(path, k, c.log_level, {"debug", "info", "warning", "error"});
   });
   add("planner", "poll_seconds", [&](const std::string& k) { return real(path, k, c.poll_seconds, 0.1, 3600); });
   add("planner", "cooldown_seconds", [&](const std::string& k) { return real(path, k, c.cooldown_seconds, 0, 86400); });
+  add("planner", "lambda", [&](const std::string& k) { return real(path, k, c.lambda, 0, 1000); });
+  add("planner", "hysteresis", [&](const std::string& k) { return real(path, k, c.hysteresis, 0, 1); });
+  add("planner", "least_gain", [&](const std::string& k) { return real(path, k, c.least_gain, 1, 10); });
+  add("planner", "idle_seconds", [&](const std::string& k) { return real(path, k, c.idle_seconds, 0, 31536000); });
+  add("planner", "reclaim", [&](const std::string& k) { return truth(path, k, c.reclaim); });
+  add("planner", "policy", [&](const std::string& k) { return one_of(path, k, c.policy, {"espalier", "suika"}); });
   add("planner", "topology_file", [&](const std::string& k) { return text(path, k, c.topology_file, true); });
   add("extensions", "partition", [&](const std::string& k) { return text(path, k, c.partition, false); });
   add("extensions", "max_gpus", [&](const std::string& k) { return whole(path, k, c.max_gpus, 1, 1000000); });

@@ -20,6 +20,12 @@ struct Config {
   std::string log_level = "info";
   double poll_seconds = 2;  // how often Slurm is asked what no event told
   double cooldown_seconds = 10;
+  double lambda = 1;  // the threshold on marginal benefits is U^lambda
+  double hysteresis = 0.1;
+  double least_gain = 1.02;
+  double idle_seconds = 300;  // how long idle GPUs are expected to stay idle
+  bool reclaim = true;        // also without a waiting job, when the cluster fills
+  std::string policy = "espalier";
   std::string topology_file;  // read where Slurm itself tells no switches; empty: none
 
   // [extensions]

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/cli/records.hpp"
-#include "tests/unit/nearest_cases.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 using namespace espalier::cli;
@@ -71,7 +71,7 @@ TEST_CASE("a decision's record and its candidates") {
   decision.release = {20, 21};
   decision.predicted_step_seconds = 0.5;
   decision.pause_ms = 12.34;
-  decision.candidates = {{decision.plan, 0.5, 0.25, ""}, {decision.plan, 0.75, 0.1, "slower"}};
+  decision.candidates = {{"pp2 dp1 tp1 | 4+4 layers | n1:2", 1, 0.5, 0.25, ""}, {"pp3", 2, 0.75, 0.1, "slower"}};
   Json json = decision;
   json["moments"] = {{"event", 1000.0}, {"seen", 1000.02}, {"decided", 1000.02}, {"proposed", 1000.021}};
   json["phases_ms"] = {{"acquire", 100.0}};
@@ -86,7 +86,9 @@ TEST_CASE("a decision's record and its candidates") {
   }
   const auto candidates = candidate_records(json);
   REQUIRE(candidates.size() == 2);
-  CHECK(holds(text(candidates[0]), "LostBecause=(null)"));
+  CHECK(text(candidates[0]) ==
+        "Candidate=1 AddedGPUs=1 PredictedStep=0.5000 Benefit=0.250 Plan=pp2 dp1 tp1 | 4+4 layers | n1:2 "
+        "LostBecause=(null): it was chosen\n");
   CHECK(holds(text(candidates[1]), "LostBecause=slower"));
 }
 

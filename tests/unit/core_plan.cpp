@@ -145,7 +145,7 @@ TEST_CASE("a job and a decision survive JSON") {
   decision.plan = two_by_two();
   decision.acquire = {{"n2", 2, 2, 1000, 5}};
   decision.release = {9};
-  decision.candidates = {{two_by_two(), 0.5, 1.5, "slower"}};
+  decision.candidates = {{"pp2 dp2 tp1", 2, 0.5, 1.5, "slower"}};
   const auto again = Json::parse(Json(decision).dump()).get<Decision>();
   CHECK(Json(again) == Json(decision));
 }

@@ -11,7 +11,7 @@
 #include "planner/core/error.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/planner.hpp"
-#include "tests/unit/nearest_cases.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 namespace espalier::test {
 
@@ -29,7 +29,7 @@ struct Folder {
 };
 
 // What Slurm says; set from the test, read from the agent's thread.
-struct Site {
+struct SlurmState {
   std::mutex mutex;
   SlurmSnapshot snapshot;
   std::string trouble;
@@ -44,21 +44,21 @@ struct Site {
 
 class TestSlurm final : public Slurm {
  public:
-  explicit TestSlurm(std::shared_ptr<Site> site) : site_(std::move(site)) {}
+  explicit TestSlurm(std::shared_ptr<SlurmState> state) : state_(std::move(state)) {}
   SlurmSnapshot snapshot() override {
-    const std::lock_guard lock(site_->mutex);
-    if (!site_->trouble.empty()) throw Error(site_->trouble);
-    SlurmSnapshot result = site_->snapshot;
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->trouble.empty()) throw Error(state_->trouble);
+    SlurmSnapshot result = state_->snapshot;
     result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     return result;
   }
   void kill(JobId job) override {
-    const std::lock_guard lock(site_->mutex);
-    site_->killed.push_back(job);
+    const std::lock_guard lock(state_->mutex);
+    state_->killed.push_back(job);
   }
 
  private:
-  std::shared_ptr<Site> site_;
+  std::shared_ptr<SlurmState> state_;
 };
 
 class TestLink final : public wire::Connection {
@@ -110,16 +110,16 @@ inline void run_job(SlurmSnapshot& slurm, const SlurmJob& job) {
 // The daemon without its sockets: job 10 of uid 1000 runs on n1/0-1 of two nodes with four GPUs each.
 struct Daemon {
   Folder folder;
-  std::shared_ptr<Site> site = std::make_shared<Site>();
+  std::shared_ptr<SlurmState> slurm_state = std::make_shared<SlurmState>();
   wire::Loop loop;
-  SlurmAgent agent{loop, std::make_unique<TestSlurm>(site)};
+  SlurmAgent agent{loop, std::make_unique<TestSlurm>(slurm_state)};
   Store store{folder.file("test.db")};
   std::unique_ptr<Planner> planner;
   std::unique_ptr<Gate> gate;
 
   explicit Daemon(bool shadow = false) {
     spdlog::set_level(spdlog::level::off);
-    site->change([](SlurmSnapshot& slurm) {
+    slurm_state->change([](SlurmSnapshot& slurm) {
       slurm.slurm_user = 64030;
       slurm.cluster.nodes = {node("n1", 4), node("n2", 4)};
       run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0, 1}}}));
@@ -139,7 +139,7 @@ struct Daemon {
   // Changes what Slurm says and waits until the planner has heard it: a question from before may still be on its way.
   template <class Change>
   void slurm_says(Change change) {
-    site->change(change);
+    slurm_state->change(change);
     const double since = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     until([&] { return planner->last_snapshot() && planner->last_snapshot()->time > since; });
   }

@@ -77,7 +77,7 @@ TEST_CASE("a waiting job makes the planner ask for an extension back") {
   link->says(wire::Register{grown, "n1", 1});
   REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
   CHECK_FALSE(link->got<wire::Propose>());
-  daemon.site->change([](SlurmSnapshot& slurm) { slurm.cluster.waiting = {{30, 2, 1, {}, {}}}; });
+  daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.cluster.waiting = {{30, 2, 1, {}, {}}}; });
   daemon.planner->job_submitted();
   REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
   const Decision decision = link->got<wire::Propose>()->decision;
@@ -116,12 +116,12 @@ TEST_CASE("--shadow decides and records once, and proposes nothing") {
 TEST_CASE("without Slurm there are no decisions, and it goes on when Slurm is back") {
   Daemon daemon;
   REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
-  daemon.site->change([&](SlurmSnapshot&) { daemon.site->trouble = "slurmctld: no answer"; });
+  daemon.slurm_state->change([&](SlurmSnapshot&) { daemon.slurm_state->trouble = "slurmctld: no answer"; });
   REQUIRE(daemon.until([&] { return daemon.planner->slurm_trouble().has_value(); }));
   const auto link = daemon.launcher();
   daemon.pass(200);
   CHECK(link->sent.empty());
-  daemon.site->change([&](SlurmSnapshot&) { daemon.site->trouble.clear(); });
+  daemon.slurm_state->change([&](SlurmSnapshot&) { daemon.slurm_state->trouble.clear(); });
   CHECK(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
 }
 

@@ -129,11 +129,11 @@ TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not gr
   jobs[10].open.emplace();
   jobs[10].open->decision.job = 10;
   jobs[10].open->decision.acquire = {{"n1", 2, 2, 100, 60}};
-  auto input = make_input(slurm, jobs, Trigger::timer, 64);
+  auto input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
   CHECK(input.jobs.empty());
   CHECK(input.cluster.nodes[0].idle_gpus() == 1);
   run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2, 3}}}, "espalier:ext:10:ab"));
-  input = make_input(slurm, jobs, Trigger::timer, 64);
+  input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
   CHECK(input.cluster.nodes[0].idle_gpus() == 1);
 }
 

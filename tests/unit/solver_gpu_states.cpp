@@ -27,7 +27,7 @@ struct Nodes {
       available.push_back({n, 0, gpus});
     }
   }
-  GpuStates states(const std::vector<int>& tp_degrees, const GpuStates::Takes& takes = {}) const {
+  GpuStates states(const std::vector<int>& tp_degrees, const GpuStates::Takes& takes = {}) const& {
     return {{hardware, topology, job, bounds}, tp_degrees, available, takes};
   }
 };
@@ -44,16 +44,18 @@ int reachable(GpuStates& states) {
 TEST_SUITE("solver") {
   TEST_CASE("equal nodes under one switch are interchangeable") {
     // Multisets of 4 out of 0..4 GPUs.
-    auto states = Nodes(4, 4, 4).states({1});
+    const Nodes four(4, 4, 4), eight(8, 8, 8);
+    auto states = four.states({1});
     CHECK(reachable(states) == 70);
     // 8 nodes with 0, 4 or 8 left.
-    auto units = Nodes(8, 8, 8).states({1, 2, 4, 8}, {4, false});
+    auto units = eight.states({1, 2, 4, 8}, {4, false});
     CHECK(reachable(units) == 45);
   }
 
   TEST_CASE("equal switches are interchangeable, nodes under different ones are not") {
     // Per leaf of two nodes the multisets of 2 out of 0..2: 6; of two such leaves 6 * 7 / 2.
-    auto states = Nodes(4, 2, 2).states({1});
+    const Nodes nodes(4, 2, 2);
+    auto states = nodes.states({1});
     CHECK(reachable(states) == 21);
   }
 
@@ -68,7 +70,8 @@ TEST_SUITE("solver") {
   }
 
   TEST_CASE("a stage is known by its degree, its replicas and how they spread") {
-    auto states = Nodes(2, 4, 1).states({1, 2, 4, 8});
+    const Nodes nodes(2, 4, 1);
+    auto states = nodes.states({1, 2, 4, 8});
     CHECK(states.tp_degrees() == std::vector<int>{1, 2, 4});
     std::set<std::array<int, 4>> shapes;
     for (const Take& take : states.takes(0, 1'000'000)) {
@@ -83,7 +86,8 @@ TEST_SUITE("solver") {
   }
 
   TEST_CASE("compact stages leave one node and one switch in parts") {
-    auto states = Nodes(4, 2, 2).states({1}, {1, true});
+    const Nodes nodes(4, 2, 2);
+    auto states = nodes.states({1}, {1, true});
     for (const Take& take : states.takes(0, 1'000'000)) {
       const auto pieces = states.pieces(std::span(&take, 1));
       int parts = 0, leaf_gpus[2] = {0, 0};
@@ -98,7 +102,8 @@ TEST_SUITE("solver") {
   }
 
   TEST_CASE("the pieces of stages are those that their states took") {
-    auto states = Nodes(3, 4, 2).states({1, 2});
+    const Nodes nodes(3, 4, 2);
+    auto states = nodes.states({1, 2});
     const Take first = states.takes(0, 1'000'000).back();
     const Take second = states.takes(first.next, 1'000'000).front();
     const std::vector<Take> taken{first, second};
@@ -107,7 +112,6 @@ TEST_SUITE("solver") {
     CHECK(count_gpus(pieces[0]) == states.used(first.next));
     CHECK(count_gpus(pieces[0]) + count_gpus(pieces[1]) == states.used(second.next));
     for (std::size_t s = 0; s < 2; ++s) {
-      const Nodes nodes(3, 4, 2);
       const Problem problem{nodes.hardware, nodes.topology, nodes.job, nodes.bounds};
       CHECK(stage_shape(problem, pieces[s], {}, states.shape(taken[s].shape).tp) == states.shape(taken[s].shape));
     }

@@ -10,8 +10,8 @@
 
 #include <string>
 
-#include "planner/core/job.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/model_shape.hpp"
 
 namespace espalier {
 

@@ -1,10 +1,12 @@
 // What a running job reports of one configuration (Suika App. A.4.2: "full-spectrum" profiling). Plain data.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "planner/core/job.hpp"
+#include "planner/core/model_shape.hpp"
+#include "planner/core/plan.hpp"
 
 namespace espalier {
 
@@ -35,6 +37,7 @@ struct Profile {
   bool recompute = false;
   bool zero1 = false;
   std::vector<ReplicaProfile> replicas;
+  std::int64_t step = 0;  // the last one it averages over: what tells it from the one before
 };
 
 }  // namespace espalier

@@ -53,7 +53,7 @@ std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::ve
   const auto present = sketch_of(*job.plan, site);
   if (!present) return std::nullopt;
   Evaluator evaluator(problem);
-  const auto plan = shrink_plan(evaluator, *present, pieces_of(kept, site), {4, 60, 0, 0});
+  const auto plan = shrink_plan(evaluator, *present, pieces_of(kept, site), {4, 60, 0});
   return plan ? materialize(problem, plan->sketch, job, kept) : std::nullopt;
 }
 

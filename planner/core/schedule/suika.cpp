@@ -18,9 +18,11 @@
 namespace espalier {
 namespace {
 
-constexpr SearchEffort kShrinkEffort{2, 20, 0, 0};
-constexpr SearchEffort kPolishEffort{3, 60, 0, 0};
-constexpr SearchEffort kReplanEffort{2, 20, 0, 0};
+constexpr SearchEffort kShrinkEffort{2, 20, 0};
+constexpr SearchEffort kPolishEffort{3, 60, 0};
+// A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
+constexpr int kReplansPerDecision = 8;
+constexpr SearchEffort kReplanEffort{2, 20, 0};
 
 // A job in one decision.
 struct Player {
@@ -298,11 +300,13 @@ class Suika final : public Scheduler {
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
     IdleGpus idle(served.supplies, *site_);
-    for (Player& one : players_)
-      if (one.grows) {
-        if (input.coefficients.contains(one.job->id) && !options_.as_printed) one.virtual_job->replanned(kReplanEffort);
-        look(input, one, idle);
-      }
+    int replans = 0;
+    for (Player& one : players_) {
+      if (!one.grows) continue;
+      if (may_replan(input, one) && !one.virtual_job->is_replanned() && replans++ < kReplansPerDecision)
+        one.virtual_job->replanned(kReplanEffort);
+      look(input, one, idle);
+    }
     while (!idle.empty()) {
       Player* winner = next_winner(input, idle);
       if (winner == nullptr) break;
@@ -419,10 +423,14 @@ class Suika final : public Scheduler {
                             {}});
   }
 
+  bool may_replan(const PlanningInput& input, const Player& one) const {
+    return !options_.as_printed && input.coefficients.contains(one.job->id);
+  }
+
   // The same GPUs, a better plan: only where coefficients were observed, and when it pays.
   std::optional<Decision> replan(const PlanningInput& input, Player& one) {
     VirtualJob& job = *one.virtual_job;
-    if (options_.as_printed || !input.coefficients.contains(one.job->id)) return std::nullopt;
+    if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
     const WorkingPlan& better = job.replanned(kReplanEffort);
     const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
     if (!worth_its_cost(input, one, now, next, 0)) return std::nullopt;

@@ -62,6 +62,7 @@ class VirtualJob {
   // The fastest plan found on the GPUs held, without any new one; computed once. Benefits are measured against it, lest
   // a poor present plan make a single new GPU look like a bargain. The present plan when nothing beats it.
   const WorkingPlan& replanned(const SearchEffort& effort);
+  bool is_replanned() const { return replanned_.has_value(); }
 
   // Takes the prefix: the virtual cluster moves on. Longer prefixes become those of the rest.
   void apply(std::size_t prefix);

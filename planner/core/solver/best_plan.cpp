@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/solver/from_scratch.hpp"
 #include "planner/core/solver/local_search.hpp"
 #include "planner/core/solver/seeds.hpp"
 
@@ -24,6 +25,12 @@ std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> a
       continue;
     finalists.push_back(local_search(evaluator, start, available, effort.local_steps));
     if (finalists.size() >= static_cast<std::size_t>(effort.seeds) + 2) break;
+  }
+  if (effort.pareto_labels > 0) {
+    double incumbent = kInfeasible;
+    for (const WorkingPlan& plan : finalists) incumbent = std::min(incumbent, plan.ms);
+    auto found = plan_from_scratch(evaluator, available, {effort.pareto_labels, {}}, incumbent);
+    if (found.best) finalists.push_back(working_plan(evaluator, std::move(found.best->sketch), true));
   }
   std::erase_if(finalists, [&](const WorkingPlan& plan) { return !evaluator.allowed(plan.sketch); });
   if (finalists.empty()) return std::nullopt;

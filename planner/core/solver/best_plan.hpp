@@ -11,10 +11,9 @@
 namespace espalier {
 
 struct SearchEffort {
-  int seeds = 6;             // near-symmetric tilings that local search starts from, the best ones
-  int local_steps = 200;     // accepted moves of a local search at most
-  long pareto_labels = 0;    // work bound of the Pareto dynamic programme; 0: not run
-  int pareto_finalists = 4;  // plans ranked again by the exact recurrence; 0: printed form only
+  int seeds = 6;           // near-symmetric tilings that local search starts from, the best ones
+  int local_steps = 200;   // accepted moves of a local search at most
+  long pareto_labels = 0;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
 };
 
 // `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's

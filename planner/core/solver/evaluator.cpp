@@ -191,11 +191,12 @@ double Evaluator::exact_sketch(const PlanSketch& sketch) {
   return exact(pointers(tables), choice, layers_of(sketch));
 }
 
-Score Evaluator::balance_sketch(PlanSketch& sketch) {
+Score Evaluator::balance_sketch(PlanSketch& sketch, int only) {
   if (sketch.stages.empty() || sketch.stages.size() > kMaxStages) return {};
   const auto tables = tables_of(sketch);
   std::vector<int> layers(sketch.stages.size());
-  const Score best = score(pointers(tables), kInfeasible, {}, layers);
+  const Score best =
+      score(pointers(tables), kInfeasible, only >= 0 ? std::span<const int>(&only, 1) : std::span<const int>(), layers);
   if (!best.feasible()) return best;
   sketch.micro_batches = counts_[static_cast<std::size_t>(best.choice)];
   for (std::size_t s = 0; s < layers.size(); ++s) sketch.stages[s].layers = layers[s];

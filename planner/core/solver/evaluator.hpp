@@ -67,8 +67,8 @@ class Evaluator {
   // Scores `sketch` as it stands, or with its N_b and layers chosen anew (written into it). ms.
   double score_sketch(const PlanSketch& sketch);
   double exact_sketch(const PlanSketch& sketch);
-  Score balance_sketch(PlanSketch& sketch);
-  int choice_of(int micro_batches) const;  // -1: not allowed
+  Score balance_sketch(PlanSketch& sketch, int only = -1);  // `only`: an index into micro_batch_counts(), -1: all
+  int choice_of(int micro_batches) const;                   // -1: not allowed
 
   // GPU count, types, TP degrees, and the runtime's limits on DP degrees.
   bool allowed(const PlanSketch& sketch) const;

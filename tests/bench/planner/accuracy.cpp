@@ -15,13 +15,16 @@
 namespace espalier::bench {
 namespace {
 
-bool same_plan(const Measurement& a, const Measurement& b) {
-  return a.model == b.model && a.placement == b.placement && a.pp == b.pp && a.dp == b.dp && a.tp == b.tp &&
-         a.micro_batches == b.micro_batches && a.shape == b.shape;
-}
-
-double relative_error(const Hardware& hardware, const JobCoefficients& job, const Sample& target) {
-  return predict(hardware, job, target) / target.measured.times.iteration - 1;
+// Appends the errors of one calibrator on those samples that are not `excluded`.
+void predict_from(const Sample& calibrator, const Hardware& hardware, const std::vector<Sample>& samples,
+                  const std::vector<std::size_t>& excluded, std::vector<PredictionError>& errors) {
+  const JobCoefficients job = calibrate_on(hardware, calibrator);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const Measurement& target = samples[i].measured;
+    if (!target.same_model(calibrator.measured) || target.same_plan(calibrator.measured)) continue;
+    if (std::find(excluded.begin(), excluded.end(), i) != excluded.end()) continue;
+    errors.push_back({i, predict(hardware, job, samples[i]) / target.times.iteration - 1});
+  }
 }
 
 // Chosen by a generator that is the same everywhere; std::shuffle is not.
@@ -54,20 +57,17 @@ void print_rows(const std::vector<PredictionError>& errors, const std::vector<Sa
 
 void run(const Options& options) {
   const auto samples = samples_of(read_measurements(options.measurements));
-  std::vector<PredictionError> errors;
-  ClusterBandwidths bandwidths;
-  if (options.cluster.empty()) {
-    errors = errors_of_draws(samples, options.fit_rows, options.draws, options.seed);
-    std::vector<const Sample*> all;
-    for (const Sample& sample : samples) all.push_back(&sample);
-    if (!options.write_cluster.empty()) write_cluster(options.write_cluster, fit_cluster(all));
-  } else {
-    bandwidths = read_cluster(options.cluster);
-    errors = errors_on_cluster(
-        bandwidths, options.calibrate.empty() ? samples : samples_of(read_measurements(options.calibrate)), samples);
+  std::vector<Sample> calibrators;
+  if (!options.calibrate.empty()) calibrators = samples_of(read_measurements(options.calibrate));
+  const auto errors = options.cluster.empty()
+                          ? errors_of_draws(samples, calibrators, options.fit_rows, options.draws, options.seed)
+                          : errors_on_cluster(read_cluster(options.cluster), samples, calibrators);
+  if (!options.write_cluster.empty()) {
+    const auto all = pointers(samples);
+    write_cluster(options.write_cluster, fit_cluster(calibrators.empty() ? all : pointers(calibrators), all));
   }
   const ErrorSummary summary = summarize(errors);
-  if (options.per_row) print_rows(errors, samples);
+  if (options.per_row && !options.json) print_rows(errors, samples);
   if (options.json)
     std::printf("%s\n", nlohmann::json{{"mean_pct", summary.mean_pct},
                                        {"median_pct", summary.median_pct},
@@ -83,8 +83,8 @@ void run(const Options& options) {
 
 }  // namespace
 
-std::vector<PredictionError> errors_of_draws(const std::vector<Sample>& samples, int fit_rows, int draws,
-                                             std::uint64_t seed) {
+std::vector<PredictionError> errors_of_draws(const std::vector<Sample>& samples, const std::vector<Sample>& calibrators,
+                                             int fit_rows, int draws, std::uint64_t seed) {
   const auto count = static_cast<std::size_t>(fit_rows);
   if (samples.size() <= count)
     throw Error("--fit-rows " + std::to_string(fit_rows) + ": there are " + std::to_string(samples.size()) +
@@ -95,30 +95,19 @@ std::vector<PredictionError> errors_of_draws(const std::vector<Sample>& samples,
     const auto chosen = choose(samples.size(), count, random);
     std::vector<const Sample*> fit;
     for (const std::size_t i : chosen) fit.push_back(&samples[i]);
-    const Hardware hardware = hardware_of(fit_cluster(fit));
-    for (const std::size_t from : chosen) {
-      const JobCoefficients job = calibrate_on(hardware, samples[from]);
-      for (std::size_t i = 0; i < samples.size(); ++i)
-        if (samples[i].measured.model == samples[from].measured.model &&
-            std::find(chosen.begin(), chosen.end(), i) == chosen.end())
-          errors.push_back({from, i, relative_error(hardware, job, samples[i])});
-    }
+    const auto from = calibrators.empty() ? fit : pointers(calibrators);
+    const Hardware hardware = hardware_of(fit_cluster(from, fit));
+    for (const Sample* one : from) predict_from(*one, hardware, samples, chosen, errors);
   }
   return errors;
 }
 
-std::vector<PredictionError> errors_on_cluster(const ClusterBandwidths& bandwidths,
-                                               const std::vector<Sample>& calibrators,
-                                               const std::vector<Sample>& samples) {
+std::vector<PredictionError> errors_on_cluster(const ClusterBandwidths& bandwidths, const std::vector<Sample>& samples,
+                                               const std::vector<Sample>& calibrators) {
   const Hardware hardware = hardware_of(bandwidths);
   std::vector<PredictionError> errors;
-  for (std::size_t from = 0; from < calibrators.size(); ++from) {
-    const JobCoefficients job = calibrate_on(hardware, calibrators[from]);
-    for (std::size_t i = 0; i < samples.size(); ++i)
-      if (samples[i].measured.model == calibrators[from].measured.model &&
-          !same_plan(samples[i].measured, calibrators[from].measured))
-        errors.push_back({from, i, relative_error(hardware, job, samples[i])});
-  }
+  for (const Sample& one : calibrators.empty() ? samples : calibrators)
+    predict_from(one, hardware, samples, {}, errors);
   return errors;
 }
 
@@ -139,19 +128,21 @@ void add_accuracy(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "accuracy",
       "Predicts measured iteration times from one measured plan. The cluster's bandwidths are fitted on --fit-rows "
-      "random rows, --draws times, or read from --cluster; then each of these rows (with --cluster: each row, or each "
-      "of --calibrate) in turn gives the job's coefficients, and all other rows of its model are predicted.");
+      "random rows, --draws times, or read from --cluster. Then each of these rows (with --cluster: each row; with "
+      "--calibrate: each row of that file) in turn gives the job's coefficients, and all plans of its model that were "
+      "not used are predicted.");
   command->add_option("--measurements", options->measurements, "CSV of measured plans")->required();
-  const auto* cluster = command->add_option("--cluster", options->cluster, "bandwidths kept by --write-cluster");
+  command->add_option("--cluster", options->cluster, "bandwidths kept by --write-cluster");
   command->add_option("--fit-rows", options->fit_rows, "rows that bandwidths are fitted on")
       ->check(CLI::Range(2, 100000))
       ->capture_default_str();
   command->add_option("--draws", options->draws, "how many times")->check(CLI::Range(1, 100000))->capture_default_str();
   command->add_option("--seed", options->seed, "of the random rows")->capture_default_str();
   command->add_option("--write-cluster", options->write_cluster, "keep the bandwidths fitted on all rows in this file");
-  command->add_option("--calibrate", options->calibrate, "CSV of rows that give the coefficients instead")
-      ->needs(const_cast<CLI::Option*>(cluster));
-  command->add_flag("--per-row", options->per_row, "print every row's errors");
+  command->add_option("--calibrate", options->calibrate,
+                      "CSV of plans of the same models that give the coefficients, where --measurements has iteration "
+                      "times only");
+  command->add_flag("--per-row", options->per_row, "print every row's errors too, without --json");
   command->add_flag("--json", options->json, "one JSON object");
   command->callback([options] { run(*options); });
 }

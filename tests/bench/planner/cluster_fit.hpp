@@ -19,7 +19,9 @@ std::vector<Sample> samples_of(const std::vector<Measurement>& rows);
 double predict(const Hardware& hardware, const JobCoefficients& job, const Sample& target);
 JobCoefficients calibrate_on(const Hardware& hardware, const Sample& calibrating);
 
-// Bandwidths that make every sample predict all others of its model with the least mean relative error. Deterministic.
-ClusterBandwidths fit_cluster(const std::vector<const Sample*>& samples);
+// Bandwidths that make every sample of `from` predict all other plans of its model in `to` with the least mean relative
+// error. Deterministic.
+ClusterBandwidths fit_cluster(const std::vector<const Sample*>& from, const std::vector<const Sample*>& to);
+std::vector<const Sample*> pointers(const std::vector<Sample>& samples);
 
 }  // namespace espalier::bench

@@ -119,12 +119,14 @@ PlanSketch random_plan(const Instance& made, Random& random) {
 }
 
 bool make_present(Instance& made, Random& random, Start start) {
-  Evaluator evaluator(made.problem());
   if (start == Start::random)
     for (int attempt = 0; attempt < 200; ++attempt) {
       PlanSketch plan = random_plan(made, random);
-      const int choice = random.below(static_cast<int>(evaluator.micro_batch_counts().size()));
-      if (!evaluator.balance_sketch(plan, choice).feasible()) continue;
+      PlanBounds one_count;
+      do one_count.fixed_micro_batches = random.between(1, made.job.global_batch);
+      while (made.job.global_batch % one_count.fixed_micro_batches != 0);
+      Evaluator evaluator({made.hardware, made.topology, made.job, one_count});
+      if (!evaluator.balance_sketch(plan).feasible()) continue;
       made.present = plan;
       return true;
     }

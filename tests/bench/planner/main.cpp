@@ -8,6 +8,8 @@ namespace {
 constexpr void (*kCommands[])(CLI::App&) = {
     espalier::bench::add_accuracy,
     espalier::bench::add_decide,
+    espalier::bench::add_optimality,
+    espalier::bench::add_versus,
 };
 
 }  // namespace

@@ -146,6 +146,13 @@ std::string Measurement::name() const {
   return text;
 }
 
+bool Measurement::same_model(const Measurement& other) const { return model == other.model; }
+
+bool Measurement::same_plan(const Measurement& other) const {
+  return same_model(other) && shape == other.shape && placement == other.placement && pp == other.pp &&
+         dp == other.dp && tp == other.tp && micro_batches == other.micro_batches;
+}
+
 std::vector<Measurement> read_measurements(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(path + ": cannot be read");

@@ -20,6 +20,8 @@ struct Measurement {
   int pp = 1, dp = 1, tp = 1, micro_batches = 1;
   IterationTimes times;
   std::string name() const;  // "88 pp2 dp4 tp2": for people
+  bool same_model(const Measurement& other) const;
+  bool same_plan(const Measurement& other) const;  // of the same model
 };
 
 // Throws Error that names file, line and column.

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/waiting.hpp"
-#include "tests/unit/nearest_cases.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 using namespace espalier::test;
@@ -12,8 +12,7 @@ ElasticJob grown() {
   extend(result, 20, "n1", {2, 3});
   extend(result, 21, "n2", {0, 1});
   extend(result, 22, "n2", {2});
-  result.model.layers = 60;  // enough that any number of GPUs is of use
-  result.plan = uniform_plan(7, 1, 60, 8, 4, result.plan->ranks());
+  deepen(result, 60);  // enough that any number of GPUs is of use
   return result;
 }
 }  // namespace
@@ -92,6 +91,37 @@ TEST_CASE("a held job still gives back") {
   input.last_change[10] = input.now;  // nor does the cooldown matter
   input.cluster.waiting = {{30, 2, 1, {}, {}}};
   CHECK(decide(input).size() == 1);
+}
+
+TEST_CASE("of two waiting jobs the one with the higher priority is served") {
+  auto input = input_of({node("n1", 4)}, {[] {
+                          auto one = job(10, "n1", {0, 1});
+                          extend(one, 20, "n1", {2, 3});
+                          return one;
+                        }()});
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 1}, {31, 2, 1, {}, {}, 5}};
+  CHECK(decide(input).at(0).reason.starts_with("job 31 waits"));
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 5}, {31, 2, 1, {}, {}, 5}};
+  CHECK(decide(input).at(0).reason.starts_with("job 30 waits"));
+}
+
+TEST_CASE("what brings least goes first, wherever it is") {
+  auto poor = job(10, "n3", {0, 1, 2, 3});
+  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly better than four
+  auto rich = job(11, "n1", {0});
+  extend(rich, 21, "n2", {0, 1});
+  auto input = input_of({node("n1", 1), node("n2", 2), node("n3", 4), node("n4", 2)}, {poor, rich});
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  const auto decisions = decide(input);
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].job == 10);
+  CHECK(decisions[0].release == std::vector<JobId>{20});
+  auto options = bold();
+  options.discount = [](const ElasticJob& one) { return one.id == 11 ? 0.0 : 1.0; };
+  poor.plan = uniform_plan(6, 1, 48, 8, 4, poor.plan->ranks());
+  poor.model.layers = 48;
+  input.jobs[0] = poor;
+  CHECK(decide(input, options).at(0).job == 11);
 }
 
 TEST_CASE("an extension that the smaller plan has no use for goes as well") {

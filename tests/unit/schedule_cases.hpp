@@ -7,10 +7,11 @@
 
 namespace espalier::test {
 
-inline NodeView node(const std::string& name, int gpus, const std::string& leaf = "leaf1") {
+inline NodeView node(const std::string& name, int gpus, const std::string& leaf = "leaf1",
+                     const std::string& type = "h100") {
   NodeView view;
   view.name = name;
-  view.gpu_type = "h100";
+  view.gpu_type = type;
   view.switches = {"spine", leaf};
   view.gpu_owner.assign(static_cast<std::size_t>(gpus), 0);
   view.free_cpus = 16;
@@ -31,9 +32,7 @@ inline ElasticJob job(JobId id, const std::string& on, const std::vector<int>& g
   result.uid = 1000;
   result.min_gpus = 1;
   result.max_gpus = max_gpus;
-  result.model.layers = 8;
-  result.model.global_batch = 8;
-  result.model.micro_batches = 4;
+  result.model = {"gpt2", 8, 512, 8, 256, 1000, 8, 4};
   result.phase = JobPhase::running;
   result.anchor = {{id, on, gpus}};
   std::vector<GpuId> order;
@@ -47,7 +46,13 @@ inline void extend(ElasticJob& to, JobId extension, const std::string& on, const
   to.extensions.push_back({extension, on, gpus});
   auto order = to.plan->ranks();
   for (const int gpu : gpus) order.push_back({on, gpu});
-  to.plan = uniform_plan(static_cast<int>(order.size()), 1, 8, 8, 4, order);
+  to.plan = uniform_plan(static_cast<int>(order.size()), 1, to.model.layers, 8, 4, order);
+}
+
+// Deeper: the plan keeps its GPUs, one stage each.
+inline void deepen(ElasticJob& job, int layers) {
+  job.model.layers = layers;
+  job.plan = uniform_plan(job.plan->gpu_count(), 1, layers, 8, 4, job.plan->ranks());
 }
 
 inline PlanningInput input_of(std::vector<NodeView> nodes, std::vector<ElasticJob> jobs) {
@@ -62,8 +67,15 @@ inline PlanningInput input_of(std::vector<NodeView> nodes, std::vector<ElasticJo
   return input;
 }
 
-inline std::vector<Decision> decide(const PlanningInput& input, SchedulerOptions options = {}) {
-  return make_nearest_scheduler(options)->decide(input);
+// For tests that are not about the threshold: any gain will do.
+inline SchedulerOptions bold() {
+  SchedulerOptions options;
+  options.lambda = 8;
+  return options;
+}
+
+inline std::vector<Decision> decide(const PlanningInput& input, const SchedulerOptions& options = bold()) {
+  return make_suika_scheduler(options)->decide(input);
 }
 
 }  // namespace espalier::test

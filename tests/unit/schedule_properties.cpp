@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "planner/core/json.hpp"
-#include "tests/unit/nearest_cases.hpp"
+#include "planner/core/model/model_sizes.hpp"
+#include "planner/core/topology/from_view.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 using namespace espalier::test;
@@ -17,11 +20,28 @@ struct Dice {
   int roll(int low, int high) { return low + static_cast<int>(engine() % static_cast<unsigned>(high - low + 1)); }
 };
 
+JobCoefficients random_coefficients(Dice& dice, const Site& site) {
+  auto result = model_sizes({"gpt2", 8, 512, 8, 256, 1000, 8, 4}, {}, site.hardware.types.size());
+  for (GpuCoefficients& gpu : result.gpu)
+    gpu = {dice.roll(1, 20) * 0.5, 2, dice.roll(0, 5) * 0.1, dice.roll(1, 4) * 1.0, false, false, false, false};
+  result.tp_degrees = {1};
+  return result;
+}
+
+SchedulerOptions random_options(Dice& dice) {
+  SchedulerOptions options;
+  options.lambda = dice.roll(0, 3) == 0 ? 1 : 8;
+  options.as_printed = dice.roll(0, 2) == 0;
+  options.reclaim = dice.roll(0, 2) != 0;
+  return options;
+}
+
 PlanningInput random_input(Dice& dice) {
   std::vector<NodeView> nodes;
   const int count = dice.roll(1, 6);
   for (int i = 0; i < count; ++i)
-    nodes.push_back(node("n" + std::to_string(i), dice.roll(1, 8), "leaf" + std::to_string(dice.roll(0, 1))));
+    nodes.push_back(node("n" + std::to_string(i), dice.roll(1, 8), "leaf" + std::to_string(dice.roll(0, 1)),
+                         dice.roll(0, 2) == 0 ? "a100" : "h100"));
   PlanningInput input = input_of(nodes, {});
   JobId next = 100;
   for (NodeView& view : input.cluster.nodes) {
@@ -48,10 +68,14 @@ PlanningInput random_input(Dice& dice) {
     }
     if (!made) continue;
     if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
+    if (dice.roll(0, 4) == 0) made->model = {.layers = 8, .global_batch = 8, .micro_batches = 4};  // all that is known
     input.jobs.push_back(*made);
   }
+  input.site = std::make_shared<const Site>(site_from_view(input.cluster, {}).site);
+  for (const ElasticJob& one : input.jobs)
+    if (dice.roll(0, 1) == 0) input.coefficients[one.id] = random_coefficients(dice, *input.site);
   for (int i = dice.roll(0, 2); i > 0; --i) {
-    WaitingJob waiting{next++, dice.roll(1, 6), dice.roll(1, 2), {}, {}};
+    WaitingJob waiting{next++, dice.roll(1, 6), dice.roll(1, 2), {}, {}, static_cast<double>(dice.roll(0, 2))};
     if (dice.roll(0, 2) == 0) waiting.expected_start = input.now + dice.roll(0, 2000);
     if (dice.roll(0, 3) == 0) waiting.only_nodes = {"n0"};
     input.cluster.waiting.push_back(waiting);
@@ -74,9 +98,23 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
     CHECK(d.plan.gpu_count() <= job.max_gpus);
     CHECK(d.plan.ranks().front() == GpuId{job.anchor[0].node, job.anchor[0].gpus[0]});
     CHECK(d.plan.global_batch == job.plan->global_batch);
-    CHECK(d.plan.micro_batches == job.plan->micro_batches);
-    if (job.accuracy == Accuracy::bitwise)
+    if (job.accuracy == Accuracy::bitwise) {
+      CHECK(d.plan.micro_batches == job.plan->micro_batches);
       for (const Stage& stage : d.plan.stages) CHECK(stage.replicas.size() == job.plan->stages[0].replicas.size());
+    }
+    for (const Stage& stage : d.plan.stages)  // a tensor-parallel group has one type
+      for (const Replica& replica : stage.replicas)
+        for (const GpuId& gpu : replica.gpus)
+          CHECK(input.cluster.find(gpu.node)->gpu_type == input.cluster.find(replica.gpus[0].node)->gpu_type);
+    CHECK(std::isfinite(d.predicted_step_seconds));
+    CHECK(d.predicted_step_seconds > 0);
+    CHECK(d.plan != *job.plan);
+    int extra = 0;
+    for (const ExtensionRequest& request : d.acquire) extra += request.gpus;
+    CHECK((d.kind == DecisionKind::grow) == (extra > 0));
+    CHECK((d.kind == DecisionKind::shrink) == !d.release.empty());
+    CHECK(std::count_if(d.candidates.begin(), d.candidates.end(),
+                        [](const Candidate& candidate) { return candidate.rejected_by.empty(); }) == 1);
     for (const JobId released : d.release) {
       CHECK(released != job.id);  // never the anchor
       CHECK(std::any_of(job.extensions.begin(), job.extensions.end(),
@@ -107,23 +145,40 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
 
 TEST_CASE("no decision touches an anchor, a busy GPU or a maximum") {
   Dice dice{std::mt19937(7)};
-  int changes = 0;
-  for (int round = 0; round < 3000; ++round) {
+  std::map<DecisionKind, int> kinds;
+  for (int round = 0; round < 1000; ++round) {
     const PlanningInput input = random_input(dice);
-    const auto decisions = decide(input);
-    changes += static_cast<int>(decisions.size());
+    const auto decisions = decide(input, random_options(dice));
+    for (const Decision& d : decisions) ++kinds[d.kind];
     check(input, decisions);
   }
-  CHECK(changes > 500);  // the test is about something
+  CHECK(kinds[DecisionKind::grow] > 100);  // the test is about something
+  CHECK(kinds[DecisionKind::shrink] > 50);
+  CHECK(kinds[DecisionKind::migrate] > 20);
 }
 
 TEST_CASE("the order in which things are told changes no decision") {
   Dice dice{std::mt19937(11)};
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 300; ++round) {
     PlanningInput input = random_input(dice);
     const Json before = decide(input);
     std::shuffle(input.cluster.waiting.begin(), input.cluster.waiting.end(), dice.engine);
     std::shuffle(input.jobs.begin(), input.jobs.end(), dice.engine);
     CHECK(Json(decide(input)) == before);
+  }
+}
+
+TEST_CASE("a scheduler that remembers decides as one that does not") {
+  Dice dice{std::mt19937(13)};
+  const auto remembering = make_suika_scheduler(bold());
+  for (int round = 0; round < 100; ++round) {
+    PlanningInput input = random_input(dice);
+    for (int look = 0; look < 3; ++look) {
+      CHECK(Json(remembering->decide(input)) == Json(decide(input)));
+      for (NodeView& view : input.cluster.nodes)  // other jobs come and go on the same nodes
+        for (JobId& owner : view.gpu_owner)
+          if (owner == 0 && dice.roll(0, 2) == 0) owner = 9999;
+          else if (owner == 9999) owner = 0;
+    }
   }
 }

@@ -1,0 +1,84 @@
+#include <cmath>
+
+#include "planner/core/fields.hpp"
+#include "planner/core/json.hpp"
+
+namespace espalier {
+namespace {
+
+struct Figure {
+  const char* name;
+  double ReplicaProfile::*value;
+};
+constexpr Figure kFigures[] = {{"fwd", &ReplicaProfile::fwd},
+                               {"comm_fwd", &ReplicaProfile::comm_fwd},
+                               {"bwd", &ReplicaProfile::bwd},
+                               {"optim", &ReplicaProfile::optim},
+                               {"gradient_bytes", &ReplicaProfile::gradient_bytes},
+                               {"weight_bytes", &ReplicaProfile::weight_bytes},
+                               {"state_bytes", &ReplicaProfile::state_bytes},
+                               {"edge_gradient_bytes", &ReplicaProfile::edge_gradient_bytes},
+                               {"edge_state_bytes", &ReplicaProfile::edge_state_bytes},
+                               {"peak_bytes", &ReplicaProfile::peak_bytes}};
+
+void check(const std::string& what, double value) {
+  if (!std::isfinite(value) || value < 0) throw Error(what + ": must be finite and not negative");
+}
+
+Json to_json(const ReplicaProfile& one) {
+  Json json{{"stage", one.stage}, {"replica", one.replica}};
+  for (const Figure& figure : kFigures) json[figure.name] = one.*figure.value;
+  json["sync"] = one.sync ? Json(*one.sync) : Json(nullptr);
+  return json;
+}
+
+ReplicaProfile replica_from(const Json& json) {
+  const Fields fields(json, "profile.replicas",
+                      {"stage", "replica", "fwd", "comm_fwd", "bwd", "optim", "sync", "gradient_bytes", "weight_bytes",
+                       "state_bytes", "edge_gradient_bytes", "edge_state_bytes", "peak_bytes"});
+  ReplicaProfile one;
+  fields.get("stage", one.stage);
+  fields.get("replica", one.replica);
+  for (const Figure& figure : kFigures) {
+    fields.get(figure.name, one.*figure.value);
+    check(std::string("profile.replicas.") + figure.name, one.*figure.value);
+  }
+  Json sync;
+  fields.get("sync", sync);
+  if (!sync.is_null()) {
+    fields.get("sync", one.sync.emplace());
+    check("profile.replicas.sync", *one.sync);
+  }
+  return one;
+}
+
+}  // namespace
+
+void to_json(Json& json, const Profile& profile) {
+  json = {{"plan", profile.plan},
+          {"shape", profile.shape},
+          {"boundary_bytes", profile.boundary_bytes},
+          {"recompute", profile.recompute},
+          {"zero1", profile.zero1},
+          {"replicas", Json::array()},
+          {"step", profile.step}};
+  for (const ReplicaProfile& one : profile.replicas) json["replicas"].push_back(to_json(one));
+}
+
+void from_json(const Json& json, Profile& profile) {
+  const Fields fields(json, "profile", {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step"});
+  fields.get("plan", profile.plan);
+  fields.get("shape", profile.shape);
+  fields.get("boundary_bytes", profile.boundary_bytes);
+  check("profile.boundary_bytes", profile.boundary_bytes);
+  fields.get("recompute", profile.recompute);
+  fields.get("zero1", profile.zero1);
+  fields.get("step", profile.step);
+  Json list;
+  fields.get("replicas", list);
+  if (!list.is_array()) throw Error("profile.replicas: must be a list");
+  profile.replicas.clear();
+  for (const Json& one : list) profile.replicas.push_back(replica_from(one));
+}
+
+}  // namespace espalier

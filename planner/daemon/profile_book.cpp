@@ -1,0 +1,60 @@
+#include "planner/daemon/profile_book.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/core/error.hpp"
+#include "planner/core/model/calibrate.hpp"
+
+namespace espalier {
+namespace {
+
+// Figures of a launcher are a user's: none may make the model divide by zero or overflow.
+bool usable(const JobCoefficients& job) {
+  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
+  bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
+              finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
+              finite(job.tied_bytes);
+  for (const EdgeCoefficients& edge : {job.first, job.last})
+    good = good && finite(edge.compute_layers) && finite(edge.param_bytes) && finite(edge.param_optim_bytes) &&
+           finite(edge.activation_bytes);
+  return good && std::all_of(job.gpu.begin(), job.gpu.end(), [&](const GpuCoefficients& gpu) {
+           return finite(gpu.comp) && gpu.comp > 0 && finite(gpu.backward) && finite(gpu.optim) &&
+                  finite(gpu.overlap) && gpu.overlap >= 1;
+         });
+}
+
+}  // namespace
+
+ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int generation) {
+  if (generation == generation_ && profile.step == step_) return News::none;
+  if (hardware_ && !(*hardware_ == site.hardware)) *this = ProfileBook();
+  const bool other_generation = generation != generation_;
+  generation_ = generation;
+  step_ = profile.step;
+  JobCoefficients found;
+  try {
+    found = calibrate(site.hardware, site.topology, profile).job;
+  } catch (const Error& error) {
+    trouble_ = error.what();
+    return News::unusable;
+  }
+  if (!usable(found)) {
+    trouble_ = "profile: its figures are out of range";
+    return News::unusable;
+  }
+  hardware_ = site.hardware;
+  if (other_generation) window_.start_generation();
+  const bool before = window_.stable();
+  window_.add(std::move(found));
+  if (before || !window_.stable()) return News::taken;
+  ready_ = true;
+  return News::ready;
+}
+
+std::optional<JobCoefficients> ProfileBook::coefficients(const Site& site) const {
+  if (!ready_ || !hardware_ || !(*hardware_ == site.hardware)) return std::nullopt;
+  return window_.coefficients();
+}
+
+}  // namespace espalier

@@ -1,0 +1,20 @@
+// How near to the optimum of the performance model the planner's plans are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/bench/planner/instances.hpp"
+
+namespace espalier::bench {
+
+// Throughput over the best throughput of any plan on the held and offered GPUs; wall time of the solvers.
+struct Optimality {
+  double planner = 0, algorithm1 = 0;
+  double planner_ms = 0, optimum_ms = 0;
+};
+
+// Throws Error when the exact search gives up.
+Optimality measure_optimality(const Instance& instance);
+
+}  // namespace espalier::bench

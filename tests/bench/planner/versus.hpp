@@ -1,0 +1,29 @@
+// The planner's incremental plans of a growing job against plans from scratch.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/bench/planner/paper_jobs.hpp"
+
+namespace espalier::bench {
+
+struct VersusRow {
+  int gpus = 0;
+  double planner = 0, best = 0;  // printed iteration time, ms
+  double plan_ms = 0;            // wall time of the planner's call
+  bool proven = false;           // no plan is faster than `best`
+};
+
+struct VersusLimits {
+  double seconds = 0;  // of the search from scratch, at each count
+  long labels = 0;     // its work
+};
+
+// On nodes of 8 H100 under one switch, from the job's default plan on. Each count of `counts` (rising, none below the
+// job's own) gets the job's next GPUs in affinity order and its plan of the count before as a start; the search from
+// scratch gets the planner's plan as its incumbent, so that `best` is never worse. `seen`: after every row.
+std::vector<VersusRow> measure_versus(const PaperJob& job, const std::vector<int>& counts, const VersusLimits& limits,
+                                      const std::function<void(const VersusRow&)>& seen);
+
+}  // namespace espalier::bench

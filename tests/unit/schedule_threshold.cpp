@@ -1,0 +1,129 @@
+// Whether growth is worth it: the threshold, what reclaims, and what a change costs.
+#include <doctest/doctest.h>
+
+#include "tests/unit/schedule_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+// Job 10 on two GPUs, two more are idle, three quarters of the cluster are other jobs' and its own.
+PlanningInput busy() {
+  auto input = input_of({node("n1", 4), node("n2", 4)}, {job(10, "n1", {0, 1})});
+  hold(input.cluster, {77, "n2", {0, 1, 2, 3}});
+  return input;
+}
+
+// The same after job 10 has taken them: a benefit of about 0.43.
+PlanningInput lent() {
+  auto grown = job(10, "n1", {0, 1});
+  extend(grown, 20, "n1", {2, 3});
+  auto input = input_of({node("n1", 4), node("n2", 4)}, {grown});
+  hold(input.cluster, {77, "n2", {0, 1, 2, 3}});
+  return input;
+}
+
+SchedulerOptions with_lambda(double lambda) {
+  SchedulerOptions options;
+  options.lambda = lambda;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the threshold keeps a poor scale-out back, and the scheduler says so") {
+  const auto scheduler = make_suika_scheduler(with_lambda(1));
+  CHECK(scheduler->decide(busy()).empty());
+  REQUIRE(scheduler->weighed().size() == 1);
+  const Weighed& note = scheduler->weighed()[0];
+  CHECK(note.job == 10);
+  CHECK(note.gpus >= 1);
+  CHECK(note.threshold == doctest::Approx(0.75));
+  CHECK(note.benefit > 0.3);
+  CHECK(note.benefit < 0.75);
+  CHECK(note.verdict == "its best marginal benefit is below the threshold");
+  CHECK(decide(busy(), with_lambda(8)).size() == 1);
+}
+
+TEST_CASE("extensions are no basic demand, also those of jobs that are not up for a decision") {
+  auto input = busy();
+  input.extensions = {77};  // then only a quarter of the cluster is in use
+  const auto decisions = decide(input, with_lambda(1));
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].kind == DecisionKind::grow);
+}
+
+TEST_CASE("without idle GPUs the scheduler says that there are none") {
+  auto input = busy();
+  hold(input.cluster, {78, "n1", {2, 3}});
+  const auto scheduler = make_suika_scheduler(bold());
+  CHECK(scheduler->decide(input).empty());
+  REQUIRE(scheduler->weighed().size() == 1);
+  CHECK(scheduler->weighed()[0].verdict == "there are no idle GPUs for it");
+}
+
+TEST_CASE("scale-outs below the threshold are taken back when the cluster fills") {
+  const auto d = decide(lent(), with_lambda(1)).at(0);
+  CHECK(d.kind == DecisionKind::shrink);
+  CHECK(d.release == std::vector<JobId>{20});
+  CHECK(d.plan == *job(10, "n1", {0, 1}).plan);
+  CHECK(d.reason.find("the cluster has filled") != std::string::npos);
+  CHECK(d.predicted_step_seconds > 1);  // it becomes slower, and knows
+}
+
+TEST_CASE("within the hysteresis a scale-out stays") {
+  auto options = with_lambda(1);
+  options.hysteresis = 0.5;  // 0.375 instead of 0.675
+  CHECK(decide(lent(), options).empty());
+}
+
+TEST_CASE("with reclaim off a scale-out stays, until somebody waits for it") {
+  auto options = with_lambda(1);
+  options.reclaim = false;
+  CHECK(decide(lent(), options).empty());
+  auto input = lent();
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  CHECK(decide(input, options).size() == 1);
+}
+
+TEST_CASE("within its cooldown a job keeps its scale-outs, until somebody waits for them") {
+  auto input = lent();
+  input.last_change[10] = input.now - 5;
+  CHECK(decide(input, with_lambda(1)).empty());
+  input.cluster.waiting = {{30, 2, 1, {}, {}}};
+  CHECK(decide(input, with_lambda(1)).size() == 1);
+}
+
+TEST_CASE("a discount changes who wins") {
+  auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 2)}, {job(10, "n1", {0, 1}), job(11, "n2", {0, 1})});
+  CHECK(decide(input).at(0).job == 10);
+  auto options = bold();
+  options.discount = [](const ElasticJob& one) { return one.id == 10 ? 0.5 : 1.0; };
+  const auto decisions = decide(input, options);
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].job == 11);
+}
+
+TEST_CASE("a change that costs more than the idle time gains is not made") {
+  CHECK(decide(busy()).size() == 1);
+  auto options = bold();
+  options.likely_idle_seconds = [](const PlanningInput&, int gpus) {
+    CHECK(gpus > 0);
+    return 1.0;
+  };
+  CHECK(decide(busy(), options).empty());
+  auto input = busy();
+  input.redeploy_seconds[10] = 1000;  // measured; 300 s of idle time gain 130
+  const auto scheduler = make_suika_scheduler(bold());
+  CHECK(scheduler->decide(input).empty());
+  CHECK(scheduler->weighed().at(0).verdict == "no set of the idle GPUs would pay for the change");
+  input.redeploy_seconds[10] = 10;
+  CHECK(scheduler->decide(input).size() == 1);
+}
+
+TEST_CASE("a gain smaller than the least is none") {
+  auto options = bold();
+  options.least_gain = 3;
+  CHECK(decide(busy(), options).empty());
+}
