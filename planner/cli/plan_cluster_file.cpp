@@ -113,6 +113,8 @@ class ClusterFile {
 PlanCluster read_plan_cluster(const std::string& name_or_path) {
   if (name_or_path == "cluster-a") return suika_cluster(name_or_path, 8, 8);
   if (name_or_path == "cluster-b") return suika_cluster(name_or_path, 128, 16);
+  if (!std::filesystem::exists(name_or_path))
+    throw Error(name_or_path + ": no such cluster; give a file, or cluster-a or cluster-b");
   return ClusterFile(name_or_path).read();
 }
 

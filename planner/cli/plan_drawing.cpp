@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "planner/cli/plan_report.hpp"
@@ -13,22 +14,16 @@ namespace {
 
 constexpr int kBar = 40;
 
-// "n[1-2]:8 n3:4": nodes in the stage's order, and how many of their GPUs.
+// "n[1-2]:8 n3:4": nodes by how many of their GPUs the stage has, the most first.
 std::string gpus_text(const Stage& stage) {
-  std::vector<std::pair<std::string, int>> nodes;
-  for (const Replica& replica : stage.replicas) {
-    const std::string& name = replica.gpus.front().node;
-    const auto at = std::find_if(nodes.begin(), nodes.end(), [&](const auto& node) { return node.first == name; });
-    if (at != nodes.end()) at->second += static_cast<int>(replica.gpus.size());
-    else nodes.push_back({name, static_cast<int>(replica.gpus.size())});
-  }
+  std::map<std::string, int> nodes;
+  for (const Replica& replica : stage.replicas)
+    nodes[replica.gpus.front().node] += static_cast<int>(replica.gpus.size());
+  std::map<int, std::vector<std::string>, std::greater<>> alike;
+  for (const auto& [node, gpus] : nodes) alike[gpus].push_back(node);
   std::string text;
-  for (std::size_t begin = 0; begin < nodes.size();) {
-    std::vector<std::string> alike;
-    const int gpus = nodes[begin].second;
-    for (; begin < nodes.size() && nodes[begin].second == gpus; ++begin) alike.push_back(nodes[begin].first);
-    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", fold_hosts(alike), gpus);
-  }
+  for (const auto& [gpus, names] : alike)
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", fold_hosts(names), gpus);
   return text;
 }
 
@@ -61,7 +56,8 @@ std::string heading(const PlannedCount& planned) {
   std::string text = fmt::format("{} GPUs, {} micro-batch{} of {} sample{}, {}{:.4g} s a step", planned.gpus,
                                  plan.micro_batches, plan.micro_batches == 1 ? "" : "es", plan.micro_batch(),
                                  plan.micro_batch() == 1 ? "" : "s", planned.measured ? "" : "~", planned.seconds());
-  if (plan.gpu_count() < planned.gpus) text += fmt::format("; {} GPUs stay idle", planned.gpus - plan.gpu_count());
+  if (const int idle = planned.gpus - plan.gpu_count(); idle > 0)
+    text += fmt::format("; {} GPU{} idle", idle, idle == 1 ? " stays" : "s stay");
   return text + (planned.measured ? "\n" : " (assumed)\n");
 }
 
@@ -114,8 +110,8 @@ std::string plan_drawing(const PlannedCount& planned) { return heading(planned) 
 std::string drawing_legend(double usable_memory) {
   return fmt::format(
       "one step: f forward, b backward, t tensor-parallel communication, s exposed synchronization of\n"
-      "gradients, o optimizer, . waiting. memory: the peak, of the {:.0f}% of a GPU that a plan may fill. ms: of a\n"
-      "micro-batch up to TP, of a step from gradients on.\n",
+      "gradients, o optimizer, . waiting. memory: the peak, of the {:.0f}% of a GPU that a plan may fill. ms:\n"
+      "forward and backward of one micro-batch; the rest of a step, gradients whole and what is exposed.\n",
       100 * usable_memory);
 }
 

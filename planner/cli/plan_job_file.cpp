@@ -1,5 +1,6 @@
 #include "planner/cli/plan_job_file.hpp"
 
+#include <bit>
 #include <filesystem>
 
 #include "planner/cli/hugging_face_config.hpp"
@@ -145,6 +146,13 @@ class JobFile {
       fail("utilization", "not beside step_seconds, which tells it; give one of them");
     if (job_.utilization <= 0) job_.utilization = usual_utilization(job_.precision);
     if (!job_.present) return;
+    const auto tp = static_cast<unsigned>(job_.present->tp);
+    if (!std::has_single_bit(tp) || static_cast<unsigned>(job_.shape.heads) % tp != 0)
+      fail("present",
+           "tp must be a power of two that divides the model's " + std::to_string(job_.shape.heads) + " heads");
+    if (job_.accuracy == Accuracy::bitwise && job_.shape.micro_batches > 0 &&
+        job_.shape.micro_batches != job_.present->micro_batches)
+      fail("micro_batches", "is not present's, which accuracy = \"bitwise\" keeps");
     if (job_.shape.global_batch % job_.present->micro_batches != 0)
       fail("present", "micro_batches does not divide global_batch = " + std::to_string(job_.shape.global_batch));
   }

@@ -5,10 +5,6 @@
 namespace espalier::cli {
 namespace {
 
-const PlannedCount& base(const PlanReport& report) {
-  return *std::find_if(report.plans.begin(), report.plans.end(), [](const PlannedCount& p) { return p.plan; });
-}
-
 const StagePrediction& fullest(const PlannedCount& planned) {
   return *std::max_element(planned.prediction.stages.begin(), planned.prediction.stages.end(),
                            [](const auto& a, const auto& b) { return memory_share(a) < memory_share(b); });
@@ -34,10 +30,14 @@ Json stage_json(const StagePrediction& stage) {
 
 }  // namespace
 
-double PlanReport::speedup(const PlannedCount& planned) const { return base(*this).seconds() / planned.seconds(); }
+const PlannedCount& PlanReport::base() const {
+  return *std::find_if(plans.begin(), plans.end(), [](const PlannedCount& p) { return p.plan; });
+}
+
+double PlanReport::speedup(const PlannedCount& planned) const { return base().seconds() / planned.seconds(); }
 
 double PlanReport::efficiency(const PlannedCount& planned) const {
-  return speedup(planned) * base(*this).gpus / planned.gpus;
+  return speedup(planned) * base().gpus / planned.gpus;
 }
 
 double memory_share(const StagePrediction& stage) { return stage.memory.peak / stage.capacity; }

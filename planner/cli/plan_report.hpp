@@ -21,7 +21,8 @@ struct PlanReport {
   double tokens_per_second(const PlannedCount& planned) const {
     return static_cast<double>(job.shape.global_batch) * job.shape.sequence / planned.seconds();
   }
-  // Against the first count that has a plan: how many times faster, and that per GPU.
+  const PlannedCount& base() const;  // the first count that has a plan
+  // Against it: how many times faster, and that per GPU.
   double speedup(const PlannedCount& planned) const;
   double efficiency(const PlannedCount& planned) const;
 };

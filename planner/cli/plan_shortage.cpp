@@ -30,6 +30,10 @@ double memory_needed(const Problem& problem, std::span<const Piece> available) {
   return high;
 }
 
+std::string counted(int count, const std::string& thing, const std::string& plural) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : plural);
+}
+
 std::string remedies(const PlanJob& job) {
   std::string text = "take more GPUs";
   if (!job.training.recompute) text += ", recompute = true";
@@ -53,16 +57,16 @@ std::string shortage(const Problem& problem, std::span<const Piece> available, c
     return text + remedies(job);
   }
   std::string fixed;
-  const auto add = [&](const char* what, int value) {
-    if (value > 0) fixed += (fixed.empty() ? "" : ", ") + (what + std::to_string(value));
+  const auto add = [&](int value, const std::string& what) {
+    if (value > 0) fixed += (fixed.empty() ? " with " : ", ") + what;
   };
-  add("TP degree ", problem.bounds.fixed_tp);
-  add("DP degree ", problem.bounds.fixed_dp);
-  add("micro-batches ", problem.bounds.fixed_micro_batches);
-  if (job.min_gpus > 1) add("at least GPUs ", job.min_gpus);
-  return "no valid plan" + (fixed.empty() ? std::string() : " with " + fixed) + ": " +
-         std::to_string(job.shape.layers) + " layers and " + std::to_string(job.shape.global_batch) +
-         " samples cannot be divided so";
+  const PlanBounds& bounds = problem.bounds;
+  add(bounds.fixed_tp, "TP degree " + std::to_string(bounds.fixed_tp));
+  add(bounds.fixed_dp, "DP degree " + std::to_string(bounds.fixed_dp));
+  add(bounds.fixed_micro_batches, counted(bounds.fixed_micro_batches, "micro-batch", "es"));
+  add(bounds.min_gpus - 1, "at least " + counted(bounds.min_gpus, "GPU", "s"));
+  return "no valid plan" + fixed + ": " + counted(job.shape.layers, "layer", "s") + " and " +
+         counted(job.shape.global_batch, "sample", "s") + " cannot be divided so";
 }
 
 }  // namespace espalier::cli

@@ -63,12 +63,13 @@ std::string describe_cluster(const PlanReport& report) {
 std::string line_of(const PlanReport& report, const PlannedCount& planned) {
   if (!planned.plan) return wrapped(fmt::format("{:>5}  {}", planned.gpus, planned.why_not), 7);
   const char* mark = planned.measured ? "" : "~";
+  const char* compared = planned.measured && report.base().measured ? "" : "~";
   const int used = planned.plan->gpu_count();
   return fmt::format("{:>5}  {:<20} {:>5} {:>10} {:>11} {:>8} {:>11} {:>8}{}\n", planned.gpus, degrees(*planned.plan),
                      planned.plan->micro_batches, fmt::format("{}{:.4g}", mark, planned.seconds()),
                      fmt::format("{}{:.0f}", mark, report.tokens_per_second(planned)),
-                     fmt::format("{}{:.2f}", mark, report.speedup(planned)),
-                     fmt::format("{}{:.0f}%", mark, 100 * report.efficiency(planned)),
+                     fmt::format("{}{:.2f}", compared, report.speedup(planned)),
+                     fmt::format("{}{:.0f}%", compared, 100 * report.efficiency(planned)),
                      fmt::format("~{:.0f}%", 100 * memory_share(planned)),
                      used < planned.gpus ? fmt::format("  uses {}", used) : "");
 }

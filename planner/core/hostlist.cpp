@@ -22,6 +22,7 @@ std::vector<std::string> expand_hosts(const char* text) {
 std::string fold_hosts(const std::vector<std::string>& names) {
   hostlist_t list = slurm_hostlist_create(nullptr);
   for (const std::string& name : names) slurm_hostlist_push_host(list, name.c_str());
+  slurm_hostlist_uniq(list);
   char* text = slurm_hostlist_ranged_string_malloc(list);
   slurm_hostlist_destroy(list);
   std::string folded(text == nullptr ? "" : text);
