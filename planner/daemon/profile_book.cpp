@@ -39,6 +39,10 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
     trouble_ = error.what();
     return News::unusable;
   }
+  // The training runtime splits no tensor that the present plan does not split.
+  int tp = 1;
+  for (const Stage& stage : profile.plan.stages) tp = std::max(tp, stage.tp);
+  found.tp_degrees = {tp};
   if (!usable(found)) {
     trouble_ = "profile: its figures are out of range";
     return News::unusable;

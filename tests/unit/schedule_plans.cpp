@@ -71,7 +71,7 @@ TEST_CASE("figure 3: two more GPUs on one stage's node become its third replica,
   CHECK(small.layers >= 11);
   CHECK(validate(d.plan, kLayers).empty());
   CHECK(10 / d.predicted_step_seconds > 1.15);  // the paper measured 22%
-  CHECK(10 / d.predicted_step_seconds < 1.25);
+  CHECK(10 / d.predicted_step_seconds < 1.3);
   const auto own = decide(figure_3()).at(0);  // the planner's own search starts from there
   CHECK(own.predicted_step_seconds <= d.predicted_step_seconds * (1 + 1e-9));
 }
@@ -152,5 +152,39 @@ TEST_CASE("rank 0 stays on the first GPU of the anchor, whatever the search find
     auto options = bold();
     options.as_printed = printed;
     CHECK(decide(input, options).at(0).plan.ranks().front() == GpuId{"n1", 0});
+  }
+}
+
+TEST_CASE("benefits are per unit of computation, also that of a plan found at the end") {
+  const Plan plan = uniform_plan(1, 1, kLayers, kBatch, kMicroBatches, {{"n1", 0}});
+  auto input =
+      input_of({node("n1", 1, "leaf1", "slow"), node("n2", 3, "leaf1", "fast")}, {llama_job(plan, {{10, "n1", {0}}})});
+  auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+  for (GpuType& type : site->hardware.types) type.tflops = type.name == "fast" ? 400 : 100;
+  input.site = site;
+  JobCoefficients known = llama({1});
+  known.gpu.push_back(known.gpu[0]);
+  known.gpu[static_cast<std::size_t>(site->hardware.type_index("slow"))].comp *= 4;
+  input.coefficients[10] = known;
+  const auto d = decide(input).at(0);
+  CHECK(d.plan.gpu_count() == 4);
+  CHECK(d.predicted_step_seconds < 10 / 8.0);  // four GPUs, thirteen times the computation
+  for (const Candidate& candidate : d.candidates) {
+    CAPTURE(candidate.plan);
+    CHECK(candidate.benefit > 0.5);
+    CHECK(candidate.benefit < 1.05);
+  }
+}
+
+TEST_CASE("a plan that runs is planned on, however little memory the model would give it") {
+  const Plan plan = uniform_plan(2, 1, kLayers, kBatch, kMicroBatches, {{"n1", 0}, {"n1", 1}});
+  auto input = input_of({node("n1", 4)}, {llama_job(plan, {{10, "n1", {0, 1}}})});
+  input.coefficients[10] = llama({1});
+  for (const double gigabytes : {80.0, 20.0, 4.0}) {  // in the last one not even the gradients fit
+    auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+    for (GpuType& type : site->hardware.types) type.memory_bytes = gigabytes * 1e9;
+    input.site = site;
+    CAPTURE(gigabytes);
+    CHECK(decide(input).size() == 1);
   }
 }

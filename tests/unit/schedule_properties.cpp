@@ -68,7 +68,7 @@ PlanningInput random_input(Dice& dice) {
     }
     if (!made) continue;
     if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
-    if (dice.roll(0, 4) == 0) made->model = {.layers = 8, .global_batch = 8, .micro_batches = 4};  // all that is known
+    if (dice.roll(0, 4) == 0) made->model = {"", 8, 0, 0, 0, 0, 8, 4};  // all that is known
     input.jobs.push_back(*made);
   }
   input.site = std::make_shared<const Site>(site_from_view(input.cluster, {}).site);
@@ -111,8 +111,15 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
     CHECK(d.plan != *job.plan);
     int extra = 0;
     for (const ExtensionRequest& request : d.acquire) extra += request.gpus;
-    CHECK((d.kind == DecisionKind::grow) == (extra > 0));
-    CHECK((d.kind == DecisionKind::shrink) == !d.release.empty());
+    if (d.kind == DecisionKind::grow) CHECK((extra > 0 && d.release.empty()));
+    if (d.kind == DecisionKind::shrink) CHECK((extra == 0 && !d.release.empty()));
+    for (const Holding& held : job.extensions)  // one that the plan does not use is given back
+      CHECK(std::any_of(held.gpus.begin(), held.gpus.end(), [&](int gpu) {
+              const auto ranks = d.plan.ranks();
+              return std::find(ranks.begin(), ranks.end(), GpuId{held.node, gpu}) != ranks.end();
+            }) == (std::find(d.release.begin(), d.release.end(), held.job) == d.release.end()));
+    std::set<std::string> described;
+    for (const Candidate& candidate : d.candidates) CHECK(described.insert(candidate.plan).second);
     CHECK(std::count_if(d.candidates.begin(), d.candidates.end(),
                         [](const Candidate& candidate) { return candidate.rejected_by.empty(); }) == 1);
     for (const JobId released : d.release) {
@@ -124,7 +131,7 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
       const JobId owner = input.cluster.find(gpu.node)->gpu_owner[static_cast<std::size_t>(gpu.index)];
       const bool own = owner == job.id || std::any_of(job.extensions.begin(), job.extensions.end(),
                                                       [&](const Holding& held) { return held.job == owner; });
-      CHECK((own || (owner == 0 && d.kind == DecisionKind::grow)));
+      CHECK((own || (owner == 0 && !d.acquire.empty())));
       CHECK(std::find(d.release.begin(), d.release.end(), owner) == d.release.end());
     }
     for (const ExtensionRequest& request : d.acquire) {

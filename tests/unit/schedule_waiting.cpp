@@ -126,12 +126,13 @@ TEST_CASE("what brings least goes first, wherever it is") {
 
 TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   auto wide = job(10, "n1", {0, 1});
-  extend(wide, 20, "n1", {2, 3});
-  extend(wide, 21, "n2", {0, 1});
-  extend(wide, 22, "n3", {0, 1});  // 8 stages of one layer
-  auto input = input_of({node("n1", 4), node("n2", 2), node("n3", 2)}, {wide});
-  input.cluster.waiting = {{30, 2, 1, {"n3"}, {}}};
+  extend(wide, 20, "n2", {0});
+  extend(wide, 21, "n3", {0});
+  extend(wide, 22, "n4", {0, 1});
+  wide.plan = uniform_plan(3, 2, 8, 8, 4, wide.plan->ranks());  // bitwise: two replicas everywhere
+  auto input = input_of({node("n1", 2), node("n2", 1), node("n3", 1), node("n4", 2)}, {wide});
+  input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
-  CHECK(d.plan.gpu_count() == 4);  // 4 stages of 2 layers beat 6 stages of at most 2
-  CHECK(d.release == std::vector<JobId>{21, 22});
+  CHECK(d.plan.stages.size() == 2);
+  CHECK(d.release == std::vector<JobId>{20, 21});
 }

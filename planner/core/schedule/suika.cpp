@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "planner/core/error.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -31,6 +32,8 @@ struct Player {
   double discount = 1;
   double first_ms = 0;  // of its plan when the decision began, printed and exact
   double first_exact = 0;
+  double base_exact = 0;  // of the best plan known on its GPUs: what benefits are measured against
+  double first_size = 0;  // of its GPUs then
   int first_gpus = 0;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
@@ -98,15 +101,14 @@ class Suika final : public Scheduler {
     std::map<JobId, std::unique_ptr<VirtualJob>> kept;
     players_.clear();
     players_.reserve(input.jobs.size());
-    for (const ElasticJob& job : input.jobs) {
-      if (job.phase != JobPhase::running || !job.plan) continue;
-      const auto given = input.coefficients.find(job.id);
-      const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
+    std::vector<const ElasticJob*> running;
+    for (const ElasticJob& job : input.jobs)
+      if (job.phase == JobPhase::running && job.plan) running.push_back(&job);
+    std::sort(running.begin(), running.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+    for (const ElasticJob* const each : running) {
+      const ElasticJob& job = *each;
       auto& slot = kept[job.id];
-      const auto found = known_.find(job.id);
-      if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
-        slot = std::move(found->second);
-      else slot = VirtualJob::make(job, site_, coefficients);
+      slot = virtual_job(job, input);
       if (!slot) {
         weighed_.push_back({job.id, 0, 0, threshold_, "its plan cannot be scored on this cluster"});
         continue;
@@ -117,11 +119,28 @@ class Suika final : public Scheduler {
       one.discount = options_.discount ? options_.discount(job) : 1;
       one.first_ms = slot->present().ms;
       one.first_exact = slot->evaluator().exact_sketch(slot->present().sketch);
+      one.base_exact = one.first_exact;
+      one.first_size = slot->size_of(slot->held());
       one.first_gpus = slot->present().sketch.gpus();
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
     known_ = std::move(kept);
+  }
+
+  // As known from the last decision, or made anew; nullptr: its plan cannot be scored. What launchers claim may be
+  // anything; it must not keep others from being planned.
+  std::unique_ptr<VirtualJob> virtual_job(const ElasticJob& job, const PlanningInput& input) {
+    try {
+      const auto given = input.coefficients.find(job.id);
+      const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
+      const auto found = known_.find(job.id);
+      if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
+        return std::move(found->second);
+      return VirtualJob::make(job, site_, coefficients);
+    } catch (const Error&) {
+      return nullptr;
+    }
   }
 
   bool may_grow(const ElasticJob& job, const PlanningInput& input) const {
@@ -165,8 +184,9 @@ class Suika final : public Scheduler {
   // Gives `leaving` (sorted) back, and with them extensions that the smaller plan has no use for. nullopt: no valid
   // plan.
   std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
-    const auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), kShrinkEffort);
+    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), kShrinkEffort);
     if (!below) return std::nullopt;
+    leave_what_brings_nothing(one, *below, leaving);
     auto plan =
         materialize(one.virtual_job->problem(), below->sketch, *one.job, one.virtual_job->held_without(leaving));
     if (!plan) return std::nullopt;
@@ -182,6 +202,24 @@ class Suika final : public Scheduler {
                             0,
                             {}});
     return d;
+  }
+
+  // Where GPUs are left over a whole extension may be: the newest first that the plan is no slower without.
+  void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
+    VirtualJob& job = *one.virtual_job;
+    std::vector<JobId> extensions;
+    for (const Holding& held : one.job->extensions) extensions.push_back(held.job);
+    std::sort(extensions.rbegin(), extensions.rend());
+    for (const JobId extension : extensions) {
+      if (std::binary_search(leaving.begin(), leaving.end(), extension)) continue;
+      if (below.sketch.gpus() == count_gpus(pieces_of(job.held_without(leaving), *site_))) return;
+      auto more = leaving;
+      more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
+      auto less = job.shrunk_to(job.held_without(more), kShrinkEffort);
+      if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
+      below = std::move(*less);
+      leaving = std::move(more);
+    }
   }
 
   static void add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
@@ -232,7 +270,9 @@ class Suika final : public Scheduler {
       auto d = shrink(input, one, deepest->extensions);
       if (!d) continue;
       char text[160];
-      std::snprintf(text, sizeof text, "the cluster has filled: a benefit of %.3g is below the threshold of %.3g",
+      std::snprintf(text, sizeof text,
+                    deepest->benefit > 0 ? "the cluster has filled: a benefit of %.3g is below the threshold of %.3g"
+                                         : "extensions make it no faster (a benefit of %.3g, the threshold is %.3g)",
                     deepest->benefit * one.discount, limit);
       d->reason = std::string(text) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) +
                   " GPUs, run on " + std::to_string(d->plan.gpu_count());
@@ -305,6 +345,10 @@ class Suika final : public Scheduler {
       if (!one.grows) continue;
       if (may_replan(input, one) && !one.virtual_job->is_replanned() && replans++ < kReplansPerDecision)
         one.virtual_job->replanned(kReplanEffort);
+      if (one.virtual_job->is_replanned())
+        one.base_exact =
+            std::min(one.base_exact,
+                     one.virtual_job->evaluator().exact_sketch(one.virtual_job->replanned(kReplanEffort).sketch));
       look(input, one, idle);
     }
     while (!idle.empty()) {
@@ -394,6 +438,8 @@ class Suika final : public Scheduler {
         extra, d.acquire.size(), seconds_text(one.job->step_seconds).c_str(),
         seconds_text(d.predicted_step_seconds).c_str(), one.first_benefit, threshold_);
     d.reason = text;
+    add_unused(*one.job, *plan, d.release);
+    if (!d.release.empty()) d.kind = DecisionKind::migrate;
     d.candidates = std::move(one.candidates);
     choose_among(d, one);
     d.plan = std::move(*plan);
@@ -403,24 +449,20 @@ class Suika final : public Scheduler {
   // The first round's choice is the plan only if nothing followed: further rounds, or the search on the winner.
   void choose_among(Decision& d, const Player& one) const {
     const PlanSketch& final = one.virtual_job->present().sketch;
-    const std::string text = describe_sketch(final, site_->topology);
-    for (Candidate& candidate : d.candidates) {
-      if (!candidate.rejected_by.empty()) continue;
-      if (candidate.plan == text) {
-        candidate.predicted_step_seconds = d.predicted_step_seconds;
-        return;
-      }
-      candidate.rejected_by = candidate.gpus < final.gpus() - one.first_gpus
-                                  ? "chosen first, then grown further in the same decision"
-                                  : "chosen first, then a faster plan was found on its GPUs";
-    }
-    const double size = one.first_gpus, added = final.gpus() - one.first_gpus;
-    d.candidates.push_back({text,
-                            final.gpus() - one.first_gpus,
-                            d.predicted_step_seconds,
-                            marginal_benefit(size, added, one.first_exact,
-                                             one.first_exact * d.predicted_step_seconds / one.job->step_seconds),
-                            {}});
+    const Candidate winner{
+        describe_sketch(final, site_->topology),
+        final.gpus() - one.first_gpus,
+        d.predicted_step_seconds,
+        marginal_benefit(one.first_size, one.virtual_job->size_of(one.virtual_job->held()) - one.first_size,
+                         one.base_exact, one.first_exact * d.predicted_step_seconds / one.job->step_seconds) *
+            one.discount,
+        {}};
+    for (Candidate& candidate : d.candidates)
+      if (candidate.rejected_by.empty())
+        candidate.rejected_by = candidate.gpus < winner.gpus ? "chosen first, then grown further in the same decision"
+                                                             : "chosen first, then a faster plan was found on its GPUs";
+    std::erase_if(d.candidates, [&](const Candidate& candidate) { return candidate.plan == winner.plan; });
+    d.candidates.push_back(winner);
   }
 
   bool may_replan(const PlanningInput& input, const Player& one) const {
@@ -437,6 +479,7 @@ class Suika final : public Scheduler {
     auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
     if (!plan || *plan == *one.job->plan) return std::nullopt;
     Decision d = decision(input, *one.job, DecisionKind::migrate);
+    add_unused(*one.job, *plan, d.release);
     d.predicted_step_seconds = one.job->step_seconds * next / now;
     d.reason = "a faster plan on the GPUs it has: from " + seconds_text(one.job->step_seconds) + " to a predicted " +
                seconds_text(d.predicted_step_seconds) + " per step";

@@ -21,32 +21,66 @@ int reach(const ElasticJob& job, const Site& site, int present_gpus) {
 
 }  // namespace
 
-void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients) {
-  double excess = 1;
-  const int stages = static_cast<int>(running.stages.size());
+namespace {
+
+// Visits all sizes that only memory depends on; `gradients`: those as well that synchronization takes its time for.
+template <class Visit>
+void for_each_size(JobCoefficients& job, bool gradients, Visit visit) {
+  for (double* bytes :
+       {&job.param_optim_bytes, &job.weight_bytes, &job.activ_p_bytes, &job.activ_np_bytes, &job.tied_bytes})
+    visit(*bytes);
+  for (EdgeCoefficients* edge : {&job.first, &job.last}) {
+    visit(edge->param_optim_bytes);
+    visit(edge->activation_bytes);
+    if (gradients) visit(edge->param_bytes);
+  }
+  if (gradients) visit(job.param_bytes);
+}
+
+// visit(bytes, limit): the peak of every kind of GPU in the plan.
+template <class Visit>
+void for_each_peak(const Problem& problem, const PlanSketch& plan, const JobCoefficients& coefficients, Visit visit) {
+  const int stages = static_cast<int>(plan.stages.size());
   for (int s = 0; s < stages; ++s) {
-    const StageSketch& stage = running.stages[static_cast<std::size_t>(s)];
+    const StageSketch& stage = plan.stages[static_cast<std::size_t>(s)];
     const StageShape shape = stage_shape(problem, stage.pieces, {}, stage.tp);
     const Shares shares = balance_shares(problem.hardware, coefficients, shape,
-                                         coefficients.global_batch / std::max(1, running.micro_batches));
+                                         coefficients.global_batch / std::max(1, plan.micro_batches));
     for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
-      const double peak = peak_memory(coefficients, stage.layers, std::max(1, shares.most[c]), stage.tp, shape.replicas,
-                                      {s, stages, running.micro_batches})
-                              .peak;
       const auto type = static_cast<std::size_t>(shape.classes[c].type);
-      const double limit = problem.hardware.memory_share * problem.hardware.types[type].memory_bytes;
-      excess = std::max(excess, peak / limit);
+      visit(peak_memory(coefficients, stage.layers, std::max(1, shares.most[c]), stage.tp, shape.replicas,
+                        {s, stages, plan.micro_batches})
+                .peak,
+            problem.hardware.memory_share * problem.hardware.types[type].memory_bytes);
     }
   }
-  if (excess <= 1) return;
-  const double factor = 1 / (excess * (1 + 1e-6));
-  for (double* bytes : {&coefficients.param_optim_bytes, &coefficients.weight_bytes, &coefficients.activ_p_bytes,
-                        &coefficients.activ_np_bytes, &coefficients.tied_bytes})
-    *bytes *= factor;
-  for (EdgeCoefficients* edge : {&coefficients.first, &coefficients.last}) {
-    edge->param_optim_bytes *= factor;
-    edge->activation_bytes *= factor;
+}
+
+}  // namespace
+
+void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients) {
+  std::vector<double> peaks, least, limits;
+  for_each_peak(problem, running, coefficients, [&](double peak, double limit) {
+    peaks.push_back(peak);
+    limits.push_back(limit);
+  });
+  JobCoefficients gradients_alone = coefficients;
+  for_each_size(gradients_alone, false, [](double& bytes) { bytes = 0; });
+  for_each_peak(problem, running, gradients_alone, [&](double peak, double) { least.push_back(peak); });
+  // Peaks are convex in the factor: between what gradients alone take and the whole they are at most on the line.
+  double factor = 1;
+  bool with_gradients = false;
+  for (std::size_t i = 0; i < peaks.size(); ++i) {
+    if (peaks[i] <= limits[i]) continue;
+    if (least[i] >= limits[i]) with_gradients = true;
+    else factor = std::min(factor, (limits[i] - least[i]) / (peaks[i] - least[i]));
   }
+  if (with_gradients) {
+    for (std::size_t i = 0; i < peaks.size(); ++i) factor = std::min(factor, limits[i] / peaks[i]);
+  } else if (factor == 1) {
+    return;
+  }
+  for_each_size(coefficients, with_gradients, [&](double& bytes) { bytes *= factor * (1 - 1e-6); });
   coefficients.memory_assumed = true;
 }
 

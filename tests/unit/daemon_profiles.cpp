@@ -1,0 +1,170 @@
+// From profiles of a running job to plans that are made with them.
+#include <doctest/doctest.h>
+
+#include "planner/core/json.hpp"
+#include "tests/unit/daemon_cases.hpp"
+#include "tests/unit/model_profiles.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+using News = ProfileBook::News;
+
+// Two nodes as the daemon's tests have them, and a job of model_cases::kShape on two GPUs of the first.
+struct Measured {
+  Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}}, {}).site;
+  Plan plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
+  JobCoefficients known = [] {
+    auto result = model_cases::known_job({});
+    result.gpu.resize(1);
+    return result;
+  }();
+
+  // The `count`th profile; times are off by `noise`, up and down.
+  Profile profile(int count, double noise) const {
+    Profile result = model_cases::profile_of({site.hardware, site.topology}, known, plan);
+    const double factor = count % 2 == 0 ? 1 + noise : 1 - noise;
+    for (ReplicaProfile& one : result.replicas) one.fwd *= factor, one.bwd *= factor, one.comm_fwd *= factor;
+    result.step = 10 * count;
+    return result;
+  }
+
+  ElasticJob reporting(std::optional<Profile> profile) const {
+    auto result = job(10, "n1", {0, 1});
+    result.model = model_cases::kShape;
+    result.plan = plan;
+    result.profile = std::move(profile);
+    return result;
+  }
+
+  // What the planner predicts for job 10 after it has reported `profiles`.
+  double predicted(const std::vector<Profile>& profiles) const {
+    Daemon daemon;
+    daemon.planner->hold(10, true);
+    const auto link = daemon.connect(1000);
+    link->says(wire::Register{reporting({}), "n1", 1});
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    for (const Profile& one : profiles) link->says(wire::Status{reporting(one)});
+    CHECK_FALSE(link->closed);
+    CHECK_FALSE(daemon.planner->jobs().at(10).job.profile);  // taken, not kept
+    daemon.planner->hold(10, false);
+    REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+    return link->got<wire::Propose>()->decision.predicted_step_seconds;
+  }
+
+  std::vector<Profile> profiles(int count, double noise) const {
+    std::vector<Profile> result;
+    for (int i = 1; i <= count; ++i) result.push_back(profile(i, noise));
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("eight calm profiles make a job's coefficients known") {
+  const Measured job;
+  ProfileBook book;
+  for (int i = 1; i < 8; ++i) CHECK(book.add(job.site, job.profile(i, 0.002), 0) == News::taken);
+  CHECK_FALSE(book.coefficients(job.site));
+  CHECK(book.add(job.site, job.profile(8, 0.002), 0) == News::ready);
+  const auto found = book.coefficients(job.site);
+  REQUIRE(found);
+  CHECK(found->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp).epsilon(0.01));
+  CHECK(found->gpu[0].backward == doctest::Approx(job.known.gpu[0].backward).epsilon(0.01));
+  CHECK(found->tp_degrees == std::vector<int>{1});  // more than the runtime does is not planned
+  CHECK(book.add(job.site, job.profile(9, 0.002), 0) == News::taken);
+}
+
+TEST_CASE("profiles that differ by more than the window allows do not") {
+  const Measured job;
+  ProfileBook book;
+  for (int i = 1; i <= 30; ++i) CHECK(book.add(job.site, job.profile(i, 0.05), 0) == News::taken);
+  CHECK_FALSE(book.coefficients(job.site));
+}
+
+TEST_CASE("a profile that is told twice counts once") {
+  const Measured job;
+  ProfileBook book;
+  CHECK(book.add(job.site, job.profile(1, 0), 0) == News::taken);
+  for (int i = 0; i < 10; ++i) CHECK(book.add(job.site, job.profile(1, 0), 0) == News::none);
+  CHECK_FALSE(book.coefficients(job.site));
+}
+
+TEST_CASE("another generation fills a window of its own, and what was known stays known") {
+  const Measured job;
+  ProfileBook book;
+  for (int i = 1; i <= 4; ++i) book.add(job.site, job.profile(i, 0), 0);
+  for (int i = 5; i <= 11; ++i) CHECK(book.add(job.site, job.profile(i, 0), 1) == News::taken);
+  CHECK(book.add(job.site, job.profile(12, 0), 1) == News::ready);
+  CHECK(book.add(job.site, job.profile(13, 0), 2) == News::taken);
+  CHECK(book.coefficients(job.site));
+}
+
+TEST_CASE("coefficients are of the hardware on which they were measured") {
+  const Measured job;
+  ProfileBook book;
+  for (int i = 1; i <= 8; ++i) book.add(job.site, job.profile(i, 0), 0);
+  const Site other = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}).site;
+  CHECK_FALSE(book.coefficients(other));
+  CHECK(book.add(other, job.profile(9, 0), 0) == News::taken);
+  CHECK_FALSE(book.coefficients(job.site));
+}
+
+TEST_CASE("a profile that cannot be used says why, and harms nothing") {
+  const Measured job;
+  ProfileBook book;
+  Profile wrong = job.profile(1, 0);
+  wrong.plan.stages[1].replicas[0].gpus[0].node = "n9";
+  CHECK(book.add(job.site, wrong, 0) == News::unusable);
+  CHECK(book.trouble().find("its node is unknown") != std::string::npos);
+  wrong = job.profile(2, 0);
+  for (ReplicaProfile& one : wrong.replicas) one.bwd = one.fwd = 1e308, one.comm_fwd = 0;
+  CHECK(book.add(job.site, wrong, 0) == News::unusable);
+  for (int i = 3; i <= 10; ++i) book.add(job.site, job.profile(i, 0), 0);
+  CHECK(book.coefficients(job.site));
+}
+
+TEST_CASE("a job that reports eight calm profiles is planned with them, one that does not is planned without") {
+  const Measured job;
+  const double assumed = job.predicted({});
+  CHECK(job.predicted(job.profiles(7, 0.002)) == assumed);
+  CHECK(job.predicted(job.profiles(20, 0.05)) == assumed);
+  const double measured = job.predicted(job.profiles(8, 0.002));
+  CHECK(std::abs(measured / assumed - 1) > 0.001);
+}
+
+TEST_CASE("profiles of another plan than the one that runs are not taken") {
+  const Measured job;
+  auto profiles = job.profiles(8, 0.002);
+  const double assumed = job.predicted({});
+  for (Profile& one : profiles) one.plan.stages[1].replicas[0].gpus[0].index = 2;
+  CHECK(job.predicted(profiles) == assumed);
+}
+
+TEST_CASE("a profile goes both ways through JSON, strictly") {
+  const Measured job;
+  auto profile = job.profile(3, 0);
+  profile.replicas[0].sync = 0;
+  const auto sent = job.reporting(profile);
+  Json json = sent;
+  CHECK(Json(Json::parse(json.dump()).get<ElasticJob>()) == json);
+  CHECK(Json::parse(json.dump()).get<ElasticJob>().profile->replicas[0].sync == 0.0);
+  CHECK(Json::parse(json.dump()).get<ElasticJob>().profile->step == 30);
+  const auto refuses = [&](auto change) {
+    Json broken = json;
+    change(broken["profile"]);
+    CHECK_THROWS_AS(broken.get<ElasticJob>(), Error);
+  };
+  refuses([](Json& p) { p["more"] = 1; });
+  refuses([](Json& p) { p.erase("zero1"); });
+  refuses([](Json& p) { p["replicas"][0].erase("fwd"); });
+  refuses([](Json& p) { p["replicas"][0]["fwd"] = nullptr; });
+  refuses([](Json& p) { p["replicas"][0]["bwd"] = -1; });
+  refuses([](Json& p) { p["replicas"] = 5; });
+  json["profile"] = nullptr;
+  CHECK_FALSE(json.get<ElasticJob>().profile);
+  json.erase("profile");
+  CHECK_FALSE(json.get<ElasticJob>().profile);
+}
