@@ -1,4 +1,4 @@
-#include "tests/bench/planner/model_shapes.hpp"
+#include "planner/core/model/published_models.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "planner/core/error.hpp"
 
-namespace espalier::bench {
+namespace espalier {
 namespace {
 
 struct Published {
@@ -19,8 +19,8 @@ struct Published {
 };
 
 // GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1;
-// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab.
-// 2, and LLaMA-2 (sequences as in the measurements, 2048). Qwen2: technical report 2024, Tab. 1.
+// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab. 2,
+// and LLaMA-2 (sequences of 2048, as most measurements of them have). Qwen2: technical report 2024, Tab. 1.
 constexpr std::array<Published, 22> kPublished{{
     {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
     {"gpt2", 0.774, 36, 1280, 20, 1024, 50257}, {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
@@ -62,7 +62,7 @@ double billions_in(const std::string& lower) {
 
 }  // namespace
 
-ModelShape shape_by_name(const std::string& name) {
+ModelShape published_model(const std::string& name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   std::string family;
@@ -76,7 +76,7 @@ ModelShape shape_by_name(const std::string& name) {
     if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05)
       return {model.family, model.layers, model.hidden, model.heads, model.sequence, model.vocabulary, 0, 0};
   throw Error("model \"" + name + "\": its shape is unknown; use one of " + known() +
-              ", or give the columns family, layers, hidden, heads, sequence and vocabulary");
+              ", or give family, layers, hidden, heads, sequence and vocabulary");
 }
 
-}  // namespace espalier::bench
+}  // namespace espalier
