@@ -10,7 +10,8 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kFirstWidth = 4, kWiden = 4;
-constexpr long kBoundShare = 4;  // at most a quarter of the work goes into counting pools, and another into tables
+constexpr long kBoundShare =
+    2;  // at most half of the work that is left goes into counting pools, and half of the rest into tables
 
 // Every N_b, and every DP degree where all stages must have the same.
 std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work,
