@@ -1,5 +1,6 @@
 #include "planner/cli/arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -12,6 +13,38 @@ std::optional<std::uint32_t> number(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size() || text.empty() || value > 0x7fffffff)
     return std::nullopt;
   return value;
+}
+
+std::uint32_t count_option(const std::string& option, const std::string& text) {
+  const auto parsed = number(text);
+  if (!parsed) throw UsageError(option + ": \"" + text + "\" is not a number");
+  return *parsed;
+}
+
+std::vector<int> gpu_counts(const std::string& text) {
+  std::vector<int> counts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const auto count = number(part);
+    if (!count || *count == 0) throw UsageError("--gpus: \"" + part + "\" is not a number of GPUs; write 8 or 8,16,32");
+    counts.push_back(static_cast<int>(*count));
+    begin = end + 1;
+  }
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+// Options that plan has and the others have not, and the other way round.
+void check_options(const Arguments& arguments) {
+  if (!arguments.plans()) {
+    if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");
+    if (!arguments.gpu_counts.empty()) throw UsageError("--gpus: only with plan");
+    return;
+  }
+  if (arguments.limit) throw UsageError("--limit: not with plan");
+  if (!arguments.config.empty()) throw UsageError("--config: not with plan, which needs no configuration");
 }
 
 }  // namespace
@@ -31,6 +64,7 @@ const char* const kUsage =
     "  release JOBID             let it grow again\n"
     "  reclaim JOBID             take its extensions back now\n"
     "  ping                      is the planner there?\n"
+    "  plan                      the best plans of a job that need not exist; see plan --help\n"
     "\n"
     "  -o, --oneliner            one line per record\n"
     "      --json                JSON instead of records\n"
@@ -42,8 +76,23 @@ const char* const kUsage =
     "\n"
     "Exit status: 0 done, 1 the planner refused or cannot be reached, 2 wrong usage.\n";
 
+const char* const kPlanUsage =
+    "Usage: espalier plan --job=FILE --cluster=FILE --gpus=N[,N...] [-o|--json]\n"
+    "The best plan of a job on the first N GPUs of a cluster, with its predicted time and memory.\n"
+    "Needs neither Slurm, nor the planner, nor a configuration.\n"
+    "\n"
+    "      --job=FILE            the model, its training and what was measured of it\n"
+    "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b\n"
+    "      --gpus=N[,N...]       how many GPUs; the first of them is what the others are compared with\n"
+    "  -o, --oneliner            one record per N instead of the table and the drawings\n"
+    "      --json                JSON, with every figure\n"
+    "  -h, --help                print this\n"
+    "\n"
+    "espalier(1) tells what the files may hold. Exit status: 0 done, 1 no plan or a wrong file, 2 wrong usage.\n";
+
 Arguments parse_arguments(const std::vector<std::string>& arguments) {
   Arguments result;
+  std::optional<std::string> job;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     std::string word = arguments[i];
     if (word.empty() || word[0] != '-' || word == "-") {
@@ -60,22 +109,21 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
       if (++i >= arguments.size()) throw UsageError(word + ": needs a value");
       return arguments[i];
     };
-    const auto count = [&] {
-      const std::string text = value();
-      const auto parsed = number(text);
-      if (!parsed) throw UsageError(word + ": \"" + text + "\" is not a number");
-      return parsed;
-    };
     if (word == "-o" || word == "--oneliner") result.one_line = true;
     else if (word == "--json") result.json = true;
-    else if (word == "--job") result.job = count();
-    else if (word == "--limit") result.limit = count();
+    else if (word == "--job") job = value();
+    else if (word == "--limit") result.limit = count_option(word, value());
+    else if (word == "--cluster") result.cluster = value();
+    else if (word == "--gpus") result.gpu_counts = gpu_counts(value());
     else if (word == "-c" || word == "--config") result.config = value();
     else if (word == "-V" || word == "--version") result.version = true;
     else if (word == "-h" || word == "--help") result.help = true;
     else throw UsageError(word + ": no such option");
     if (attached) throw UsageError(word + ": takes no value");
   }
+  if (job && result.plans()) result.job_file = *job;
+  else if (job) result.job = count_option("--job", *job);
+  check_options(result);
   return result;
 }
 

@@ -19,9 +19,13 @@ class UsageError : public Error {
 struct Arguments {
   std::vector<std::string> words;  // command and operands
   bool one_line = false, json = false, help = false, version = false;
-  std::optional<std::uint32_t> job;    // --job
+  std::optional<std::uint32_t> job;    // --job, but with plan
   std::optional<std::uint32_t> limit;  // --limit
   std::string config;
+  std::string job_file, cluster;  // plan's --job and --cluster; empty: not given
+  std::vector<int> gpu_counts;    // plan's --gpus: ascending, each once, at least 1
+
+  bool plans() const { return !words.empty() && words[0] == "plan"; }
 };
 
 // Options may stand anywhere. Throws UsageError.
@@ -33,5 +37,6 @@ std::uint32_t id_operand(const Arguments& arguments, std::size_t at, const std::
 void expect_words(const Arguments& arguments, std::size_t count);
 
 extern const char* const kUsage;
+extern const char* const kPlanUsage;
 
 }  // namespace espalier::cli

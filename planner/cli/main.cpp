@@ -8,7 +8,7 @@ namespace {
 using namespace espalier;
 
 std::string run(const cli::Arguments& arguments) {
-  if (arguments.help) return cli::kUsage;
+  if (arguments.help) return arguments.plans() ? cli::kPlanUsage : cli::kUsage;
   if (arguments.version) return "espalier " ESPALIER_VERSION "\n";
   if (arguments.words.empty()) throw cli::UsageError("no command given");
   const std::string& command = arguments.words[0];
@@ -17,6 +17,7 @@ std::string run(const cli::Arguments& arguments) {
   if (command == "explain") return known(cli::explain);
   if (command == "hold" || command == "release" || command == "reclaim") return known(cli::control);
   if (command == "ping") return known(cli::ping);
+  if (command == "plan") return cli::plan(arguments);
   throw cli::UsageError(command + ": no such command");
 }
 

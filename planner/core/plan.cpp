@@ -124,14 +124,18 @@ std::string describe(const Plan& plan) {
   return text;
 }
 
-Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus) {
+Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus,
+                  int tp) {
   if (pp < 1 || dp < 1) throw Error("plan: pipeline and data-parallel degrees must be at least 1");
+  if (tp < 1) throw Error("plan: the tensor-parallel degree must be at least 1");
   if (layers < pp)
     throw Error("plan: " + std::to_string(layers) + " layers cannot fill " + std::to_string(pp) +
                 " stages; use fewer GPUs or a deeper model");
-  if (static_cast<std::size_t>(pp) * static_cast<std::size_t>(dp) > gpus.size())
-    throw Error("plan: " + std::to_string(pp) + " stages of " + std::to_string(dp) + " replicas need " +
-                std::to_string(pp * dp) + " GPUs, there are " + std::to_string(gpus.size()));
+  const auto needed = static_cast<long>(pp) * dp * tp;
+  if (needed > static_cast<long>(gpus.size()))
+    throw Error("plan: " + std::to_string(pp) + " stages of " + std::to_string(dp) + " replicas" +
+                (tp > 1 ? " of " + std::to_string(tp) + " GPUs" : "") + " need " + std::to_string(needed) +
+                " GPUs, there are " + std::to_string(gpus.size()));
   Plan plan;
   plan.global_batch = global_batch;
   plan.micro_batches = micro_batches;
@@ -140,9 +144,10 @@ Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batche
                 std::to_string(dp) + " replicas; use fewer micro-batches");
   auto next = gpus.begin();
   for (int s = 0; s < pp; ++s) {
-    Stage stage{layers / pp + (s < layers % pp ? 1 : 0), 1, {}};
-    for (int j = 0; j < dp; ++j)
-      stage.replicas.push_back({plan.micro_batch() / dp + (j < plan.micro_batch() % dp ? 1 : 0), {*next++}});
+    Stage stage{layers / pp + (s < layers % pp ? 1 : 0), tp, {}};
+    for (int j = 0; j < dp; ++j, next += tp)
+      stage.replicas.push_back(
+          {plan.micro_batch() / dp + (j < plan.micro_batch() % dp ? 1 : 0), std::vector<GpuId>(next, next + tp)});
     plan.stages.push_back(std::move(stage));
   }
   if (const auto broken = validate(plan, layers); !broken.empty()) throw Error("plan: " + broken.front());

@@ -62,9 +62,11 @@ std::size_t hash_value(const Plan& plan);
 // "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1": for people, one line.
 std::string describe(const Plan& plan);
 
-// The plan with `pp` stages of `dp` replicas each (TP 1), layers and shares as even as integers allow (remainders go to
-// the first stages and replicas), GPUs taken in the given order. Throws Error when it does not fit.
-Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus);
+// The plan with `pp` stages of `dp` replicas of `tp` GPUs each, layers and shares as even as integers allow (remainders
+// go to the first stages and replicas), GPUs taken in the given order. Throws Error when it does not fit, or a replica
+// would span nodes.
+Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus,
+                  int tp = 1);
 
 }  // namespace espalier
 

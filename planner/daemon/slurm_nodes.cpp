@@ -4,7 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
-#include "planner/daemon/hostlist.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "planner/core/error.hpp"
-#include "planner/daemon/hostlist.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier {
 namespace {

@@ -22,8 +22,8 @@ StagePrediction predict_stage(const Hardware& hardware, const JobCoefficients& j
   const StageLoad load = stage_load(job, stage.layers, at.first(), at.last());
   result.comp_fwd = load.compute_layers * rates.comp_fwd;
   result.comp_bwd = load.compute_layers * rates.comp_bwd;
-  result.comm_fwd = time.fwd - result.comp_fwd;
-  result.comm_bwd = time.bwd - result.comp_bwd;
+  result.comm_fwd = stage.layers * (rates.fwd - rates.comp_fwd);
+  result.comm_bwd = stage.layers * (rates.bwd - rates.comp_bwd);
   result.gradients = load.gradient_bytes * rates.gradient_ms_per_byte;
   result.sync = exposed_gradients(job, time.bwd, result.gradients, rates.overlap);
   result.optim = time.extra - result.sync;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
-#include "tests/bench/planner/model_shapes.hpp"
+#include "planner/core/model/published_models.hpp"
 
 namespace espalier::bench {
 namespace {
@@ -74,7 +74,7 @@ ModelShape shape_of(const Row& row) {
   ModelShape shape;
   if (row.text("family").empty()) {
     try {
-      shape = shape_by_name(row.text("model"));
+      shape = published_model(row.text("model"));
     } catch (const Error& error) {
       throw row.wrong("model", error.what());
     }

@@ -10,7 +10,7 @@ namespace espalier::bench {
 
 // One row. Columns in any order, named in the first line: model, gpus, nodes, placement (GPUs used, one digit a node),
 // pp, dp, tp, micro_batches, global_batch, iteration_time_s; and where measured fwdbwd_ms and optimizer_ms. Optional:
-// family, layers, hidden, heads, sequence, vocabulary for models that shape_by_name() does not know. Empty: not
+// family, layers, hidden, heads, sequence, vocabulary for models that published_model() does not know. Empty: not
 // measured.
 struct Measurement {
   std::string where;  // "FILE:LINE"

@@ -6,7 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
-#include "tests/bench/planner/model_shapes.hpp"
+#include "planner/core/model/published_models.hpp"
 
 namespace espalier::bench {
 namespace {
@@ -69,7 +69,7 @@ Site paper_cluster(int nodes, int rack_nodes) {
 }
 
 ModelShape paper_shape(const PaperJob& job) {
-  ModelShape shape = shape_by_name(job.model);
+  ModelShape shape = published_model(job.model);
   shape.global_batch = paper_batch(job);
   shape.micro_batches = 1;
   return shape;

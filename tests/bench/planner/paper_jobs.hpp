@@ -13,7 +13,7 @@ namespace espalier::bench {
 enum class JobSize { S, M, L, XL };
 
 struct PaperJob {
-  const char* model;  // as shape_by_name knows it
+  const char* model;  // as published_model knows it
   JobSize size;
   int pp, dp, tp;  // the plan that it is submitted with
   int gpus() const { return pp * dp * tp; }

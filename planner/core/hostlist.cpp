@@ -1,4 +1,4 @@
-#include "planner/daemon/hostlist.hpp"
+#include "planner/core/hostlist.hpp"
 
 #include <slurm/slurm.h>
 
@@ -17,6 +17,17 @@ std::vector<std::string> expand_hosts(const char* text) {
   }
   slurm_hostlist_destroy(list);
   return names;
+}
+
+std::string fold_hosts(const std::vector<std::string>& names) {
+  hostlist_t list = slurm_hostlist_create(nullptr);
+  for (const std::string& name : names) slurm_hostlist_push_host(list, name.c_str());
+  slurm_hostlist_uniq(list);
+  char* text = slurm_hostlist_ranged_string_malloc(list);
+  slurm_hostlist_destroy(list);
+  std::string folded(text == nullptr ? "" : text);
+  std::free(text);  // NOLINT: as above
+  return folded;
 }
 
 }  // namespace espalier

@@ -1,0 +1,60 @@
+#include "planner/cli/hugging_face_config.hpp"
+
+#include <fstream>
+
+#include "planner/core/fields.hpp"
+#include "planner/core/model/model_sizes.hpp"
+
+namespace espalier::cli {
+namespace {
+
+int positive(const Fields& fields, const std::string& path, const char* name) {
+  int value = 0;
+  fields.get(name, value);
+  if (value < 1) throw Error(path + "." + name + ": must be at least 1");
+  return value;
+}
+
+int positive_or(const Fields& fields, const std::string& path, const char* name, int otherwise) {
+  return fields.has(name) ? positive(fields, path, name) : otherwise;
+}
+
+// Matrices and norms of a layer with gated MLPs. Qwen2 has biases on Q, K and V.
+double gated_layer(const Fields& fields, const std::string& path, const ModelShape& shape) {
+  const double hidden = shape.hidden;
+  const double keys = hidden * positive_or(fields, path, "num_key_value_heads", shape.heads) / shape.heads;
+  const double biases = shape.family == "qwen2" ? hidden + 2 * keys : 0;
+  return 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * positive(fields, path, "intermediate_size") +
+         2 * hidden + biases;
+}
+
+}  // namespace
+
+HuggingFaceModel read_hugging_face_config(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(path + ": cannot be read; give the path of a model's config.json");
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(file);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(path + ": is not JSON: " + error.what());
+  }
+  const Fields fields(json, path);
+  HuggingFaceModel model;
+  ModelShape& shape = model.shape;
+  fields.get("model_type", shape.family);
+  const bool gpt2 = shape.family == "gpt2";
+  if (!gpt2 && shape.family != "llama" && shape.family != "qwen2")
+    throw Error(path + ".model_type: \"" + shape.family + "\" is not known; use gpt2, llama or qwen2");
+  shape.layers = positive(fields, path, gpt2 ? "n_layer" : "num_hidden_layers");
+  shape.hidden = positive(fields, path, gpt2 ? "n_embd" : "hidden_size");
+  shape.heads = positive(fields, path, gpt2 ? "n_head" : "num_attention_heads");
+  shape.sequence = positive(fields, path, gpt2 ? "n_positions" : "max_position_embeddings");
+  shape.vocabulary = positive(fields, path, "vocab_size");
+  model.tied = gpt2;  // Hugging Face's default for each family
+  if (fields.has("tie_word_embeddings")) fields.get("tie_word_embeddings", model.tied);
+  if (!gpt2) model.layer_scale = gated_layer(fields, path, shape) / layer_parameters(shape);
+  return model;
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,121 @@
+#include "planner/cli/plan_cluster_file.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/wire/hardware_keys.hpp"
+
+namespace espalier::cli {
+namespace {
+
+constexpr const char* kManual = "espalier(1)";
+constexpr std::size_t kMostNodes = 65536;
+
+// Suika §5.1: per node 8 H100 and 8 rails of 400 Gb/s, of which 85% are taken to reach a message.
+PlanCluster suika_cluster(const std::string& name, int nodes, int rack_nodes) {
+  PlanCluster cluster;
+  cluster.name = name;
+  cluster.hardware.nic_gb_s = 42.5;
+  cluster.hardware.nics = 8;
+  cluster.hardware.crossing = 0.5;
+  for (int n = 0; n < nodes; ++n) {
+    NodeView node;
+    node.name = "n" + std::to_string(n + 1);
+    node.gpu_type = "h100";
+    node.switches = {"spine", "rack" + std::to_string(n / rack_nodes + 1)};
+    node.gpu_owner.assign(8, 0);
+    cluster.view.nodes.push_back(std::move(node));
+  }
+  return cluster;
+}
+
+// "n[1-" makes libslurm a name of its own; a real one holds none of these.
+bool host_names(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (name.empty() || name.find_first_of("[]() ,") != std::string::npos) return false;
+  return !names.empty();
+}
+
+class ClusterFile {
+ public:
+  explicit ClusterFile(std::string path) : path_(std::move(path)) { cluster_.name = path_; }
+
+  PlanCluster read() {
+    const toml::value root = wire::parse_toml_file(path_);
+    for (const auto& [section, content] : root.as_table()) {
+      if (wire::read_hardware_section(path_, section, content, cluster_.hardware, kManual)) continue;
+      if (section != "nodes") wire::fail_toml(path_, content, section, std::string("unknown table; see ") + kManual);
+      if (!content.is_array()) wire::fail_toml(path_, content, section, "must be a list of tables; write [[nodes]]");
+      for (const toml::value& nodes : content.as_array()) add_nodes(nodes);
+    }
+    if (cluster_.view.nodes.empty()) throw Error(path_ + ": nodes: missing; describe the nodes by [[nodes]]");
+    wire::check_hardware(path_, cluster_.hardware);
+    return std::move(cluster_);
+  }
+
+ private:
+  void add_nodes(const toml::value& table) {
+    std::string names, hwloc;
+    int gpus = 0;
+    NodeView node;
+    wire::read_toml_table(path_, "nodes", table,
+                          {{"name", wire::toml_text(path_, "nodes.name", names, false)},
+                           {"gpus", wire::toml_whole(path_, "nodes.gpus", gpus, 1, 256)},
+                           {"gpu_type", wire::toml_text(path_, "nodes.gpu_type", node.gpu_type, false)},
+                           {"switches", wire::toml_texts(path_, "nodes.switches", node.switches)},
+                           {"hwloc", wire::toml_text(path_, "nodes.hwloc", hwloc, false)}},
+                          kManual);
+    const auto required = [&](const char* key) {
+      if (table.as_table().count(key) == 0)
+        wire::fail_toml(path_, table, std::string("nodes.") + key, "missing; nodes need name, gpus and gpu_type");
+    };
+    for (const char* key : {"name", "gpus", "gpu_type"}) required(key);
+    const toml::value& name_value = table.as_table().at("name");
+    const auto expanded = expand_hosts(names.c_str());
+    if (!host_names(expanded))
+      wire::fail_toml(path_, name_value, "nodes.name", "\"" + names + "\" is no list of hosts; write n1 or n[1-8]");
+    if (cluster_.view.nodes.size() + expanded.size() > kMostNodes)
+      wire::fail_toml(path_, name_value, "nodes.name", "more than " + std::to_string(kMostNodes) + " nodes");
+    std::optional<NodeHardware> report;
+    if (!hwloc.empty()) report = read_hwloc(table.as_table().at("hwloc"), hwloc);
+    node.gpu_owner.assign(static_cast<std::size_t>(gpus), 0);
+    for (const std::string& name : expanded) {
+      if (!seen_.insert(name).second) wire::fail_toml(path_, name_value, "nodes.name", "node " + name + " named twice");
+      node.name = name;
+      cluster_.view.nodes.push_back(node);
+      if (report) cluster_.reports[name] = *report;
+    }
+  }
+
+  NodeHardware read_hwloc(const toml::value& at, const std::string& relative) const {
+    const std::string file = (std::filesystem::path(path_).parent_path() / relative).string();
+    std::ifstream in(file, std::ios::binary);
+    if (!in) wire::fail_toml(path_, at, "nodes.hwloc", file + " cannot be read");
+    try {
+      return read_node_xml(std::string(std::istreambuf_iterator<char>(in), {}));
+    } catch (const Error& error) {
+      wire::fail_toml(path_, at, "nodes.hwloc", file + ": " + error.what());
+    }
+  }
+
+  const std::string path_;
+  PlanCluster cluster_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace
+
+PlanCluster read_plan_cluster(const std::string& name_or_path) {
+  if (name_or_path == "cluster-a") return suika_cluster(name_or_path, 8, 8);
+  if (name_or_path == "cluster-b") return suika_cluster(name_or_path, 128, 16);
+  if (!std::filesystem::exists(name_or_path))
+    throw Error(name_or_path + ": no such cluster; give a file, or cluster-a or cluster-b");
+  return ClusterFile(name_or_path).read();
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,89 @@
+#include "planner/cli/plan_coefficients.hpp"
+
+#include <cstdio>
+
+#include "planner/core/error.hpp"
+#include "planner/core/model/iteration_profile.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/virtual_job.hpp"
+
+namespace espalier::cli {
+namespace {
+
+std::string number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// FLOPs of a layer: its matrices' part goes with their size.
+double flops_of(const PlanJob& job) {
+  return layer_flops(job.shape) + 2.0 * job.shape.sequence * (job.layer_scale - 1) * layer_parameters(job.shape);
+}
+
+JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
+  JobCoefficients sizes = model_sizes(job.shape, job.training, site.hardware.types.size());
+  for (double* bytes : {&sizes.param_bytes, &sizes.param_optim_bytes, &sizes.weight_bytes}) *bytes *= job.layer_scale;
+  sizes.last.compute_layers *= layer_flops(job.shape) / flops_of(job);
+  return sizes;
+}
+
+void compute_at_utilization(const PlanJob& job, const Site& site, PlanCoefficients& result) {
+  // Adam reads parameters, gradients and both moments, and writes all but the gradients.
+  const double traffic = 2 * result.job.param_optim_bytes + result.job.param_bytes;
+  for (std::size_t t = 0; t < site.hardware.types.size(); ++t) {
+    const GpuType& type = site.hardware.types[t];
+    result.job.gpu[t].comp = flops_of(job) / (type.tflops * 1e9 * job.utilization);
+    result.job.gpu[t].optim = type.memory_bandwidth > 0 ? traffic / type.memory_bandwidth : 0;
+  }
+  result.assumed.push_back("no step was measured: computation reaches " + number("%.3g", 100 * job.utilization) +
+                           "% of a GPU's BF16 peak");
+}
+
+// One measured step says how fast computation is if the rest is as modelled.
+void compute_as_measured(const PlanJob& job, const Site& site, const Plan& present, PlanCoefficients& result) {
+  const PlacedPlan placed = place_plan(site.topology, present);
+  result.job = calibrate_iteration(site.hardware, std::move(result.job), placed, {1000 * job.step_seconds, 0, 0});
+  for (const PlacedStage& stage : placed.stages)
+    for (int c = 0; c < stage.shape.class_count; ++c)
+      result.measured[static_cast<std::size_t>(stage.shape.classes[static_cast<std::size_t>(c)].type)] = true;
+  std::string others;
+  for (std::size_t t = 0; t < result.measured.size(); ++t)
+    if (!result.measured[t]) others += (others.empty() ? "" : ", ") + site.hardware.types[t].name;
+  result.measurement = number("%.4g", job.step_seconds) + " s a step with pp" + std::to_string(job.present->pp) +
+                       "/dp" + std::to_string(job.present->dp) + "/tp" + std::to_string(job.present->tp) + ", " +
+                       std::to_string(job.present->micro_batches) + " micro-batches";
+  if (!others.empty())
+    result.assumed.push_back("no step was measured on " + others + ": scaled from the measured type by their peaks");
+  result.assumed.push_back("communication is the cluster's, computation the rest of the measured step");
+}
+
+// What runs fits, whatever the formulas say.
+void fit_memory(const Site& site, const Plan& present, PlanCoefficients& result) {
+  const PlanBounds bounds;
+  const auto running = sketch_of(present, site);
+  const double before = result.job.param_optim_bytes;
+  fit_memory_to_running_plan({site.hardware, site.topology, result.job, bounds}, running.value(), result.job);
+  if (result.job.param_optim_bytes < before)
+    result.assumed.push_back("memory is scaled by " + number("%.3g", result.job.param_optim_bytes / before) +
+                             ", so that the measured plan fits");
+}
+
+}  // namespace
+
+PlanCoefficients plan_coefficients(const PlanJob& job, const Site& site, const std::optional<Plan>& present) {
+  PlanCoefficients result;
+  result.job = sizes_of(job, site);
+  result.measured.assign(site.hardware.types.size(), false);
+  if (present) compute_as_measured(job, site, *present, result);
+  else compute_at_utilization(job, site, result);
+  result.assumed.push_back("backward computation takes twice forward's, and hides no synchronization of gradients");
+  result.assumed.push_back("parameters and activations are those of the model's shape");
+  if (job.layer_scale != 1)
+    result.assumed.push_back("a layer's parameters are " + number("%.4g", job.layer_scale) +
+                             " times its family's formula, as its config.json tells; its activations are not scaled");
+  if (present) fit_memory(site, *present, result);
+  return result;
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,18 @@
+// The sections [network] and [gpu.NAME], which espalier.toml and the cluster files of `espalier plan` share.
+#pragma once
+
+#include <string>
+
+#include "planner/core/topology/hardware_overrides.hpp"
+#include "planner/wire/toml_keys.hpp"
+
+namespace espalier::wire {
+
+// True when `section` is one of them and has been read. Throws Error as read_toml_table() does.
+bool read_hardware_section(const std::string& path, const std::string& section, const toml::value& content,
+                           HardwareOverrides& out, const std::string& manual);
+
+// After the whole file: what no single key can be wrong about. Throws Error.
+void check_hardware(const std::string& path, const HardwareOverrides& hardware);
+
+}  // namespace espalier::wire

@@ -1,0 +1,86 @@
+#include "planner/wire/toml_keys.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::wire {
+
+toml::value parse_toml_file(const std::string& path) {
+  if (::access(path.c_str(), R_OK) != 0) throw Error(path + ": cannot be read; check the path and its mode");
+  try {
+    return toml::parse(path);
+  } catch (const toml::exception& error) {
+    throw Error(path + ":" + std::to_string(error.location().line()) + ": no valid TOML: " + error.what());
+  } catch (const std::exception& error) {
+    throw Error(path + ": cannot be parsed: " + error.what());
+  }
+}
+
+void read_toml_table(const std::string& path, const std::string& name, const toml::value& content,
+                     const TomlKeys& known, const std::string& manual) {
+  if (!content.is_table()) fail_toml(path, content, name, "must be a table");
+  for (const auto& [key, value] : content.as_table()) {
+    const auto setter = known.find(key);
+    if (setter == known.end())
+      fail_toml(path, value, name.empty() ? key : name + "." + key, "unknown key; see " + manual);
+    setter->second(value);
+  }
+}
+
+void fail_toml(const std::string& path, const toml::value& at, const std::string& key, const std::string& problem) {
+  throw Error(path + ":" + std::to_string(at.location().line()) + ": " + key + ": " + problem);
+}
+
+TomlSetter toml_real(const std::string& path, const std::string& key, double& out, double low, double high) {
+  return [&out, path, key, low, high](const toml::value& value) {
+    if (!value.is_floating() && !value.is_integer()) fail_toml(path, value, key, "must be a number");
+    const double number = value.is_integer() ? static_cast<double>(value.as_integer()) : value.as_floating();
+    if (!(number >= low && number <= high))
+      fail_toml(path, value, key, "must be between " + std::to_string(low) + " and " + std::to_string(high));
+    out = number;
+  };
+}
+
+TomlSetter toml_text(const std::string& path, const std::string& key, std::string& out, bool may_be_empty) {
+  return [&out, path, key, may_be_empty](const toml::value& value) {
+    if (!value.is_string()) fail_toml(path, value, key, "must be a string");
+    if (!may_be_empty && value.as_string().str.empty()) fail_toml(path, value, key, "must not be empty");
+    out = value.as_string().str;
+  };
+}
+
+TomlSetter toml_truth(const std::string& path, const std::string& key, bool& out) {
+  return [&out, path, key](const toml::value& value) {
+    if (!value.is_boolean()) fail_toml(path, value, key, "must be true or false");
+    out = value.as_boolean();
+  };
+}
+
+TomlSetter toml_one_of(const std::string& path, const std::string& key, std::string& out,
+                       const std::vector<std::string>& allowed) {
+  return [&out, path, key, allowed](const toml::value& value) {
+    toml_text(path, key, out, false)(value);
+    if (std::find(allowed.begin(), allowed.end(), out) != allowed.end()) return;
+    std::string list;
+    for (std::size_t i = 0; i < allowed.size(); ++i)
+      list += (i == 0 ? "" : i + 1 < allowed.size() ? ", " : " or ") + allowed[i];
+    fail_toml(path, value, key, "must be " + list);
+  };
+}
+
+TomlSetter toml_texts(const std::string& path, const std::string& key, std::vector<std::string>& out) {
+  return [&out, path, key](const toml::value& value) {
+    if (!value.is_array()) fail_toml(path, value, key, "must be a list of strings");
+    out.clear();
+    for (const toml::value& entry : value.as_array()) {
+      if (!entry.is_string() || entry.as_string().str.empty())
+        fail_toml(path, entry, key, "must be a list of strings that are not empty");
+      out.push_back(entry.as_string().str);
+    }
+  };
+}
+
+}  // namespace espalier::wire

@@ -1,0 +1,128 @@
+// The job file of `espalier plan`.
+#include <doctest/doctest.h>
+
+#include "planner/cli/plan_job_file.hpp"
+#include "tests/unit/plan_files.hpp"
+
+using namespace espalier;
+using namespace espalier::cli;
+using namespace espalier::plan_files;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+  const Folder folder;
+  return complaint(folder, [&] { read_plan_job(folder.write("j.toml", text)); });
+}
+
+PlanJob read(const std::string& text) {
+  const Folder folder;
+  return read_plan_job(folder.write("j.toml", text));
+}
+
+const std::string kModel = "model = \"llama2-13b\"\nglobal_batch = 256\n";  // two lines
+const std::string kMeasured = kModel + "step_seconds = 5\n";                // three
+
+}  // namespace
+
+TEST_SUITE("plan") {
+  TEST_CASE("a job file that says the least gets the usual rest") {
+    const PlanJob job = read(kModel);
+    CHECK(job.shape == ModelShape{"llama", 40, 5120, 40, 2048, 32000, 256, 0});
+    CHECK(job.precision == "bf16");
+    CHECK(job.training.bytes == ElementBytes{2, 2, 12, 2});
+    CHECK_FALSE(job.training.tied);
+    CHECK_FALSE(job.training.recompute);
+    CHECK_FALSE(job.training.zero1);
+    CHECK(job.accuracy == Accuracy::relaxed);
+    CHECK(job.utilization == 0.4);
+    CHECK_FALSE(job.present);
+  }
+
+  TEST_CASE("every key of a job file is read") {
+    const PlanJob job = read(
+        "family = \"gpt2\"\nlayers = 12\nhidden = 768\nheads = 12\nsequence = 1024\nvocabulary = 50257\n"
+        "global_batch = 64\nmicro_batches = 8\naccuracy = \"bitwise\"\nprecision = \"fp32\"\ntied = true\n"
+        "recompute = true\nzero1 = true\nmin_gpus = 2\nmax_gpus = 32\ngpu_types = [\"h100\", \"a100\"]\n"
+        "step_seconds = 1.5\npresent = { pp = 2, dp = 4, tp = 1, micro_batches = 8 }\n");
+    CHECK(job.shape == ModelShape{"gpt2", 12, 768, 12, 1024, 50257, 64, 8});
+    CHECK(job.accuracy == Accuracy::bitwise);
+    CHECK(job.training.bytes == ElementBytes{});
+    CHECK(job.training.tied);
+    CHECK(job.training.recompute);
+    CHECK(job.training.zero1);
+    CHECK(job.min_gpus == 2);
+    CHECK(job.max_gpus == 32);
+    CHECK(job.gpu_types == std::vector<std::string>{"h100", "a100"});
+    CHECK(job.step_seconds == 1.5);
+    CHECK(job.present == PresentDegrees{2, 4, 1, 8});
+    CHECK(read(kModel + "precision = \"fp32\"\n").utilization == 0.2);
+    CHECK(read(kModel + "utilization = 0.5\n").utilization == 0.5);
+    CHECK(read(kModel + "sequence = 4096\n").shape.sequence == 4096);
+  }
+
+  TEST_CASE("an unknown or ill-typed key is an error that names file, line and key") {
+    CHECK(refusal(kModel + "modle = \"x\"\n") == "j.toml:3: modle: unknown key; see espalier(1)");
+    CHECK(refusal("model = 13\n") == "j.toml:1: model: must be a string");
+    CHECK(refusal("config = 13\n") == "j.toml:1: config: must be a string");
+    CHECK(refusal("family = \"bert\"\n") == "j.toml:1: family: must be gpt2, llama or qwen2");
+    for (const char* key : {"layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches",
+                            "min_gpus", "max_gpus"}) {
+      CHECK(refusal("\n" + std::string(key) + " = \"1\"\n") ==
+            "j.toml:2: " + std::string(key) + ": must be a whole number");
+      CHECK(refusal("\n" + std::string(key) + " = -1\n")
+                .starts_with("j.toml:2: " + std::string(key) + ": must be between "));
+    }
+    CHECK(refusal(kModel + "global_batch = 8\n").find("no valid TOML") != std::string::npos);  // twice
+    CHECK(refusal(kModel + "accuracy = \"good\"\n") == "j.toml:3: accuracy: must be bitwise or relaxed");
+    CHECK(refusal(kModel + "precision = \"fp8\"\n") == "j.toml:3: precision: must be fp32 or bf16");
+    for (const char* key : {"tied", "recompute", "zero1"})
+      CHECK(refusal(kModel + key + " = 1\n") == "j.toml:3: " + std::string(key) + ": must be true or false");
+    CHECK(refusal(kModel + "gpu_types = \"h100\"\n") == "j.toml:3: gpu_types: must be a list of strings");
+    CHECK(refusal(kModel + "gpu_types = [1]\n") == "j.toml:3: gpu_types: must be a list of strings that are not empty");
+    CHECK(refusal(kModel + "utilization = \"half\"\n") == "j.toml:3: utilization: must be a number");
+    CHECK(refusal(kModel + "utilization = 45\n").starts_with("j.toml:3: utilization: must be between"));
+    CHECK(refusal(kModel + "step_seconds = 0\n").starts_with("j.toml:3: step_seconds: must be between"));
+    CHECK(refusal(kModel + "present = 4\n") == "j.toml:3: present: must be a table");
+    CHECK(refusal(kModel + "present = { pp = 1, vp = 2 }\n") == "j.toml:3: present.vp: unknown key; see espalier(1)");
+    for (const char* key : {"pp", "dp", "tp", "micro_batches"})
+      CHECK(refusal(kModel + "present = { " + key + " = 0 }\n")
+                .starts_with("j.toml:3: present." + std::string(key) + ": must be between 1"));
+  }
+
+  TEST_CASE("a job file says one thing about one thing") {
+    const std::string one = "give one of model (a published model's name), config (the path of a config.json) and ";
+    CHECK(refusal("global_batch = 8\n").starts_with("j.toml: " + one));
+    CHECK(refusal(kModel + "family = \"gpt2\"\n").starts_with("j.toml: " + one));
+    CHECK(refusal("model = \"llama2-13b\"\n") == "j.toml: global_batch: missing; give the samples of a step");
+    CHECK(refusal("family = \"gpt2\"\nlayers = 2\n") ==
+          "j.toml: hidden: missing; a family needs layers, hidden, heads, sequence and vocabulary");
+    CHECK(refusal("model = \"bloom-7b\"\n").starts_with("j.toml:1: model: model \"bloom-7b\": its shape is unknown"));
+    CHECK(refusal(kModel + "heads = 8\n") == "j.toml:3: heads: not beside model or config, which have their own");
+    CHECK(refusal("family = \"gpt2\"\nlayers = 2\nhidden = 10\nheads = 3\nsequence = 8\nvocabulary = 9\n") ==
+          "j.toml:4: heads: does not divide hidden = 10; choose a divisor");
+    CHECK(refusal(kModel + "micro_batches = 7\n") == "j.toml:3: micro_batches: does not divide global_batch = 256");
+    CHECK(refusal(kModel + "min_gpus = 9\nmax_gpus = 8\n") == "j.toml:3: min_gpus: is larger than max_gpus");
+    CHECK(refusal(kMeasured) ==
+          "j.toml:3: step_seconds: needs present = { pp =, dp =, tp =, micro_batches = }, the plan that it was "
+          "measured on");
+    CHECK(refusal(kModel + "present = { pp = 2 }\n") ==
+          "j.toml:3: present: needs step_seconds, what a step of that plan took");
+    CHECK(refusal(kMeasured + "present = { pp = 2 }\nutilization = 0.4\n") ==
+          "j.toml:5: utilization: not beside step_seconds, which tells it; give one of them");
+    CHECK(refusal(kMeasured + "present = { micro_batches = 7 }\n") ==
+          "j.toml:4: present: micro_batches does not divide global_batch = 256");
+    CHECK(refusal(kMeasured + "present = { tp = 3 }\n") ==
+          "j.toml:4: present: tp must be a power of two that divides the model's 40 heads");
+    CHECK(refusal(kMeasured + "present = { tp = 16 }\n") ==
+          "j.toml:4: present: tp must be a power of two that divides the model's 40 heads");
+    CHECK(refusal(kMeasured + "present = { pp = 1048576, dp = 2 }\n") == "j.toml:4: present: more than 1048576 GPUs");
+    CHECK(refusal(kMeasured + "present = { micro_batches = 8 }\nmicro_batches = 4\naccuracy = \"bitwise\"\n") ==
+          "j.toml:5: micro_batches: is not present's, which accuracy = \"bitwise\" keeps");
+  }
+
+  TEST_CASE("a job file that is not there is named") {
+    CHECK_THROWS_WITH_AS(read_plan_job("/no/such.toml"), "/no/such.toml: cannot be read; check the path and its mode",
+                         Error);
+  }
+}

@@ -1,0 +1,174 @@
+// What `espalier plan` finds and predicts.
+#include <doctest/doctest.h>
+
+#include "planner/core/json.hpp"
+#include "tests/unit/plan_files.hpp"
+
+using namespace espalier;
+using namespace espalier::plan_files;
+
+namespace {
+
+Json study(const std::string& job, const std::string& cluster, const std::string& gpus) {
+  const Folder folder;
+  const std::string where = cluster.starts_with("cluster-") ? cluster : folder.write("c.toml", cluster);
+  return Json::parse(plan(folder.write("j.toml", job), where, gpus, {"--json"}));
+}
+
+std::string refusal(const std::string& job, const std::string& cluster, const std::string& gpus) {
+  const Folder folder;
+  const std::string where = cluster.starts_with("cluster-") ? cluster : folder.write("c.toml", cluster);
+  return complaint(folder, [&] { plan(folder.write("j.toml", job), where, gpus); });
+}
+
+const std::string kSmall = "model = \"gpt2-124m\"\nglobal_batch = 8\n";
+const std::string kLlama = "model = \"llama2-7b\"\nglobal_batch = 64\nrecompute = true\n";
+const std::string kMixed =
+    "[[nodes]]\nname = \"h1\"\ngpus = 4\ngpu_type = \"h100\"\n[[nodes]]\nname = \"o[1-2]\"\ngpus = 2\ngpu_type = "
+    "\"a100\"\n";
+
+}  // namespace
+
+TEST_SUITE("plan") {
+  TEST_CASE("on one GPU a step takes the model's FLOPs at the given utilization, and the optimizer's traffic") {
+    const Json found = study(kSmall + "utilization = 0.5\n", "cluster-a", "1");
+    // A layer: 2 * 1024 * 12 * 768^2 + 4 * 1024^2 * 768 = 17,716,740,096 FLOPs a sample; the head 79,047,426,048.
+    // Forward and twice that backward of 8 samples, at half of 989.5 TFLOPS.
+    const double compute = 3 * 8 * (12 * 17716740096.0 + 79047426048.0) / (0.5 * 989.5e12);
+    // 163,037,184 parameters; Adam moves 2 * 14 + 2 bytes of each at 3.35 TB/s.
+    const double optimizer = 30 * 163037184.0 / 3.35e12;
+    CHECK(found["plans"][0]["step_seconds"].get<double>() == doctest::Approx(compute + optimizer).epsilon(1e-9));
+    CHECK(found["plans"][0]["tokens_per_second"].get<double>() ==
+          doctest::Approx(8 * 1024 / (compute + optimizer)).epsilon(1e-9));
+    CHECK(found["plans"][0]["assumed"] == Json{"time", "memory"});
+    CHECK(found["measured"].is_null());
+  }
+
+  TEST_CASE("the measured plan is predicted to take what it took, and others follow from it") {
+    const std::string measured = kLlama + "step_seconds = 6\npresent = { pp = 2, tp = 2, micro_batches = 8 }\n";
+    const Json kept = study(measured + "accuracy = \"bitwise\"\n", "cluster-a", "4,8");
+    const Json& first = kept["plans"][0];
+    CHECK(first["plan"]["stages"].size() == 2);
+    CHECK(first["plan"]["stages"][0]["tp"] == 2);
+    CHECK(first["step_seconds"].get<double>() == doctest::Approx(6).epsilon(1e-6));
+    CHECK(first["assumed"] == Json{"memory"});
+    CHECK(kept["measured"] == "6 s a step with pp2/dp1/tp2, 8 micro-batches");
+    const Json faster = study(measured, "cluster-a", "4");
+    CHECK(faster["plans"][0]["step_seconds"].get<double>() < 6);
+  }
+
+  TEST_CASE("with accuracy=bitwise all plans keep TP and DP degrees and N_b of the first") {
+    const Json found = study(kLlama + "accuracy = \"bitwise\"\n", "cluster-a", "4,8,16");
+    const Json& first = found["plans"][0]["plan"];
+    for (const Json& planned : found["plans"]) {
+      CHECK(planned["plan"]["micro_batches"] == first["micro_batches"]);
+      for (const Json& stage : planned["plan"]["stages"]) {
+        CHECK(stage["tp"] == first["stages"][0]["tp"]);
+        CHECK(stage["replicas"].size() == first["stages"][0]["replicas"].size());
+      }
+    }
+    CHECK(found["plans"][2]["plan"]["stages"].size() > found["plans"][0]["plan"]["stages"].size());
+  }
+
+  TEST_CASE("plans are valid, on the first GPUs in affinity order, and more GPUs are never slower") {
+    const Json found = study(kLlama, "cluster-b", "3,8,12,64,100");
+    double before = 1e30;
+    for (const Json& planned : found["plans"]) {
+      const Plan made = planned["plan"].get<Plan>();
+      CHECK(validate(made, 32).empty());
+      CHECK(made.gpu_count() == planned["used_gpus"]);
+      CHECK(made.gpu_count() <= planned["gpus"]);
+      CHECK(planned["step_seconds"].get<double>() <= before);
+      before = planned["step_seconds"].get<double>();
+      for (const GpuId& gpu : made.ranks())  // 8 on n1, then n2, ...
+        CHECK((std::stoi(gpu.node.substr(1)) - 1) * 8 + gpu.index < planned["gpus"].get<int>());
+      for (const Json& stage : planned["stages"])
+        CHECK(stage["memory_bytes"]["peak"].get<double>() <= stage["memory_bytes"]["limit"].get<double>());
+    }
+  }
+
+  TEST_CASE("micro_batches fixes N_b") {
+    for (const int n : {4, 16}) {
+      const Json found = study(kLlama + "micro_batches = " + std::to_string(n) + "\n", "cluster-a", "4,8");
+      for (const Json& planned : found["plans"]) CHECK(planned["plan"]["micro_batches"] == n);
+    }
+  }
+
+  TEST_CASE("only GPUs of the allowed types are used, and types that were not measured are marked") {
+    const Json only = study(kLlama + "gpu_types = [\"a100\"]\nprecision = \"bf16\"\nzero1 = true\n", kMixed, "4");
+    for (const GpuId& gpu : only["plans"][0]["plan"].get<Plan>().ranks()) CHECK(gpu.node.starts_with("o"));
+    const Json both = study(kLlama + "step_seconds = 6\npresent = { pp = 4, micro_batches = 64 }\n", kMixed, "4,8");
+    CHECK(both["plans"][0]["assumed"] == Json{"memory"});
+    CHECK(both["plans"][1]["used_gpus"] > 4);
+    CHECK(both["plans"][1]["assumed"] == Json{"time", "memory"});
+  }
+
+  TEST_CASE("memory of the model's formulas gives way to a plan that evidently runs") {
+    const Json found =
+        study(kLlama + "precision = \"fp32\"\nstep_seconds = 6\npresent = { pp = 1, micro_batches = 64 }\n",
+              "cluster-a", "1");
+    CHECK(found["plans"][0]["plan"].is_object());
+    bool told = false;
+    for (const Json& sentence : found["assumed"])
+      told = told || sentence.get<std::string>().find("so that the measured plan fits") != std::string::npos;
+    CHECK(told);
+  }
+
+  TEST_CASE("more parameters in a layer take more time and memory") {
+    const std::string config =
+        R"({"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 4096, "num_attention_heads": 32,
+            "max_position_embeddings": 2048, "vocab_size": 32000, "intermediate_size": )";
+    const Folder folder;
+    folder.write("usual.json", config + "11008}");
+    folder.write("wide.json", config + "22016}");
+    const auto of = [&](const std::string& name) {
+      const std::string job = folder.write("j.toml", "config = \"" + name + "\"\nglobal_batch = 8\nrecompute = true\n");
+      return Json::parse(plan(job, "cluster-a", "1", {"--json"}));
+    };
+    const Json usual = of("usual.json"), wide = of("wide.json");
+    // 2 * 2048 FLOPs more for each of the 3 * 4096 * 11008 elements, of 8 layers and samples, 4 times with what is
+    // recomputed, at 40%; and 30 bytes of optimizer traffic each.
+    const double elements = 8 * 3.0 * 4096 * 11008;
+    CHECK(wide["plans"][0]["step_seconds"].get<double>() - usual["plans"][0]["step_seconds"].get<double>() ==
+          doctest::Approx(elements * (8 * 4 * 2 * 2048 / (0.4 * 989.5e12) + 30 / 3.35e12)).epsilon(1e-6));
+    const auto state = [](const Json& found) {
+      return found["plans"][0]["stages"][0]["memory_bytes"]["parameters_and_optimizer"].get<double>();
+    };
+    CHECK(state(wide) - state(usual) == doctest::Approx(14 * elements).epsilon(1e-9));
+  }
+
+  TEST_CASE("what cannot be planned says what is wrong") {
+    CHECK(refusal(kSmall, "cluster-a", "65") == "--gpus: 65: the cluster has 64 GPUs that the job may use");
+    CHECK(refusal(kSmall + "gpu_types = [\"a100\"]\n", kMixed, "5") ==
+          "--gpus: 5: the cluster has 4 GPUs that the job may use");
+    CHECK(refusal(kSmall + "gpu_types = [\"b200\"]\n", kMixed, "1") ==
+          "j.toml: gpu_types: the cluster has no GPU of type \"b200\"");
+    CHECK(refusal(kSmall + "min_gpus = 2\nmax_gpus = 4\n", "cluster-a", "1,2") ==
+          "--gpus: 1: the job takes 2 to 4 GPUs; see min_gpus and max_gpus in j.toml");
+    CHECK(refusal(kSmall + "min_gpus = 2\nmax_gpus = 4\n", "cluster-a", "2,8") ==
+          "--gpus: 8: the job takes 2 to 4 GPUs; see min_gpus and max_gpus in j.toml");
+    CHECK(refusal(kSmall + "step_seconds = 1\npresent = { dp = 16 }\n", "cluster-a", "8") ==
+          "j.toml: present: plan: a micro-batch of 8 samples cannot feed 16 replicas; use fewer micro-batches");
+    CHECK(refusal(kSmall + "step_seconds = 1\npresent = { pp = 9, dp = 8 }\n", "cluster-a", "8") ==
+          "j.toml: present: plan: 9 stages of 8 replicas need 72 GPUs, there are 64");
+    // One sample at a time on each of at least nine GPUs: neither nine replicas nor nine stages.
+    CHECK(refusal("family = \"gpt2\"\nlayers = 1\nhidden = 64\nheads = 1\nsequence = 64\nvocabulary = 64\n"
+                  "global_batch = 1\nmin_gpus = 9\n",
+                  "cluster-a", "9") ==
+          "plan: 9 GPUs: no valid plan with at least 9 GPUs: 1 layer and 1 sample cannot be divided so");
+  }
+
+  TEST_CASE("where memory is short it says how much is needed and what would help") {
+    const std::string message = refusal("model = \"llama2-70b\"\nglobal_batch = 64\n", "cluster-a", "1,8");
+    CHECK(message.starts_with("plan: 8 GPUs: does not fit: needs "));
+    CHECK(message.ends_with(" GB on a GPU, which has 72.0 GB for it; take more GPUs, recompute = true, zero1 = true"));
+    // 16 bytes of each of 65.3 billion parameters on 8 GPUs, and not twice as much.
+    const double needed = std::stod(message.substr(message.find("needs ") + 6));
+    CHECK(needed > 16 * 65.3 / 8);
+    CHECK(needed < 2 * 16 * 65.3 / 8);
+    const Json found = study("model = \"llama2-70b\"\nglobal_batch = 64\nrecompute = true\n", "cluster-a", "8,32");
+    CHECK(found["plans"][0]["plan"].is_null());
+    CHECK(found["plans"][0]["why_not"].get<std::string>().starts_with("does not fit: needs "));
+    CHECK(found["plans"][1]["speedup"] == 1.0);
+  }
+}
