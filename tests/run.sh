@@ -5,10 +5,24 @@
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
 # `# each: SECONDS` for one test (default 120).
+#
+# A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=${BUILD:-build} BATS_TEST_TIMEOUT
 passed=0 failed=0 skipped=0
+
+# Each line: for how many seconds the machine stood still. Load does not keep a sleeping process from running for this long.
+stood_still=$(mktemp)
+watch_clock() {
+  local before=$EPOCHSECONDS
+  while sleep 1; do
+    [ $((EPOCHSECONDS - before)) -lt 10 ] || echo $((EPOCHSECONDS - before)) >> "$stood_still"
+    before=$EPOCHSECONDS
+  done
+}
+watch_clock & watcher=$!
+trap 'kill "$watcher"; rm -f "$stood_still"' EXIT
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -50,11 +64,14 @@ suite_unit() {
 }
 
 bats_file() { # FILE [COMMAND...]: the command runs bats, e.g. a box
-  local file=$1 limit each; shift
+  local file=$1 limit each start=$SECONDS; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
   BATS_TEST_TIMEOUT=${each:-120}
+  : > "$stood_still"
   heading "$file"
-  tally "$file" < <(timeout -k 10 "${limit:-600}" "$@" bats --tap "$file" 2>&1 < /dev/null)
+  tally "$file" < <(timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "$file" 2>&1 < /dev/null)
+  echo "  $((SECONDS - start)) s"
+  [ ! -s "$stood_still" ] || echo "  the machine stood still for $(paste -sd+ "$stood_still") s meanwhile"
 }
 
 chosen() { # FOLDER: its bats files, the preemption tests first

@@ -22,7 +22,8 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
 # and what libtorch_cuda needs beyond them, may be absent.
-TRAIN_LINK = $(LDFLAGS) -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
+# Exported: the sched_yield of comm/waits.cpp, for MPI to use.
+TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

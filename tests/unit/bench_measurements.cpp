@@ -101,6 +101,19 @@ TEST_CASE("a malformed measurement is refused with file, line and column") {
   CHECK_THROWS_WITH_AS(read_measurements("/nowhere.csv"), "/nowhere.csv: cannot be read", Error);
 }
 
+TEST_CASE("models are known by family and size, however their names are written") {
+  CHECK(shape_by_name("LLaMA-2-7B").hidden == 4096);
+  CHECK(shape_by_name("llama2-13b").layers == 40);
+  CHECK(shape_by_name("LLaMA-30B").layers == 60);
+  CHECK(shape_by_name("GPT-2-XL(1.5B)").layers == 48);
+  CHECK(shape_by_name("gpt2-xl").layers == 48);
+  CHECK(shape_by_name("gpt2 350M").hidden == 1024);
+  CHECK(shape_by_name("Qwen2-0.5B").hidden == 896);
+  CHECK_THROWS_AS(shape_by_name("LLaMA-2"), Error);
+  CHECK_THROWS_AS(shape_by_name("LLaMA-8B"), Error);
+  CHECK_THROWS_AS(shape_by_name("7B"), Error);
+}
+
 TEST_CASE("a model that has no known shape may bring it in columns") {
   const Scratch file(
       "gpus,model,nodes,placement,pp,dp,tp,micro_batches,global_batch,iteration_time_s,family,layers,hidden,heads,"
@@ -144,7 +157,7 @@ TEST_CASE("a TP group across nodes is a kind of its own, its ranks' rings are co
 
 TEST_CASE("a cluster's bandwidths survive their file, and a wrong one is refused with what is wrong") {
   const Scratch file("");
-  const ClusterBandwidths kept{1.5e8, 2e6, 3e8, 1.1e8, 9.7e6};
+  const ClusterBandwidths kept{1.5e8, 2e6, 3e8, 1.1e8, 9.7e6, 8e10};
   write_cluster(file.path(), kept);
   CHECK(read_cluster(file.path()) == kept);
   const auto refused_cluster = [](const std::string& text, const std::string& why) {

@@ -21,6 +21,7 @@ void check_sizes(const JobCoefficients& found, const JobCoefficients& known) {
   CHECK(same(found.first.param_bytes, known.first.param_bytes));
   CHECK(same(found.last.param_bytes, known.last.param_bytes));
   CHECK(same(found.first.param_optim_bytes, known.first.param_optim_bytes));
+  CHECK(same(found.last.param_optim_bytes, known.last.param_optim_bytes));
   CHECK(same(found.tied_bytes, known.tied_bytes));
 }
 

@@ -129,6 +129,21 @@ TEST_CASE("what is not reported is taken from the shape and remarked") {
   CHECK(remarked(found, "the optimizer was not timed"));
 }
 
+TEST_CASE("frozen edges have state and no gradients; unreported state goes with the gradients as a layer's does") {
+  const Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  const Plan plan{16, 4, {{6, 1, {replica(4, 0, 0, 1)}}, {6, 1, {replica(4, 1, 0, 1)}}}};
+  Profile profile = profile_of(c, known, plan);
+  profile.replicas[0].edge_gradient_bytes = 0;
+  profile.replicas[1].edge_state_bytes = 0;
+  const JobCoefficients found = calibrate(c.hardware, c.topology, profile).job;
+  CHECK(found.first.param_bytes == 0);
+  CHECK(found.first.param_optim_bytes == doctest::Approx(known.first.param_optim_bytes));
+  CHECK(found.last.param_bytes == doctest::Approx(known.last.param_bytes));
+  CHECK(found.last.param_optim_bytes ==
+        doctest::Approx(known.last.param_bytes * known.param_optim_bytes / known.param_bytes));
+}
+
 TEST_CASE("a profile that contradicts its plan is refused") {
   const Cluster c = cluster();
   const Profile good = profile_of(c, known_job({}), two_replicas());

@@ -18,10 +18,11 @@ inline JobCoefficients known_job(const Training& training) {
   known.activ_bytes *= 1.3;
   known.activ_np_bytes = 5 * known.activ_bytes;
   known.activ_p_bytes = 400 * known.activ_bytes;  // above the gradients, also with recomputation
-  const double state = known.param_optim_bytes / known.param_bytes;
-  known.first.param_optim_bytes = known.first.param_bytes * state;
-  known.last.param_optim_bytes = known.last.param_bytes * state;
-  if (training.tied) known.tied_bytes = known.last.param_bytes * (1 + state);
+  for (EdgeCoefficients* edge : {&known.first, &known.last}) {
+    edge->param_bytes *= 1.15;
+    edge->param_optim_bytes = 2.7 * edge->param_bytes;
+  }
+  if (training.tied) known.tied_bytes = known.last.param_bytes + known.last.param_optim_bytes;
   known.gpu[0] = {0.03, 2.1, 0.5, 1.7, false, false, false, false};
   known.gpu[1] = {0.08, 1.8, 1.5, 3.2, false, false, false, false};
   return known;
@@ -72,6 +73,12 @@ inline Profile profile_of(const Cluster& c, const JobCoefficients& known, const 
       one.weight_bytes = known.weight_bytes * share_of_gpu;
       one.state_bytes = (known.weight_bytes + (known.param_optim_bytes - known.weight_bytes) / dp) * share_of_gpu;
       one.edge_gradient_bytes = (load.gradient_bytes - known.param_bytes * stage.layers) / stage.tp;
+      const double weights = known.weight_bytes / known.param_optim_bytes;
+      double edge_state = 0;
+      if (at.first()) edge_state += known.first.param_optim_bytes;
+      if (at.last()) edge_state += known.last.param_optim_bytes;
+      if (at.first() && at.last() && known.tied_bytes > 0) edge_state -= known.last.param_optim_bytes;
+      one.edge_state_bytes = edge_state * (weights + (1 - weights) / dp) / stage.tp;
       one.peak_bytes =
           peak_memory(known, stage.layers, replica.share, stage.tp, static_cast<int>(stage.replicas.size()), at).peak;
       profile.replicas.push_back(one);

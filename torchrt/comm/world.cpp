@@ -1,14 +1,13 @@
 #include "torchrt/comm/world.hpp"
 
 #include <mpi.h>
-#include <sched.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
 #include "planner/core/error.hpp"
+#include "torchrt/comm/waits.hpp"
 
 namespace espalier::torchrt {
 
@@ -25,29 +24,15 @@ void must(int code, const char* what) {
   throw Error(std::string("MPI: ") + what + " failed: " + std::string(text, static_cast<std::size_t>(length)));
 }
 
-// Short waits are answered quickly, long ones leave the processor to whoever computes.
-class Backoff {
- public:
-  void pause() {
-    if (++turns_ < 20) {
-      ::sched_yield();
-      return;
-    }
-    const timespec nap{0, turns_ < 200 ? 20'000 : 100'000};
-    ::nanosleep(&nap, nullptr);
-  }
-
- private:
-  int turns_ = 0;
-};
+bool is_done(MPI_Request& request, const char* what) {
+  const Polling quick;
+  int done = 0;
+  must(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+  return done != 0;
+}
 
 void wait_for(MPI_Request& request, const char* what) {
-  Backoff backoff;
-  for (int done = 0;;) {
-    must(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
-    if (done) return;
-    backoff.pause();
-  }
+  for (Backoff backoff; !is_done(request, what);) backoff.pause();
 }
 
 }  // namespace
@@ -81,6 +66,7 @@ void Group::sum(std::span<float> values) {
 }
 
 World::World(int* argc, char*** argv) {
+  sleep_in_mpi_waits();
   int provided = 0;
   must(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "start");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -95,11 +81,7 @@ World::World(int* argc, char*** argv) {
 World::~World() = default;
 
 void World::reap() {
-  posts_.remove_if([](Post& post) {
-    int done = 0;
-    must(MPI_Test(&post.request, &done, MPI_STATUS_IGNORE), "send");
-    return done != 0;
-  });
+  posts_.remove_if([](Post& post) { return is_done(post.request, "send"); });
 }
 
 void World::post(std::span<const float> values, int peer, int tag) {

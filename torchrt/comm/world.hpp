@@ -1,4 +1,4 @@
-// MPI behind a narrow interface: host memory only, every wait yields the processor.
+// MPI behind a narrow interface: host memory only, every wait leaves the processor to others.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class Group {
   std::unique_ptr<Handle> handle_;
 };
 
-// MPI_COMM_WORLD between init and finalize. One thread; every member call throws Error when MPI reports one. Waits poll
-// and sleep in between, as several ranks may share a processor and MPI's own waits would burn it.
+// MPI_COMM_WORLD between init and finalize. One thread; every member call throws Error when MPI reports one. Waits
+// sleep (waits.hpp).
 class World {
  public:
   World(int* argc, char*** argv);

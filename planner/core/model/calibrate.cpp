@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/monotone_root.hpp"
@@ -92,29 +93,57 @@ class Inversion {
     edge_sizes();
   }
 
-  // Both edges on one stage cannot be told apart: their formulas are scaled to what was seen.
   void edge_sizes() {
     const double state_ratio = job().param_optim_bytes / job().param_bytes;
-    const double head_gradients = job().last.param_bytes;
-    for (const ReplicaProfile& one : profile_.replicas) {
-      if (one.edge_gradient_bytes <= 0) continue;
-      const double seen = one.edge_gradient_bytes * stage_plan(one).tp;
-      if (first(one) && last(one)) {
-        const double both = job().first.param_bytes + head_gradients;
-        // The smaller matrix once is all that tying can save, so half of it decides.
-        const bool tied = seen < both - std::min(job().first.param_bytes, head_gradients) / 2;
-        const double scale = seen / (tied ? both - std::min(job().first.param_bytes, head_gradients) : both);
-        job().first.param_bytes *= scale;
-        job().last.param_bytes *= scale;
-        job().tied_bytes = tied ? std::min(job().first.param_bytes, job().last.param_bytes) * (1 + state_ratio) : 0;
-      } else if (first(one)) {
-        job().first.param_bytes = seen;
-      } else if (last(one)) {
-        job().last.param_bytes = seen;
-      }
+    for (EdgeCoefficients* edge : {&job().first, &job().last})
+      edge->param_optim_bytes = edge->param_bytes * state_ratio;
+    const auto reports = [](const ReplicaProfile& r) { return r.edge_gradient_bytes > 0 || r.edge_state_bytes > 0; };
+    const auto* front = choose([&](const ReplicaProfile& r, int) { return first(r) && reports(r); });
+    const auto* back = choose([&](const ReplicaProfile& r, int) { return last(r) && reports(r); });
+    if (stages() == 1) {
+      if (front) split_edges(seen_edge(*front));
+      return;
     }
-    job().first.param_optim_bytes = job().first.param_bytes * state_ratio;
-    job().last.param_optim_bytes = job().last.param_bytes * state_ratio;
+    for (const auto& [edge, one] : {std::pair(&job().first, front), std::pair(&job().last, back)}) {
+      if (!one) continue;
+      const SeenEdge seen = seen_edge(*one);
+      edge->param_bytes = seen.gradients;
+      edge->param_optim_bytes = seen.state;
+    }
+  }
+
+  struct SeenEdge {
+    double gradients = 0, state = 0;  // of all TP ranks, not sharded
+  };
+  SeenEdge seen_edge(const ReplicaProfile& one) {
+    const Stage& stage = stage_plan(one);
+    const double weights = job().weight_bytes / job().param_optim_bytes;
+    const double kept = job().zero1 ? weights + (1 - weights) / static_cast<double>(stage.replicas.size())
+                                    : 1;  // of the state, per rank
+    const double gradients = one.edge_gradient_bytes * stage.tp;
+    return {gradients, one.edge_state_bytes > 0 ? one.edge_state_bytes * stage.tp / kept
+                                                : gradients * job().param_optim_bytes / job().param_bytes};
+  }
+
+  // Both edges on one stage cannot be told apart: what was seen is divided as the formulas have it.
+  void split_edges(const SeenEdge& seen) {
+    EdgeCoefficients& front = job().first;
+    EdgeCoefficients& back = job().last;
+    const double both = front.param_bytes + back.param_bytes;
+    const double shared = std::min(front.param_bytes, back.param_bytes);
+    const double part =
+        seen.gradients > 0 ? seen.gradients / both : seen.state / (front.param_optim_bytes + back.param_optim_bytes);
+    // The smaller matrix once is all that tying can save, so half of it decides.
+    const bool tied = part * both < both - shared / 2;
+    const double whole = tied ? both - shared : both;
+    for (EdgeCoefficients* edge : {&front, &back}) {
+      const double of_whole = edge->param_bytes / whole;
+      edge->param_bytes = seen.gradients * of_whole;
+      edge->param_optim_bytes = seen.state * of_whole;
+    }
+    job().tied_bytes =
+        tied ? std::min(front.param_bytes, back.param_bytes) + std::min(front.param_optim_bytes, back.param_optim_bytes)
+             : 0;
   }
 
   // Steps 1 to 3, for every type that the plan uses.

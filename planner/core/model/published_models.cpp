@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <regex>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
 
 #include "planner/core/error.hpp"
 
@@ -20,28 +22,17 @@ struct Published {
 // 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab. 2,
 // and LLaMA-2 (sequences of 2048, as most measurements of them have). Qwen2: technical report 2024, Tab. 1.
 constexpr std::array<Published, 22> kPublished{{
-    {"gpt2", 0.124, 12, 768, 12, 1024, 50257},
-    {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
-    {"gpt2", 0.774, 36, 1280, 20, 1024, 50257},
-    {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
-    {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},
-    {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
-    {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},
-    {"gpt2", 13, 40, 5120, 40, 2048, 50257},
-    {"gpt2", 15, 48, 5120, 32, 2048, 50257},
-    {"gpt2", 39, 48, 8192, 64, 2048, 50257},
-    {"gpt2", 76, 60, 10240, 80, 2048, 50257},
-    {"gpt2", 175, 96, 12288, 96, 2048, 50257},
-    {"llama", 7, 32, 4096, 32, 2048, 32000},
-    {"llama", 13, 40, 5120, 40, 2048, 32000},
-    {"llama", 30, 60, 6656, 52, 2048, 32000},
-    {"llama", 33, 60, 6656, 52, 2048, 32000},
-    {"llama", 65, 80, 8192, 64, 2048, 32000},
-    {"llama", 70, 80, 8192, 64, 4096, 32000},
-    {"qwen2", 0.5, 24, 896, 14, 2048, 151936},
-    {"qwen2", 1.5, 28, 1536, 12, 2048, 151936},
-    {"qwen2", 7, 28, 3584, 28, 2048, 152064},
-    {"qwen2", 72, 80, 8192, 64, 2048, 152064},
+    {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
+    {"gpt2", 0.774, 36, 1280, 20, 1024, 50257}, {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
+    {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},   {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
+    {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},   {"gpt2", 13, 40, 5120, 40, 2048, 50257},
+    {"gpt2", 15, 48, 5120, 32, 2048, 50257},    {"gpt2", 39, 48, 8192, 64, 2048, 50257},
+    {"gpt2", 76, 60, 10240, 80, 2048, 50257},   {"gpt2", 175, 96, 12288, 96, 2048, 50257},
+    {"llama", 7, 32, 4096, 32, 2048, 32000},    {"llama", 13, 40, 5120, 40, 2048, 32000},
+    {"llama", 30, 60, 6656, 52, 2048, 32000},   {"llama", 33, 60, 6656, 52, 2048, 32000},
+    {"llama", 65, 80, 8192, 64, 2048, 32000},   {"llama", 70, 80, 8192, 64, 4096, 32000},
+    {"qwen2", 0.5, 24, 896, 14, 2048, 151936},  {"qwen2", 1.5, 28, 1536, 12, 2048, 151936},
+    {"qwen2", 7, 28, 3584, 28, 2048, 152064},   {"qwen2", 72, 80, 8192, 64, 2048, 152064},
 }};
 
 std::string known() {
@@ -54,6 +45,21 @@ std::string known() {
   return list;
 }
 
+// The last number with a unit, in billions: "2-7b" is 7, "350m" 0.35; 0: none.
+double billions_in(const std::string& lower) {
+  double result = 0;
+  const char* const end = lower.data() + lower.size();
+  for (const char* at = lower.data(); at < end; ++at) {
+    if (!std::isdigit(static_cast<unsigned char>(*at))) continue;
+    double number = 0;
+    at = std::from_chars(at, end, number, std::chars_format::fixed).ptr;
+    while (at < end && *at == ' ') ++at;
+    if (at < end && (*at == 'b' || *at == 'm')) result = *at == 'm' ? number / 1000 : number;
+    else --at;
+  }
+  return result;
+}
+
 }  // namespace
 
 ModelShape published_model(const std::string& name) {
@@ -64,11 +70,7 @@ ModelShape published_model(const std::string& name) {
     if (lower.find(candidate) != std::string::npos) family = candidate;
   if (family == "qwen") family = "qwen2";
   if (family == "gpt") family = "gpt2";
-  // The last number with a unit: "2-7b" is 7.
-  double billions = 0;
-  static const std::regex size("([0-9]+(?:\\.[0-9]+)?) *([bm])");
-  for (std::sregex_iterator match(lower.begin(), lower.end(), size), end; match != end; ++match)
-    billions = std::stod((*match)[1]) / ((*match)[2] == "m" ? 1000 : 1);
+  double billions = billions_in(lower);
   if (family == "gpt2" && billions == 0 && lower.find("xl") != std::string::npos) billions = 1.5;
   for (const Published& model : kPublished)
     if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05)

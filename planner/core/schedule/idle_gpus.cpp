@@ -58,6 +58,24 @@ std::vector<NodeGpus> IdleGpus::for_job(const ElasticJob& job, const PlanBounds&
   return mine;
 }
 
+bool IdleGpus::has(const std::vector<AffinityUnit>& units, std::size_t count) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const AffinityUnit& unit = units[i];
+    const auto node = std::lower_bound(idle_.begin(), idle_.end(), unit.node,
+                                       [](const NodeGpus& n, int wanted) { return n.node < wanted; });
+    if (node == idle_.end() || node->node != unit.node) return false;
+    std::size_t wanted = 0;
+    for (std::size_t k = 0; k < count; ++k)
+      if (units[k].node == unit.node && units[k].type == unit.type) wanted += units[k].gpus.size();
+    const auto& types = site_.topology.gpu_types(unit.node);
+    const auto idle = std::count_if(node->gpus.begin(), node->gpus.end(), [&](std::int16_t gpu) {
+      return types[static_cast<std::size_t>(gpu)] == unit.type;
+    });
+    if (wanted > static_cast<std::size_t>(idle)) return false;
+  }
+  return true;
+}
+
 void IdleGpus::take(const std::vector<AffinityUnit>& units, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     for (NodeGpus& node : idle_)

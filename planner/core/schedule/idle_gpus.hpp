@@ -19,6 +19,8 @@ class IdleGpus {
   // What `job` may take: types it allows, and on nodes beside its anchor's only where it has no extension yet (ranks of
   // a second one would be children of the first, and die of its preemption).
   std::vector<NodeGpus> for_job(const ElasticJob& job, const PlanBounds& bounds) const;
+  // Whether as many GPUs of the first `count` units' types are still idle on their nodes, if not the very same.
+  bool has(const std::vector<AffinityUnit>& units, std::size_t count) const;
   void take(const std::vector<AffinityUnit>& units, std::size_t count);
 
  private:

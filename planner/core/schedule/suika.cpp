@@ -19,11 +19,11 @@
 namespace espalier {
 namespace {
 
-constexpr SearchEffort kShrinkEffort{2, 20, 0};
-constexpr SearchEffort kPolishEffort{3, 60, 0};
+constexpr SearchEffort kShrinkEffort{1, 10, 0};
+constexpr SearchEffort kPolishEffort{1, 30, 3000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{2, 20, 0};
+constexpr SearchEffort kReplanEffort{1, 10, 0};
 
 // A job in one decision.
 struct Player {
@@ -37,7 +37,8 @@ struct Player {
   int first_gpus = 0;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
-  bool fresh = false;  // `best` is of the GPUs that are idle now
+  bool fresh = false;    // `best` can still be had
+  bool shifted = false;  // but on other GPUs, which it has not looked at yet
   ScaleOut best;
   std::vector<Candidate> candidates;  // of its first round won
   double first_benefit = 0;
@@ -310,6 +311,7 @@ class Suika final : public Scheduler {
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
     one.best = best_of(input, one);
     one.fresh = true;
+    one.shifted = false;
   }
 
   // After others took GPUs. Mostly equal ones are left, and what was best before still is.
@@ -318,6 +320,7 @@ class Suika final : public Scheduler {
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
     one.best = best_of(input, one);
     one.fresh = one.best.prefix == before.prefix;
+    one.shifted = false;
     if (!one.fresh) look(input, one, idle);
   }
 
@@ -333,7 +336,7 @@ class Suika final : public Scheduler {
         if (hope > most) most = hope, top = &one;
       }
       if (top == nullptr || most < threshold_) return nullptr;
-      if (top->fresh) return top;
+      if (top->fresh && !top->shifted) return top;
       look_again(input, *top, idle);
     }
   }
@@ -351,7 +354,7 @@ class Suika final : public Scheduler {
                      one.virtual_job->evaluator().exact_sketch(one.virtual_job->replanned(kReplanEffort).sketch));
       look(input, one, idle);
     }
-    while (!idle.empty()) {
+    for (int round = 0; round < options_.rounds && !idle.empty(); ++round) {
       Player* winner = next_winner(input, idle);
       if (winner == nullptr) break;
       const auto units = winner->virtual_job->units();
@@ -369,8 +372,11 @@ class Suika final : public Scheduler {
       std::sort(touched.begin(), touched.end());
       // Only those that looked at the nodes taken see something else now; the others' answers stand.
       winner->fresh = false;
-      for (Player& one : players_)
-        if (one.virtual_job->looks_at(touched)) one.fresh = false;
+      for (Player& one : players_) {
+        if (!one.grows || one.best.prefix == 0 || !one.virtual_job->looks_at(touched)) continue;
+        one.shifted = true;
+        one.fresh = one.fresh && idle.has(one.virtual_job->units(), one.best.prefix);
+      }
       if (options_.eager) {
         for (Player& one : players_)
           if (one.grows) look(input, one, idle);

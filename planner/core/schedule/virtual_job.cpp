@@ -126,35 +126,45 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
          coefficients == given_;
 }
 
+namespace {
+
+// Pairs that are one to one: false when `was` or `now` is already paired with another.
+bool pair_up(std::map<int, int>& forward, std::map<int, int>& backward, int was, int now) {
+  const auto ahead = forward.try_emplace(was, now).first;
+  const auto behind = backward.try_emplace(now, was).first;
+  return ahead->second == now && behind->second == was;
+}
+
+}  // namespace
+
 // Whether `now` can stand for `was` in every plan: the same GPUs, or as many of the same type on a node that nothing
-// distinguishes from the other one for this job.
+// distinguishes from the other one for this job: it holds nothing there, and the leaf switches are the same, or the job
+// is as far from the one as from the other.
 bool VirtualJob::interchangeable(const AffinityUnit& was, const AffinityUnit& now) const {
   if (was.type != now.type || was.gpus.size() != now.gpus.size()) return false;
   if (was.node == now.node) return true;
-  const auto holds = [&](int node) {
-    return std::any_of(held_.begin(), held_.end(), [node](const NodeGpus& held) { return held.node == node; });
-  };
   const Topology& topology = site_->topology;
-  return topology.leaf(was.node) == topology.leaf(now.node) && topology.kind(was.node) == topology.kind(now.node) &&
-         !holds(was.node) && !holds(now.node);
+  if (topology.kind(was.node) != topology.kind(now.node)) return false;
+  const int leaf = topology.leaf(was.node), other = topology.leaf(now.node);
+  if (leaf != other && topology.parent(leaf) != topology.parent(other)) return false;
+  return std::none_of(held_.begin(), held_.end(), [&](const NodeGpus& held) {
+    const int own = topology.leaf(held.node);
+    return held.node == was.node || held.node == now.node || (leaf != other && (own == leaf || own == other));
+  });
 }
 
 // How many of the known units the new ones can stand for, and which node then takes the place of which. Nodes map one
-// to one.
+// to one, and so do leaf switches: what stood together still does.
 std::size_t VirtualJob::common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const {
-  std::map<int, int> back;
+  std::map<int, int> back, leaves, leaves_back;
   std::size_t same = 0;
   for (; same < units.size() && same < units_.size(); ++same) {
     const int was = units_[same].node, now = units[same].node;
     if (!interchangeable(units_[same], units[same])) break;
-    const auto forward = renamed.find(was), backward = back.find(now);
-    if (forward == renamed.end() && backward == back.end()) {
-      renamed[was] = now;
-      back[now] = was;
-    } else if (forward == renamed.end() || backward == back.end() || forward->second != now) {
-      break;
-    }
+    if (!pair_up(leaves, leaves_back, site_->topology.leaf(was), site_->topology.leaf(now))) break;
+    if (!pair_up(renamed, back, was, now)) break;
   }
+  // A pair that ended the loop is of no unit in common; it renames nothing that is kept.
   std::erase_if(renamed, [](const auto& pair) { return pair.first == pair.second; });
   return same;
 }

@@ -16,9 +16,10 @@ namespace espalier::bench {
 namespace {
 
 // Appends the errors of one calibrator on those samples that are not `excluded`.
-void predict_from(const Sample& calibrator, const Hardware& hardware, const std::vector<Sample>& samples,
+void predict_from(const Sample& calibrator, const ClusterBandwidths& bandwidths, const std::vector<Sample>& samples,
                   const std::vector<std::size_t>& excluded, std::vector<PredictionError>& errors) {
-  const JobCoefficients job = calibrate_on(hardware, calibrator);
+  const Hardware hardware = hardware_of(bandwidths);
+  const JobCoefficients job = calibrate_on(hardware, bandwidths.flops, calibrator);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const Measurement& target = samples[i].measured;
     if (!target.same_model(calibrator.measured) || target.same_plan(calibrator.measured)) continue;
@@ -39,6 +40,7 @@ std::vector<std::size_t> choose(std::size_t from, std::size_t count, std::mt1993
 struct Options {
   std::string measurements, calibrate, cluster, write_cluster;
   int fit_rows = 12, draws = 20;
+  double gpu_memory = 80;
   std::uint64_t seed = 1;
   bool json = false, per_row = false;
 };
@@ -56,9 +58,13 @@ void print_rows(const std::vector<PredictionError>& errors, const std::vector<Sa
 }
 
 void run(const Options& options) {
-  const auto samples = samples_of(read_measurements(options.measurements));
-  std::vector<Sample> calibrators;
-  if (!options.calibrate.empty()) calibrators = samples_of(read_measurements(options.calibrate));
+  const auto rows = read_measurements(options.measurements);
+  auto known = rows;
+  std::vector<Measurement> calibrating;
+  if (!options.calibrate.empty()) calibrating = read_measurements(options.calibrate);
+  known.insert(known.end(), calibrating.begin(), calibrating.end());
+  const auto may_recompute = models_that_may_recompute(known, options.gpu_memory * 1e9);
+  const auto samples = samples_of(rows, may_recompute), calibrators = samples_of(calibrating, may_recompute);
   const auto errors = options.cluster.empty()
                           ? errors_of_draws(samples, calibrators, options.fit_rows, options.draws, options.seed)
                           : errors_on_cluster(read_cluster(options.cluster), samples, calibrators);
@@ -96,18 +102,17 @@ std::vector<PredictionError> errors_of_draws(const std::vector<Sample>& samples,
     std::vector<const Sample*> fit;
     for (const std::size_t i : chosen) fit.push_back(&samples[i]);
     const auto from = calibrators.empty() ? fit : pointers(calibrators);
-    const Hardware hardware = hardware_of(fit_cluster(from, fit));
-    for (const Sample* one : from) predict_from(*one, hardware, samples, chosen, errors);
+    const ClusterBandwidths bandwidths = fit_cluster(from, fit);
+    for (const Sample* one : from) predict_from(*one, bandwidths, samples, chosen, errors);
   }
   return errors;
 }
 
 std::vector<PredictionError> errors_on_cluster(const ClusterBandwidths& bandwidths, const std::vector<Sample>& samples,
                                                const std::vector<Sample>& calibrators) {
-  const Hardware hardware = hardware_of(bandwidths);
   std::vector<PredictionError> errors;
   for (const Sample& one : calibrators.empty() ? samples : calibrators)
-    predict_from(one, hardware, samples, {}, errors);
+    predict_from(one, bandwidths, samples, {}, errors);
   return errors;
 }
 
@@ -142,6 +147,11 @@ void add_accuracy(CLI::App& app) {
   command->add_option("--calibrate", options->calibrate,
                       "CSV of plans of the same models that give the coefficients, where --measurements has iteration "
                       "times only");
+  command
+      ->add_option("--gpu-memory", options->gpu_memory,
+                   "GB of a GPU; models whose plans need more are checked for recomputation")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   command->add_flag("--per-row", options->per_row, "print every row's errors too, without --json");
   command->add_flag("--json", options->json, "one JSON object");
   command->callback([options] { run(*options); });

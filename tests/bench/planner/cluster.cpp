@@ -27,7 +27,7 @@ ClusterBandwidths read_cluster(const std::string& path) {
     throw Error(path + ": is not JSON: " + error.what());
   }
   ClusterBandwidths result;
-  const Fields fields(json, path, {"tp", "saturation_low", "saturation_high", "dp", "nic"});
+  const Fields fields(json, path, {"tp", "saturation_low", "saturation_high", "dp", "nic", "flops"});
   const auto positive = [&](const char* name, double& value) {
     fields.get(name, value);
     if (!(value > 0)) throw Error(path + "." + name + ": must be positive");
@@ -37,6 +37,8 @@ ClusterBandwidths read_cluster(const std::string& path) {
   positive("saturation_high", result.saturation_high);
   positive("dp", result.dp);
   positive("nic", result.nic);
+  fields.get("flops", result.flops);
+  if (!(result.flops >= 0)) throw Error(path + ".flops: must not be negative");
   return result;
 }
 
@@ -46,7 +48,8 @@ void write_cluster(const std::string& path, const ClusterBandwidths& bandwidths)
                          {"saturation_low", bandwidths.saturation_low},
                          {"saturation_high", bandwidths.saturation_high},
                          {"dp", bandwidths.dp},
-                         {"nic", bandwidths.nic}}
+                         {"nic", bandwidths.nic},
+                         {"flops", bandwidths.flops}}
               .dump(2)
        << "\n";
   if (!file.flush()) throw Error(path + ": cannot be written");

@@ -8,7 +8,7 @@
 
 namespace espalier::bench {
 
-// Throughput over the best throughput of any plan on the held and offered GPUs; wall time of the solvers.
+// Throughput over the best throughput of any plan on the held and offered GPUs; CPU time of the solvers.
 struct Optimality {
   double planner = 0, algorithm1 = 0;
   double planner_ms = 0, optimum_ms = 0;

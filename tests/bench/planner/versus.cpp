@@ -1,7 +1,6 @@
 #include "tests/bench/planner/versus.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -12,16 +11,12 @@
 #include "planner/core/topology/affinity_order.hpp"
 #include "tests/bench/planner/commands.hpp"
 #include "tests/bench/planner/incremental_plan.hpp"
+#include "tests/bench/planner/stopwatch.hpp"
 
 namespace espalier::bench {
 namespace {
 
 constexpr int kNodeGpus = 8;
-
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 struct Options {
   std::string model = "llama2-13b";
@@ -30,7 +25,42 @@ struct Options {
   bool json = false;
 };
 
-// Replicas fill the nodes stage by stage, layers as even as they come; N_b is the best one.
+void run(const Options& options) {
+  const PaperJob& job = paper_job(options.model);
+  std::vector<int> counts;
+  for (int gpus = std::max(options.from, job.gpus()); gpus <= options.to; gpus += options.step) counts.push_back(gpus);
+  if (counts.empty())
+    throw Error("--to: " + options.model + " runs on " + std::to_string(job.gpus()) + " GPUs at least");
+  const auto print = [&](const VersusRow& row) {
+    if (options.json) return;
+    std::printf("%4d GPUs: planner %10.2f ms, best %10.2f ms%s, ratio %.4f, planned in %.1f ms (CPU %.1f)\n", row.gpus,
+                row.planner, row.best, row.proven ? " (proven)" : "", row.best / row.planner, row.plan_ms,
+                row.plan_cpu_ms);
+    std::fflush(stdout);
+  };
+  double least = 1, sum = 0, longest = 0, longest_cpu = 0;
+  int proven = 0;
+  const auto rows = measure_versus(job, counts, options.limits, print);
+  for (const VersusRow& row : rows) {
+    least = std::min(least, row.best / row.planner);
+    sum += row.best / row.planner;
+    longest = std::max(longest, row.plan_ms);
+    longest_cpu = std::max(longest_cpu, row.plan_cpu_ms);
+    proven += row.proven;
+  }
+  const nlohmann::ordered_json json{{"model", job.model},     {"from", counts.front()},
+                                    {"to", counts.back()},    {"counts", counts.size()},
+                                    {"min_ratio", least},     {"mean_ratio", sum / static_cast<double>(rows.size())},
+                                    {"max_plan_ms", longest}, {"max_plan_cpu_ms", longest_cpu},
+                                    {"proven", proven}};
+  if (options.json) std::printf("%s\n", json.dump(2).c_str());
+  else
+    std::printf("ratio: mean %.4f, min %.4f; longest call of the planner %.1f ms (CPU %.1f); %d of %zu proven\n",
+                sum / static_cast<double>(rows.size()), least, longest, longest_cpu, proven, rows.size());
+}
+
+}  // namespace
+
 PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job) {
   PlanSketch plan;
   int next = 0;
@@ -48,39 +78,6 @@ PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job) {
     throw Error(std::string(job.model) + ": its default plan does not fit");
   return plan;
 }
-
-void run(const Options& options) {
-  const PaperJob& job = paper_job(options.model);
-  std::vector<int> counts;
-  for (int gpus = std::max(options.from, job.gpus()); gpus <= options.to; gpus += options.step) counts.push_back(gpus);
-  if (counts.empty())
-    throw Error("--to: " + options.model + " runs on " + std::to_string(job.gpus()) + " GPUs at least");
-  const auto print = [&](const VersusRow& row) {
-    if (options.json) return;
-    std::printf("%4d GPUs: planner %10.2f ms, best %10.2f ms%s, ratio %.4f, planned in %.1f ms\n", row.gpus,
-                row.planner, row.best, row.proven ? " (proven)" : "", row.best / row.planner, row.plan_ms);
-    std::fflush(stdout);
-  };
-  double least = 1, sum = 0, longest = 0;
-  int proven = 0;
-  const auto rows = measure_versus(job, counts, options.limits, print);
-  for (const VersusRow& row : rows) {
-    least = std::min(least, row.best / row.planner);
-    sum += row.best / row.planner;
-    longest = std::max(longest, row.plan_ms);
-    proven += row.proven;
-  }
-  const nlohmann::ordered_json json{{"model", job.model},     {"from", counts.front()},
-                                    {"to", counts.back()},    {"counts", counts.size()},
-                                    {"min_ratio", least},     {"mean_ratio", sum / static_cast<double>(rows.size())},
-                                    {"max_plan_ms", longest}, {"proven", proven}};
-  if (options.json) std::printf("%s\n", json.dump(2).c_str());
-  else
-    std::printf("ratio: mean %.4f, min %.4f; longest call of the planner %.1f ms; %d of %zu proven\n",
-                sum / static_cast<double>(rows.size()), least, longest, proven, rows.size());
-}
-
-}  // namespace
 
 std::vector<VersusRow> measure_versus(const PaperJob& job, const std::vector<int>& counts, const VersusLimits& limits,
                                       const std::function<void(const VersusRow&)>& seen) {
@@ -112,16 +109,17 @@ std::vector<VersusRow> measure_versus(const PaperJob& job, const std::vector<int
     VersusRow row;
     row.gpus = count;
     const auto units = std::span(offers).subspan(taken, static_cast<std::size_t>(count - job.gpus()) - taken);
-    auto begin = Clock::now();
+    const Stopwatch planning;
     const Solution plan = incremental_plan(evaluator, present, held, units);
-    row.plan_ms = ms_since(begin);
+    row.plan_ms = planning.wall_ms();
+    row.plan_cpu_ms = planning.cpu_ms();
     row.planner = row.best = plan.ms;
     present = plan.sketch;
     held = with_units(std::move(held), units);
     taken += units.size();
 
-    begin = Clock::now();
-    const auto late = [&] { return ms_since(begin) > 1000 * limits.seconds; };
+    const Stopwatch searching;
+    const auto late = [&] { return searching.wall_ms() > 1000 * limits.seconds; };
     const FromScratchResult scratch = plan_from_scratch(evaluator, held, {limits.labels, late}, row.planner);
     if (scratch.best) row.best = scratch.best->ms;
     row.proven = scratch.complete;

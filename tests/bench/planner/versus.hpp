@@ -4,14 +4,20 @@
 #include <functional>
 #include <vector>
 
+#include "planner/core/solver/evaluator.hpp"
 #include "tests/bench/planner/paper_jobs.hpp"
 
 namespace espalier::bench {
+
+// The plan that the job is submitted with, on the first GPUs of a cluster of nodes of 8: replicas fill the nodes stage
+// by stage, layers as even as they come, at its best N_b. Throws Error when it does not fit.
+PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job);
 
 struct VersusRow {
   int gpus = 0;
   double planner = 0, best = 0;  // printed iteration time, ms
   double plan_ms = 0;            // wall time of the planner's call
+  double plan_cpu_ms = 0;        // its CPU time
   bool proven = false;           // no plan is faster than `best`
 };
 
