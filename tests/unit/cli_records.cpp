@@ -79,8 +79,8 @@ TEST_CASE("a decision's record and its candidates") {
   for (const char* part :
        {"DecisionId=7 ", "Trigger=gpus_released ", "Kind=grow ", "JobId=10 ", "Outcome=under way ",
         "Acquire=n1:2,n2:1 ", "Release=20,21 ", "Plan=pp2/dp1/tp1 ", "PredictedStep=0.5000 ", "MeasuredStep=(null) ",
-        "PauseMs=12.3 ", "EventToSeenMs=20.0 ", "SeenToDecidedMs=0.0 ", "DecidedToProposedMs=1.0 ",
-        "ProposedToFinishedMs=(null) ", "acquireMs=100.0 ", "Reason=2 idle GPUs"}) {
+        "PredictionError=(null) ", "PauseMs=12.3 ", "EventToSeenMs=20.0 ", "SeenToDecidedMs=0.0 ",
+        "DecidedToProposedMs=1.0 ", "ProposedToFinishedMs=(null) ", "acquireMs=100.0 ", "Reason=2 idle GPUs"}) {
     CAPTURE(part);
     CHECK(holds(record, part));
   }
@@ -90,6 +90,23 @@ TEST_CASE("a decision's record and its candidates") {
         "Candidate=1 AddedGPUs=1 PredictedStep=0.5000 Benefit=0.250 Plan=pp2 dp1 tp1 | 4+4 layers | n1:2 "
         "LostBecause=(null): it was chosen\n");
   CHECK(holds(text(candidates[1]), "LostBecause=slower"));
+}
+
+TEST_CASE("a decision tells how far its prediction was off, once the step is measured") {
+  Decision decision;
+  decision.predicted_step_seconds = 0.5;
+  decision.measured_step_seconds = 0.4;
+  CHECK(
+      holds(text(decision_record(Json(decision))), "PredictedStep=0.5000 MeasuredStep=0.4000 PredictionError=+25.0% "));
+  decision.measured_step_seconds = 0.505;
+  CHECK(holds(text(decision_record(Json(decision))), "PredictionError=-1.0% "));
+  decision.predicted_step_seconds = 0;
+  CHECK(holds(text(decision_record(Json(decision))), "PredictionError=(null) "));
+}
+
+TEST_CASE("a waiting job's record") {
+  const Json waiting{{"id", 30}, {"gpus", 4}, {"nodes", 2}, {"priority", 4294901728.0}, {"only_nodes", {"n1", "n2"}}};
+  CHECK(text(waiting_record(waiting)) == "WaitingJobId=30 GPUs=4 Nodes=2 Priority=4294901728 OnlyNodes=n1,n2\n");
 }
 
 TEST_CASE("a node's record names the holders of its GPUs") {

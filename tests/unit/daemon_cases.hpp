@@ -131,6 +131,7 @@ struct Daemon {
     settings.partition = "elastic";
     settings.poll_seconds = 0.1;
     settings.scheduler.cooldown_seconds = 0;
+    settings.scheduler.lambda = 8;
     settings.shadow = shadow;
     gate.reset();
     planner = std::make_unique<Planner>(loop, agent, store, settings);

@@ -136,7 +136,7 @@ TEST_CASE("every answer can be formatted") {
   CHECK(ask("job", {{"job", 10}}).at("job").at("gpus") == 2);
   CHECK(ask("jobs").at("jobs").size() == 1);
   CHECK(ask("decisions").at("decisions").size() == 1);
-  CHECK(ask("decision", {{"decision", 1}}).at("decision").at("candidates").size() == 6);
+  CHECK(ask("decision", {{"decision", 1}}).at("decision").at("candidates").size() >= 4);
   CHECK(ask("nodes").at("nodes").size() == 2);
   CHECK(ask("explain", {{"job", 10}}).at("obstacles").size() >= 1);
   CHECK(ask("config").contains("planner.port"));

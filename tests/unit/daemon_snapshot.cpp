@@ -3,6 +3,7 @@
 
 #include "planner/daemon/event_dispatch.hpp"
 #include "planner/daemon/gpu_request.hpp"
+#include "planner/daemon/growth_obstacles.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
 #include "tests/unit/daemon_cases.hpp"
@@ -135,6 +136,40 @@ TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not gr
   run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2, 3}}}, "espalier:ext:10:ab"));
   input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
   CHECK(input.cluster.nodes[0].idle_gpus() == 1);
+}
+
+TEST_CASE("extensions are told from basic demands by their comment and partition, whoever's they are") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  run_job(slurm, slurm_job(20, 1000, {{20, "n1", {0}}}, "espalier:ext:10:ab"));
+  run_job(slurm, slurm_job(21, 1000, {{21, "n1", {1}}}, "espalier:ext:10:cd"));
+  slurm.jobs[21].partition = "main";  // what a comment says anybody may write
+  run_job(slurm, slurm_job(22, 1000, {{22, "n1", {2}}}));
+  CHECK(make_input(slurm, {}, Trigger::timer, {64, "elastic", nullptr}).extensions == std::vector<JobId>{20});
+}
+
+TEST_CASE("what a job's reconfigurations cost reaches the scheduler") {
+  SlurmSnapshot slurm;
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0});
+  CHECK(make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr}).redeploy_seconds.empty());
+  jobs[10].pause_seconds = 0.7;
+  CHECK(make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr}).redeploy_seconds.at(10) == 0.7);
+}
+
+TEST_CASE("what the scheduler thought of a job is among the reasons why it does not grow") {
+  LiveJob live;
+  live.job = job(10, "n1", {0});
+  live.link = std::make_shared<TestLink>(1000);
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  const auto reasons = [&](const Weighed* weighed) { return growth_obstacles(live, slurm, weighed, {}, 0); };
+  CHECK(reasons(nullptr).empty());
+  Weighed weighed{10, 2, 0.4312, 0.75, "its best marginal benefit is below the threshold"};
+  CHECK(reasons(&weighed) == std::vector<std::string>{"its best marginal benefit is below the threshold (0.431 with 2 "
+                                                      "more GPUs, the threshold is 0.75)"});
+  weighed = {10, 0, 0, 0.75, "there are no idle GPUs for it"};
+  CHECK(reasons(&weighed) == std::vector<std::string>{"there are no idle GPUs for it"});
 }
 
 TEST_CASE("events of Slurm's plugins") {

@@ -15,7 +15,7 @@ DecisionRecord some_record(JobId id = 10) {
   record.decision.job = id;
   record.decision.plan = *job(id, "n1", {0, 1}).plan;
   record.decision.acquire = {{"n1", 2, 2, 100, 60}};
-  record.decision.candidates = {{record.decision.plan, 0.5, 1.25, "slower"}};
+  record.decision.candidates = {{"pp2 dp1 tp1", 1, 0.5, 1.25, "slower"}};
   record.moments = {{"decided", 5.5}};
   return record;
 }
@@ -98,6 +98,22 @@ TEST_CASE("jobs, holds, transitions, extensions and topologies") {
   store.save_topology("n1", "<?xml?>", 1);
   store.save_topology("n1", "<?xml?>", 2);
   CHECK(store.topologies().at("n1") == 2);
+  store.save_topology("n2", "<?xml two?>", 3);
+  CHECK(store.topology_documents() == std::map<std::string, std::string>{{"n1", "<?xml?>"}, {"n2", "<?xml two?>"}});
+}
+
+TEST_CASE("decisions of the first schema are read without their candidates") {
+  const Folder folder;
+  { Store(folder.file("a.db")).add(some_record()); }
+  {
+    Database old(folder.file("a.db"));
+    old.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[{\"plan\":{},\"benefit\":1}]'))");
+    old.execute("PRAGMA user_version=1");
+  }
+  Store store(folder.file("a.db"));
+  REQUIRE(store.decision(1));
+  CHECK(store.decision(1)->decision.candidates.empty());
+  CHECK(store.decision(1)->decision.reason == some_record().decision.reason);
 }
 
 TEST_CASE("a file of a newer schema, or that is no store, is refused") {

@@ -63,6 +63,39 @@ TEST_CASE("a wrong configuration names file, line and key") {
   CHECK(refusal("[planner\n").find("no valid TOML") != std::string::npos);
 }
 
+TEST_CASE("every key of the scheduler is read, and has a default") {
+  const auto defaults = load_config(File("").path);
+  CHECK(defaults.lambda == 1);
+  CHECK(defaults.hysteresis == 0.1);
+  CHECK(defaults.least_gain == 1.02);
+  CHECK(defaults.idle_seconds == 300);
+  CHECK(defaults.reclaim);
+  CHECK(defaults.policy == "espalier");
+  const File file(
+      "[planner]\nlambda = 8\nhysteresis = 0.25\nleast_gain = 1.5\nidle_seconds = 60\nreclaim = false\n"
+      "policy = \"suika\"\n");
+  const auto config = load_config(file.path);
+  CHECK(config.lambda == 8);
+  CHECK(config.hysteresis == 0.25);
+  CHECK(config.least_gain == 1.5);
+  CHECK(config.idle_seconds == 60);
+  CHECK_FALSE(config.reclaim);
+  CHECK(config.policy == "suika");
+}
+
+TEST_CASE("a wrong key of the scheduler names file, line and key") {
+  CHECK(refusal("[planner]\nlambda = \"bold\"\n") == ":2: planner.lambda: must be a number");
+  CHECK(refusal("[planner]\nlambda = -1\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\nlambda = nan\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\nhysteresis = 1.5\n") == ":2: planner.hysteresis: must be between 0.000000 and 1.000000");
+  CHECK(refusal("[planner]\nleast_gain = 0.9\n") == ":2: planner.least_gain: must be between 1.000000 and 10.000000");
+  CHECK(refusal("[planner]\nidle_seconds = -5\n") ==
+        ":2: planner.idle_seconds: must be between 0.000000 and 31536000.000000");
+  CHECK(refusal("[planner]\nreclaim = 1\n") == ":2: planner.reclaim: must be true or false");
+  CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
+  CHECK(refusal("[planner]\npolicy = \"nearest\"\n") == ":2: planner.policy: must be espalier or suika");
+}
+
 TEST_CASE("every key of [network] and [gpu.NAME] is read") {
   const File file(
       "[network]\ntp_gb_s = 300\ndp_gb_s = 250.5\nnic_gb_s = 40\nnics = 4\ncrossing = 0.75\nv0_mb = 2\nv_sat_mb = 64\n"
