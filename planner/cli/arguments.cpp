@@ -83,12 +83,12 @@ const char* const kPlanUsage =
     "\n"
     "      --job=FILE            the model, its training and what was measured of it\n"
     "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b\n"
-    "      --gpus=N[,N...]       how many GPUs; the first of them is what the others are compared with\n"
+    "      --gpus=N[,N...]       how many GPUs; the others are compared with the fewest\n"
     "  -o, --oneliner            one record per N instead of the table and the drawings\n"
     "      --json                JSON, with every figure\n"
     "  -h, --help                print this\n"
     "\n"
-    "espalier(1) tells what the files may hold. Exit status: 0 done, 1 no plan or a wrong file, 2 wrong usage.\n";
+    "espalier-plan(1) tells what the files may hold. Exit status: 0 done, 1 no plan or a wrong file, 2 wrong usage.\n";
 
 Arguments parse_arguments(const std::vector<std::string>& arguments) {
   Arguments result;

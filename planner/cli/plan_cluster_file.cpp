@@ -13,7 +13,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr const char* kManual = "espalier(1)";
+constexpr const char* kManual = "espalier-plan(1)";
 constexpr std::size_t kMostNodes = 65536;
 
 // Suika §5.1: per node 8 H100 and 8 rails of 400 Gb/s, of which 85% are taken to reach a message.

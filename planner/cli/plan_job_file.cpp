@@ -11,7 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr const char* kManual = "espalier(1)";
+constexpr const char* kManual = "espalier-plan(1)";
 constexpr const char* kShapeKeys[] = {"layers", "hidden", "heads", "sequence", "vocabulary"};
 
 // BF16 keeps FP32 master weights beside Adam's moments, and sums gradients in BF16.

@@ -74,20 +74,20 @@ TEST_SUITE("plan") {
 
   TEST_CASE("an unknown or ill-typed key of a cluster file names file, line and key") {
     CHECK(refusal("") == "c.toml: nodes: missing; describe the nodes by [[nodes]]");
-    CHECK(refusal(kNodes + "[planner]\n") == "c.toml:5: planner: unknown table; see espalier(1)");
+    CHECK(refusal(kNodes + "[planner]\n") == "c.toml:5: planner: unknown table; see espalier-plan(1)");
     CHECK(refusal("[nodes]\n") == "c.toml:1: nodes: must be a list of tables; write [[nodes]]");
     CHECK(refusal("nodes = [1]\n") == "c.toml:1: nodes: must be a table");
-    CHECK(refusal(kNodes + "cpus = 3\n") == "c.toml:5: nodes.cpus: unknown key; see espalier(1)");
+    CHECK(refusal(kNodes + "cpus = 3\n") == "c.toml:5: nodes.cpus: unknown key; see espalier-plan(1)");
     CHECK(refusal("[[nodes]]\nname = 3\n") == "c.toml:2: nodes.name: must be a string");
     CHECK(refusal("[[nodes]]\ngpus = 0\n") == "c.toml:2: nodes.gpus: must be between 1 and 256");
     CHECK(refusal("[[nodes]]\ngpu_type = \"\"\n") == "c.toml:2: nodes.gpu_type: must not be empty");
     CHECK(refusal(kNodes + "switches = \"leaf\"\n") == "c.toml:5: nodes.switches: must be a list of strings");
     CHECK(refusal(kNodes + "hwloc = 1\n") == "c.toml:5: nodes.hwloc: must be a string");
     CHECK(refusal(kNodes + "hwloc = \"none.xml\"\n") == "c.toml:5: nodes.hwloc: none.xml cannot be read");
-    CHECK(refusal(kNodes + "[network]\nnic_gbs = 1\n") == "c.toml:6: network.nic_gbs: unknown key; see espalier(1)");
+    CHECK(refusal(kNodes + "[network]\nnic_gbs = 1\n") == "c.toml:6: network.nic_gbs: unknown key; see espalier-plan(1)");
     CHECK(refusal(kNodes + "[network]\nv0_mb = 200\n") ==
           "c.toml: network.v_sat_mb: must be larger than network.v0_mb");
-    CHECK(refusal(kNodes + "[gpu.h100]\ntflop = 1\n") == "c.toml:6: gpu.h100.tflop: unknown key; see espalier(1)");
+    CHECK(refusal(kNodes + "[gpu.h100]\ntflop = 1\n") == "c.toml:6: gpu.h100.tflop: unknown key; see espalier-plan(1)");
     for (const char* missing : {"name", "gpus", "gpu_type"}) {
       std::string text = kNodes;
       const auto at = text.find(std::string("\n") + missing + " = ") + 1;

@@ -62,7 +62,7 @@ TEST_SUITE("plan") {
   }
 
   TEST_CASE("an unknown or ill-typed key is an error that names file, line and key") {
-    CHECK(refusal(kModel + "modle = \"x\"\n") == "j.toml:3: modle: unknown key; see espalier(1)");
+    CHECK(refusal(kModel + "modle = \"x\"\n") == "j.toml:3: modle: unknown key; see espalier-plan(1)");
     CHECK(refusal("model = 13\n") == "j.toml:1: model: must be a string");
     CHECK(refusal("config = 13\n") == "j.toml:1: config: must be a string");
     CHECK(refusal("family = \"bert\"\n") == "j.toml:1: family: must be gpt2, llama or qwen2");
@@ -84,7 +84,7 @@ TEST_SUITE("plan") {
     CHECK(refusal(kModel + "utilization = 45\n").starts_with("j.toml:3: utilization: must be between"));
     CHECK(refusal(kModel + "step_seconds = 0\n").starts_with("j.toml:3: step_seconds: must be between"));
     CHECK(refusal(kModel + "present = 4\n") == "j.toml:3: present: must be a table");
-    CHECK(refusal(kModel + "present = { pp = 1, vp = 2 }\n") == "j.toml:3: present.vp: unknown key; see espalier(1)");
+    CHECK(refusal(kModel + "present = { pp = 1, vp = 2 }\n") == "j.toml:3: present.vp: unknown key; see espalier-plan(1)");
     for (const char* key : {"pp", "dp", "tp", "micro_batches"})
       CHECK(refusal(kModel + "present = { " + key + " = 0 }\n")
                 .starts_with("j.toml:3: present." + std::string(key) + ": must be between 1"));

@@ -45,6 +45,18 @@ TEST_CASE("a uniform plan that cannot be is refused with the reason") {
   CHECK_THROWS_AS(uniform_plan(1, 1, 8, 6, 4, gpus(1)), Error);
 }
 
+TEST_CASE("a uniform plan's replicas take TP neighbours, never of two nodes") {
+  const Plan plan = uniform_plan(2, 1, 5, 8, 4, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}, 2);
+  CHECK(plan.stages[1].tp == 2);
+  CHECK(plan.stages[1].replicas[0].gpus == std::vector<GpuId>{{"n2", 0}, {"n2", 1}});
+  CHECK(validate(plan, 5).empty());
+  CHECK_THROWS_WITH_AS(uniform_plan(1, 1, 5, 8, 4, {{"n1", 0}, {"n2", 0}}, 2),
+                       "plan: stage 0 replica 0 spans nodes n1 and n2; a TP group lies on one node", Error);
+  CHECK_THROWS_WITH_AS(uniform_plan(1, 2, 5, 8, 4, {{"n1", 0}, {"n1", 1}, {"n1", 2}}, 2),
+                       "plan: 1 stages of 2 replicas of 2 GPUs need 4 GPUs, there are 3", Error);
+  CHECK_THROWS_AS(uniform_plan(1, 1, 5, 8, 4, {{"n1", 0}}, 0), Error);
+}
+
 TEST_CASE("each rule of a plan has its own message") {
   Plan plan = two_by_two();
   CHECK(breaks(plan, "the model has 6", 6));
