@@ -20,7 +20,7 @@ namespace espalier {
 namespace {
 
 constexpr SearchEffort kShrinkEffort{1, 10, 0};
-constexpr SearchEffort kPolishEffort{1, 30, 3000};
+constexpr SearchEffort kPolishEffort{1, 30, 12000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
 constexpr SearchEffort kReplanEffort{1, 10, 0};

@@ -11,9 +11,9 @@
 namespace espalier {
 
 struct SearchEffort {
-  int seeds = 6;           // near-symmetric tilings that local search starts from, the best ones
-  int local_steps = 200;   // accepted moves of a local search at most
-  long pareto_labels = 60000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
+  int seeds = 3;                // near-symmetric tilings that local search starts from, the best ones
+  int local_steps = 20;         // accepted moves of a local search at most
+  long pareto_labels = 50'000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
 };
 
 // `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's
