@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/published_models.hpp"
 #include "tests/bench/planner/accuracy.hpp"
 #include "tests/bench/planner/measured_plan.hpp"
-#include "tests/bench/planner/model_shapes.hpp"
 
 using namespace espalier;
 using namespace espalier::bench;
@@ -24,7 +24,7 @@ std::vector<Sample> made_up(const ClusterBandwidths& truth) {
       for (const int tp : {1, 2, 4, 8}) {
         Measurement m;
         m.model = "LLaMA-2-7B";
-        m.shape = shape_by_name(m.model);
+        m.shape = published_model(m.model);
         m.shape.global_batch = 16;
         m.shape.micro_batches = 1;
         m.placement = placement;
@@ -85,7 +85,7 @@ TEST_CASE("plans of another file can give the coefficients") {
 TEST_CASE("a model recomputes its activations where it must have, unless it is too fast for that") {
   Measurement m;
   m.model = "GPT-2-XL(1.5B)";
-  m.shape = shape_by_name(m.model);
+  m.shape = published_model(m.model);
   m.shape.global_batch = 16;
   m.shape.micro_batches = 1;
   m.placement = "4";

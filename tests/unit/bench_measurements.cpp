@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/published_models.hpp"
 #include "tests/bench/planner/cluster.hpp"
 #include "tests/bench/planner/measured_plan.hpp"
-#include "tests/bench/planner/model_shapes.hpp"
 
 using namespace espalier;
 using namespace espalier::bench;
@@ -52,7 +52,7 @@ void refused(const std::string& text, const std::string& why) {
 Measurement measurement(const std::string& placement, int pp, int dp, int tp) {
   Measurement m;
   m.model = "LLaMA-2-7B";
-  m.shape = shape_by_name(m.model);
+  m.shape = published_model(m.model);
   m.shape.global_batch = 16;
   m.shape.micro_batches = 1;
   m.placement = placement;
@@ -102,16 +102,16 @@ TEST_CASE("a malformed measurement is refused with file, line and column") {
 }
 
 TEST_CASE("models are known by family and size, however their names are written") {
-  CHECK(shape_by_name("LLaMA-2-7B").hidden == 4096);
-  CHECK(shape_by_name("llama2-13b").layers == 40);
-  CHECK(shape_by_name("LLaMA-30B").layers == 60);
-  CHECK(shape_by_name("GPT-2-XL(1.5B)").layers == 48);
-  CHECK(shape_by_name("gpt2-xl").layers == 48);
-  CHECK(shape_by_name("gpt2 350M").hidden == 1024);
-  CHECK(shape_by_name("Qwen2-0.5B").hidden == 896);
-  CHECK_THROWS_AS(shape_by_name("LLaMA-2"), Error);
-  CHECK_THROWS_AS(shape_by_name("LLaMA-8B"), Error);
-  CHECK_THROWS_AS(shape_by_name("7B"), Error);
+  CHECK(published_model("LLaMA-2-7B").hidden == 4096);
+  CHECK(published_model("llama2-13b").layers == 40);
+  CHECK(published_model("LLaMA-30B").layers == 60);
+  CHECK(published_model("GPT-2-XL(1.5B)").layers == 48);
+  CHECK(published_model("gpt2-xl").layers == 48);
+  CHECK(published_model("gpt2 350M").hidden == 1024);
+  CHECK(published_model("Qwen2-0.5B").hidden == 896);
+  CHECK_THROWS_AS(published_model("LLaMA-2"), Error);
+  CHECK_THROWS_AS(published_model("LLaMA-8B"), Error);
+  CHECK_THROWS_AS(published_model("7B"), Error);
 }
 
 TEST_CASE("a model that has no known shape may bring it in columns") {

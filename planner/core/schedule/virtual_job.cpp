@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "planner/core/model/monotone_root.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/solver/shrink.hpp"
@@ -57,46 +56,32 @@ void for_each_peak(const Problem& problem, const PlanSketch& plan, const JobCoef
   }
 }
 
-// Peak over limit of the GPU that is fullest.
-double fullest(const Problem& problem, const PlanSketch& running, const JobCoefficients& coefficients) {
-  double most = 0;
-  const int stages = static_cast<int>(running.stages.size());
-  for (int s = 0; s < stages; ++s) {
-    const StageSketch& stage = running.stages[static_cast<std::size_t>(s)];
-    const StageShape shape = stage_shape(problem, stage.pieces, {}, stage.tp);
-    const Shares shares = balance_shares(problem.hardware, coefficients, shape,
-                                         coefficients.global_batch / std::max(1, running.micro_batches));
-    for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
-      const double peak = peak_memory(coefficients, stage.layers, std::max(1, shares.most[c]), stage.tp, shape.replicas,
-                                      {s, stages, running.micro_batches})
-                              .peak;
-      const auto type = static_cast<std::size_t>(shape.classes[c].type);
-      most = std::max(most, peak / (problem.hardware.memory_share * problem.hardware.types[type].memory_bytes));
-    }
-  }
-  return most;
-}
-
-// All that only memory depends on; gradients and boundary activations also travel.
-JobCoefficients with_memory_scaled(JobCoefficients coefficients, double factor) {
-  for (double* bytes : {&coefficients.param_optim_bytes, &coefficients.weight_bytes, &coefficients.activ_p_bytes,
-                        &coefficients.activ_np_bytes, &coefficients.tied_bytes})
-    *bytes *= factor;
-  for (EdgeCoefficients* edge : {&coefficients.first, &coefficients.last}) {
-    edge->param_optim_bytes *= factor;
-    edge->activation_bytes *= factor;
-  }
-  coefficients.memory_assumed = true;
-  return coefficients;
-}
-
 }  // namespace
 
 void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients) {
-  if (fullest(problem, running, coefficients) <= 1) return;
-  const JobCoefficients whole = coefficients;
-  const auto peak = [&](double factor) { return fullest(problem, running, with_memory_scaled(whole, factor)); };
-  coefficients = with_memory_scaled(whole, increasing_root(peak, 1 - 1e-6, 0.0, 1.0) * (1 - 1e-9));
+  std::vector<double> peaks, least, limits;
+  for_each_peak(problem, running, coefficients, [&](double peak, double limit) {
+    peaks.push_back(peak);
+    limits.push_back(limit);
+  });
+  JobCoefficients gradients_alone = coefficients;
+  for_each_size(gradients_alone, false, [](double& bytes) { bytes = 0; });
+  for_each_peak(problem, running, gradients_alone, [&](double peak, double) { least.push_back(peak); });
+  // Peaks are convex in the factor: between what gradients alone take and the whole they are at most on the line.
+  double factor = 1;
+  bool with_gradients = false;
+  for (std::size_t i = 0; i < peaks.size(); ++i) {
+    if (peaks[i] <= limits[i]) continue;
+    if (least[i] >= limits[i]) with_gradients = true;
+    else factor = std::min(factor, (limits[i] - least[i]) / (peaks[i] - least[i]));
+  }
+  if (with_gradients) {
+    for (std::size_t i = 0; i < peaks.size(); ++i) factor = std::min(factor, limits[i] / peaks[i]);
+  } else if (factor == 1) {
+    return;
+  }
+  for_each_size(coefficients, with_gradients, [&](double& bytes) { bytes *= factor * (1 - 1e-6); });
+  coefficients.memory_assumed = true;
 }
 
 std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_ptr<const Site> site,
