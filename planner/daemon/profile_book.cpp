@@ -1,7 +1,6 @@
 #include "planner/daemon/profile_book.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/calibrate.hpp"
@@ -9,9 +8,11 @@
 namespace espalier {
 namespace {
 
+constexpr double kMost = 1e30;  // ms or bytes: far from the end of the numbers, however plans combine it
+
 // Figures of a launcher are a user's: none may make the model divide by zero or overflow.
 bool usable(const JobCoefficients& job) {
-  const auto finite = [](double value) { return std::isfinite(value) && value >= 0; };
+  const auto finite = [](double value) { return value >= 0 && value <= kMost; };  // NaN is neither
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
               finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
               finite(job.tied_bytes);

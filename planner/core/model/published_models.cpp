@@ -19,8 +19,8 @@ struct Published {
 };
 
 // GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1;
-// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab. 2,
-// and LLaMA-2 (sequences of 2048, as most measurements of them have). Qwen2: technical report 2024, Tab. 1.
+// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab.
+// 2, and LLaMA-2 (sequences of 2048, as most measurements of them have). Qwen2: technical report 2024, Tab. 1.
 constexpr std::array<Published, 22> kPublished{{
     {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
     {"gpt2", 0.774, 36, 1280, 20, 1024, 50257}, {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
