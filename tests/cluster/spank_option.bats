@@ -1,5 +1,5 @@
 # Every bad --elastic is refused where it is typed, with one clear message, and changes nothing.
-# box: -n 2 -d
+# box: -n 2 -d -c SchedulerParameters=bf_interval=1
 load spank/common
 
 setup_file() { load spank/common; setup_spank; }
@@ -75,8 +75,8 @@ refused_everywhere() { # VALUE TEXT
 @test "a bad comment of a submission without SPANK is refused, an extension's own is not read" {
   refused "MAX is below MIN" sbatch --gres=gpu:2 --comment=espalier:8:4 --wrap true
   refused "MIN is 4, but the job requests 2 GPUs" sbatch --gres=gpu:2 --comment=espalier:4:8 --wrap true
-  as_user sbatch -W -o /dev/null --comment=espalier:ext:12:abcdef --wrap true
-  as_user sbatch -W -o /dev/null --comment='espalier is nice' --wrap true
+  completed -o /dev/null --comment=espalier:ext:12:abcdef --wrap true
+  completed -o /dev/null --comment='espalier is nice' --wrap true
 }
 
 @test "--help tells of the option" {

@@ -63,7 +63,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 @test "sbatch --elastic: the script itself runs as it is, the steps inherit the option, a step's own option wins" {
   for export in ALL NONE; do
     as_user sh -c 'printf "#!/bin/bash\necho script\nsrun echo one\nsrun --elastic=:5 echo two\n" > job.sh'
-    as_user sbatch -Q -W --export="$export" --elastic=2:8 --gres=gpu:2 -o "$BOX/home/out" job.sh
+    completed --export="$export" --elastic=2:8 --gres=gpu:2 -o "$BOX/home/out" job.sh
     output=$(cat "$BOX/home/out")
     echo "$output"
     [ "$(count 'is run of')" = 2 ]
@@ -83,26 +83,30 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 }
 
 @test "what an elastic job submits is another job, elastic only by its own option" {
-  as_user sh -c 'printf "#!/bin/bash\nsbatch -Q -W -o child1 child.sh\nsalloc -Q srun -Q echo child\nsrun -Q sbatch -Q -W -o child2 child.sh" > job.sh'
+  all_over() { wait_for 60 "all jobs have ended" eval '[ -z "$(squeue -h)" ]'; }
+  as_user sh -c 'printf "#!/bin/bash\nsbatch -Q -o child1 child.sh\nsalloc -Q srun -Q echo child\nsrun -Q sbatch -Q -o child2 child.sh" > job.sh'
   as_user sh -c 'printf "#!/bin/bash\nsrun -Q echo child\n" > child.sh'
-  as_user sbatch -Q -W --elastic=2:8 --gres=gpu:2 -o out job.sh || true
+  as_user sbatch -Q --elastic=2:8 --gres=gpu:2 -o out job.sh
+  all_over
   output=$(cat "$BOX/home/out")
   echo "$output"
   [ "$(cat "$BOX/home/child1")" = child ]
   [ "$(cat "$BOX/home/child2")" = child ]
   [ "$(count 'is run of echo')" = 0 ]
   [ "$(count 'is run of sbatch')" = 1 ]
-  run as_user salloc -Q --elastic=2:8 --gres=gpu:2 sbatch -Q -W -o child3 child.sh
+  run as_user salloc -Q --elastic=2:8 --gres=gpu:2 sbatch -Q -o child3 child.sh
+  all_over
   [ "$(cat "$BOX/home/child3")" = child ]
-  as_user sh -c 'printf "#!/bin/bash\nsrun -Q sbatch -Q -W -o child4 --elastic=1:3 --gres=gpu:1 child.sh\n" > job.sh'
-  as_user sbatch -Q -W --elastic=2:8 --gres=gpu:2 -o out job.sh || true
+  as_user sh -c 'printf "#!/bin/bash\nsrun -Q sbatch -Q -o child4 --elastic=1:3 --gres=gpu:1 child.sh\n" > job.sh'
+  as_user sbatch -Q --elastic=2:8 --gres=gpu:2 -o out job.sh
+  all_over
   grep -q 'task 0 is run of echo: \[child\]' "$BOX/home/child4"
   grep -q 'min=1 max=3' "$BOX/home/child4"
 }
 
 @test "a submission without SPANK reaches it through the comment" {
   as_user sh -c 'printf "#!/bin/bash\nsrun echo one\n" > job.sh'
-  as_user sbatch -Q -W --comment=espalier:2:7,accuracy=relaxed --gres=gpu:2 -o "$BOX/home/out" job.sh
+  completed --comment=espalier:2:7,accuracy=relaxed --gres=gpu:2 -o "$BOX/home/out" job.sh
   grep -q 'task 0 is run of echo: \[one\]' "$BOX/home/out"
   grep -q 'min=2 max=7 accuracy=relaxed' "$BOX/home/out"
 }

@@ -10,10 +10,10 @@ struct Rung {
   bool compact;
 };
 
-// At least 8 units first, of at most a node of 8.
+// At least 4 units first, of at most a node of 8.
 std::vector<Rung> rungs_for(int gpus) {
   int coarsest = 1;
-  while (coarsest < 8 && coarsest * 16 <= gpus) coarsest *= 2;
+  while (coarsest < 8 && coarsest * 8 <= gpus) coarsest *= 2;
   std::vector<Rung> rungs;
   for (const bool compact : {true, false})
     for (int unit = coarsest; unit >= 1; unit /= 2) rungs.push_back({unit, compact});

@@ -10,7 +10,8 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kFirstWidth = 4, kWiden = 4;
-constexpr long kBoundShare = 4;  // at most a quarter of the work goes into counting pools, and another into tables
+// At most half of the work that is left goes into counting pools, and half of the rest into tables.
+constexpr long kBoundShare = 2;
 
 // Every N_b, and every DP degree where all stages must have the same.
 std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work,
@@ -73,7 +74,7 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
     Solution solution{sketch_of(evaluator, states, best), 0};
     solution.ms = evaluator.score_sketch(solution.sketch);
     ESPALIER_INVARIANT(solution.ms < kInfeasible);
-    result.best = std::move(solution);
+    if (solution.ms < incumbent_ms) result.best = std::move(solution);
   }
   return result;
 }

@@ -27,6 +27,13 @@ plain() {
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "$@" \
     --wrap "until [ -e '$BOX/home/$name.finish' ]; do sleep 0.1; done"
 }
+# completed SBATCH-ARGUMENT...: a job that ends with exit code 0. Not sbatch -W, which looks every 2, 4, 8, ... seconds.
+completed() {
+  local job
+  job=$(as_user sbatch --parsable "$@") || return
+  wait_for 60 "job $job has ended" job_over "$job"
+  [ "$(exit_code "$job")" = 0:0 ]
+}
 finish() { as_user touch "$BOX/home/$1.finish"; }
 
 # elastic NAME RANGE SBATCH-OPTIONS -- TRAIN-ARGUMENTS: a batch job whose script trains elastically. Prints its id. Its
