@@ -32,7 +32,7 @@ std::string plan(const Arguments& arguments) {
   bool any = false;
   for (const PlannedCount& planned : report.plans) any = any || planned.plan;
   const PlannedCount& most = report.plans.back();
-  if (!any) throw Error("plan: " + std::to_string(most.gpus) + " GPUs: " + most.why_not);
+  if (!any) throw Error("--gpus: " + std::to_string(most.gpus) + ": " + most.why_not);
   if (arguments.json) return plan_json(report).dump(2) + "\n";
   std::string text;
   if (arguments.one_line) {

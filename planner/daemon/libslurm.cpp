@@ -7,8 +7,8 @@
 #include <csignal>
 
 #include "planner/core/error.hpp"
-#include "planner/daemon/clock.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/daemon/clock.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"

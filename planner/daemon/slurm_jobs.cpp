@@ -4,8 +4,8 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
-#include "planner/daemon/gpu_request.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/daemon/gpu_request.hpp"
 
 namespace espalier {
 namespace {

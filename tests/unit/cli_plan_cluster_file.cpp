@@ -84,7 +84,8 @@ TEST_SUITE("plan") {
     CHECK(refusal(kNodes + "switches = \"leaf\"\n") == "c.toml:5: nodes.switches: must be a list of strings");
     CHECK(refusal(kNodes + "hwloc = 1\n") == "c.toml:5: nodes.hwloc: must be a string");
     CHECK(refusal(kNodes + "hwloc = \"none.xml\"\n") == "c.toml:5: nodes.hwloc: none.xml cannot be read");
-    CHECK(refusal(kNodes + "[network]\nnic_gbs = 1\n") == "c.toml:6: network.nic_gbs: unknown key; see espalier-plan(1)");
+    CHECK(refusal(kNodes + "[network]\nnic_gbs = 1\n") ==
+          "c.toml:6: network.nic_gbs: unknown key; see espalier-plan(1)");
     CHECK(refusal(kNodes + "[network]\nv0_mb = 200\n") ==
           "c.toml: network.v_sat_mb: must be larger than network.v0_mb");
     CHECK(refusal(kNodes + "[gpu.h100]\ntflop = 1\n") == "c.toml:6: gpu.h100.tflop: unknown key; see espalier-plan(1)");

@@ -84,7 +84,8 @@ TEST_SUITE("plan") {
     CHECK(refusal(kModel + "utilization = 45\n").starts_with("j.toml:3: utilization: must be between"));
     CHECK(refusal(kModel + "step_seconds = 0\n").starts_with("j.toml:3: step_seconds: must be between"));
     CHECK(refusal(kModel + "present = 4\n") == "j.toml:3: present: must be a table");
-    CHECK(refusal(kModel + "present = { pp = 1, vp = 2 }\n") == "j.toml:3: present.vp: unknown key; see espalier-plan(1)");
+    CHECK(refusal(kModel + "present = { pp = 1, vp = 2 }\n") ==
+          "j.toml:3: present.vp: unknown key; see espalier-plan(1)");
     for (const char* key : {"pp", "dp", "tp", "micro_batches"})
       CHECK(refusal(kModel + "present = { " + key + " = 0 }\n")
                 .starts_with("j.toml:3: present." + std::string(key) + ": must be between 1"));

@@ -154,13 +154,13 @@ TEST_SUITE("plan") {
     // One sample at a time on each of at least nine GPUs: neither nine replicas nor nine stages.
     CHECK(refusal("family = \"gpt2\"\nlayers = 1\nhidden = 64\nheads = 1\nsequence = 64\nvocabulary = 64\n"
                   "global_batch = 1\nmin_gpus = 9\n",
-                  "cluster-a", "9") ==
-          "plan: 9 GPUs: no valid plan with at least 9 GPUs: 1 layer and 1 sample cannot be divided so");
+                  "cluster-a",
+                  "9") == "--gpus: 9: no valid plan with at least 9 GPUs: 1 layer and 1 sample cannot be divided so");
   }
 
   TEST_CASE("where memory is short it says how much is needed and what would help") {
     const std::string message = refusal("model = \"llama2-70b\"\nglobal_batch = 64\n", "cluster-a", "1,8");
-    CHECK(message.starts_with("plan: 8 GPUs: does not fit: needs "));
+    CHECK(message.starts_with("--gpus: 8: does not fit: needs "));
     CHECK(message.ends_with(" GB on a GPU, which has 72.0 GB for it; take more GPUs, recompute = true, zero1 = true"));
     // 16 bytes of each of 65.3 billion parameters on 8 GPUs, and not twice as much.
     const double needed = std::stod(message.substr(message.find("needs ") + 6));

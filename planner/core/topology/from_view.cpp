@@ -64,8 +64,7 @@ class Builder {
     if (given.memory_gb > 0) named.type.memory_bytes = given.memory_gb * 1e9;
     if (given.memory_bandwidth_gb_s > 0) named.type.memory_bandwidth = given.memory_bandwidth_gb_s * kGigabytePerSecond;
     if (!spec && (given.tflops <= 0 || given.memory_gb <= 0))
-      result_.notes.push_back("GPU type \"" + name +
-                              "\": not known, taken for an A100 of 40 GB; give [gpu.NAME]");
+      result_.notes.push_back("GPU type \"" + name + "\": not known, taken for an A100 of 40 GB; give [gpu.NAME]");
     types_.push_back(std::move(named));
     return static_cast<int>(types_.size()) - 1;
   }
