@@ -1,5 +1,6 @@
 #include "spank/remote.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,15 @@ static int exchange(spank_t spank, const char* role) {
 #endif
 }
 
+/* The word to end (task_exit below) may come before a keeper listens, when task 0 ends at once. It waits until then:
+ * else it would kill the keeper, and the step would end with that signal instead of the program's exit code. */
+static void hold_hangup(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 void espalier_remote_task_init(spank_t spank) {
   uint32_t task = 0;
   int local_task = 0;
@@ -135,8 +145,10 @@ void espalier_remote_task_init(spank_t spank) {
           launcher, node);
     return;
   }
-  if (exchange(spank, task == 0 ? "run" : "keeper") == 0) set_environment(spank);
-  else slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
+  if (exchange(spank, task == 0 ? "run" : "keeper") == 0) {
+    set_environment(spank);
+    if (task != 0) hold_hangup();
+  } else slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
 }
 
 /* A step ends when its last task does, and keepers wait for the launcher. scancel asks slurmctld, which reaches every

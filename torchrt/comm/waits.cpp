@@ -1,7 +1,9 @@
 #include "torchrt/comm/waits.hpp"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -9,7 +11,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-thread_local bool polling = false;
+thread_local Waiting::Kind current = Waiting::Kind::yields;
 
 void nap(long nanoseconds) {
   const timespec time{0, nanoseconds};
@@ -18,10 +20,10 @@ void nap(long nanoseconds) {
 
 }  // namespace
 
-void sleep_in_mpi_waits() { ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); }
+void let_mpi_yield() { ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); }
 
-Polling::Polling() { polling = true; }
-Polling::~Polling() { polling = false; }
+Waiting::Waiting(Kind kind) : before_(current) { current = kind; }
+Waiting::~Waiting() { current = before_; }
 
 void Backoff::pause() {
   if (++turns_ >= 20) nap(turns_ < 200 ? 20'000 : 100'000);
@@ -31,6 +33,8 @@ void Backoff::pause() {
 
 // In the place of libc's, for every library of this program: the linker exports it (torchrt.mk).
 extern "C" int sched_yield() noexcept {
-  if (!espalier::torchrt::polling) espalier::torchrt::nap(20'000);
+  using namespace espalier::torchrt;
+  if (current == Waiting::Kind::yields) return static_cast<int>(::syscall(SYS_sched_yield));
+  if (current == Waiting::Kind::sleeps) nap(20'000);
   return 0;
 }

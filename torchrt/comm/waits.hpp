@@ -6,17 +6,24 @@
 
 namespace espalier::torchrt {
 
-// Before MPI_Init. The waits inside MPI's own blocking calls then go through the sched_yield of this program, which
-// sleeps.
-void sleep_in_mpi_waits();
+// Before MPI_Init: MPI shall call sched_yield where it waits. This program has its own, which does what Waiting says.
+void let_mpi_yield();
 
-// While it lives, MPI does not sleep in this thread: for tests whose caller decides how to wait.
-class Polling {
+// What sched_yield does in this thread while the object lives. Without one: what it is for.
+class Waiting {
  public:
-  Polling();
-  ~Polling();
-  Polling(const Polling&) = delete;
-  Polling& operator=(const Polling&) = delete;
+  enum class Kind {
+    yields,
+    sleeps,   // for MPI's blocking calls
+    returns,  // for tests whose caller decides how to wait
+  };
+  explicit Waiting(Kind kind);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Kind before_;
 };
 
 // Between the tests of one wait: short ones are answered quickly, long ones sleep.

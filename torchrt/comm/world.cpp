@@ -25,7 +25,7 @@ void must(int code, const char* what) {
 }
 
 bool is_done(MPI_Request& request, const char* what) {
-  const Polling quick;
+  const Waiting waiting(Waiting::Kind::returns);
   int done = 0;
   must(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
   return done != 0;
@@ -45,6 +45,7 @@ struct World::Post {
 struct Group::Handle {
   MPI_Comm comm = MPI_COMM_NULL;
   ~Handle() {
+    const Waiting waiting(Waiting::Kind::sleeps);
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (!finalized && comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
@@ -66,7 +67,8 @@ void Group::sum(std::span<float> values) {
 }
 
 World::World(int* argc, char*** argv) {
-  sleep_in_mpi_waits();
+  let_mpi_yield();
+  const Waiting waiting(Waiting::Kind::sleeps);
   int provided = 0;
   must(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "start");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -146,6 +148,7 @@ void World::barrier() {
 }
 
 Group World::split(int color) {
+  const Waiting waiting(Waiting::Kind::sleeps);
   Group group;
   group.handle_ = std::make_unique<Group::Handle>();
   must(MPI_Comm_split(MPI_COMM_WORLD, color, rank_, &group.handle_->comm), "split");
@@ -164,7 +167,10 @@ void World::connect_all() {
   }
 }
 
-void World::finalize() { MPI_Finalize(); }
+void World::finalize() {
+  const Waiting waiting(Waiting::Kind::sleeps);
+  MPI_Finalize();
+}
 
 void World::abort() {
   MPI_Abort(MPI_COMM_WORLD, 1);

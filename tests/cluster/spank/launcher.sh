@@ -6,5 +6,7 @@ echo "task $SLURM_PROCID is $task of $program:$(printf ' [%s]' "$@")"
 echo "min=$ESPALIER_MIN max=$ESPALIER_MAX accuracy=$ESPALIER_ACCURACY deadline=$ESPALIER_DEADLINE active=${ESPALIER_ACTIVE/%"$SLURM_JOB_ID"/job}"
 case $task in
   run) "$program" "$@" ;;
-  keeper) trap 'echo "keeper $SLURM_PROCID ends"; exit 0' HUP; while :; do read -rt 0.1 <> <(:); done ;;
+  keeper) # slow to listen, as on a busy node: a signal that comes before must not be lost, and not kill
+    sleep 0.3
+    exec python3 -c 'import os, signal; signal.sigwait({signal.SIGHUP}); print("keeper", os.environ["SLURM_PROCID"], "ends")' ;;
 esac
