@@ -119,9 +119,8 @@ TEST_SUITE("topology") {
     view.nodes = {node("n1", "h100", 8), node("n2", "cerebro", 4), node("n3", "", 0)};
     const SiteView result = site_from_view(view, reports);
     CHECK(result.notes ==
-          std::vector<std::string>{
-              "node n1: hwloc reports 4 GPUs, Slurm has 8; its report is not used",
-              "GPU type \"cerebro\": not known, taken for an A100 of 40 GB; give [gpu.NAME]"});
+          std::vector<std::string>{"node n1: hwloc reports 4 GPUs, Slurm has 8; its report is not used",
+                                   "GPU type \"cerebro\": not known, taken for an A100 of 40 GB; give [gpu.NAME]"});
     CHECK(result.site.hardware.types ==
           std::vector<GpuType>{{"h100", 989.5, 80e9, 3350e6}, {"cerebro", 312, 40e9, 1555e6}});
     CHECK(kind_of(result, 0).tp_bandwidth == 225e6);
