@@ -19,6 +19,9 @@
 namespace espalier {
 namespace {
 
+// Many remainders are weighed for one that is taken: without local search their plans are a little slower than they
+// could be, which keeps scale-outs rather than taking them back.
+constexpr SearchEffort kStackEffort{1, 0, 0};
 constexpr SearchEffort kShrinkEffort{1, 10, 0};
 constexpr SearchEffort kPolishEffort{1, 30, 12000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
@@ -166,7 +169,7 @@ class Suika final : public Scheduler {
     for (Player& one : players_) {
       if (one.job->extensions.empty()) continue;
       if (!someone_waits && !options_.reclaim) continue;
-      auto& stack = stacks[one.job->id] = one.virtual_job->stack(kShrinkEffort);
+      auto& stack = stacks[one.job->id] = one.virtual_job->stack(kStackEffort);
       for (const StackTop& top : stack)
         for (const JobId extension : top.extensions) worth.try_emplace(extension, top.benefit * one.discount);
     }
@@ -346,7 +349,8 @@ class Suika final : public Scheduler {
     int replans = 0;
     for (Player& one : players_) {
       if (!one.grows) continue;
-      if (may_replan(input, one) && !one.virtual_job->is_replanned() && replans++ < kReplansPerDecision)
+      if (may_replan(input, one) && !one.virtual_job->is_replanned() &&
+          (options_.eager || replans++ < kReplansPerDecision))
         one.virtual_job->replanned(kReplanEffort);
       if (one.virtual_job->is_replanned())
         one.base_exact =

@@ -168,25 +168,26 @@ void BusyCluster::end_one() {
 }
 
 bool BusyCluster::submit_one() {
-  input_.cluster.waiting.clear();
-  waiting_ = nullptr;
-  if (load() >= target_) return false;
-  waiting_ = &random_job();
-  if (basic_ + waiting_->gpus() > gpus_) return false;
-  WaitingJob waiting;
-  waiting.id = next_id_++;
-  waiting.gpus = waiting_->gpus();
-  waiting.nodes = std::max(1, waiting_->gpus() / kNodeGpus);
-  input_.cluster.waiting.push_back(waiting);
   input_.trigger = Trigger::job_submitted;
   input_.now += 60;
+  if (waiting_ == nullptr) {
+    if (load() >= target_) return false;
+    waiting_ = &random_job();
+    WaitingJob waiting;
+    waiting.id = next_id_++;
+    waiting.gpus = waiting_->gpus();
+    waiting.nodes = std::max(1, waiting_->gpus() / kNodeGpus);
+    input_.cluster.waiting.push_back(waiting);
+  }
+  input_.cluster.waiting.front().expected_start = input_.now + 7200;  // leases may end before
   return true;
 }
 
-void BusyCluster::start_waiting() {
-  if (waiting_ != nullptr) place(*waiting_);
+bool BusyCluster::start_waiting() {
+  if (waiting_ != nullptr && !place(*waiting_)) return false;
   waiting_ = nullptr;
   input_.cluster.waiting.clear();
+  return true;
 }
 
 void BusyCluster::apply(const std::vector<Decision>& decisions) {

@@ -22,10 +22,11 @@ class BusyCluster {
 
   // A random job ends; its GPUs and its extensions' are idle.
   void end_one();
-  // While the basic demands are below the load aimed at, a job arrives. True: one waits now.
+  // While the basic demands are below the load aimed at, a job arrives. True: one waits now, this one or one before.
   bool submit_one();
-  // The waiting job starts if its GPUs are idle, else it goes away.
-  void start_waiting();
+  // The waiting job starts if its GPUs are idle (true), else it waits on, first in first out: otherwise the large ones
+  // would never get in.
+  bool start_waiting();
   void apply(const std::vector<Decision>& decisions);
 
   int busy_jobs() const { return static_cast<int>(input_.jobs.size()); }

@@ -25,6 +25,7 @@ struct Options {
 struct Result {
   std::vector<double> ms, cpu_ms;  // wall clock, and without what other processes took
   double gain = 0, eager_gain = 0;
+  double load = 0;
   std::size_t releases = 0, compared = 0, grown = 0, shrunk = 0, replanned = 0, jobs = 0, idle = 0;
 };
 
@@ -64,6 +65,7 @@ void decide_once(const Options& options, BusyCluster& cluster, Scheduler& schedu
   }
   result.jobs += static_cast<std::size_t>(cluster.busy_jobs());
   for (const NodeView& node : cluster.input().cluster.nodes) result.idle += static_cast<std::size_t>(node.idle_gpus());
+  result.load += cluster.load();
   cluster.apply(decisions);
 }
 
@@ -82,7 +84,7 @@ void run(const Options& options) {
     decide_once(options, cluster, *scheduler, result);
     while (result.ms.size() < wanted && cluster.submit_one()) {
       decide_once(options, cluster, *scheduler, result);
-      cluster.start_waiting();
+      if (!cluster.start_waiting()) break;
     }
   }
   rusage usage{};
@@ -101,6 +103,7 @@ void run(const Options& options) {
       {"mean_eager_gain_gpus", result.compared > 0 ? result.eager_gain / static_cast<double>(result.compared) : 0},
       {"decisions", result.ms.size()},
       {"gpus", options.gpus},
+      {"mean_basic_load", result.load / count},
       {"mean_jobs", static_cast<double>(result.jobs) / count},
       {"mean_idle_gpus", static_cast<double>(result.idle) / count},
       {"grown", result.grown},
