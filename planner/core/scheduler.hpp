@@ -44,8 +44,9 @@ struct SchedulerOptions {
   double idle_seconds = 300;
   // Fairness: multiplies a job's benefits before they are compared. Empty: 1.
   std::function<double(const ElasticJob&)> discount;
-  int rounds = 64;  // scale-outs in one decision at most; what is left idle is next decision's (bounds its latency)
-  int window = 8;   // W of Algorithm 1
+  int rounds = 64;   // scale-outs in one decision at most; what is left idle is next decision's (bounds its latency)
+  int looks = 4096;  // jobs looked at again in one decision at most, likewise
+  int window = 8;    // W of Algorithm 1
   bool as_printed = false;  // policy `suika`: the paper's search; else the planner's own on top of it
   bool eager = false;       // solve every job again in every round: what the lazy rounds are measured against
 };

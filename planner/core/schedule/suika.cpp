@@ -340,11 +340,13 @@ class Suika final : public Scheduler {
       }
       if (top == nullptr || most < threshold_) return nullptr;
       if (top->fresh && !top->shifted) return top;
+      if (++looks_ > options_.looks) return nullptr;
       look_again(input, *top, idle);
     }
   }
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
+    looks_ = 0;
     IdleGpus idle(served.supplies, *site_);
     int replans = 0;
     for (Player& one : players_) {
@@ -506,6 +508,7 @@ class Suika final : public Scheduler {
   ExpandOptions expand_;
   std::shared_ptr<const Site> site_;
   double threshold_ = 0;
+  int looks_ = 0;
   std::map<JobId, std::unique_ptr<VirtualJob>> known_;
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
