@@ -37,14 +37,14 @@ struct DataConfig {
   TokenFormat format = TokenFormat::bytes;  // of both files
   std::string validation;                   // empty: none
   std::int64_t validate_every = 0;          // steps; 0: never
-  int validation_samples = 0;               // a multiple of the global batch; the first so many of the validation file
+  int validation_samples = 0;               // a multiple of the global batch
 };
 
 struct CheckpointConfig {
-  std::string directory;   // empty: none is written or read
-  std::int64_t every = 0;  // steps; 0: only after the last one
-  int keep = 2;            // good ones; older ones are removed
-  bool resume = true;      // start from the newest good one, if there is any
+  std::string directory;      // empty: none is written or read
+  std::int64_t every = 1000;  // steps, and after the last one; 0: only then
+  int keep = 2;               // good ones; older ones are removed
+  bool resume = true;         // start from the newest good one, if there is any
 };
 
 struct MetricsConfig {
