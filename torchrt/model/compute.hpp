@@ -56,8 +56,8 @@ class Compute {
 
   // Where the input of a micro-batch is to be received, before forward(). Not on the first stage.
   Buffer input(int micro_batch, int first, int count);
-  // `first_sample`: number, in the whole training, of this rank's first sample; dropout depends on it. Tokens of `batch`
-  // are used by the first stage, targets by the last.
+  // `first_sample`: number, in the whole training, of this rank's first sample; dropout depends on it. Tokens of
+  // `batch` are used by the first stage, targets by the last.
   void forward(int micro_batch, std::uint64_t first_sample, const Batch& batch);
   Slice output(int micro_batch, int first, int count);
 
@@ -72,16 +72,16 @@ class Compute {
   // Last stage: the cross entropies of all tokens since begin_step(), times 2^20; bitwise: each sample's rounded to a
   // whole number, so that such sums are exact. 0 elsewhere, and on TP ranks other than 0. Waits for the device.
   double loss_sum();
-  // bitwise: a sample's gradient was not a number or too large for its integer form (2^12 / global batch), on this rank.
-  // The sums are then worthless on all. Waits for the device.
+  // bitwise: a sample's gradient was not a number or too large for its integer form (2^12 / global batch), on this
+  // rank. The sums are then worthless on all. Waits for the device.
   bool out_of_range();
 
   // What is summed over replicas, in place: UnitSpec::floats elements; float32, or int64 with bitwise.
   Buffer gradient(int unit);
   // The sum is there. bitwise: makes it float32.
   void reduced(int unit);
-  // float32, of the tied table: global rows `rows`, inside this rank's shard; as reduced() left them, whatever add_tied()
-  // did since. Valid until begin_step(); writable by nobody.
+  // float32, of the tied table: global rows `rows`, inside this rank's shard; as reduced() left them, whatever
+  // add_tied() did since. Valid until begin_step(); writable by nobody.
   Buffer tied_gradient(int unit, Range rows);
   void add_tied(int unit, Range rows, Buffer received);
   // Sum of squares in float64; of the whole shard, or of this replica's ZeRO part. Tensors that are the same on all TP

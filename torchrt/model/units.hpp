@@ -53,8 +53,8 @@ constexpr std::size_t kAlignElements = 64;
 
 // Units 0 (embedding), 1..layers (blocks), layers + 1 (final norm and head).
 int unit_count(const ModelConfig& model);
-// The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when heads, key and value heads or the feed-forward's
-// width cannot be divided; the vocabulary always can.
+// The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when heads, key and value heads or the
+// feed-forward's width cannot be divided; the vocabulary always can.
 UnitSpec unit_spec(const ModelConfig& model, int unit, int tp = 1, int tp_rank = 0);
 
 // Part `index` of `total` cut in `parts` as equal as possible: [total * index / parts, total * (index + 1) / parts).

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "torchrt/comm/group.hpp"
 #include "torchrt/layout.hpp"
 
 namespace espalier::torchrt {
@@ -62,6 +63,11 @@ std::vector<Op> make_operations(const Layout& layout, const ScheduleOptions& opt
 // Runs the lists against each other: one sentence per problem (deadlock, lost or unexpected message, missing or
 // repeated work, wrong order); empty when the schedule is sound.
 std::vector<std::string> check(const Schedule& schedule);
+
+// Of a transfer: which way its message goes.
+Lane lane_of(const Op& op);
+bool is_send(OpKind kind);
+bool is_receive(OpKind kind);
 
 // "backward", "send activation": one word or two.
 std::string describe(OpKind kind);
