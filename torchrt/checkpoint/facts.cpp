@@ -30,7 +30,8 @@ nlohmann::json checkpoint_facts(const Config& config) {
 }
 
 void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
-  for (const auto& [key, value] : checkpoint_facts(config).items()) {
+  const nlohmann::json wanted = checkpoint_facts(config);
+  for (const auto& [key, value] : wanted.items()) {
     const nlohmann::json other = stored.value(key, nlohmann::json());
     if (other == value) continue;
     throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
