@@ -21,7 +21,9 @@ CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.s
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
 $(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
-$(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp flavour/mpi.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+               tests/torchrt/collectives.cpp)
+$(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
