@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <thread>
 
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/facts.hpp"
@@ -10,11 +11,19 @@
 
 namespace espalier::torchrt {
 
-CheckpointSaver::CheckpointSaver(Setting setting) : setting_(std::move(setting)), agreement_(setting_.ranks) {}
+namespace {
 
-CheckpointSaver::~CheckpointSaver() {
-  if (work_.valid()) work_.wait();
+// Detached: a rank that must leave now does not wait for a disk.
+std::future<void> in_background(std::function<void()> work) {
+  std::packaged_task<void()> task(std::move(work));
+  std::future<void> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
 }
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(Setting setting) : setting_(std::move(setting)), agreement_(setting_.ranks) {}
 
 bool CheckpointSaver::due(std::int64_t step) const {
   const CheckpointConfig& checkpoint = setting_.config->checkpoint;
@@ -34,7 +43,7 @@ void CheckpointSaver::boundary(std::int64_t step, const std::function<Snapshot()
   result_ = {};
   auto copy = std::make_shared<const Snapshot>(snapshot());
   const std::string folder = unfinished_folder(setting_.config->checkpoint.directory, step, setting_.generation);
-  work_ = std::async(std::launch::async, [folder, copy = std::move(copy), rank = setting_.rank]() mutable {
+  work_ = in_background([folder, copy = std::move(copy), rank = setting_.rank]() mutable {
     write_part(folder, rank, *copy);
     copy.reset();
   });
@@ -94,7 +103,7 @@ void CheckpointSaver::work() {
                          }
                        });
   } else if (agreement_.phase() == CheckpointPhase::clearing) {
-    work_ = std::async(std::launch::async, remove_unfinished, directory);
+    work_ = in_background([directory] { remove_unfinished(directory); });
   }
 }
 

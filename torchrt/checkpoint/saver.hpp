@@ -26,7 +26,7 @@ class CheckpointSaver {
     std::function<void(const std::string&)> tell;  // from any thread
   };
   explicit CheckpointSaver(Setting setting);
-  ~CheckpointSaver();  // waits for what is being written; it stays unfinished
+  ~CheckpointSaver() = default;  // what is being written stays unfinished: the process is about to end
 
   // This rank's share of the step's agreement, and the sum of all; once per step, vote() first.
   CheckpointVote vote();
