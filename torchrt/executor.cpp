@@ -19,7 +19,7 @@ constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 constexpr double kLossUnit = 1 << 20;
 
 // After the norms in the agreement.
-enum Slot : std::size_t { loss, stop, written, checked_step, out_of_range, slots };
+enum Slot : std::size_t { loss, stop, written, write_failed, checked_step, out_of_range, slots };
 
 }  // namespace
 
@@ -228,7 +228,8 @@ void Executor::agree() {
   const Vote vote = vote_();
   all[norms + loss] = compute.loss_sum();
   all[norms + stop] = vote.stop ? 1 : 0;
-  all[norms + written] = vote.part_written ? 1 : 0;
+  all[norms + written] = vote.checkpoint.done;
+  all[norms + write_failed] = vote.checkpoint.failed;
   all[norms + checked_step] = static_cast<double>(step_);
   const bool bad_loss = !std::isfinite(all[norms + loss]), bad_gradient = bad_norm || compute.out_of_range();
   all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
@@ -242,7 +243,7 @@ void Executor::agree() {
   outcome_.gradient_norm = std::sqrt(squared);
   outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
   outcome_.switch_agreed = all[norms + stop] > 0;
-  outcome_.parts_written = all[norms + written] == static_cast<double>(engine_.world.size());
+  outcome_.checkpoint = {all[norms + written], all[norms + write_failed]};
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
@@ -256,12 +257,13 @@ void Executor::complain(bool bad_loss, bool bad_gradient) {
                                           : bad_gradient ? size + engine_.world.rank()
                                                          : INT_MAX);
   const std::string where = "training: step " + std::to_string(step_) + ", rank " + std::to_string(first % size);
-  if (first < size) throw Error(where + ": the loss is not a finite number; lower training.learning_rate");
+  if (first < size) throw AgreedError(where + ": the loss is not a finite number; lower training.learning_rate");
   if (engine_.config.training.accuracy == Accuracy::bitwise)
-    throw Error(where +
-                ": a gradient is not a number or too large to be summed bit by bit; lower training.learning_rate or "
-                "set training.accuracy = \"relaxed\"");
-  throw Error(where + ": a gradient is not a finite number; lower training.learning_rate");
+    throw AgreedError(
+        where +
+        ": a gradient is not a number or too large to be summed bit by bit; lower training.learning_rate or "
+        "set training.accuracy = \"relaxed\"");
+  throw AgreedError(where + ": a gradient is not a finite number; lower training.learning_rate");
 }
 
 }  // namespace espalier::torchrt

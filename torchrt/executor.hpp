@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "planner/core/error.hpp"
+#include "torchrt/checkpoint/agreement.hpp"
 #include "torchrt/comm/fabric.hpp"
 #include "torchrt/data.hpp"
 #include "torchrt/model/compute.hpp"
@@ -15,8 +17,14 @@ namespace espalier::torchrt {
 
 // What one rank tells all others at the end of a step.
 struct Vote {
-  bool stop = false;          // it has been asked to stop after this step
-  bool part_written = false;  // its part of the checkpoint under way is on disk
+  bool stop = false;  // it has been asked to stop after this step
+  CheckpointVote checkpoint;
+};
+
+// All ranks throw it together, with the same words: none is left waiting, and one voice is enough.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
 };
 
 struct StepOutcome {
@@ -24,7 +32,7 @@ struct StepOutcome {
   double gradient_norm = 0;    // of the whole model, before clipping
   double learning_rate = 0;    // that the update used
   bool switch_agreed = false;  // some rank voted to stop; all ranks see the same answer
-  bool parts_written = false;  // all ranks' parts are
+  CheckpointVote checkpoint;   // the sum of all ranks'
 };
 
 using VoteQuestion = std::function<Vote()>;
@@ -48,8 +56,8 @@ ScheduleOptions schedule_options(const Config& config);
 class Executor {
  public:
   explicit Executor(Engine engine);
-  // `step` counts from 1. `vote` is asked once, late in the step. Throws Error, the same on all ranks, when a loss or a
-  // gradient is not a number: it names step and rank, and nothing was updated.
+  // `step` counts from 1. `vote` is asked once, late in the step. Throws AgreedError when a loss or a gradient is not a
+  // number: it names step and rank, and nothing was updated.
   StepOutcome run(std::int64_t step, const Data& data, const VoteQuestion& vote);
   // A step of one micro-batch, without the update: connections, kernels and buffers are warm afterwards, the state is
   // untouched.
