@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "torchrt/executor.hpp"
+#include "torchrt/handoff/piece.hpp"
 
 namespace espalier::torchrt {
 
@@ -20,6 +21,10 @@ class RankState {
   const std::vector<int>& units() const { return self().units; }
   const UnitSpec& spec(int unit) const { return specs_.at(unit); }
   StateLayout state_layout(int unit) const;
+  // ZeRO-1: this rank's state is only its replica's part.
+  bool divided() const { return config_.training.zero1; }
+  // Of any piece of the model, on this rank or another. Not with ZeRO-1.
+  std::size_t bytes(const Piece& piece) const;
 
   // Memory for one unit: given from outside, or new and zero. Replaces what was there, also under a built engine.
   void place(int unit, std::unique_ptr<Allocation> allocation);
