@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/executor.hpp"
 #include "torchrt/schedule/op.hpp"
 #include "torchrt/standalone.hpp"
 #include "torchrt/worker.hpp"
@@ -19,6 +20,7 @@ struct Arguments {
   std::int64_t steps = 0;
   std::vector<std::string> overrides;
   int print_schedule = 0;
+  bool checksum = false;
 };
 
 // Before MPI starts, every rank finds the same mistakes; one says so.
@@ -33,8 +35,8 @@ Config configure(const Arguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (arguments.steps > 0) overrides.push_back("training.steps=" + std::to_string(arguments.steps));
   Config config = load_config(arguments.config, overrides);
-  if (!arguments.metrics.empty()) config.metrics_path = arguments.metrics;
-  if (!arguments.data.empty()) config.data_path = arguments.data;
+  if (!arguments.metrics.empty()) config.metrics.path = arguments.metrics;
+  if (!arguments.data.empty()) config.data.path = arguments.data;
   return config;
 }
 
@@ -42,7 +44,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   const Config config = configure(arguments);
   if (arguments.print_schedule > 0) {
     const Plan plan = standalone_plan(config, arguments.plan, arguments.print_schedule);
-    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), config.training.schedule);
+    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), schedule_options(config));
     std::printf("%s\n%s", describe(plan).c_str(), describe(schedule).c_str());
     return 0;
   }
@@ -50,7 +52,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   if (environment) shield_worker();
   World world(&argc, &argv);
   if (environment) return run_worker(config, *environment, world);
-  return train_standalone(config, arguments.plan, world);
+  return train_standalone(config, {arguments.plan, arguments.checksum}, world);
 }
 
 }  // namespace
@@ -68,6 +70,7 @@ int main(int argc, char** argv) {
   app.add_option("--data", arguments.data, "short for --set data.path=FILE");
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
   app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
+  app.add_flag("--checksum", arguments.checksum, "print a checksum of the weights at the end, without launcher");
   app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
       ->check(CLI::PositiveNumber);
   try {
