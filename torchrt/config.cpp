@@ -74,7 +74,6 @@ void read_checkpoint(TomlSection section, CheckpointConfig& checkpoint) {
 void read_metrics(TomlSection section, MetricsConfig& metrics) {
   section.read("path", metrics.path);
   section.read("progress_every", metrics.progress_every, 0, kMostSteps);
-  section.read("checksum", metrics.checksum);
   section.read("peak_tflops", metrics.peak_tflops, 0, 1e6);
   section.finish();
 }

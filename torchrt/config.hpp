@@ -50,7 +50,6 @@ struct CheckpointConfig {
 struct MetricsConfig {
   std::string path;         // JSON lines; empty: none
   int progress_every = 10;  // steps between two progress lines; 0: none
-  bool checksum = false;    // of all weights, printed after the last step
   double peak_tflops = 0;   // of one GPU in training.dtype, for MFU; 0: from a table, by the card's name
 };
 

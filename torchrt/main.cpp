@@ -22,6 +22,7 @@ struct Arguments {
   int keep = 0;
   std::vector<std::string> overrides;
   int print_schedule = 0;
+  bool checksum = false;
 };
 
 // Before MPI starts, every rank finds the same mistakes; one says so.
@@ -67,7 +68,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   if (environment) shield_worker();
   World world(&argc, &argv);
   if (environment) return run_worker(config, *environment, world);
-  return train_standalone(config, arguments.plan, world);
+  return train_standalone(config, {arguments.plan, arguments.checksum}, world);
 }
 
 }  // namespace
@@ -85,6 +86,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", arguments.steps, "short for --set training.steps=N")->check(CLI::PositiveNumber);
   app.add_option("--data", arguments.data, "short for --set data.path=FILE");
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
+  app.add_flag("--checksum", arguments.checksum, "print a checksum of the weights at the end, without launcher");
   app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
   app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
   CLI::Option* exported = app.add_option("--export", arguments.export_folder,

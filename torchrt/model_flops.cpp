@@ -44,8 +44,7 @@ double model_flops_per_token(const ModelConfig& model) {
 
 double peak_flops(const std::string& card, DataType type) {
   for (const Card& known : kCards)
-    if (mentions(card, known.name))
-      return 1e12 * (type == DataType::bfloat16 ? known.bfloat16 : known.float32);
+    if (mentions(card, known.name)) return 1e12 * (type == DataType::bfloat16 ? known.bfloat16 : known.float32);
   return 0;
 }
 

@@ -3,8 +3,6 @@
 #include <array>
 
 #include "planner/core/error.hpp"
-#include "torchrt/model/initialise.hpp"
-#include "torchrt/place_parameters.hpp"
 #include "torchrt/weights_checksum.hpp"
 
 namespace espalier::torchrt {
@@ -42,14 +40,6 @@ void RankState::place(int unit, std::unique_ptr<Allocation> allocation) {
 
 void RankState::allocate(int unit) {
   place(unit, device_.allocate(state_layout(unit).bytes(), "espalier-unit" + std::to_string(unit)));
-}
-
-void RankState::initialise() {
-  for (const int unit : units()) {
-    std::vector<float> parameters(spec(unit).floats, 0.0F);
-    torchrt::initialise(spec(unit), config_.training.seed, parameters);
-    place_parameters(parameters, state_layout(unit), device_, allocation(unit).data());
-  }
 }
 
 void RankState::build() {

@@ -29,8 +29,6 @@ class RankState {
   // Memory for one unit: given from outside, or new and zero. Replaces what was there, also under a built engine.
   void place(int unit, std::unique_ptr<Allocation> allocation);
   void allocate(int unit);
-  // Random initial parameters and zero moments for every unit; all are placed.
-  void initialise();
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
 
   // Builds the engine on what is placed; collective.

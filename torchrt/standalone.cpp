@@ -69,23 +69,23 @@ bool together(World& world, const Work& work) {
   return first == INT_MAX;
 }
 
-void train(const Config& config, World& world, Run& run) {
+void train(const Config& config, World& world, Run& run, bool checksum) {
   run.state->build();
   run.state->rehearse(run.training->data());
   for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step)
     run.training->step(step, [] { return false; });
   run.training->finish();
-  if (!config.metrics.checksum) return;
-  const std::uint64_t checksum = run.state->checksum();
-  if (world.rank() == 0) std::printf("weights %016llx\n", static_cast<unsigned long long>(checksum));
+  if (!checksum) return;
+  const std::uint64_t sum = run.state->checksum();
+  if (world.rank() == 0) std::printf("weights %016llx\n", static_cast<unsigned long long>(sum));
 }
 
 }  // namespace
 
-int train_standalone(const Config& config, const std::string& plan_path, World& world) {
+int train_standalone(const Config& config, const StandaloneOptions& options, World& world) {
   prepare_torch(config.training.threads);
   Run run;
-  const bool ready = together(world, [&] { prepare(config, plan_path, world, run); }) && together(world, [&] {
+  const bool ready = together(world, [&] { prepare(config, options.plan, world, run); }) && together(world, [&] {
                        run.done = run.training->start();
                        if (world.rank() == 0) run.training->open_metrics(run.done);
                      });
@@ -94,7 +94,7 @@ int train_standalone(const Config& config, const std::string& plan_path, World& 
     return 1;
   }
   try {
-    train(config, world, run);
+    train(config, world, run, options.checksum);
   } catch (const AgreedError& error) {
     if (world.rank() == 0) complain(world, error.what());
     world.finalize();

@@ -35,10 +35,10 @@ class Worker {
 
   void run() {
     introduce();
-    std::int64_t done = prepare();
-    if (!source_) serve(done);
+    prepare();
+    if (!source_) serve(done_);
     control_.send(wire::Ready{});
-    if (source_) done = load();
+    const std::int64_t done = source_ ? load() : done_;
     control_.expect<wire::Commit>(kLauncherActs);
     arrival_.reset();
     train(done + 1);
@@ -59,14 +59,12 @@ class Worker {
     control_.send(hello);
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
-    source_ = std::move(assign.source);
     config_.training.accuracy = assign.accuracy;
+    source_ = std::move(assign.source);
   }
 
-  // Everything slow: memory, connections, kernels; the old generation's state mapped where it is. Returns the last step
-  // done, of a first generation.
-  std::int64_t prepare() {
-    std::int64_t done = 0;
+  // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
+  void prepare() {
     prepare_torch(config_.training.threads);
     device_ = make_device(world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
@@ -80,13 +78,12 @@ class Worker {
       training_->take_over();
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
-      done = training_->start();
+      done_ = training_->start();
     }
     world_.connect();
-    if (world_.rank() == 0) training_->open_metrics(source_ ? std::nullopt : std::optional(done));
+    if (world_.rank() == 0) training_->open_metrics(source_ ? std::nullopt : std::optional(done_));
     state_->build();
     state_->rehearse(training_->data());
-    return done;
   }
 
   std::int64_t load() {
@@ -116,12 +113,12 @@ class Worker {
       server_->mark(-1);
       const StepReport report = training_->step(step, switch_requested);
       server_->mark(step);
-      const StepOutcome& outcome = report.outcome;
-      if (world_.rank() == 0) control_.send(wire::Step{step, outcome.loss, report.seconds, tokens / report.seconds});
+      if (world_.rank() == 0)
+        control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
       // At the very end there is nothing left to hand over: `done` answers the request.
-      if (outcome.switch_agreed && step < config_.training.steps) stand(step);
+      if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
     }
   }
 
@@ -161,6 +158,7 @@ class Worker {
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
   std::optional<Training> training_;
+  std::int64_t done_ = 0;  // steps before this generation's first, unless it takes over
   std::optional<Arrival> arrival_;
   std::optional<StateServer> server_;
   std::deque<Request> requests_;
