@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <fstream>
 
@@ -38,36 +39,40 @@ struct Run {
   std::unique_ptr<Device> device;
   std::unique_ptr<RankState> state;
   std::unique_ptr<Training> training;
+  std::int64_t done = 0;  // steps, before the first one here
 };
 
-// Without a word to the other ranks: whatever fails here fails alone.
-Run prepare(const Config& config, const std::string& plan_path, World& world) {
-  Run run;
+// Everything that a rank does alone, so that it may fail alone.
+void prepare(const Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
   run.device = make_device(world.local_rank());
   run.state = std::make_unique<RankState>(config, plan, world, *run.device);
   for (const int unit : run.state->units()) run.state->allocate(unit);
   run.training = std::make_unique<Training>(config, world, *run.device, *run.state, 0);
-  return run;
 }
 
 void complain(const World& world, const std::string& problem) {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world.rank(), problem.c_str());
 }
 
-// Usually all ranks fail alike: the first that did speaks for all. Collective; true when one did.
-bool failed(World& world, const std::string& problem) {
-  const int first = world.minimum(problem.empty() ? world.size() : world.rank());
+// Usually all ranks fail alike: the first that did speaks for all. True when none did.
+template <class Work>
+bool together(World& world, const Work& work) {
+  std::string problem;
+  try {
+    work();
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  const int first = world.minimum(problem.empty() ? INT_MAX : world.rank());
   if (first == world.rank()) complain(world, problem);
-  return first < world.size();
+  return first == INT_MAX;
 }
 
 void train(const Config& config, World& world, Run& run, bool checksum) {
-  const std::int64_t done = run.training->start();
-  if (world.rank() == 0) run.training->open_metrics(done);
   run.state->build();
   run.state->rehearse(run.training->data());
-  for (std::int64_t step = done + 1; step <= config.training.steps; ++step)
+  for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step)
     run.training->step(step, [] { return false; });
   run.training->finish();
   if (!checksum) return;
@@ -80,13 +85,11 @@ void train(const Config& config, World& world, Run& run, bool checksum) {
 int train_standalone(const Config& config, const StandaloneOptions& options, World& world) {
   prepare_torch(config.training.threads);
   Run run;
-  std::string problem;
-  try {
-    run = prepare(config, options.plan, world);
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  if (failed(world, problem)) {
+  const bool ready = together(world, [&] { prepare(config, options.plan, world, run); }) && together(world, [&] {
+                       run.done = run.training->start();
+                       if (world.rank() == 0) run.training->open_metrics(run.done);
+                     });
+  if (!ready) {
     world.finalize();
     return 1;
   }
@@ -94,14 +97,15 @@ int train_standalone(const Config& config, const StandaloneOptions& options, Wor
     train(config, world, run, options.checksum);
   } catch (const AgreedError& error) {
     if (world.rank() == 0) complain(world, error.what());
-    problem = error.what();
+    world.finalize();
+    return 1;
   } catch (const Error& error) {
     complain(world, error.what());
     world.abort();
   }
   run = Run();
   world.finalize();
-  return problem.empty() ? 0 : 1;
+  return 0;
 }
 
 }  // namespace espalier::torchrt

@@ -2,7 +2,7 @@
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
                   torchrt/safetensors torchrt/checkpoint torchrt/model/families)
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
-                  data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp \
+                  data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
                   $(addprefix torchrt/model/,units.cpp initialise.cpp family.cpp hugging_face.cpp config_json.cpp \
                   model_config.cpp state_layout.cpp) \
