@@ -1,7 +1,7 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
                   torchrt/safetensors torchrt/checkpoint torchrt/model/families)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
                   $(addprefix torchrt/model/,units.cpp initialise.cpp family.cpp hugging_face.cpp config_json.cpp \
