@@ -1,8 +1,9 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device)
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/model/families torchrt/model/layers torchrt/handoff torchrt/comm torchrt/device)
+MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
+                  state_layout.cpp units.cpp) $(call sources,torchrt/model/families)
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
-                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp model/units.cpp \
-                  model/initialise.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule))
+                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule) $(MODEL_PURE))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
@@ -16,7 +17,9 @@ MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
 CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
-$(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
+$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+# llrint becomes one instruction, and loops of it vectors.
+$(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
