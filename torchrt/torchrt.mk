@@ -1,9 +1,13 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/model/families torchrt/model/layers torchrt/handoff torchrt/comm torchrt/device)
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers)
 MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
-                  state_layout.cpp units.cpp) $(call sources,torchrt/model/families)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
-                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule) $(MODEL_PURE))
+                  state_layout.cpp units.cpp)
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
+                  data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
+                  worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
+                  $(MODEL_PURE) \
+                  $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
@@ -20,7 +24,9 @@ CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 $(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
 # llrint becomes one instruction, and loops of it vectors.
 $(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
-$(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp flavour/mpi.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+               tests/torchrt/collectives.cpp)
+$(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
