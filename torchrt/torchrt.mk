@@ -1,11 +1,13 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
-                  torchrt/safetensors torchrt/checkpoint torchrt/model/families)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers)
+MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
+                  state_layout.cpp units.cpp)
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp \
+                  toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
-                  $(addprefix torchrt/model/,units.cpp initialise.cpp family.cpp hugging_face.cpp config_json.cpp \
-                  model_config.cpp state_layout.cpp) \
+                  $(MODEL_PURE) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
@@ -20,7 +22,9 @@ MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
 CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
-$(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
+$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+# llrint becomes one instruction, and loops of it vectors.
+$(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
 TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp flavour/mpi.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
                tests/torchrt/collectives.cpp)
 $(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
