@@ -9,6 +9,7 @@ TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_che
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
                   $(MODEL_PURE) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
+TRAIN_CPU    := $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp)
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
@@ -35,7 +36,7 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
 TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
-$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
