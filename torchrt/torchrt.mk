@@ -34,7 +34,7 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
 TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
-$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
