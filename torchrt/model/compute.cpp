@@ -184,15 +184,15 @@ Compute::Compute(const Config& config, const RankLayout& layout, const Device& d
   context.loss_scale = 1.0 / (static_cast<double>(config.training.global_batch) * config.model.sequence);
   context.scratch = std::make_shared<at::Tensor>();
   state_->layout = layout;
-  state_->tensor_group = tensor_group;
+  state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
   guarded("preparing parameters", [&] {
     at::globalContext().setDeterministicAlgorithms(context.bitwise, true);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     if (family(config.model.family).positions == nullptr) context.rotary = rotary_tables(config.model, context.options);
     state_->loss = at::zeros({}, context.options.dtype(at::kDouble));
     for (const UnitView& unit : units) {
-      ESPALIER_INVARIANT(unit.state.dtype == config.training.dtype &&
-                         unit.spec->tp == (tensor_group ? tensor_group->size() : 1));
+      ESPALIER_INVARIANT(unit.state.dtype == config.training.dtype);
+      ESPALIER_INVARIANT(unit.spec->tp == (tensor_group != nullptr ? tensor_group->size() : 1));
       state_->units.push_back(std::make_unique<Unit>(context, unit));
     }
   });

@@ -18,7 +18,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Kept elements are 1 / (1 - probability). `streams`: one key per slice of the first two dimensions.
+// Kept elements are 1 / (1 - probability).
 void fill_mask(const at::Tensor& mask, double probability, std::uint64_t key) {
   at::Generator generator = at::globalContext().defaultGenerator(mask.device());
   generator.set_current_seed(key);
@@ -60,10 +60,14 @@ at::Tensor dropped_attention(const Pass& pass, const at::Tensor& query, const at
 at::Tensor attention(const Pass& pass, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   const at::Tensor q = query.transpose(1, 2);
   const std::int64_t group = query.size(2) / key.size(2);
-  const at::Tensor k = repeated(key.transpose(1, 2), group), v = repeated(value.transpose(1, 2), group);
-  const at::Tensor mixed = pass.dropout && pass.model.attention_dropout > 0
-                               ? dropped_attention(pass, q, k, v)
-                               : at::scaled_dot_product_attention(q, k, v, std::nullopt, 0.0, true);
+  const bool dropped = pass.dropout && pass.model.attention_dropout > 0;
+  // On a GPU no fused kernel for float32 shares keys between heads.
+  const bool shared = group > 1 && !dropped && !(query.is_cuda() && query.scalar_type() == at::kFloat);
+  const std::int64_t times = shared ? 1 : group;
+  const at::Tensor k = repeated(key.transpose(1, 2), times), v = repeated(value.transpose(1, 2), times);
+  const at::Tensor mixed =
+      dropped ? dropped_attention(pass, q, k, v)
+              : at::scaled_dot_product_attention(q, k, v, std::nullopt, 0.0, true, std::nullopt, shared);
   return mixed.transpose(1, 2).reshape({query.size(0), query.size(1), query.size(2) * query.size(3)});
 }
 
