@@ -29,13 +29,26 @@ nlohmann::json checkpoint_facts(const Config& config) {
   return facts;
 }
 
-void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
-  for (const auto& [key, value] : checkpoint_facts(config).items()) {
+namespace {
+
+void check(const nlohmann::json& stored, const Config& config, const std::string& checkpoint, const char* section) {
+  const nlohmann::json wanted = checkpoint_facts(config);
+  for (const auto& [key, value] : wanted.items()) {
     const nlohmann::json other = stored.value(key, nlohmann::json());
-    if (other == value) continue;
+    if (key.rfind(section, 0) != 0 || other == value) continue;
     throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
                 value.dump() + "; set it back, or choose another checkpoint.directory");
   }
+}
+
+}  // namespace
+
+void check_model(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
+  check(stored, config, checkpoint, "model.");
+}
+
+void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
+  check(stored, config, checkpoint, "");
 }
 
 }  // namespace espalier::torchrt

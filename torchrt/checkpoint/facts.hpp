@@ -12,7 +12,9 @@ namespace espalier::torchrt {
 // may change.
 nlohmann::json checkpoint_facts(const Config& config);
 
-// Throws Error naming the first key whose value differs; `checkpoint` is the checkpoint's name.
+// Both throw Error naming the first key whose value differs; `checkpoint` is the checkpoint's name. To read its
+// parameters it is enough that the model agrees; to train on, everything must.
+void check_model(const nlohmann::json& stored, const Config& config, const std::string& checkpoint);
 void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint);
 
 }  // namespace espalier::torchrt

@@ -65,10 +65,14 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
   return steps;
 }
 
-void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
-                       const std::vector<std::int64_t>& damaged) {
+void remove_unfinished(const std::string& directory) {
   for (const std::string& name : names_in(directory))
     if (unfinished(name)) remove(directory + "/" + name);
+}
+
+void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
+                       const std::vector<std::int64_t>& damaged) {
+  remove_unfinished(directory);
   int kept = 0;
   for (const std::int64_t step : checkpoint_steps(directory)) {
     if (step > newest) continue;  // of an earlier run, damaged or beyond where this one resumed

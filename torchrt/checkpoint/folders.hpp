@@ -18,8 +18,11 @@ std::string part_manifest(int rank);  // what they are; only until the checkpoin
 // be read.
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 
+// Removes everything unfinished; nobody may be writing. Throws Error when something cannot be removed.
+void remove_unfinished(const std::string& directory);
+
 // Removes all whole checkpoints but the newest `keep` up to step `newest`, not counting those in `damaged`, which go as
-// well; and everything unfinished. Throws Error when something cannot be removed.
+// well; and everything unfinished. Throws Error as well.
 void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
                        const std::vector<std::int64_t>& damaged);
 
