@@ -8,8 +8,8 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CO
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
-# What the planner's parts reach on recorded and made-up problems. Built with everything, installed nowhere.
-$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(CORE)
+# What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx
 

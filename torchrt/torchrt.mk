@@ -1,14 +1,16 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/handoff/transfer torchrt/comm torchrt/device \
                   torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers)
 MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
                   state_layout.cpp units.cpp)
+# What a hand-off's plan is made of.
+HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,torchrt/model/families torchrt/handoff/transfer))
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
                   $(MODEL_PURE) \
-                  $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
+                  $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp)
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
