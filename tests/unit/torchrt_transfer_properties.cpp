@@ -75,7 +75,7 @@ std::int64_t counted_bound(const Elements& elements, const TransferRequest& requ
 
 TEST_CASE("any generation turns into any other: its state is as if it had been there from the start") {
   std::mt19937 random(11);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const ModelConfig model = random_transfer_model(random);
     const TransferRequest request = random_request(random, model.layers);
     CAPTURE(round);
@@ -105,7 +105,7 @@ TEST_CASE("any generation turns into any other: its state is as if it had been t
 TEST_CASE("what is lost on some ranks is had from others, and missed only when nobody has it") {
   std::mt19937 random(12);
   int missed = 0, had = 0;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 100; ++round) {
     const ModelConfig model = random_transfer_model(random);
     TransferRequest request = random_request(random, model.layers);
     for (int rank = 0; rank < request.before.gpu_count(); ++rank)
@@ -131,6 +131,6 @@ TEST_CASE("what is lost on some ranks is had from others, and missed only when n
     CHECK(plan.bytes_sent() == bound);
     CHECK(plan.bytes_sent() == bench::least_bytes_between_nodes(model, request));
   }
-  CHECK(missed > 10);
-  CHECK(had > 10);
+  CHECK(missed > 5);
+  CHECK(had > 5);
 }
