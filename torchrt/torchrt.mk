@@ -14,6 +14,10 @@ MPI_INC    := $(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile 2>/dev
 MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
 # The very libcudart that libtorch uses: two in one process break.
 CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
+# NCCL: the one beside torch, else the toolkit's, else the one of `make deps`.
+NCCL_HOME  ?= $(patsubst %/include/nccl.h,%,$(firstword $(wildcard $(addsuffix /include/nccl.h,$(TORCH_HOME)/../nvidia/nccl $(CUDA_HOME) $(CACHE_HOME)/nccl-2.28.9/nvidia/nccl))))
+NCCL_INC   := $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
+NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCCL_HOME)/,lib lib64))))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
 $(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
