@@ -220,7 +220,7 @@ void Launcher::start_next() {
           left.erase(left.begin());
         }
     next_ = make_world(++last_generation_, plan, false);
-    next_->assign(plan, wire::Assign::Source{generation_, plan_});
+    next_->assign(plan, wire::Assign::Source{generation_, plan_}, context_.accuracy);
   } catch (const Error& error) {
     next_.reset();
     raise(Event::next_failed, error.what());

@@ -151,7 +151,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
     return raise(Event::current_lost, error.what());
   }
   loop_.defer([this] {
-    if (current_) current_->assign(plan_, std::nullopt);
+    if (current_) current_->assign(plan_, std::nullopt, context_.accuracy);
   });
 }
 

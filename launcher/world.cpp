@@ -36,8 +36,8 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
   else if (assignment_) give_assignment(hello.rank);
 }
 
-void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source) {
-  assignment_ = wire::Assign{plan, std::move(source)};
+void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
+  assignment_ = wire::Assign{plan, std::move(source), accuracy};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);
 }
 

@@ -43,7 +43,7 @@ class World {
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
-  void assign(const Plan& plan, std::optional<wire::Assign::Source> source);
+  void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest.
   void request_switch(const Plan& next);

@@ -1,8 +1,12 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
-                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp model/units.cpp \
-                  model/initialise.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule))
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families)
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
+                  data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
+                  worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
+                  $(addprefix torchrt/model/,units.cpp initialise.cpp family.cpp hugging_face.cpp config_json.cpp \
+                  model_config.cpp state_layout.cpp) \
+                  $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
@@ -21,7 +25,9 @@ NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCC
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
 $(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
-$(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp flavour/mpi.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+               tests/torchrt/collectives.cpp)
+$(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,

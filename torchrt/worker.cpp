@@ -10,14 +10,13 @@
 #include "torchrt/control.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
-#include "torchrt/metrics.hpp"
+#include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 // The launcher's own limits are shorter; these only make sure that no wait is without an end.
 constexpr Control::Milliseconds kLauncherActs = 10min;
@@ -37,12 +36,13 @@ class Worker {
   void run() {
     introduce();
     prepare();
-    if (!source_) serve(0);
+    if (!source_) serve(done_);
     control_.send(wire::Ready{});
-    const std::int64_t done = source_ ? load() : 0;
+    const std::int64_t done = source_ ? load() : done_;
     control_.expect<wire::Commit>(kLauncherActs);
     arrival_.reset();
     train(done + 1);
+    training_->finish();
     control_.send(wire::Done{config_.training.steps});
   }
 
@@ -59,31 +59,31 @@ class Worker {
     control_.send(hello);
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
+    config_.training.accuracy = assign.accuracy;
     source_ = std::move(assign.source);
   }
 
   // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
   void prepare() {
-    prepare_torch();
-    data_.emplace(config_.data_path, config_.model.sequence, config_.training.seed);
+    prepare_torch(config_.training.threads);
     device_ = make_device(world_.local_rank());
-    state_.emplace(config_, plan_, world_, *device_, *data_);
+    state_.emplace(config_, plan_, world_, *device_);
+    training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_) {
       const auto address_of = [this](int old_rank) {
         return state_address(environment_.token, source_->generation, old_rank);
       };
-      arrival_.emplace(*state_, world_, *device_, source_->plan, config_.model.layers, address_of);
+      arrival_.emplace(*state_, world_, *device_, source_->plan, address_of);
       arrival_->prepare();
+      training_->take_over();
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
-      state_->initialise();
+      done_ = training_->start();
     }
-    world_.connect_all();
-    if (world_.rank() == 0)
-      metrics_.emplace(config_.metrics_path, !source_, environment_.generation, plan_.gpu_count(), describe(plan_),
-                       config_.progress_every, config_.training.steps);
+    world_.connect();
+    if (world_.rank() == 0) training_->open_metrics(source_ ? std::nullopt : std::optional(done_));
     state_->build();
-    state_->rehearse();
+    state_->rehearse(training_->data());
   }
 
   std::int64_t load() {
@@ -99,7 +99,7 @@ class Worker {
   void serve(std::int64_t done) {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
     for (const int unit : state_->units())
-      server_->offer(unit, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
+      server_->offer({unit, state_->self().tp_rank}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
     server_->mark(done);
   }
 
@@ -110,19 +110,15 @@ class Worker {
       return !requests_.empty();
     };
     for (std::int64_t step = first; step <= config_.training.steps; ++step) {
-      const Clock::time_point begin = Clock::now();
       server_->mark(-1);
-      const StepOutcome outcome = state_->step(step, switch_requested);
+      const StepReport report = training_->step(step, switch_requested);
       server_->mark(step);
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (metrics_) {
-        metrics_->record({step, outcome.loss, seconds, tokens / seconds});
-        control_.send(wire::Step{step, outcome.loss, seconds, tokens / seconds});
-      }
+      if (world_.rank() == 0)
+        control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
       // At the very end there is nothing left to hand over: `done` answers the request.
-      if (outcome.switch_agreed && step < config_.training.steps) stand(step);
+      if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
     }
   }
 
@@ -142,7 +138,7 @@ class Worker {
     if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives).next, false});
     const Request request = std::move(requests_.front());
     requests_.pop_front();
-    const Departure departure(*state_, world_, *device_, *server_, request.next, config_.model.layers);
+    const Departure departure(*state_, world_, *device_, *server_, request.next);
     control_.send(wire::Switched{step});
     if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
   }
@@ -153,18 +149,18 @@ class Worker {
     bool resumed = false;
   };
 
-  const Config& config_;
+  Config config_;
   const WorkerEnvironment& environment_;
   World& world_;
   Control& control_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
-  std::optional<Data> data_;
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
+  std::optional<Training> training_;
+  std::int64_t done_ = 0;  // steps before this generation's first, unless it takes over
   std::optional<Arrival> arrival_;
   std::optional<StateServer> server_;
-  std::optional<Metrics> metrics_;
   std::deque<Request> requests_;
 };
 

@@ -43,7 +43,7 @@ void visit(Failed& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
-  v("plan", m.plan), v("source", m.source);
+  v("plan", m.plan), v("source", m.source), v("accuracy", m.accuracy);
 }
 template <class Visitor>
 void visit(Switch& m, Visitor& v) {
@@ -123,6 +123,7 @@ struct Writer {
     body[name] = value;
   }
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
+  void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = source ? Json{{"generation", source->generation}, {"plan", source->plan}} : Json(nullptr);
   }
@@ -140,6 +141,11 @@ struct Reader {
     std::string text;
     (*this)(name, text);
     value = kind_from(text);
+  }
+  void operator()(const char* name, Accuracy& value) {
+    std::string text;
+    (*this)(name, text);
+    value = accuracy_from(text);
   }
   void operator()(const char* name, std::optional<Assign::Source>& source) {
     Json value;

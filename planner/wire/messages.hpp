@@ -82,6 +82,7 @@ struct Assign {
   };
   Plan plan;
   std::optional<Source> source;
+  Accuracy accuracy = Accuracy::bitwise;  // the job's; wins over the training configuration
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must

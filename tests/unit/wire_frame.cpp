@@ -80,8 +80,9 @@ TEST_CASE("bytes that are no UTF-8 do not keep a message from being sent") {
 }
 
 TEST_CASE("an assignment carries its source or none") {
-  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt};
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   CHECK(!from_frame<Assign>(to_frame(assign)).source);
+  CHECK(from_frame<Assign>(to_frame(assign)).accuracy == Accuracy::relaxed);
   assign.source = Assign::Source{3, assign.plan};
   CHECK(from_frame<Assign>(to_frame(assign)).source->generation == 3);
 }

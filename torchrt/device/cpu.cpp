@@ -35,6 +35,7 @@ class CpuDevice : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
   int index() const override { return 0; }
+  std::string name() const override { return ""; }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string& label) override {
     UniqueFd fd(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -89,6 +89,11 @@ class CudaDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   int index() const override { return index_; }
+  std::string name() const override {
+    cudaDeviceProp found{};
+    must_run(::cudaGetDeviceProperties(&found, index_), "asking for the GPU's name");
+    return found.name;
+  }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string&) override {
     const CudaDriver& driver = cuda_driver();

@@ -27,7 +27,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  virtual int index() const = 0;  // for torch; 0 on CPU
+  virtual int index() const = 0;         // for torch; 0 on CPU
+  virtual std::string name() const = 0;  // as its maker calls it; "" on CPU
   // Zeroed and resident: nothing is left for first touch.
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string& label) = 0;
   // Maps memory that another process allocated with the same `bytes`.

@@ -22,8 +22,9 @@ struct ArrivalBytes {
 // boundary. Nothing of the old generation is written. Throws Error.
 class Arrival {
  public:
-  // `address_of`: the state socket of an old rank.
-  Arrival(RankState& state, World& world, Device& device, const Plan& before, int layers,
+  // `address_of`: the state socket of an old rank. Throws Error, before anything has changed, where the hand-off is not
+  // possible: see plan_transfer(); ZeRO-1.
+  Arrival(RankState& state, World& world, Device& device, const Plan& before,
           std::function<std::string(int old_rank)> address_of);
   // Every unit of the rank is placed afterwards: in its final memory, or in a stand-in until load().
   void prepare();
@@ -33,9 +34,9 @@ class Arrival {
   void release();
 
  private:
-  FetchedUnit fetch(int unit, int old_rank, std::int64_t expected_step) const;
-  std::unique_ptr<Allocation> map(int unit, int old_rank, std::int64_t expected_step);
-  bool deferred(int unit, int old_rank) const { return plan_.collapsed(unit, old_rank); }
+  FetchedPiece fetch(const Piece& piece, int old_rank, std::int64_t expected_step) const;
+  std::unique_ptr<Allocation> map(const Piece& piece, int old_rank, std::int64_t expected_step);
+  bool deferred(const Piece& piece, int old_rank) const { return plan_.collapsed(piece, old_rank); }
   void check_sources(std::int64_t step);
   const Allocation& donated(const Donation& donation);
 
@@ -44,8 +45,8 @@ class Arrival {
   Device& device_;
   TransferPlan plan_;
   std::function<std::string(int)> address_of_;
-  std::vector<Take> takes_;                                              // of this rank
-  std::map<std::pair<int, int>, std::unique_ptr<Allocation>> borrowed_;  // by unit and old rank
+  std::vector<Take> takes_;                                                // of this rank
+  std::map<std::pair<Piece, int>, std::unique_ptr<Allocation>> borrowed_;  // by piece and old rank
 };
 
 }  // namespace espalier::torchrt

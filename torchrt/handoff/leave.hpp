@@ -11,18 +11,18 @@
 
 namespace espalier::torchrt {
 
-// While it lives, the server also offers the units that collapsed onto this rank; its end forgets them, and the old
+// While it lives, the server also offers the pieces that collapsed onto this rank; its end forgets them, and the old
 // generation is as it was. Collective over the old world. Throws Error.
 class Departure {
  public:
-  Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next, int layers);
+  Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next);
   ~Departure();
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 
  private:
   StateServer& server_;
-  std::map<int, std::unique_ptr<Allocation>> collapsed_;
+  std::map<Piece, std::unique_ptr<Allocation>> collapsed_;
 };
 
 }  // namespace espalier::torchrt

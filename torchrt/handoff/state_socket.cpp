@@ -21,7 +21,7 @@ constexpr char kMagic[4] = {'E', 'S', 'P', 'S'};
 // Both processes run on one node, from one build: host byte order and layout.
 struct Request {
   char magic[4];
-  std::int32_t unit;
+  std::int32_t unit, part;
 };
 struct Reply {
   char magic[4];
@@ -113,14 +113,14 @@ StateServer::~StateServer() {
   thread_.join();
 }
 
-void StateServer::offer(int unit, int fd, std::uint64_t bytes) {
+void StateServer::offer(const Piece& piece, int fd, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  offers_[unit] = {fd, bytes};
+  offers_[piece] = {fd, bytes};
 }
 
-void StateServer::withdraw(int unit) {
+void StateServer::withdraw(const Piece& piece) {
   const std::lock_guard lock(mutex_);
-  offers_.erase(unit);
+  offers_.erase(piece);
 }
 
 void StateServer::mark(std::int64_t step) {
@@ -146,7 +146,7 @@ void StateServer::answer(int connection) {
       std::memcmp(request.magic, kMagic, sizeof kMagic) != 0)
     return;
   const std::lock_guard lock(mutex_);
-  const auto found = offers_.find(request.unit);
+  const auto found = offers_.find({request.unit, request.part});
   Reply reply{};
   std::memcpy(reply.magic, kMagic, sizeof kMagic);
   reply.found = found != offers_.end() ? 1 : 0;
@@ -155,7 +155,7 @@ void StateServer::answer(int connection) {
   send_reply(connection, reply, reply.found ? found->second.fd : -1);
 }
 
-FetchedUnit fetch_unit(const std::string& address, int unit) {
+FetchedPiece fetch_piece(const std::string& address, const Piece& piece) {
   const std::string who = "state socket " + address + ": ";
   sockaddr_un name{};
   const socklen_t size = make_address(address, name);
@@ -166,13 +166,15 @@ FetchedUnit fetch_unit(const std::string& address, int unit) {
   if (!same_user(connection.get())) throw Error(who + "is served by another user");
   Request request{};
   std::memcpy(request.magic, kMagic, sizeof kMagic);
-  request.unit = unit;
+  request.unit = piece.unit;
+  request.part = piece.part;
   Reply reply{};
-  FetchedUnit fetched;
+  FetchedPiece fetched;
   if (::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request) ||
       !receive_reply(connection.get(), reply, fetched.fd))
     throw Error(who + "did not answer properly within 5 s");
-  if (!reply.found || !fetched.fd) throw Error(who + "does not hold unit " + std::to_string(unit));
+  if (!reply.found || !fetched.fd)
+    throw Error(who + "does not hold unit " + std::to_string(piece.unit) + ", TP rank " + std::to_string(piece.part));
   fetched.bytes = reply.bytes;
   fetched.step = reply.step;
   return fetched;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "torchrt/device/unique_fd.hpp"
+#include "torchrt/handoff/piece.hpp"
 
 namespace espalier::torchrt {
 
@@ -24,8 +25,8 @@ class StateServer {
   StateServer& operator=(const StateServer&) = delete;
 
   // `fd` stays the caller's and must live until withdraw() or the end.
-  void offer(int unit, int fd, std::uint64_t bytes);
-  void withdraw(int unit);
+  void offer(const Piece& piece, int fd, std::uint64_t bytes);
+  void withdraw(const Piece& piece);
   // The state is that after `step`; -1: it is being changed.
   void mark(std::int64_t step);
 
@@ -39,18 +40,18 @@ class StateServer {
 
   UniqueFd listener_, stop_;
   std::mutex mutex_;
-  std::map<int, Offer> offers_;
+  std::map<Piece, Offer> offers_;
   std::int64_t step_ = -1;
   std::thread thread_;
 };
 
-struct FetchedUnit {
+struct FetchedPiece {
   UniqueFd fd;
   std::uint64_t bytes = 0;
   std::int64_t step = -1;
 };
 
-// Throws Error when nobody of this user serves there, the unit is not on offer, or 5 s pass.
-FetchedUnit fetch_unit(const std::string& address, int unit);
+// Throws Error when nobody of this user serves there, the piece is not on offer, or 5 s pass.
+FetchedPiece fetch_piece(const std::string& address, const Piece& piece);
 
 }  // namespace espalier::torchrt

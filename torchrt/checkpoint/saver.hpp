@@ -1,0 +1,54 @@
+// Checkpoints beside training: copied at a step's boundary, written by a thread, agreed upon in the steps that follow.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "torchrt/checkpoint/agreement.hpp"
+#include "torchrt/checkpoint/snapshot.hpp"
+#include "torchrt/config.hpp"
+
+namespace espalier::torchrt {
+
+// Every rank has one and calls the same methods at the same steps. What goes wrong while writing is told to `tell` and
+// never thrown: training goes on, the last good checkpoint stays. One thread, beside its own.
+class CheckpointSaver {
+ public:
+  struct Setting {
+    const Config* config = nullptr;
+    int rank = 0, ranks = 1;
+    int generation = 0;
+    std::optional<std::int64_t> last_good;         // on disk already
+    std::vector<std::int64_t> damaged;             // on disk and refused
+    std::function<void(const std::string&)> tell;  // from any thread
+  };
+  explicit CheckpointSaver(Setting setting);
+  ~CheckpointSaver() = default;  // what is being written stays unfinished: the process is about to end
+
+  // This rank's share of the step's agreement, and the sum of all; once per step, vote() first.
+  CheckpointVote vote();
+  void agreed(const CheckpointVote& sum);
+
+  // After `step` was done. When a checkpoint is due, copies what `snapshot` gives and goes on; a checkpoint that is due
+  // while one is still being written is left out.
+  void boundary(std::int64_t step, const std::function<Snapshot()>& snapshot);
+
+  // After the last step: until nothing is under way. `sum` adds up the ranks' votes. Collective.
+  void finish(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
+
+ private:
+  bool due(std::int64_t step) const;
+  void work();      // what the new phase asks of this rank
+  void conclude();  // takes the result of the work
+  std::string last_good() const;
+
+  Setting setting_;
+  CheckpointAgreement agreement_;
+  std::future<void> work_;
+  CheckpointVote result_;  // of the work that is over
+};
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,135 @@
+#include "torchrt/training.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/model/initialise.hpp"
+#include "torchrt/model_flops.hpp"
+#include "torchrt/place_parameters.hpp"
+#include "torchrt/safetensors/weights.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+Training::Training(const Config& config, World& world, Device& device, RankState& state, int generation)
+    : config_(config),
+      world_(world),
+      device_(device),
+      state_(state),
+      generation_(generation),
+      data_(training_data(config)),
+      validation_(validation_data(config)) {}
+
+void Training::tell(const std::string& what) const {
+  std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
+}
+
+std::int64_t Training::start() {
+  const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
+                        world_.sum({&value, 1});
+                        return value;
+                      }};
+  Resumption found;
+  try {
+    found = find_resumption(config_, ranks, [this](const std::string& what) { tell(what); });
+  } catch (const Error& problem) {
+    throw AgreedError(problem.what());
+  }
+  fill(found.checkpoint.get());
+  if (found.checkpoint && world_.rank() == 0)
+    tell("resumes after step " + std::to_string(found.step()) + ", from " + found.checkpoint->folder());
+  make_saver(found.checkpoint ? std::optional(found.step()) : std::nullopt, found.damaged);
+  return found.step();
+}
+
+void Training::fill(CheckpointReader* checkpoint) {
+  std::optional<Weights> weights;
+  if (!checkpoint && !config_.weights.empty()) weights.emplace(config_.weights);
+  for (const int unit : state_.units()) {
+    const UnitSpec& spec = state_.spec(unit);
+    void* const memory = state_.allocation(unit).data();
+    if (checkpoint) {
+      load_state(*checkpoint, spec, state_.state_layout(unit), device_, memory);
+      continue;
+    }
+    std::vector<float> parameters(spec.floats, 0.0F);
+    if (weights) load_unit(*weights, spec, parameters);
+    else initialise(spec, config_.training.seed, parameters);
+    place_parameters(parameters, state_.state_layout(unit), device_, memory);
+  }
+}
+
+void Training::take_over() {
+  std::optional<std::int64_t> last_good;
+  if (!config_.checkpoint.directory.empty()) {
+    const std::vector<std::int64_t> steps = checkpoint_steps(config_.checkpoint.directory);
+    if (!steps.empty()) last_good = steps.front();
+  }
+  make_saver(last_good, {});
+}
+
+void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
+  saver_.emplace(CheckpointSaver::Setting{&config_, world_.rank(), world_.size(), generation_, last_good,
+                                          std::move(damaged), [rank = world_.rank()](const std::string& what) {
+                                            std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
+                                          }});
+}
+
+void Training::open_metrics(std::optional<std::int64_t> done) {
+  MetricsSetting setting{generation_, world_.size(), describe(state_.plan()), config_.metrics.peak_tflops * 1e12};
+  if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
+  metrics_.emplace(config_, std::move(setting), done);
+}
+
+Snapshot Training::snapshot() {
+  std::vector<UnitState> units;
+  for (const int unit : state_.units())
+    units.push_back({&state_.spec(unit), state_.state_layout(unit), state_.allocation(unit).data()});
+  return take_snapshot(units, state_.self(), device_);
+}
+
+StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) {
+  StepReport report;
+  const Clock::time_point begin = Clock::now();
+  try {
+    report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), saver_->vote()}; });
+  } catch (const AgreedError&) {
+    finish();  // what is being written is of a step that was good
+    throw;
+  }
+  report.seconds = seconds_since(begin);
+  const StepOutcome& outcome = report.outcome;
+  saver_->agreed(outcome.checkpoint);
+  if (metrics_) metrics_->record({step, outcome.loss, outcome.gradient_norm, outcome.learning_rate, report.seconds});
+  saver_->boundary(step, [this] { return snapshot(); });
+  if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
+    validate(step);
+  return report;
+}
+
+void Training::validate(std::int64_t step) {
+  const Clock::time_point begin = Clock::now();
+  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples);
+  if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
+}
+
+CheckpointVote Training::sum(const CheckpointVote& vote) {
+  std::array<double, 2> values = {vote.done, vote.failed};
+  world_.sum(values);
+  return {values[0], values[1]};
+}
+
+void Training::finish() {
+  saver_->finish([this](const CheckpointVote& vote) { return sum(vote); });
+}
+
+}  // namespace espalier::torchrt

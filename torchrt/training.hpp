@@ -1,0 +1,61 @@
+// What a rank does at every step beside computing it, with a launcher and without: checkpoints, validation, reports.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "torchrt/checkpoint/resume.hpp"
+#include "torchrt/checkpoint/saver.hpp"
+#include "torchrt/metrics.hpp"
+#include "torchrt/rank_state.hpp"
+
+namespace espalier::torchrt {
+
+struct StepReport {
+  StepOutcome outcome;
+  double seconds = 0;  // of the step alone
+};
+
+// Collective where noted; one thread. References outlive it.
+class Training {
+ public:
+  // Opens the data. Throws Error, on this rank alone perhaps.
+  Training(const Config& config, World& world, Device& device, RankState& state, int generation);
+
+  const Data& data() const { return data_; }
+
+  // The first generation: every unit of `state`, which has memory, gets its values, from the newest good checkpoint,
+  // from config.weights or at random. Returns the last step done. Collective up to where it throws: AgreedError on all
+  // ranks alike, Error on this rank alone, after which nothing waits for it.
+  std::int64_t start();
+  // A later generation, whose state comes from the one before.
+  void take_over();
+  // Rank 0, before the first step; `done`: as in Metrics.
+  void open_metrics(std::optional<std::int64_t> done);
+
+  // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
+  StepReport step(std::int64_t step, const std::function<bool()>& stop);
+  // After the last step: its checkpoint is whole. Collective.
+  void finish();
+
+ private:
+  void fill(CheckpointReader* checkpoint);
+  void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
+  void validate(std::int64_t step);
+  Snapshot snapshot();
+  CheckpointVote sum(const CheckpointVote& vote);
+  void tell(const std::string& what) const;
+
+  const Config& config_;
+  World& world_;
+  Device& device_;
+  RankState& state_;
+  int generation_;
+  Data data_;
+  std::optional<Data> validation_;
+  std::optional<CheckpointSaver> saver_;
+  std::optional<Metrics> metrics_;
+};
+
+}  // namespace espalier::torchrt
