@@ -71,6 +71,30 @@ std::int64_t counted_bound(const Elements& elements, const TransferRequest& requ
   return lost ? -1 : bytes;
 }
 
+// What only nodes that leave have and only new nodes need crosses once more than to those that need it.
+std::int64_t counted_relays(const Elements& elements, const TransferRequest& request, int layers,
+                            const std::set<std::string>& shared) {
+  std::vector<bool> near(static_cast<std::size_t>(elements.count()), false), seen = near;
+  std::int64_t bytes = 0;
+  const auto see = [&](const GenerationLayout& generation, const Plan& plan, bool here, const auto& act) {
+    const std::vector<GpuId> gpus = plan.ranks();
+    for (std::size_t r = 0; r < gpus.size(); ++r)
+      if ((shared.count(gpus[r].node) != 0) == here)
+        for (const int unit : generation.layout.ranks[r].units)
+          elements.each(generation, static_cast<int>(r), unit, [&](std::int64_t number, std::size_t, std::size_t size) {
+            act(static_cast<std::size_t>(number), size);
+          });
+  };
+  const auto mark = [&](std::size_t number, std::size_t) { near[number] = true; };
+  see(before(request, layers), request.before, true, mark);
+  see(after(request, layers), request.after, true, mark);
+  see(after(request, layers), request.after, false, [&](std::size_t number, std::size_t size) {
+    if (!near[number] && !seen[number]) bytes += static_cast<std::int64_t>(size);
+    seen[number] = true;
+  });
+  return bytes;
+}
+
 }  // namespace
 
 TEST_CASE("any generation turns into any other: its state is as if it had been there from the start") {
@@ -100,6 +124,47 @@ TEST_CASE("any generation turns into any other: its state is as if it had been t
     }
     CHECK(sent == plan.bytes_sent());
   }
+}
+
+TEST_CASE("in two worlds what is donated lands on nodes of both, and only what no other node has is relayed") {
+  std::mt19937 random(13);
+  int relayed = 0, landed = 0, refused = 0;
+  for (int round = 0; round < 200; ++round) {
+    const ModelConfig model = random_transfer_model(random);
+    TransferRequest request = random_request(random, model.layers);
+    request.two_worlds = true;
+    CAPTURE(describe(request.before));
+    CAPTURE(describe(request.after));
+    const Elements elements(model, request.dtype);
+    const TransferPlan plan(model, request);
+    CHECK(plan.bytes_sent() == bench::least_bytes_between_nodes(model, request));
+    std::set<std::string> old_nodes, shared;
+    for (const GpuId& gpu : request.before.ranks()) old_nodes.insert(gpu.node);
+    for (const GpuId& gpu : request.after.ranks())
+      if (old_nodes.count(gpu.node) != 0) shared.insert(gpu.node);
+    if (shared.empty()) {
+      CHECK_THROWS_WITH_AS(make_routes(plan, request), doctest::Contains("share no node"), Error);
+      ++refused;
+      continue;
+    }
+    Memories memories = state_of(elements, before(request, model.layers), true);
+    const std::vector<std::string> problems = rehearse(plan, request, memories, random);
+    REQUIRE_MESSAGE(problems.empty(), problems.front());
+    for (const auto& [memory, bytes] : state_of(elements, after(request, model.layers), false))
+      REQUIRE(memories.at(memory) == bytes);
+    const Routes routes = make_routes(plan, request);
+    std::int64_t sent = 0, crossed = 0;
+    for (const Message& message : routes.old_world) sent += static_cast<std::int64_t>(message.piece.bytes);
+    for (const Message& message : routes.new_world) sent += static_cast<std::int64_t>(message.piece.bytes);
+    for (const std::size_t bytes : routes.relay_bytes) crossed += static_cast<std::int64_t>(bytes);
+    CHECK(sent == plan.bytes_sent() + crossed);
+    CHECK(crossed == counted_relays(elements, request, model.layers, shared));
+    landed += !routes.old_world.empty();
+    relayed += crossed > 0;
+  }
+  CHECK(landed > 20);
+  CHECK(relayed > 5);
+  CHECK(refused > 5);
 }
 
 TEST_CASE("what is lost on some ranks is had from others, and missed only when nobody has it") {

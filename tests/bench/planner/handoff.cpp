@@ -53,6 +53,7 @@ void run(const Options& options) {
     const TransferPlan again(model, request);
     common.push_back(watch.wall_ms());
     const RankOperations own = operations(again, rank);
+    const std::vector<MessageOperation> messages = message_operations(again, again.messages(), rank);
     wall.push_back(watch.wall_ms());
     cpu.push_back(watch.cpu_ms());
   }

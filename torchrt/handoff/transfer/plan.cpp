@@ -56,6 +56,8 @@ class TransferPlanner {
     for (const GpuId& gpu : old_gpus_) old_node_.push_back(number(gpu));
     for (const GpuId& gpu : new_gpus_) new_node_.push_back(number(gpu));
     ranks_on_.resize(numbers.size());
+    in_old_.assign(numbers.size(), 0);
+    for (const int node : old_node_) at(in_old_, node) = 1;
     for (std::size_t r = 0; r < new_gpus_.size(); ++r) at(ranks_on_, new_node_[r]).push_back(static_cast<int>(r));
     std::map<GpuId, int> old_of;
     for (std::size_t r = 0; r < old_gpus_.size(); ++r) old_of[old_gpus_[r]] = static_cast<int>(r);
@@ -121,7 +123,7 @@ class TransferPlanner {
         add_copy(plan_.copies_, whole, source, need);
       }
     }
-    if (!wanting.empty()) send(whole, wanting);
+    if (!wanting.empty()) send(whole, std::move(wanting));
   }
 
   void find_needs(const Piece& whole) {
@@ -167,7 +169,7 @@ class TransferPlanner {
   }
 
   // Each wanting node gets each piece once, from whoever has sent least; who has got it passes it on.
-  void send(const Piece& whole, const std::vector<int>& wanting) {
+  void send(const Piece& whole, std::vector<int> wanting) {
     std::vector<Carrier> carriers;
     for (const MemoryId& source : sources_) {
       const int node = at(old_node_, source.rank);
@@ -175,6 +177,9 @@ class TransferPlanner {
       carriers.push_back({node, leaves ? plan_.new_ranks() + source.rank : at(new_of_old_, source.rank), source});
     }
     const std::size_t holders = carriers.size();
+    // Who can be reached by donors first: others may then get it from them.
+    if (request_.two_worlds)
+      std::stable_partition(wanting.begin(), wanting.end(), [&](int node) { return at(in_old_, node) != 0; });
     for (std::size_t first = 0; first < whole.bytes; first += request_.message_bytes) {
       const Piece piece{whole.group, whole.fragment, first, std::min(request_.message_bytes, whole.bytes - first)};
       carriers.resize(holders);
@@ -187,8 +192,12 @@ class TransferPlanner {
     const MemoryId lead = *std::min_element(needs.begin(), needs.end(), [&](const MemoryId& a, const MemoryId& b) {
       return at(received_, a.rank) < at(received_, b.rank);
     });
+    const bool spares_donors =
+        request_.two_worlds && at(in_old_, node) == 0 &&
+        std::any_of(carriers.begin(), carriers.end(), [&](const Carrier& one) { return !plan_.is_donor(one.party); });
     int best = -1, sender = -1;
     for (std::size_t c = 0; c < carriers.size(); ++c) {
+      if (spares_donors && plan_.is_donor(carriers[c].party)) continue;
       const int party = carriers[c].party >= 0 ? carriers[c].party : least_sender(carriers[c].node);
       if (best >= 0) {
         const std::size_t here = at(left_, carriers[c].node), there = at(left_, at(carriers, best).node);
@@ -244,6 +253,7 @@ class TransferPlanner {
   std::vector<GpuId> old_gpus_, new_gpus_;
   std::vector<int> old_node_, new_node_;      // by rank
   std::vector<int> old_of_new_, new_of_old_;  // the rank on the same GPU; -1: none
+  std::vector<char> in_old_;                  // by node: of the old generation
   std::vector<std::vector<int>> ranks_on_;    // new ones, by node
   std::set<int> lost_;                        // old ranks
   std::vector<std::size_t> copied_;           // bytes so far, from the memory of an old rank

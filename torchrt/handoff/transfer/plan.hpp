@@ -20,6 +20,8 @@ struct TransferRequest {
   bool gpu_memory = false;     // memory stays on its GPU: ranks of other GPUs cannot adopt it, only copy from it
   std::vector<int> lost = {};  // old ranks whose memory is gone, with what they held
   std::size_t message_bytes = std::size_t{64} << 20;  // at most, in one message; a multiple of 4
+  // Donors reach the nodes of the old generation only (routes.hpp): to others who else has a piece sends it.
+  bool two_worlds = false;
 };
 
 // Bytes of one fragment of a group's state.
@@ -47,6 +49,8 @@ struct Message {
   int sender = 0, receiver = 0;  // parties; the receiver is a new rank
   MemoryId from, to;
   int after = -1;  // the message that brings the sender what it forwards; -1: it has it
+  // Only where `from` or `to` is a relay's memory (routes.hpp): where in it.
+  std::size_t relay_at = 0;
 };
 
 class TransferPlan {
