@@ -112,7 +112,7 @@ void Launcher::perform(Action action) {
       return;
     case Action::send_switch:
       change_->at["ready"] = Clock::now();
-      return current_->request_switch(change_->decision.plan);
+      return current_->request_switch(change_->decision.plan, next_->generation());
     case Action::send_load:
       change_->at["boundary"] = Clock::now();
       change_->boundary = current_->boundary();

@@ -43,13 +43,13 @@ void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source,
 
 void World::give_assignment(int rank) { workers_.at(rank).connection->send(*assignment_); }
 
-void World::request_switch(const Plan& next) {
+void World::request_switch(const Plan& next, int generation) {
   boundary_ = 0;
   for (auto& [rank, worker] : workers_) {
     worker.switched = false;
     ++worker.unanswered;
   }
-  send_all(wire::Switch{next});
+  send_all(wire::Switch{next, generation});
 }
 
 void World::send_all(const wire::Frame& frame) {

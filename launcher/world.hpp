@@ -46,7 +46,7 @@ class World {
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest.
-  void request_switch(const Plan& next);
+  void request_switch(const Plan& next, int generation);
   void send_all(const wire::Frame& frame);
   template <class Message>
   void send_all(const Message& message) {

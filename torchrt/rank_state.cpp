@@ -26,11 +26,6 @@ StateLayout RankState::state_layout(int unit) const {
                                divided ? self().replica : 0);
 }
 
-std::size_t RankState::bytes(const Piece& piece) const {
-  const int tp = layout_.stage_of_unit(piece.unit).tp;
-  return torchrt::state_layout(unit_spec(config_.model, piece.unit, tp, piece.part), config_.training.dtype).bytes();
-}
-
 void RankState::place(int unit, std::unique_ptr<Allocation> allocation) {
   ESPALIER_INVARIANT(allocation->bytes() == state_layout(unit).bytes());
   std::unique_ptr<Allocation>& slot = allocations_[unit];

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "torchrt/executor.hpp"
-#include "torchrt/handoff/piece.hpp"
 #include "torchrt/profiler/timed_group.hpp"
 
 namespace espalier::torchrt {
@@ -16,16 +15,13 @@ class RankState {
   // Throws Error when the plan does not suit the configuration or the world. `config` outlives it.
   RankState(const Config& config, const Plan& plan, World& world, Device& device);
 
+  const Config& config() const { return config_; }
   const Plan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
   const RankLayout& self() const { return layout_.ranks[static_cast<std::size_t>(world_.rank())]; }
   const std::vector<int>& units() const { return self().units; }
   const UnitSpec& spec(int unit) const { return specs_.at(unit); }
   StateLayout state_layout(int unit) const;
-  // ZeRO-1: this rank's state is only its replica's part.
-  bool divided() const { return config_.training.zero1; }
-  // Of any piece of the model, on this rank or another. Not with ZeRO-1.
-  std::size_t bytes(const Piece& piece) const;
 
   // Memory for one unit: given from outside, or new and zero. Replaces what was there, also under a built engine.
   void place(int unit, std::unique_ptr<Allocation> allocation);
@@ -37,6 +33,7 @@ class RankState {
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
+  Transport& transport() { return fabric_->transport(); }
   // Of a built engine: who sees its operations and its tensor-parallel sums from now on. Null: nobody, at no cost.
   void observe(OpObserver* operations, SumObserver* sums);
   // Of all weights of the model, the same on every rank and in every layout. Collective.

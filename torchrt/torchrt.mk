@@ -8,7 +8,7 @@ HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,t
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
-                  worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
+                  worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/state_socket.cpp comm/waits.cpp) \
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))

@@ -30,16 +30,17 @@ std::string host_name() {
 
 class Worker {
  public:
-  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control)
-      : config_(config), environment_(environment), world_(world), control_(control) {}
+  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control, bool checksum)
+      : config_(config), environment_(environment), world_(world), control_(control), checksum_(checksum) {}
 
   void run() {
     introduce();
     prepare();
-    if (!source_) serve(done_);
+    serve();
     control_.send(wire::Ready{});
     const std::int64_t done = source_ ? load() : done_;
     control_.expect<wire::Commit>(kLauncherActs);
+    if (arrival_) arrival_->release(*server_);
     arrival_.reset();
     train(done + 1);
     training_->finish();
@@ -70,8 +71,8 @@ class Worker {
     state_.emplace(config_, plan_, world_, *device_);
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_) {
-      const auto address_of = [this](int old_rank) {
-        return state_address(environment_.token, source_->generation, old_rank);
+      const auto address_of = [this](bool old, int rank) {
+        return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
       };
       arrival_.emplace(*state_, world_, *device_, source_->plan, address_of);
       arrival_->prepare();
@@ -89,18 +90,26 @@ class Worker {
   std::int64_t load() {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
     const ArrivalBytes bytes = arrival_->load(load.step);
-    serve(load.step);
+    print_checksum(load.step);
+    server_->mark(load.step);
     control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
     return load.step;
   }
 
-  // Before the launcher can know that the generation may become the job: from the commit on it may start the next one,
-  // whose ranks ask here, and a rank of ours may be slow to hear of the commit.
-  void serve(std::int64_t done) {
+  // Before the old generation is asked to stand: its ranks may have to write into our memory. And before the launcher
+  // can know that the generation may become the job: from the commit on it may start the next one, whose ranks ask
+  // here, and a rank of ours may be slow to hear of the commit.
+  void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    for (const int unit : state_->units())
-      server_->offer({unit, state_->self().tp_rank}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
-    server_->mark(done);
+    if (!source_) {
+      for (const int unit : state_->units())
+        server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
+      server_->mark(done_);
+      return;
+    }
+    arrival_->offer(*server_);
+    world_.barrier();
+    arrival_->connect();
   }
 
   void train(std::int64_t first) {
@@ -128,7 +137,7 @@ class Worker {
   // all.
   void listen() {
     while (const std::optional<wire::Frame> frame = control_.poll()) {
-      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame).next, false});
+      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
       else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
       else Control::unexpected(frame->type, wire::Switch::type);
     }
@@ -136,17 +145,30 @@ class Worker {
 
   // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
   void stand(std::int64_t step) {
-    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives).next, false});
+    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives), false});
     const Request request = std::move(requests_.front());
     requests_.pop_front();
-    const Departure departure(*state_, world_, *device_, *server_, request.next);
+    print_checksum(step);
+    const auto address_of = [&](int new_rank) {
+      return state_address(environment_.token, request.message.generation, new_rank);
+    };
+    const Departure departure(*state_, world_, *device_, *server_, request.message.next, address_of);
     control_.send(wire::Switched{step});
     if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
   }
 
+  void print_checksum(std::int64_t step) {
+    if (!checksum_) return;
+    const std::uint64_t sum = state_->checksum();
+    if (world_.rank() != 0) return;
+    std::printf("generation %d after step %lld: weights %016llx\n", environment_.generation,
+                static_cast<long long>(step), static_cast<unsigned long long>(sum));
+    std::fflush(stdout);
+  }
+
   // A `switch` that this rank has not answered yet.
   struct Request {
-    Plan next;
+    wire::Switch message;
     bool resumed = false;
   };
 
@@ -154,6 +176,7 @@ class Worker {
   const WorkerEnvironment& environment_;
   World& world_;
   Control& control_;
+  bool checksum_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
   std::unique_ptr<Device> device_;
@@ -174,12 +197,12 @@ void end_world(World& world) {
 
 }  // namespace
 
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world) {
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum) {
   std::string problem;
   try {
     Control control(environment.host, environment.port, world.rank());
     try {
-      Worker(config, environment, world, control).run();
+      Worker(config, environment, world, control, checksum).run();
       control.farewell();
       end_world(world);
       return 0;

@@ -31,7 +31,8 @@ void shield_worker();
 // True once after each SIGTERM.
 bool take_notice();
 
-// Returns the exit code after at most one message. Collective.
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world);
+// Returns the exit code after at most one message. Collective. `checksum`: prints one of the weights on both sides of
+// every hand-off.
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum);
 
 }  // namespace espalier::torchrt

@@ -47,7 +47,7 @@ void visit(Assign& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Switch& m, Visitor& v) {
-  v("next", m.next);
+  v("next", m.next), v("generation", m.generation);
 }
 template <class Visitor>
 void visit(Load& m, Visitor& v) {

@@ -86,10 +86,11 @@ struct Assign {
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must
-// leave.
+// leave, `generation` who takes it.
 struct Switch {
   static constexpr const char* type = "switch";
   Plan next;
+  int generation = 0;
 };
 
 // To the new generation: the old one stands after `step`; take the state.

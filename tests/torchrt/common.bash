@@ -38,15 +38,18 @@ ranks() { # NUMBER ARGUMENTS...: standalone training
   timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
 }
 
-# plan STAGE...: a stage is LAYERS:SHARE@NODE/GPU[,SHARE@NODE/GPU...]. Prints the plan's JSON.
+# plan STAGE...: a stage is LAYERS:SHARE@NODE/GPU[+GPU...][,SHARE@NODE/GPU...]; with GPUs added, TP. Prints the plan's JSON.
 plan() {
   python3 - "$@" << 'PY'
 import json, sys
 stages = []
 for text in sys.argv[1:]:
     layers, replicas = text.split(":")
-    stages.append({"layers": int(layers), "tp": 1, "replicas": [
-        {"share": int(share), "gpus": [gpu]} for share, gpu in (r.split("@") for r in replicas.split(","))]})
+    stages.append({"layers": int(layers), "replicas": []})
+    for share, gpus in (replica.split("@") for replica in replicas.split(",")):
+        node, numbers = gpus.split("/")
+        stages[-1]["replicas"].append({"share": int(share), "gpus": [f"{node}/{n}" for n in numbers.split("+")]})
+    stages[-1]["tp"] = len(stages[-1]["replicas"][0]["gpus"])
 print(json.dumps({"global_batch": 8, "micro_batches": 4, "stages": stages}))
 PY
 }

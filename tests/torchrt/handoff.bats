@@ -67,10 +67,10 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   play
   losses_as_alone
   # Half of the state stays on its node and is adopted; the other half is sent once, in the new world. On the way back
-  # it is sent in the old one, so that the new one adopts all.
+  # it is sent in the old one, but for the embedding: its table is at the head's node already, at the other end.
   acts 'len(acts) == 2 and acts[0]["bytes_copied"] == 0 and acts[0]["bytes_sent"] > 0 and acts[0]["bytes_adopted"] > 0'
-  acts 'acts[1]["bytes_sent"] == acts[1]["bytes_copied"] == 0'
-  acts 'acts[1]["bytes_adopted"] == acts[0]["bytes_adopted"] + acts[0]["bytes_sent"]'
+  acts 'acts[1]["bytes_copied"] == 12 * 256 * 64 and acts[1]["bytes_adopted"] == acts[0]["bytes_adopted"]'
+  acts 'acts[1]["bytes_sent"] + acts[1]["bytes_copied"] == acts[0]["bytes_sent"]'
 }
 
 @test "growing on the node moves nothing" {
@@ -92,6 +92,45 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   play
   losses_as_alone 1e-5
   acts 'len(acts) == 3 and acts[1]["bytes_copied"] > 0'
+}
+
+# The weights as the old generation left them and as the new one found them.
+same_weights() { # HAND-OFFS
+  python3 - "$1" << 'PY'
+import re, sys
+seen = {}
+for line in open("play.log"):
+    found = re.match(r"generation \d+ after step (\d+): weights ([0-9a-f]{16})$", line.strip())
+    if found:
+        seen.setdefault(found[1], []).append(found[2])
+print(seen)
+pairs = [sums for sums in seen.values() if len(sums) == 2]
+assert len(pairs) == int(sys.argv[1]) and all(a == b for a, b in pairs)
+PY
+}
+play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 1; }; }
+
+@test "layers change their TP degree: the same weights, losses within 1e-4" {
+  script "$(two)" 5 "$(plan 8:2@a/0+1)" - 30 "$(plan 4:2@b/0+1 4:2@a/0)" - 50 "$(plan 8:1@b/0+1,1@c/0+1)" - 70 "$(two)" - \
+    > script.json
+  play_checked
+  losses_as_alone 1e-4
+  same_weights 4
+  acts 'len(acts) == 4 and acts[0]["bytes_adopted"] == acts[0]["bytes_sent"] == 0 and acts[0]["bytes_copied"] > 0'
+}
+
+@test "ZeRO-1: the optimizer's parts are cut anew, losses equal bit for bit" {
+  script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:1@a/0,1@b/0 4:2@c/0)" - 30 "$(plan 8:2@b/0)" - 50 "$(plan 8:1@b/0,1@a/0)" - \
+    > script.json
+  play_checked --set training.zero1=true
+  losses_as_alone
+  same_weights 3
+}
+
+@test "bfloat16 with master weights and ZeRO-1: the same weights" {
+  script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:2@b/0+1 4:1@c/0,1@a/1)" - > script.json
+  play_checked --set training.zero1=true --set training.dtype=bfloat16
+  same_weights 1
 }
 
 @test "a generation given up in any state costs nothing, and the next one succeeds" {

@@ -205,14 +205,14 @@ class Director {
       if (next_.mpirun < 0 && step.step >= acts_[next_act_].after) start(next_, ++last_number_, acts_[next_act_].plan);
     } else if (!acts_.empty() && step.step >= boundary_ + kEpilogue && !leaving_) {
       leaving_ = true;
-      ask_to_switch(current_.plan);
+      ask_to_switch(current_.plan, current_.number);
     }
   }
 
-  void ask_to_switch(const Plan& plan) {
+  void ask_to_switch(const Plan& plan, int generation) {
     current_.unanswered += current_.size();
     awaiting_ = true;
-    tell(current_, Switch{plan});
+    tell(current_, Switch{plan, generation});
   }
 
   void leave() {
@@ -224,7 +224,7 @@ class Director {
     ready_ms_ = milliseconds_since(started_);
     if (acts_[next_act_].abort == "ready") return give_up(false);
     switch_sent_ = Clock::now();
-    ask_to_switch(next_.plan);
+    ask_to_switch(next_.plan, next_.number);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
   }
 

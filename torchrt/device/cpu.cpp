@@ -62,6 +62,11 @@ class CpuDevice : public Device {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
+                 std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride, run);
+  }
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 };

@@ -121,6 +121,11 @@ class CudaDevice : public Device {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
+                 std::size_t count) override {
+    must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
+    must_run(::cudaDeviceSynchronize(), "copying state");
+  }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 

@@ -1,110 +1,123 @@
 #include "torchrt/handoff/arrive.hpp"
 
 #include "planner/core/error.hpp"
-#include "torchrt/handoff/move.hpp"
+#include "torchrt/handoff/exchange.hpp"
 
 namespace espalier::torchrt {
 
-namespace {
-
-TransferPlan planned(const RankState& state, const Plan& before, const Device& device) {
-  if (state.divided())
-    throw Error(
-        "hand-off: training.zero1 divides the optimizer's state among replicas, which a running job cannot cut anew; "
-        "set training.zero1 = false");
-  return plan_transfer(before, state.plan(), state.layout().units - 2, device.kind() == DeviceKind::cuda);
-}
-
-}  // namespace
-
-Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before,
-                 std::function<std::string(int)> address_of)
+Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of)
     : state_(state),
       world_(world),
       device_(device),
-      plan_(planned(state, before, device)),
-      address_of_(std::move(address_of)) {
-  for (const Take& take : plan_.takes)
-    if (take.rank == world.rank()) takes_.push_back(take);
+      plan_(plan_handoff(state.config(), before, state.plan(), device.kind())),
+      address_of_(std::move(address_of)),
+      operations_(operations(plan_.transfer, world.rank())),
+      messages_(message_operations(plan_.transfer, plan_.routes.new_world, world.rank())) {
+  for (const Message& message : plan_.routes.old_world)
+    if (message.to.rank == world.rank()) landings_.insert({message.receiver, message.to.unit});
 }
 
 // `expected_step` < 0: any, the old generation is still training.
-FetchedPiece Arrival::fetch(const Piece& piece, int old_rank, std::int64_t expected_step) const {
-  FetchedPiece fetched = fetch_piece(address_of_(old_rank), piece);
-  if (fetched.bytes != state_.bytes(piece))
+FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) const {
+  FetchedState fetched = fetch_state(address_of_(memory.old, memory.rank), {memory.unit});
+  if (fetched.bytes != plan_.transfer.shard(memory).state.bytes())
     throw Error(
-        "hand-off: unit " + std::to_string(piece.unit) +
+        "hand-off: unit " + std::to_string(memory.unit) +
         " has another size in the old generation; the generations must train the same model in the same precision");
   if (expected_step >= 0 && fetched.step != expected_step)
-    throw Error("hand-off: old rank " + std::to_string(old_rank) + " stands after step " +
+    throw Error("hand-off: old rank " + std::to_string(memory.rank) + " stands after step " +
                 std::to_string(fetched.step) + ", not " + std::to_string(expected_step));
   return fetched;
 }
 
-std::unique_ptr<Allocation> Arrival::map(const Piece& piece, int old_rank, std::int64_t expected_step) {
-  FetchedPiece fetched = fetch(piece, old_rank, expected_step);
-  return device_.adopt(std::move(fetched.fd), fetched.bytes);
+void Arrival::borrow(const MemoryId& memory) {
+  std::unique_ptr<Allocation>& mapped = borrowed_[memory];
+  if (mapped) return;
+  FetchedState fetched = fetch(memory, -1);
+  mapped = device_.adopt(std::move(fetched.fd), fetched.bytes);
 }
 
 void Arrival::prepare() {
-  for (const Take& take : takes_) {
-    if (take.kind == TakeKind::adopt && !deferred(take.piece, take.from)) {
-      state_.place(take.piece.unit, map(take.piece, take.from, -1));
-      continue;
-    }
-    state_.allocate(take.piece.unit);
-    if (take.kind == TakeKind::copy && !deferred(take.piece, take.from))
-      borrowed_[{take.piece, take.from}] = map(take.piece, take.from, -1);
+  for (const Adoption& adoption : operations_.adoptions) {
+    FetchedState fetched = fetch({true, adoption.old_rank, adoption.unit}, -1);
+    state_.place(adoption.unit, device_.adopt(std::move(fetched.fd), fetched.bytes));
   }
-  for (const Donation& donation : plan_.donations)
-    if (donation.donor == world_.rank() && donation.old_rank >= 0 && !deferred(donation.piece, donation.old_rank))
-      borrowed_[{donation.piece, donation.old_rank}] = map(donation.piece, donation.old_rank, -1);
+  for (const int unit : operations_.fresh) state_.allocate(unit);
+  for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
+  for (const MessageOperation& message : messages_)
+    if (message.sends && message.memory.old) borrow(message.memory);
+  const std::size_t relayed = plan_.routes.relay_bytes[static_cast<std::size_t>(world_.rank())];
+  if (relayed > 0) relay_ = device_.allocate(relayed, "espalier-relay");
 }
 
-// One question per old rank: a piece of each shows where its generation stands.
+void Arrival::offer(StateServer& server) {
+  for (const int unit : state_.units())
+    server.offer({unit}, state_.allocation(unit).fd(), state_.allocation(unit).bytes());
+  if (relay_) server.offer({kRelay}, relay_->fd(), relay_->bytes());
+}
+
+void Arrival::release(StateServer& server) {
+  server.withdraw({kRelay});
+  relay_.reset();
+  borrowed_.clear();
+}
+
+void Arrival::connect() {
+  for (const CopyOperation& copy : operations_.late_copies)
+    if (copy.from.rank != world_.rank()) borrow(copy.from);
+}
+
+// One question per old rank: a unit of each shows where its generation stands.
 void Arrival::check_sources(std::int64_t step) {
-  std::map<int, Piece> piece_of;
-  for (const Take& take : takes_)
-    if (take.kind != TakeKind::receive) piece_of[take.from] = take.piece;
-  for (const auto& [key, allocation] : borrowed_) piece_of[key.second] = key.first;
-  for (const auto& [old_rank, piece] : piece_of) fetch(piece, old_rank, step);
+  std::map<int, MemoryId> asked;
+  for (const Adoption& adoption : operations_.adoptions)
+    asked[adoption.old_rank] = {true, adoption.old_rank, adoption.unit};
+  for (const auto& [memory, allocation] : borrowed_)
+    if (memory.old) asked[memory.rank] = memory;
+  for (const auto& [rank, memory] : asked) fetch(memory, step);
 }
 
-const Allocation& Arrival::donated(const Donation& donation) {
-  return donation.old_rank < 0 ? state_.allocation(donation.piece.unit)
-                               : *borrowed_.at({donation.piece, donation.old_rank});
+void Arrival::check_landed(std::int64_t step) {
+  for (const auto& [lander, unit] : landings_)
+    if (fetch_state(address_of_(true, lander), {unit, world_.rank()}).step != step)
+      throw Error("hand-off: old rank " + std::to_string(lander) + " has not written unit " + std::to_string(unit) +
+                  " as it is after step " + std::to_string(step));
+}
+
+char* Arrival::memory(const MemoryId& wanted) {
+  const auto borrowed = borrowed_.find(wanted);
+  if (borrowed != borrowed_.end()) return static_cast<char*>(borrowed->second->data());
+  ESPALIER_INVARIANT(!wanted.old && wanted.rank == world_.rank());
+  return static_cast<char*>((wanted.unit == kRelay ? *relay_ : state_.allocation(wanted.unit)).data());
+}
+
+std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
+  std::int64_t bytes = 0;
+  for (const CopyOperation& copy : copies)
+    for (const auto& [from, to] : copy.blocks) {
+      device_.copy_runs(memory(copy.to) + to.at, to.stride, memory(copy.from) + from.at, from.stride, from.run,
+                        from.count);
+      bytes += static_cast<std::int64_t>(from.bytes());
+    }
+  return bytes;
 }
 
 ArrivalBytes Arrival::load(std::int64_t step) {
   ArrivalBytes bytes;
   check_sources(step);
-  for (const Take& take : takes_) {
-    const std::size_t size = state_.bytes(take.piece);
-    if (take.kind == TakeKind::receive) continue;
-    const bool late = deferred(take.piece, take.from);
-    if (take.kind == TakeKind::adopt) {
-      if (late) state_.place(take.piece.unit, map(take.piece, take.from, step));
-      bytes.adopted += static_cast<std::int64_t>(size);
-    } else {
-      if (late) borrowed_[{take.piece, take.from}] = map(take.piece, take.from, step);
-      device_.copy(state_.allocation(take.piece.unit).data(), borrowed_.at({take.piece, take.from})->data(), size);
-      bytes.copied += static_cast<std::int64_t>(size);
-    }
-  }
-  for (const Donation& donation : plan_.donations) {
-    if (donation.donor == world_.rank()) {
-      if (donation.old_rank >= 0 && deferred(donation.piece, donation.old_rank))
-        borrowed_[{donation.piece, donation.old_rank}] = map(donation.piece, donation.old_rank, step);
-      const Allocation& source = donated(donation);
-      send_state(world_, device_, source, donation.to, donation.piece);
-      bytes.sent += static_cast<std::int64_t>(source.bytes());
-    } else if (donation.to == world_.rank()) {
-      receive_state(world_, device_, state_.allocation(donation.piece.unit), donation.donor, donation.piece);
-    }
-  }
+  check_landed(step);
+  for (const Adoption& adoption : operations_.adoptions)
+    bytes.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
+  bytes.copied += play(operations_.copies);
+  exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
+  // What others of the node received is copied when it is there.
+  if (!plan_.transfer.late_copies().empty()) world_.barrier();
+  bytes.copied += play(operations_.late_copies);
+  for (const MessageOperation& message : messages_)
+    if (!message.sends) bytes.sent += static_cast<std::int64_t>(message.bytes);
+  for (const Message& message : plan_.routes.old_world)
+    if (message.to.rank == world_.rank()) bytes.sent += static_cast<std::int64_t>(message.piece.bytes);
   return bytes;
 }
-
-void Arrival::release() { borrowed_.clear(); }
 
 }  // namespace espalier::torchrt

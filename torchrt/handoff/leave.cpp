@@ -1,28 +1,47 @@
 #include "torchrt/handoff/leave.hpp"
 
-#include "torchrt/handoff/move.hpp"
+#include "planner/core/error.hpp"
+#include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/handoff_plan.hpp"
 
 namespace espalier::torchrt {
 
-Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next)
-    : server_(server) {
-  const TransferPlan plan =
-      plan_transfer(state.plan(), next, state.layout().units - 2, device.kind() == DeviceKind::cuda);
-  for (const Collapse& collapse : plan.collapses) {
-    const Piece& piece = collapse.piece;
-    if (collapse.from == world.rank()) {
-      send_state(world, device, state.allocation(piece.unit), collapse.to, piece);
-    } else if (collapse.to == world.rank()) {
-      std::unique_ptr<Allocation>& target = collapsed_[piece];
-      target = device.allocate(state.bytes(piece), "espalier-unit" + std::to_string(piece.unit));
-      receive_state(world, device, *target, collapse.from, piece);
-      server_.offer(piece, target->fd(), target->bytes());
-    }
+namespace {
+
+std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address, int unit, std::size_t bytes) {
+  try {
+    FetchedState fetched = fetch_state(address, {unit});
+    return device.adopt(std::move(fetched.fd), bytes);
+  } catch (const Error&) {  // given up meanwhile: its generation cannot load
+    return nullptr;
   }
 }
 
+}  // namespace
+
+Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
+                     const std::function<std::string(int)>& address_of)
+    : server_(server) {
+  const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind());
+  const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
+  for (const MessageOperation& message : messages) {
+    const MemoryId& memory = message.memory;
+    if (message.sends || guests_.count(memory) != 0) continue;
+    const std::size_t bytes = memory.unit == kRelay ? plan.routes.relay_bytes[static_cast<std::size_t>(memory.rank)]
+                                                    : plan.transfer.shard(memory).state.bytes();
+    guests_[memory] = map_guest(device, address_of(memory.rank), memory.unit, bytes);
+  }
+  exchange(state.transport(), device, messages, [&](const MemoryId& memory) -> char* {
+    if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
+    const std::unique_ptr<Allocation>& guest = guests_.at(memory);
+    return guest ? static_cast<char*>(guest->data()) : nullptr;
+  });
+  for (const auto& [memory, guest] : guests_)
+    if (guest) server_.offer({memory.unit, memory.rank}, guest->fd(), guest->bytes());
+}
+
 Departure::~Departure() {
-  for (const auto& [piece, allocation] : collapsed_) server_.withdraw(piece);
+  for (const auto& [memory, guest] : guests_) server_.withdraw({memory.unit, memory.rank});
 }
 
 }  // namespace espalier::torchrt

@@ -21,7 +21,7 @@ constexpr char kMagic[4] = {'E', 'S', 'P', 'S'};
 // Both processes run on one node, from one build: host byte order and layout.
 struct Request {
   char magic[4];
-  std::int32_t unit, part;
+  std::int32_t unit, guest;
 };
 struct Reply {
   char magic[4];
@@ -113,14 +113,14 @@ StateServer::~StateServer() {
   thread_.join();
 }
 
-void StateServer::offer(const Piece& piece, int fd, std::uint64_t bytes) {
+void StateServer::offer(const StateKey& key, int fd, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  offers_[piece] = {fd, bytes};
+  offers_[key] = {fd, bytes};
 }
 
-void StateServer::withdraw(const Piece& piece) {
+void StateServer::withdraw(const StateKey& key) {
   const std::lock_guard lock(mutex_);
-  offers_.erase(piece);
+  offers_.erase(key);
 }
 
 void StateServer::mark(std::int64_t step) {
@@ -146,7 +146,7 @@ void StateServer::answer(int connection) {
       std::memcmp(request.magic, kMagic, sizeof kMagic) != 0)
     return;
   const std::lock_guard lock(mutex_);
-  const auto found = offers_.find({request.unit, request.part});
+  const auto found = offers_.find({request.unit, request.guest});
   Reply reply{};
   std::memcpy(reply.magic, kMagic, sizeof kMagic);
   reply.found = found != offers_.end() ? 1 : 0;
@@ -155,26 +155,27 @@ void StateServer::answer(int connection) {
   send_reply(connection, reply, reply.found ? found->second.fd : -1);
 }
 
-FetchedPiece fetch_piece(const std::string& address, const Piece& piece) {
+FetchedState fetch_state(const std::string& address, const StateKey& key) {
   const std::string who = "state socket " + address + ": ";
   sockaddr_un name{};
   const socklen_t size = make_address(address, name);
   const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   limit_waits(connection.get(), 5);
   if (!connection || ::connect(connection.get(), reinterpret_cast<sockaddr*>(&name), size) != 0)
-    throw Error(who + "the old generation cannot be reached: " + std::strerror(errno));
+    throw Error(who + "cannot be reached: " + std::strerror(errno));
   if (!same_user(connection.get())) throw Error(who + "is served by another user");
   Request request{};
   std::memcpy(request.magic, kMagic, sizeof kMagic);
-  request.unit = piece.unit;
-  request.part = piece.part;
+  request.unit = key.unit;
+  request.guest = key.guest;
   Reply reply{};
-  FetchedPiece fetched;
+  FetchedState fetched;
   if (::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request) ||
       !receive_reply(connection.get(), reply, fetched.fd))
     throw Error(who + "did not answer properly within 5 s");
   if (!reply.found || !fetched.fd)
-    throw Error(who + "does not hold unit " + std::to_string(piece.unit) + ", TP rank " + std::to_string(piece.part));
+    throw Error(who + "does not hold unit " + std::to_string(key.unit) +
+                (key.guest < 0 ? "" : " of new rank " + std::to_string(key.guest)));
   fetched.bytes = reply.bytes;
   fetched.step = reply.step;
   return fetched;

@@ -54,7 +54,7 @@ class Partitions {
 
 }  // namespace
 
-Groups::Groups(const ModelConfig& model, DataType dtype, GenerationLayout before, GenerationLayout after)
+UnitGroups::UnitGroups(const ModelConfig& model, DataType dtype, GenerationLayout before, GenerationLayout after)
     : before_(std::move(before)), after_(std::move(after)) {
   Partitions partitions(model, dtype, before_, after_);
   const int units = unit_count(model);
@@ -71,9 +71,9 @@ Groups::Groups(const ModelConfig& model, DataType dtype, GenerationLayout before
   }
 }
 
-const StateShard& Groups::shard(const MemoryId& memory) const {
+const StateShard& UnitGroups::shard(const MemoryId& memory) const {
   const GenerationLayout& generation = memory.old ? before_ : after_;
-  const Group& group = groups_[static_cast<std::size_t>(group_of_unit_[static_cast<std::size_t>(memory.unit)])];
+  const UnitGroup& group = groups_[static_cast<std::size_t>(group_of_unit_[static_cast<std::size_t>(memory.unit)])];
   const RankLayout& rank = generation.layout.ranks[static_cast<std::size_t>(memory.rank)];
   std::size_t index = 0;
   for (const int unit : group.units) {
@@ -88,7 +88,7 @@ const StateShard& Groups::shard(const MemoryId& memory) const {
   return (memory.old ? group.partition->before : group.partition->after)[index];
 }
 
-std::vector<MemoryId> Groups::holders(const Group& group, bool old, int shard) const {
+std::vector<MemoryId> UnitGroups::holders(const UnitGroup& group, bool old, int shard) const {
   const GenerationLayout& generation = old ? before_ : after_;
   const StateShard& held = (old ? group.partition->before : group.partition->after)[static_cast<std::size_t>(shard)];
   const int unit = group.units[static_cast<std::size_t>(held.member)];

@@ -24,25 +24,25 @@ struct MemoryId {
 };
 
 // Units that are cut together: those that share a tied table, every other alone.
-struct Group {
+struct UnitGroup {
   std::vector<int> units;
   std::shared_ptr<const Partition> partition;  // shared by groups that are cut alike
 };
 
-class Groups {
+class UnitGroups {
  public:
-  Groups(const ModelConfig& model, DataType dtype, GenerationLayout before, GenerationLayout after);
+  UnitGroups(const ModelConfig& model, DataType dtype, GenerationLayout before, GenerationLayout after);
 
   const GenerationLayout& before() const { return before_; }
   const GenerationLayout& after() const { return after_; }
-  const std::vector<Group>& list() const { return groups_; }
+  const std::vector<UnitGroup>& list() const { return groups_; }
   const StateShard& shard(const MemoryId& memory) const;
   // The units of all ranks that hold shard `shard` of the group's partition, which is in `before` or in `after`.
-  std::vector<MemoryId> holders(const Group& group, bool old, int shard) const;
+  std::vector<MemoryId> holders(const UnitGroup& group, bool old, int shard) const;
 
  private:
   GenerationLayout before_, after_;
-  std::vector<Group> groups_;
+  std::vector<UnitGroup> groups_;
   std::vector<int> group_of_unit_;
 };
 

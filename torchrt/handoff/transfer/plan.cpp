@@ -26,7 +26,7 @@ class TransferPlanner {
   }
 
   void run() {
-    const std::vector<Group>& groups = plan_.groups_.list();
+    const std::vector<UnitGroup>& groups = plan_.groups_.list();
     for (std::size_t g = 0; g < groups.size(); ++g) {
       for (const int unit : groups[g].units) adopt(unit);
       for (std::size_t f = 0; f < groups[g].partition->fragments.size(); ++f)
@@ -129,7 +129,7 @@ class TransferPlanner {
   void find_needs(const Piece& whole) {
     for (const int node : needing_) at(needs_on_, node).clear();
     needing_.clear();
-    const Group& group = plan_.groups_.list()[static_cast<std::size_t>(whole.group)];
+    const UnitGroup& group = plan_.groups_.list()[static_cast<std::size_t>(whole.group)];
     for (const int shard : plan_.fragment(whole).after)
       for (const MemoryId& need : plan_.groups_.holders(group, false, shard)) {
         if (is_adopted(need)) continue;
@@ -142,7 +142,7 @@ class TransferPlanner {
   void find_sources(const Piece& whole) {
     for (std::vector<MemoryId>& sources : sources_on_) sources.clear();
     sources_.clear();
-    const Group& group = plan_.groups_.list()[static_cast<std::size_t>(whole.group)];
+    const UnitGroup& group = plan_.groups_.list()[static_cast<std::size_t>(whole.group)];
     for (const int shard : plan_.fragment(whole).before)
       for (const MemoryId& source : plan_.groups_.holders(group, true, shard)) {
         if (lost_.count(source.rank) != 0) continue;

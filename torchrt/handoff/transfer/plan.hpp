@@ -58,7 +58,7 @@ class TransferPlan {
   // Throws Error when a plan does not suit the model or what is needed is lost everywhere.
   TransferPlan(const ModelConfig& model, const TransferRequest& request);
 
-  const Groups& groups() const { return groups_; }
+  const UnitGroups& groups() const { return groups_; }
   const Fragment& fragment(const Piece& piece) const {
     return groups_.list()[static_cast<std::size_t>(piece.group)]
         .partition->fragments[static_cast<std::size_t>(piece.fragment)];
@@ -84,7 +84,7 @@ class TransferPlan {
 
  private:
   friend class TransferPlanner;
-  Groups groups_;
+  UnitGroups groups_;
   std::vector<Adoption> adoptions_;
   std::vector<Copy> copies_, late_copies_;
   std::vector<Message> messages_;
