@@ -11,7 +11,7 @@ namespace espalier::torchrt {
 namespace {
 
 // Away from the tags of activations and gradients.
-constexpr int kFirstTag = 1 << 22;
+constexpr int kFirstTag = 1 << 20;
 // Receives under way, and stages of sends.
 constexpr std::size_t kWindow = 4;
 
