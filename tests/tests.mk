@@ -18,10 +18,10 @@ test:
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))
 	@+$(MAKE) --no-print-directory check
 check: $(UNIT_TEST)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh
 bench:
 	$(call build_after_deps,all)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/bench/run.sh
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/bench/run.sh
