@@ -1,11 +1,12 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device \
-                  torchrt/safetensors torchrt/checkpoint torchrt/model/families)
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers)
+MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
+                  state_layout.cpp units.cpp)
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
-                  $(addprefix torchrt/model/,units.cpp initialise.cpp family.cpp hugging_face.cpp config_json.cpp \
-                  model_config.cpp state_layout.cpp) \
+                  $(MODEL_PURE) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
@@ -20,7 +21,9 @@ MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
 CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
-$(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
+$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+# llrint becomes one instruction, and loops of it vectors.
+$(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
 TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp flavour/mpi.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
                tests/torchrt/collectives.cpp)
 $(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
@@ -31,7 +34,7 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
 TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
-$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
