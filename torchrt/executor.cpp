@@ -41,6 +41,7 @@ Executor::Executor(Engine engine)
   std::copy_if(ops_.begin(), ops_.end(), std::back_inserter(forward_ops_), [](const Op& op) {
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
   });
+  micro_batches_ = engine_.layout.micro_batches;
   std::size_t next = 0;
   for (int unit = 0; unit < engine_.layout.units; ++unit) {
     norm_slots_.push_back(next);
@@ -60,7 +61,7 @@ StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestio
 
 void Executor::rehearse(const Data& data) {
   Layout one = engine_.layout;
-  one.micro_batches = 1;
+  one.micro_batches = micro_batches_ = 1;
   step_ = 1;
   vote_ = [] { return Vote{}; };
   engine_.compute.begin_step(1);
@@ -68,6 +69,7 @@ void Executor::rehearse(const Data& data) {
   rehearsal_ = true;
   execute(make_operations(one, options_, engine_.world.rank()), data, 0);
   rehearsal_ = false;
+  micro_batches_ = engine_.layout.micro_batches;
   observer_ = observer;
 }
 
@@ -122,7 +124,11 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
       return each_unit([&](int unit) { compute.backward(op.micro_batch, unit); });
     case OpKind::weight_gradient:
-      return each_unit([&](int unit) { compute.weight_gradient(op.micro_batch, unit); });
+      // Without replicas a unit's gradient is whole here; with them, when its reduction is over.
+      return each_unit([&](int unit) {
+        compute.weight_gradient(op.micro_batch, unit);
+        if (self_.replicas == 1 && op.micro_batch + 1 == micro_batches_) compute.reduced(unit);
+      });
     case OpKind::reduce:
       return start_reduction(op.unit);
     case OpKind::finish_reduce:

@@ -93,6 +93,7 @@ class Executor {
   // Of the step at hand.
   std::int64_t step_ = 0;
   bool rehearsal_ = false;
+  int micro_batches_ = 0;
   VoteQuestion vote_;
   StepOutcome outcome_;
   double scale_ = 1;

@@ -3,11 +3,13 @@ TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/ha
                   torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers)
 MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
                   state_layout.cpp units.cpp)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp config_model.cpp toml_reader.cpp layout.cpp data.cpp \
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_checksum.cpp config.cpp config_model.cpp \
+                  toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) \
                   $(MODEL_PURE) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families)))
+TRAIN_CPU    := $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp)
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
@@ -34,7 +36,7 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
 TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
-$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp torchrt/comm/flavour/mpi.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)

@@ -86,14 +86,11 @@ TEST_CASE("the checker finds any operation on a wrong micro-batch or unit") {
 }
 
 TEST_CASE("the checker finds work that comes before what it needs") {
-  // To the very front: only what needs nothing may stand there.
+  // At the very front only a receive or a forward finds what it needs, or waits for it.
   break_everywhere("at the front", [](std::vector<Op>& ops, std::size_t i) {
-    const Op op = ops[i];
-    const bool needs_nothing = op.kind == OpKind::receive_activation || op.kind == OpKind::receive_gradient ||
-                               op.kind == OpKind::receive_tied || (op.kind == OpKind::forward && op.micro_batch == 0);
-    if (needs_nothing) return false;
+    if (is_receive(ops[i].kind) || ops[i].kind == OpKind::forward) return false;
     std::rotate(ops.begin(), ops.begin() + static_cast<long>(i), ops.begin() + static_cast<long>(i) + 1);
-    return !(ops.front() == every_kind().ranks[0].front()) && op.kind != OpKind::forward;
+    return true;
   });
 }
 

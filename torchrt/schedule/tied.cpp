@@ -6,13 +6,13 @@ namespace espalier::torchrt {
 
 namespace {
 
-// The share of `rows` that replica `sender` of `senders` sends to replica `receiver` of `receivers`.
+// The share of `rows` that replica `sender` of `senders` sends to replica `receiver` of `receivers`: what all receivers
+// need, one after the other, is cut into equal parts for the senders.
 Range share_of(Range rows, int senders, int sender, int receivers, int receiver) {
-  if (senders <= receivers) return receiver % senders == sender ? rows : Range{};
-  if (sender % receivers != receiver) return {};
-  const int helpers = (senders - receiver + receivers - 1) / receivers, index = sender / receivers;
-  const std::int64_t first = rows.count * index / helpers;
-  return {rows.first + first, rows.count * (index + 1) / helpers - first};
+  const std::int64_t all = rows.count * receivers, first = all * sender / senders;
+  const Range wanted{rows.count * receiver, rows.count};
+  const Range common = intersection({first, all * (sender + 1) / senders - first}, wanted);
+  return {rows.first + common.first - wanted.first, common.count};
 }
 
 struct End {
