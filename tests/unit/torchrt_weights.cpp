@@ -119,20 +119,15 @@ TEST_CASE("an index that disagrees with its files is refused") {
   const TestFolder folder;
   write_model(folder.path(), small_model("qwen2", true), ElementType::f32, 5000);
   const std::string path = folder / "model.safetensors.index.json", good = text_of_file(path);
-  const auto complaint = [&](const std::string& from, const std::string& to) {
+  const auto check = [&](const std::string& from, const std::string& to, const char* words) {
     std::string text = good;
     std::ofstream(path) << text.replace(text.find(from), from.size(), to);
-    try {
-      const Weights weights(folder.path());
-    } catch (const Error& problem) {
-      return std::string(problem.what());
-    }
-    return std::string();
+    CHECK_THROWS_WITH_AS(Weights(folder.path()), doctest::Contains(words), Error);
   };
-  CHECK(complaint("weight_map", "weight_mop").find("it has no weight_map") != std::string::npos);
-  CHECK(complaint("model-00001", "../model-00001").find("no name of a file beside the index") != std::string::npos);
-  CHECK(complaint("model-00001", "model-00009").find("No such file or directory") != std::string::npos);
-  CHECK(complaint("model.embed_tokens.weight", "model.embed_takens.weight").find("is not in ") != std::string::npos);
+  check("weight_map", "weight_mop", "it has no weight_map");
+  check("model-00001", "../model-00001", "no name of a file beside the index");
+  check("model-00001", "model-99999", "No such file or directory");
+  check("model.embed_tokens.weight", "model.embed_takens.weight", "is not in ");
   CHECK_THROWS_WITH_AS(Weights(folder / "nowhere"), doctest::Contains("No such file or directory"), Error);
   std::filesystem::create_directory(folder / "empty");
   CHECK_THROWS_WITH_AS(Weights(folder / "empty"), doctest::Contains("holds neither model.safetensors nor"), Error);
