@@ -109,8 +109,8 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) 
     finish();  // what is being written is of a step that was good
     throw;
   }
-  report.seconds = seconds_since(begin);
   report.profile = profiler_.after(step);
+  report.seconds = seconds_since(begin);
   if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
   const StepOutcome& outcome = report.outcome;
   saver_->agreed(outcome.checkpoint);

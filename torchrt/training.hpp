@@ -15,7 +15,7 @@ namespace espalier::torchrt {
 
 struct StepReport {
   StepOutcome outcome;
-  double seconds = 0;              // of the step alone
+  double seconds = 0;              // of the step, with its profiling
   std::optional<Profile> profile;  // rank 0, now and then
 };
 
