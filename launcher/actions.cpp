@@ -170,6 +170,11 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   on.step = [this, generation](const wire::Step& step) {
     if (current_ && current_->generation() == generation) stepped(step);
   };
+  on.profiled = [this, generation](int rank, const wire::Frame& frame) {
+    if (!current_ || current_->generation() != generation) return;
+    if (const std::string why = profiles_.take(frame, rank, plan_, model_); !why.empty())
+      spdlog::warn("espalier: launch: {}; it is not passed on", why);
+  };
   on.noticed = [this](JobId extension) { extensions_->notice(extension); };
   on.ready = [this, first] { raise(first ? Event::world_ready : Event::next_ready); };
   on.switched = [this] { raise(Event::old_switched); };
@@ -232,6 +237,7 @@ void Launcher::commit() {
   plan_ = change_->decision.plan;
   generation_ = current_->generation();
   step_seconds_ = 0;
+  profiles_.forget();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
                change_->boundary, generation_, describe(plan_));
   change_->at["last_step"] = last_step_at_;

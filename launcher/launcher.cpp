@@ -41,7 +41,11 @@ Launcher::Launcher(JobContext context)
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
   PlannerLink::Callbacks planner;
-  planner.state = [this] { return state(); };
+  planner.state = [this] {
+    ElasticJob job = state();
+    job.profile = profiles_.newest();
+    return job;
+  };
   planner.proposed = [this](const Decision& decision) { propose(decision); };
   planner.unreachable = [this](const std::string& why) {
     spdlog::warn("espalier: launch: planner {}; the job trains on with the GPUs it has until the planner answers", why);
@@ -244,7 +248,9 @@ void Launcher::stepped(const wire::Step& step) {
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
   if (now - last_status_ >= std::chrono::seconds(1)) {
     last_status_ = now;
-    planner_->report(wire::Status{state()});
+    ElasticJob job = state();
+    job.profile = profiles_.untold();
+    planner_->report(wire::Status{std::move(job)});
   }
 }
 

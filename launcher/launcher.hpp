@@ -11,6 +11,7 @@
 #include "launcher/directory.hpp"
 #include "launcher/extensions.hpp"
 #include "launcher/planner_link.hpp"
+#include "launcher/profile_relay.hpp"
 #include "launcher/state_machine.hpp"
 #include "launcher/world.hpp"
 
@@ -86,6 +87,7 @@ class Launcher {
   ModelShape model_;
   std::int64_t step_ = 0, total_steps_ = 0;
   double step_seconds_ = 0;
+  ProfileRelay profiles_;
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;

@@ -73,6 +73,8 @@ void World::handle(int rank, const wire::Frame& frame) {
   try {
     if (frame.type == wire::Step::type) {
       if (!retired_) callbacks_.step(wire::from_frame<wire::Step>(frame));
+    } else if (frame.type == wire::Profiled::type) {
+      if (!retired_) callbacks_.profiled(rank, frame);
     } else if (frame.type == wire::Ready::type) {
       mark(&Worker::ready, callbacks_.ready);
     } else if (frame.type == wire::Switched::type) {

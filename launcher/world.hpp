@@ -20,6 +20,7 @@ struct WorldCallbacks {
   std::function<void(const wire::Hello&)> hello;  // of each worker, before it is assigned anything
   std::function<void()> ready, switched, loaded;  // all workers said so
   std::function<void(const wire::Step&)> step;
+  std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
   std::function<void(int code)> finished;                      // the program ended by itself
   std::function<void(const std::string& why, int code)> lost;  // a worker or mpirun failed

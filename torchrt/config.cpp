@@ -80,6 +80,8 @@ void read_metrics(TomlSection section, MetricsConfig& metrics) {
 
 void read_profile(TomlSection section, ProfileConfig& profile) {
   section.read("every", profile.every, 0, kMostSteps);
+  section.read("path", profile.path);
+  section.read("trace", profile.trace);
   section.finish();
 }
 

@@ -54,7 +54,9 @@ struct MetricsConfig {
 };
 
 struct ProfileConfig {
-  std::int64_t every = 100;  // steps between two measured ones; 0: none is
+  std::int64_t every = 100;  // steps between two profiles; 0: none is made
+  std::string path;          // profiles as JSON lines; empty: they only go to the planner
+  std::string trace;         // folder for the measured operations of every rank; empty: none
 };
 
 struct Config {

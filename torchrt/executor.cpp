@@ -117,11 +117,11 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
           first_sample + static_cast<std::uint64_t>(op.micro_batch * engine_.layout.micro_batch + self_.first_sample);
       Batch batch;
       if (self_.first_stage || self_.last_stage) batch = data.samples(first, self_.samples);
-      for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+      await_arrivals();
       return compute.forward(op.micro_batch, first, batch);
     }
     case OpKind::backward:
-      for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+      await_arrivals();
       return each_unit([&](int unit) { compute.backward(op.micro_batch, unit); });
     case OpKind::weight_gradient:
       // Without replicas a unit's gradient is whole here; with them, when its reduction is over.
@@ -142,6 +142,7 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
     case OpKind::add_tied: {
       const auto rows = tied_.extract({op.unit, op.first});
       if (rows.mapped().arrival) rows.mapped().arrival->wait();
+      if (observer_) observer_->arrived();
       return compute.add_tied(op.unit, {op.first, op.count}, rows.mapped().buffer);
     }
     case OpKind::agree:
@@ -157,6 +158,11 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       if (rehearsal_) return;
       return finish(gathers_, op.unit);
   }
+}
+
+void Executor::await_arrivals() {
+  for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+  if (observer_) observer_->arrived();
 }
 
 Address Executor::address(const Op& op) const {

@@ -74,6 +74,7 @@ class Executor {
   };
   void execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample);
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
+  void await_arrivals();
   void transfer(const Op& op);
   void start_reduction(int unit);
   void finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit);

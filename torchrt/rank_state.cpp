@@ -48,7 +48,7 @@ void RankState::build() {
   for (int t = 0; t < stage.tp; ++t) tensor_members.push_back(stage.rank(self().replica, t));
   for (int j = 0; j < stage.replicas; ++j) replica_members.push_back(stage.rank(j, self().tp_rank));
   fabric_ = make_fabric(world_, device_);
-  tensor_group_ = fabric_->group(tensor_members);
+  if (auto group = fabric_->group(tensor_members)) tensor_group_ = std::make_unique<TimedGroup>(std::move(group));
   replicas_ = fabric_->group(replica_members);
 
   std::vector<UnitView> views;
@@ -63,6 +63,11 @@ void RankState::build() {
 }
 
 UnitView RankState::view(int unit) { return {&spec(unit), state_layout(unit), allocation(unit).data()}; }
+
+void RankState::observe(OpObserver* operations, SumObserver* sums) {
+  executor_->observe(operations);
+  if (tensor_group_) tensor_group_->observe(sums);
+}
 
 std::uint64_t RankState::checksum() {
   std::uint64_t mine = 0;

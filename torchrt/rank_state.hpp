@@ -6,6 +6,7 @@
 
 #include "torchrt/executor.hpp"
 #include "torchrt/handoff/piece.hpp"
+#include "torchrt/profiler/timed_group.hpp"
 
 namespace espalier::torchrt {
 
@@ -36,6 +37,8 @@ class RankState {
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
+  // Of a built engine: who sees its operations and its tensor-parallel sums from now on. Null: nobody, at no cost.
+  void observe(OpObserver* operations, SumObserver* sums);
   // Of all weights of the model, the same on every rank and in every layout. Collective.
   std::uint64_t checksum();
 
@@ -50,7 +53,8 @@ class RankState {
   std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_;
   std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<Group> tensor_group_, replicas_;
+  std::unique_ptr<TimedGroup> tensor_group_;
+  std::unique_ptr<Group> replicas_;
   std::unique_ptr<Compute> compute_;
   std::unique_ptr<Executor> executor_;
 };

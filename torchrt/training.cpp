@@ -8,6 +8,7 @@
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/model_flops.hpp"
 #include "torchrt/place_parameters.hpp"
+#include "torchrt/profiler/trace.hpp"
 #include "torchrt/safetensors/weights.hpp"
 
 namespace espalier::torchrt {
@@ -27,7 +28,8 @@ Training::Training(const Config& config, World& world, Device& device, RankState
       state_(state),
       generation_(generation),
       data_(training_data(config)),
-      validation_(validation_data(config)) {}
+      validation_(validation_data(config)),
+      profiler_(config, world, device, state) {}
 
 void Training::tell(const std::string& what) const {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
@@ -99,6 +101,7 @@ Snapshot Training::snapshot() {
 
 StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) {
   StepReport report;
+  profiler_.before(step);
   const Clock::time_point begin = Clock::now();
   try {
     report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), saver_->vote()}; });
@@ -106,7 +109,9 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) 
     settle();  // what is being written is of a step that was good
     throw;
   }
+  report.profile = profiler_.after(step);
   report.seconds = seconds_since(begin);
+  if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
   const StepOutcome& outcome = report.outcome;
   done_ = step;
   saver_->agreed(outcome.checkpoint);

@@ -8,13 +8,15 @@
 #include "torchrt/checkpoint/resume.hpp"
 #include "torchrt/checkpoint/saver.hpp"
 #include "torchrt/metrics.hpp"
+#include "torchrt/profiler/profiler.hpp"
 #include "torchrt/rank_state.hpp"
 
 namespace espalier::torchrt {
 
 struct StepReport {
   StepOutcome outcome;
-  double seconds = 0;  // of the step alone
+  double seconds = 0;              // of the step, with its profiling
+  std::optional<Profile> profile;  // rank 0, now and then
 };
 
 // Collective where noted; one thread. References outlive it.
@@ -57,7 +59,8 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
-  std::int64_t done_ = 0;  // steps made here
+  Profiler profiler_;
+  std::int64_t done_ = 0;  // the last step made here
 };
 
 }  // namespace espalier::torchrt

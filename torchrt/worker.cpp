@@ -115,6 +115,7 @@ class Worker {
       server_->mark(step);
       if (world_.rank() == 0)
         control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
+      if (report.profile) control_.send(wire::Profiled{*report.profile});
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
       // At the very end there is nothing left to hand over: `done` answers the request.

@@ -24,6 +24,7 @@ struct LiveJob {
   double saved = 0;                   // when the store last got it
   double tokens_per_second = 0;
   ProfileBook profiles;
+  std::string unfit_profile;            // what was wrong with the last one that did not even get there
   std::optional<double> pause_seconds;  // of the last reconfigurations that were committed
 
   std::optional<DecisionRecord> open;      // proposed, no outcome yet

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -119,6 +120,11 @@ void Planner::measure(LiveJob& live) {
 void Planner::take_profile(LiveJob& live) {
   const auto profile = std::exchange(live.job.profile, std::nullopt);
   if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
+  if (const std::string why = unfit(*profile, *live.job.plan, live.job.model); !why.empty()) {
+    if (std::exchange(live.unfit_profile, why) != why)
+      spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(why));
+    return;
+  }
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:

@@ -22,6 +22,10 @@ void visit(Step& m, Visitor& v) {
   v("step", m.step), v("loss", m.loss), v("seconds", m.seconds), v("tokens_per_second", m.tokens_per_second);
 }
 template <class Visitor>
+void visit(Profiled& m, Visitor& v) {
+  v("profile", m.profile);
+}
+template <class Visitor>
 void visit(Switched& m, Visitor& v) {
   v("step", m.step);
 }
@@ -182,6 +186,7 @@ Message from_frame(const Frame& frame) {
 ESPALIER_MESSAGE(Hello)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
+ESPALIER_MESSAGE(Profiled)
 ESPALIER_MESSAGE(Switched)
 ESPALIER_MESSAGE(Loaded)
 ESPALIER_MESSAGE(Done)

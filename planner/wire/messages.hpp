@@ -40,6 +40,13 @@ struct Step {
   double tokens_per_second = 0;
 };
 
+// What the generation measured of itself, gathered at rank 0 and sent from there alone, every so many steps. A launcher
+// that cannot use it drops it: the job does not depend on it.
+struct Profiled {
+  static constexpr const char* type = "profile";
+  Profile profile;
+};
+
 // An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state.
 struct Switched {
   static constexpr const char* type = "switched";

@@ -28,7 +28,7 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || usage
 
-export TORCH_HOME=${TORCH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier/torch-2.11.0/torch} # the Makefile's default
+export TORCH_HOME=${TORCH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier/torch-2.11.0-cp311/torch} # the Makefile's default
 if [ "$(id -u)" != 0 ]; then
   sudo -n true 2>/dev/null || { echo "espalier: box: needs root, or sudo without a password" >&2; exit 75; }
   exec sudo -n --preserve-env=BUILD,TORCH_HOME,BATS_TEST_TIMEOUT "$self" "${arguments[@]}"

@@ -1,4 +1,5 @@
-#include "torchrt/comm/fabric.hpp"
+#include "torchrt/comm/mpi_fabric.hpp"
+
 #include "torchrt/comm/mpi_group.hpp"
 #include "torchrt/comm/mpi_transport.hpp"
 
@@ -20,6 +21,6 @@ class MpiFabric : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_fabric(World&, Device&) { return std::make_unique<MpiFabric>(); }
+std::unique_ptr<Fabric> make_mpi_fabric() { return std::make_unique<MpiFabric>(); }
 
 }  // namespace espalier::torchrt
