@@ -184,9 +184,10 @@ PY
   ! cmp -s model/model.safetensors newest/model.safetensors
   run "$train" small.toml "${saving[@]}" --export model
   [[ "$output" == *"model/model.safetensors: is there already; choose another folder"* ]]
-  sed -e '/^layers/d; /^hidden/d; /^heads/d' -e 's|^sequence.*|sequence = 32\nconfig = "model/config.json"\nweights = "model"|' \
-    small.toml > tune.toml
-  "$train" tune.toml --metrics tuned.jsonl --set training.seed=9
+  timeout 90 "$train" "$here/../../examples/finetune.toml" --set model.config=model/config.json --set model.weights=model \
+    --set model.sequence=32 --data text --set data.format=bytes --set training.dtype=float32 --set checkpoint.directory=tuned \
+    --steps 2 --metrics tuned.jsonl
+  [ -e tuned/step-2/manifest.json ]
   python3 - << 'PY'
 import json
 first = [json.loads(line)["loss"] for line in open("tuned.jsonl")][0]
