@@ -34,7 +34,7 @@ bool CheckpointSaver::due(std::int64_t step) const {
 void CheckpointSaver::boundary(std::int64_t step, const std::function<Snapshot()>& snapshot) {
   if (!due(step)) return;
   if (agreement_.phase() != CheckpointPhase::idle) {
-    if (setting_.rank == 0)
+    if (setting_.rank == 0 && step != setting_.config->training.steps)
       setting_.tell("checkpoint of step " + std::to_string(step) + ": left out, that of step " +
                     std::to_string(agreement_.step()) + " is still being written; raise checkpoint.every");
     return;
@@ -107,7 +107,7 @@ void CheckpointSaver::work() {
   }
 }
 
-void CheckpointSaver::finish(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
+void CheckpointSaver::settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
   while (agreement_.phase() != CheckpointPhase::idle) {
     if (work_.valid()) work_.wait();
     agreed(sum(vote()));
