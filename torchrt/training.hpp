@@ -59,8 +59,8 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
+  std::int64_t done_ = 0;  // steps made here
   Profiler profiler_;
-  std::int64_t done_ = 0;  // the last step made here
 };
 
 }  // namespace espalier::torchrt
