@@ -1,14 +1,14 @@
-// Small models for the runtime's tests.
+// A very small model of any family, for the runtime's tests.
 #pragma once
 
 #include "torchrt/model/model_config.hpp"
 
 namespace espalier::torchrt {
 
-inline ModelConfig small_model(const std::string& family, bool tied, int layers = 3) {
+inline ModelConfig tiny_model(const std::string& family, bool tied) {
   ModelConfig model;
   model.family = family;
-  model.layers = layers;
+  model.layers = 3;
   model.hidden = 24;
   model.heads = 4;
   model.key_value_heads = family == "gpt2" ? 4 : 2;
