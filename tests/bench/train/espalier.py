@@ -1,6 +1,7 @@
 """Runs espalier-train and reads what it measured."""
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -48,13 +49,17 @@ class Run:
             out.write(toml(config))
         with open(f"{folder}/plan.json", "w") as out:
             json.dump(plan, out)
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks(plan)),
-                   f"{BUILD}/bin/{program}", "config.toml", "--plan", "plan.json"]
+        command = [f"{BUILD}/bin/{program}", "config.toml", "--plan", "plan.json"]
+        if ranks(plan) > 1:
+            command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks(plan)), *command]
         environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "PYTHONPATH")}
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} in {folder}: {done.stderr[-2000:]}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime  # with its start
         self.folder = folder
         self.lines = [json.loads(line) for line in open(f"{folder}/metrics.jsonl")]
         self.seconds = [line["seconds"] for line in self.lines][WARM_UP:]

@@ -5,7 +5,7 @@ import statistics
 from espalier import Run, WARM_UP, models, plan
 from ratio import random_tokens
 
-MODEL = {"family": "gpt2", "layers": 8, "hidden": 384, "heads": 8, "sequence": 128, "vocabulary": 2048}
+MODEL = {"family": "gpt2", "layers": 8, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 2048}
 GLOBAL_BATCH, MICRO_BATCHES = 16, 8
 
 
