@@ -6,7 +6,7 @@
 #include <set>
 
 #include "planner/core/error.hpp"
-#include "tests/unit/torchrt_family_models.hpp"
+#include "tests/unit/torchrt_models.hpp"
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/model/state_layout.hpp"
 
@@ -22,8 +22,8 @@ std::set<std::string> names(const ModelConfig& model) {
   return all;
 }
 
-const std::vector<ModelConfig> kModels = {family_model("gpt2", true), family_model("gpt2"), family_model("llama"),
-                                          family_model("qwen2", true)};
+const std::vector<ModelConfig> kModels = {small_model("gpt2", true), small_model("gpt2"), small_model("llama"),
+                                          small_model("qwen2", true)};
 
 template <class Visit>
 void each_place(const TensorSpec& tensor, Visit visit) {
@@ -38,22 +38,22 @@ void each_place(const TensorSpec& tensor, Visit visit) {
 }  // namespace
 
 TEST_CASE("tensors have the names that Hugging Face gives them") {
-  const std::set<std::string> gpt2 = names(family_model("gpt2", true));
+  const std::set<std::string> gpt2 = names(small_model("gpt2", true));
   CHECK(gpt2.size() == 2 + 3 * 12 + 2);
   for (const char* name : {"transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.bias",
                            "transformer.h.2.attn.c_attn.weight", "transformer.h.2.attn.c_proj.bias",
                            "transformer.h.1.mlp.c_fc.bias", "transformer.ln_f.weight"})
     CHECK_MESSAGE(gpt2.contains(name), name);
-  CHECK(names(family_model("gpt2")).contains("lm_head.weight"));
+  CHECK(names(small_model("gpt2")).contains("lm_head.weight"));
   CHECK_FALSE(gpt2.contains("lm_head.weight"));
-  const std::set<std::string> llama = names(family_model("llama"));
+  const std::set<std::string> llama = names(small_model("llama"));
   CHECK(llama.size() == 1 + 3 * 9 + 2);
   for (const char* name :
        {"model.embed_tokens.weight", "model.layers.0.input_layernorm.weight", "model.layers.1.self_attn.q_proj.weight",
         "model.layers.2.self_attn.o_proj.weight", "model.layers.2.post_attention_layernorm.weight",
         "model.layers.0.mlp.gate_proj.weight", "model.norm.weight", "lm_head.weight"})
     CHECK_MESSAGE(llama.contains(name), name);
-  const std::set<std::string> qwen2 = names(family_model("qwen2", true));
+  const std::set<std::string> qwen2 = names(small_model("qwen2", true));
   CHECK(qwen2.size() == 1 + 3 * 12 + 1);
   CHECK(qwen2.contains("model.layers.1.self_attn.v_proj.bias"));
   CHECK_FALSE(qwen2.contains("model.layers.1.self_attn.o_proj.bias"));
@@ -80,14 +80,14 @@ TEST_CASE("shards of 1, 2, 3 and 6 ranks tile every split tensor and hold the ot
 }
 
 TEST_CASE("a fused query, key and value is cut in each of its three parts") {
-  const TensorSpec& shard = unit_spec(family_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.weight");
+  const TensorSpec& shard = unit_spec(small_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.weight");
   CHECK(shard.rows == std::vector<Range>{{16, 16}, {64, 16}, {112, 16}});
   CHECK(shard.shape == std::vector<std::int64_t>{48, 48});
-  CHECK(unit_spec(family_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.bias").rows == shard.rows);
+  CHECK(unit_spec(small_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.bias").rows == shard.rows);
 }
 
 TEST_CASE("a vocabulary that does not divide is cut unevenly, without a gap") {
-  const ModelConfig model = family_model("llama");
+  const ModelConfig model = small_model("llama");
   CHECK(unit_spec(model, 0, 3, 0).tensor("embed_tokens.weight").rows == std::vector<Range>{{0, 33}});
   CHECK(unit_spec(model, 0, 3, 1).tensor("embed_tokens.weight").rows == std::vector<Range>{{33, 34}});
   CHECK(unit_spec(model, 4, 3, 2).tensor("lm_head.weight").rows == std::vector<Range>{{67, 34}});
@@ -111,7 +111,7 @@ TEST_CASE("tensors with weight decay come first, aligned, and do not overlap") {
 }
 
 TEST_CASE("degrees that do not divide heads, key and value heads or the feed-forward are refused by name") {
-  ModelConfig model = family_model("llama");
+  ModelConfig model = small_model("llama");
   const auto refusal = [&](int tp) {
     try {
       unit_spec(model, 1, tp, 0);
@@ -152,7 +152,7 @@ TEST_CASE("initial values are those of the whole tensor, whatever the shard") {
 }
 
 TEST_CASE("both copies of a tied table start alike; other tensors differ from each other and between seeds") {
-  const ModelConfig model = family_model("gpt2", true);
+  const ModelConfig model = small_model("gpt2", true);
   const auto values = [&](int unit, const char* name, std::uint64_t seed) {
     const UnitSpec spec = unit_spec(model, unit);
     std::vector<float> all(spec.floats);
@@ -187,7 +187,7 @@ TEST_CASE("ZeRO's parts cover the unit in order, in whole pieces") {
 }
 
 TEST_CASE("a unit's state is parameters and two moments, in bfloat16 master weights too") {
-  const UnitSpec spec = unit_spec(family_model("llama"), 1);
+  const UnitSpec spec = unit_spec(small_model("llama"), 1);
   const StateLayout full = state_layout(spec, DataType::float32);
   CHECK(full.bytes() == 12 * spec.floats);
   CHECK(full.first_moment_offset() == 4 * spec.floats);
