@@ -27,9 +27,6 @@ class World {
   // Collective: what rank 0 has.
   void broadcast(std::span<char> bytes);
   void barrier();
-  // Large transfers in bounded chunks, straight from and to the caller's memory.
-  void send_bytes(const void* data, std::size_t bytes, int peer, int tag);
-  void receive_bytes(void* data, std::size_t bytes, int peer, int tag);
   // Collective. Exchanges a byte with the nearest ranks (in a world of up to 129, with all), so that no connection is
   // made later, in a pause.
   void connect();
