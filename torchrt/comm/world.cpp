@@ -13,7 +13,6 @@ namespace espalier::torchrt {
 
 namespace {
 
-constexpr std::size_t kChunkBytes = 4u << 20;
 constexpr int kConnectTag = 32000;
 constexpr int kConnectDistance = 64;
 
@@ -61,32 +60,6 @@ void World::barrier() {
   MpiRequests requests("barrier");
   must(MPI_Ibarrier(MPI_COMM_WORLD, requests.add()), "barrier");
   requests.wait();
-}
-
-void World::send_bytes(const void* data, std::size_t bytes, int peer, int tag) {
-  const char* next = static_cast<const char*>(data);
-  for (std::size_t left = bytes; left > 0;) {
-    const std::size_t chunk = std::min(left, kChunkBytes);
-    MpiRequests requests("send of state");
-    must(MPI_Isend(next, static_cast<int>(chunk), MPI_BYTE, peer, tag, MPI_COMM_WORLD, requests.add()),
-         "send of state");
-    requests.wait();
-    next += chunk;
-    left -= chunk;
-  }
-}
-
-void World::receive_bytes(void* data, std::size_t bytes, int peer, int tag) {
-  char* next = static_cast<char*>(data);
-  for (std::size_t left = bytes; left > 0;) {
-    const std::size_t chunk = std::min(left, kChunkBytes);
-    MpiRequests requests("receive of state");
-    must(MPI_Irecv(next, static_cast<int>(chunk), MPI_BYTE, peer, tag, MPI_COMM_WORLD, requests.add()),
-         "receive of state");
-    requests.wait();
-    next += chunk;
-    left -= chunk;
-  }
 }
 
 void World::connect() {

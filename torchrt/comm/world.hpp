@@ -1,5 +1,5 @@
-// All ranks of a generation, on the host: who is there, what they agree on, and state that moves between them. MPI
-// behind a narrow interface; every wait leaves the processor to others.
+// All ranks of a generation, on the host: who is there and what they agree on. MPI behind a narrow interface; every wait
+// leaves the processor to others.
 #pragma once
 
 #include <cstddef>
