@@ -11,7 +11,7 @@ setup_file() {
 setup() {
   source "$BATS_TEST_DIRNAME/common.bash"
   prepare
-  rm -rf kept
+  rm -rf kept start
 }
 
 saving=(--set checkpoint.directory=kept --set checkpoint.every=4)
@@ -53,6 +53,20 @@ PY
   rm -r kept/step-12
   ranks 2 "${saving[@]}" --checksum > resumed.log
   same_weights resumed.log
+}
+
+@test "tensor parallelism: the same weights at the same degree, close losses at another" {
+  plan 8:2@a/0 | sed 's/"tp": 1/"tp": 2/; s|"a/0"|"a/0", "a/1"|' > cut.json
+  plan 4:2@a/0 4:2@b/0 | sed 's/"tp": 1/"tp": 2/g; s|"a/0"|"a/0", "a/1"|; s|"b/0"|"b/0", "b/1"|' > cut-twice.json
+  ranks 2 --plan cut.json "${saving[@]}" --keep 9 --checksum > whole.log
+  rm -r kept/step-8 kept/step-12
+  cp -r kept start
+  ranks 4 --plan cut-twice.json "${saving[@]}" --checksum > resumed.log
+  diff <(weights whole.log) <(weights resumed.log)
+  rm -r kept; mv start kept
+  cp reference.jsonl resumed.jsonl # whose later lines go
+  ranks 3 "${saving[@]}" --metrics resumed.jsonl
+  same_losses reference.jsonl resumed.jsonl 1e-5
 }
 
 @test "a training that is killed goes on where its last checkpoint is" {
