@@ -46,7 +46,7 @@ class Training {
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void validate(std::int64_t step);
   void settle();
-  Snapshot snapshot();
+  void copy_state(Snapshot& snapshot);
   CheckpointVote sum(const CheckpointVote& vote);
   void tell(const std::string& what) const;
 

@@ -1,8 +1,8 @@
 // Checkpoints of made-up state in any layout, for tests: ranks are a loop.
 #pragma once
 
-#include "tests/unit/torchrt_models.hpp"
 #include "tests/unit/torchrt_safetensors_cases.hpp"
+#include "tests/unit/torchrt_tiny_model.hpp"
 #include "torchrt/checkpoint/facts.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/checkpoint/reader.hpp"
@@ -120,8 +120,11 @@ inline void write_checkpoint(const Config& config, const TestLayout& layout, std
   const std::unique_ptr<Device> device = make_cpu_device();
   const std::vector<TestRank> ranks = filled_ranks(config.model, layout, *device);
   const std::string unfinished = unfinished_folder(config.checkpoint.directory, step, 0);
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    write_part(unfinished, static_cast<int>(r), take_snapshot(ranks[r].units(), ranks[r].layout, *device));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    Snapshot snapshot;
+    take_snapshot(ranks[r].units(), ranks[r].layout, *device, snapshot);
+    write_part(unfinished, static_cast<int>(r), snapshot);
+  }
   Manifest manifest;
   manifest.step = step;
   manifest.samples = static_cast<std::uint64_t>(step) * 8;

@@ -38,7 +38,7 @@ class Checkpoints {
   TestFolder folder_;
 
  public:
-  Config config = checkpoint_config(folder_.path(), small_model("gpt2", true));
+  Config config = checkpoint_config(folder_.path(), tiny_model("gpt2", true));
   std::string said;
 };
 
@@ -159,7 +159,7 @@ TEST_CASE("a checkpoint of another model, batch or seed is refused by key, not p
 
 TEST_CASE("an empty or missing directory starts at the beginning") {
   const TestFolder folder;
-  Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   const RankSum alone{0, 1, [](double value) { return value; }};
   const auto silent = [](const std::string&) { FAIL("nothing is to be said"); };
   CHECK(find_resumption(config, alone, silent).step() == 0);

@@ -25,7 +25,7 @@ TEST_CASE("what one layout writes every other reads, bit for bit") {
   for (const auto& [family, tied] : {std::pair("gpt2", true), {"llama", false}, {"qwen2", true}})
     for (const TestLayout& written : kLayouts) {
       const TestFolder folder;
-      const Config config = checkpoint_config(folder.path(), small_model(family, tied));
+      const Config config = checkpoint_config(folder.path(), tiny_model(family, tied));
       write_checkpoint(config, written, 10);
       for (const TestLayout& read : kLayouts) {
         CheckpointReader checkpoint(checkpoint_folder(folder.path(), 10));
@@ -41,7 +41,7 @@ TEST_CASE("what one layout writes every other reads, bit for bit") {
 
 TEST_CASE("a checkpoint holds every element once, and nothing but what its manifest names") {
   const TestFolder folder;
-  const Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   write_checkpoint(config, kLayouts[3], 10);
   const std::string path = checkpoint_folder(folder.path(), 10);
   CheckpointReader checkpoint(path);
@@ -63,7 +63,7 @@ TEST_CASE("a checkpoint holds every element once, and nothing but what its manif
 
 TEST_CASE("leftovers of an earlier attempt are not taken along") {
   const TestFolder folder;
-  const Config config = checkpoint_config(folder.path(), small_model("llama", false));
+  const Config config = checkpoint_config(folder.path(), tiny_model("llama", false));
   const std::string unfinished = unfinished_folder(folder.path(), 10, 0);
   std::filesystem::create_directory(unfinished);
   std::ofstream(unfinished + "/rank-17.safetensors") << "old";
@@ -75,10 +75,12 @@ TEST_CASE("leftovers of an earlier attempt are not taken along") {
 TEST_CASE("without one rank's part nothing is committed") {
   const TestFolder folder;
   const std::unique_ptr<Device> device = make_cpu_device();
-  const Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   const std::vector<TestRank> ranks = filled_ranks(config.model, kLayouts[1], *device);
   const std::string unfinished = unfinished_folder(folder.path(), 10, 0), whole = checkpoint_folder(folder.path(), 10);
-  write_part(unfinished, 0, take_snapshot(ranks[0].units(), ranks[0].layout, *device));
+  Snapshot snapshot;
+  take_snapshot(ranks[0].units(), ranks[0].layout, *device, snapshot);
+  write_part(unfinished, 0, snapshot);
   CHECK_THROWS_WITH_AS(commit_checkpoint(unfinished, whole, 2, {}), doctest::Contains("rank-1.json: cannot be read"),
                        Error);
   CHECK_FALSE(std::filesystem::exists(whole));

@@ -41,7 +41,8 @@ class Ranks {
   void step(std::int64_t step) {
     agree();
     for (std::size_t r = 0; r < savers_.size(); ++r)
-      savers_[r]->boundary(step, [&] { return take_snapshot(ranks_[r].units(), ranks_[r].layout, *device_); });
+      savers_[r]->boundary(
+          step, [&](Snapshot& snapshot) { take_snapshot(ranks_[r].units(), ranks_[r].layout, *device_, snapshot); });
   }
   void agree() {
     CheckpointVote sum;
@@ -104,7 +105,7 @@ std::size_t entries(const std::string& folder) {
 
 TEST_CASE("a checkpoint is written beside the steps that follow, the oldest ones go") {
   const TestFolder folder;
-  Ranks ranks(checkpoint_config(folder.path(), small_model("gpt2", true)));
+  Ranks ranks(checkpoint_config(folder.path(), tiny_model("gpt2", true)));
   for (std::int64_t step = 1; step <= 9; ++step) ranks.step(step);
   CHECK(ranks.steps().empty());
   for (std::int64_t step = 10; step <= 50; step += 10) {
@@ -119,7 +120,7 @@ TEST_CASE("a checkpoint is written beside the steps that follow, the oldest ones
 
 TEST_CASE("the last step has a checkpoint though none is due") {
   const TestFolder folder;
-  Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   config.checkpoint.every = 0;
   config.training.steps = 7;
   Ranks ranks(config);
@@ -129,7 +130,7 @@ TEST_CASE("the last step has a checkpoint though none is due") {
 
 TEST_CASE("the last checkpoint waits for the one before, without a word") {
   const TestFolder folder;
-  Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   config.training.steps = 11;
   Ranks ranks(config);
   ranks.step(10);
@@ -144,7 +145,7 @@ TEST_CASE("the last checkpoint waits for the one before, without a word") {
 
 TEST_CASE("a checkpoint that is due while one is being written is left out, by one voice") {
   const TestFolder folder;
-  Ranks ranks(checkpoint_config(folder.path(), small_model("gpt2", true)));
+  Ranks ranks(checkpoint_config(folder.path(), tiny_model("gpt2", true)));
   ranks.step(10);
   ranks.step(20);  // one agreement cannot both write and commit
   CHECK(ranks.said() ==
@@ -155,7 +156,7 @@ TEST_CASE("a checkpoint that is due while one is being written is left out, by o
 
 TEST_CASE("a part that cannot be written is told, the last good checkpoint stays, the next one is written") {
   const TestFolder folder;
-  Ranks ranks(checkpoint_config(folder.path(), small_model("gpt2", true)));
+  Ranks ranks(checkpoint_config(folder.path(), tiny_model("gpt2", true)));
   ranks.step(10);
   REQUIRE(ranks.until_whole(10));
 
@@ -185,7 +186,7 @@ TEST_CASE("a part that cannot be written is told, the last good checkpoint stays
 
 TEST_CASE("a damaged checkpoint is replaced by a good one of the same step") {
   const TestFolder folder;
-  const Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   write_checkpoint(config, kLayout, 10);
   std::filesystem::remove(checkpoint_folder(folder.path(), 10) + "/manifest.json");
   Ranks ranks(config);
@@ -197,7 +198,7 @@ TEST_CASE("a damaged checkpoint is replaced by a good one of the same step") {
 
 TEST_CASE("damaged checkpoints do not count among those that are kept") {
   const TestFolder folder;
-  const Config config = checkpoint_config(folder.path(), small_model("gpt2", true));
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   for (const std::int64_t step : {10, 20, 30, 40, 60}) write_checkpoint(config, kLayout, step);
   std::filesystem::create_directory(folder / "step-50.g0.tmp");
   std::filesystem::create_directory(folder / "something-else");

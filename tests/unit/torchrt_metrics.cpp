@@ -2,8 +2,8 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
-#include "tests/unit/torchrt_models.hpp"
 #include "tests/unit/torchrt_safetensors_cases.hpp"
+#include "tests/unit/torchrt_tiny_model.hpp"
 #include "torchrt/metrics.hpp"
 #include "torchrt/model_flops.hpp"
 
@@ -14,7 +14,7 @@ namespace {
 
 Config metrics_config(const std::string& path) {
   Config config;
-  config.model = small_model("gpt2", true);
+  config.model = tiny_model("gpt2", true);
   config.training.steps = 10;
   config.training.global_batch = 8;
   config.metrics.path = path;

@@ -1,20 +1,20 @@
-// Small models for the runtime's tests.
+// Small models of every family, for tests.
 #pragma once
 
-#include "torchrt/model/model_config.hpp"
+#include "torchrt/model/units.hpp"
 
 namespace espalier::torchrt {
 
-inline ModelConfig small_model(const std::string& family, bool tied, int layers = 3) {
+inline ModelConfig small_model(const std::string& family, bool tied = false) {
   ModelConfig model;
   model.family = family;
-  model.layers = layers;
-  model.hidden = 24;
-  model.heads = 4;
-  model.key_value_heads = family == "gpt2" ? 4 : 2;
-  model.intermediate = 40;
-  model.sequence = 10;
-  model.vocabulary = 33;
+  model.layers = 3;
+  model.hidden = 48;
+  model.heads = 12;
+  model.key_value_heads = family == "gpt2" ? 12 : 6;
+  model.intermediate = 96;
+  model.sequence = 16;
+  model.vocabulary = 101;  // no multiple of anything
   model.tied_embeddings = tied;
   return completed(model);
 }

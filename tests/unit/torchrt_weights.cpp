@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "planner/core/error.hpp"
-#include "tests/unit/torchrt_models.hpp"
 #include "tests/unit/torchrt_safetensors_cases.hpp"
+#include "tests/unit/torchrt_tiny_model.hpp"
 #include "torchrt/safetensors/hugging_face_files.hpp"
 #include "torchrt/safetensors/weights.hpp"
 
@@ -56,7 +56,7 @@ TEST_CASE("weights in one file or several, of any type, load into every shard of
     for (const bool tied : {false, true})
       for (const ElementType type : {ElementType::f32, ElementType::bf16})
         for (const std::uint64_t most : {kMostFileBytes, std::uint64_t{5000}}) {
-          const ModelConfig model = small_model(family, tied);
+          const ModelConfig model = tiny_model(family, tied);
           const TestFolder folder;
           write_model(folder.path(), model, type, most);
           CHECK(std::filesystem::exists(folder / "model.safetensors.index.json") == (most == 5000));
@@ -71,7 +71,7 @@ TEST_CASE("weights in one file or several, of any type, load into every shard of
 }
 
 TEST_CASE("a tied table is written once, and GPT-2's linear layers transposed") {
-  const ModelConfig model = small_model("gpt2", true);
+  const ModelConfig model = tiny_model("gpt2", true);
   const TestFolder folder;
   write_model(folder.path(), model, ElementType::f32);
   const SafetensorsFile file(folder / "model.safetensors");
@@ -91,7 +91,7 @@ TEST_CASE("names without their first part, as files of a bare model have them, a
 }
 
 TEST_CASE("a tensor that is missing, of another shape or of another type is refused by name") {
-  const ModelConfig model = small_model("llama", false);
+  const ModelConfig model = tiny_model("llama", false);
   const auto complaint = [&](const TensorToStore& stored) {
     const TestFolder folder;
     SafetensorsWriter writer(folder / "w.safetensors", {stored});
@@ -117,7 +117,7 @@ TEST_CASE("a tensor that is missing, of another shape or of another type is refu
 
 TEST_CASE("an index that disagrees with its files is refused") {
   const TestFolder folder;
-  write_model(folder.path(), small_model("qwen2", true), ElementType::f32, 5000);
+  write_model(folder.path(), tiny_model("qwen2", true), ElementType::f32, 5000);
   const std::string path = folder / "model.safetensors.index.json", good = text_of_file(path);
   const auto check = [&](const std::string& from, const std::string& to, const char* words) {
     std::string text = good;
@@ -135,7 +135,7 @@ TEST_CASE("an index that disagrees with its files is refused") {
 
 TEST_CASE("weights are never written over others") {
   const TestFolder folder;
-  write_model(folder.path(), small_model("gpt2", true), ElementType::f32);
-  CHECK_THROWS_WITH_AS(write_model(folder.path(), small_model("gpt2", true), ElementType::f32),
+  write_model(folder.path(), tiny_model("gpt2", true), ElementType::f32);
+  CHECK_THROWS_WITH_AS(write_model(folder.path(), tiny_model("gpt2", true), ElementType::f32),
                        doctest::Contains("is there already; choose another folder"), Error);
 }

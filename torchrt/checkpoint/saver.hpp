@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,9 +33,9 @@ class CheckpointSaver {
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
 
-  // After `step` was done. When a checkpoint is due, copies what `snapshot` gives and goes on; a checkpoint that is due
-  // while one is still being written is left out; the last one of the training waits for finish().
-  void boundary(std::int64_t step, const std::function<Snapshot()>& snapshot);
+  // After `step` was done. When a checkpoint is due, has `snapshot` copy the state and goes on; a checkpoint that is
+  // due while one is still being written is left out; the last one of the training waits for finish().
+  void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
   // Until nothing is under way. `sum` adds up the ranks' votes. Collective.
   void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
@@ -50,6 +51,7 @@ class CheckpointSaver {
 
   Setting setting_;
   CheckpointAgreement agreement_;
+  std::shared_ptr<Snapshot> copy_;  // also the writing thread's; changed only when nothing is under way
   std::future<void> work_;
   CheckpointVote result_;  // of the work that is over
 };
