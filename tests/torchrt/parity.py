@@ -16,6 +16,7 @@ import sys
 
 import torch
 import transformers
+from transformers.utils import logging
 from safetensors.torch import load_file, save_file
 
 STEPS, BATCH, SEQUENCE, VOCABULARY, SEED = 20, 8, 48, 301, 7
@@ -60,8 +61,6 @@ validation = "held.bin"
 validation_samples = {BATCH}
 [metrics]
 progress_every = 0
-[checkpoint]
-directory = "checkpoints"
 """
 
 
@@ -229,6 +228,9 @@ def unchanged(folder, exported):
 
 
 def main():
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
     command, *arguments = sys.argv[1:]
     globals()[command](*arguments)
 
