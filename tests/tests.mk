@@ -13,7 +13,7 @@ $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENC
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx
 
-.PHONY: test check demo bench
+.PHONY: test check demo bench bench-train
 test:
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))
 	@+$(MAKE) --no-print-directory check
@@ -25,3 +25,11 @@ demo:
 bench:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/bench/run.sh
+
+# What the models of plans and schedules say, for the training benchmark to compare with.
+$(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS)
+bench-train:
+	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
+	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/run.py

@@ -142,6 +142,7 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
     case OpKind::add_tied: {
       const auto rows = tied_.extract({op.unit, op.first});
       if (rows.mapped().arrival) rows.mapped().arrival->wait();
+      if (observer_) observer_->arrived();
       return compute.add_tied(op.unit, {op.first, op.count}, rows.mapped().buffer);
     }
     case OpKind::agree:

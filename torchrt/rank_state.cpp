@@ -47,7 +47,7 @@ void RankState::build() {
   std::vector<int> tensor_members, replica_members;
   for (int t = 0; t < stage.tp; ++t) tensor_members.push_back(stage.rank(self().replica, t));
   for (int j = 0; j < stage.replicas; ++j) replica_members.push_back(stage.rank(j, self().tp_rank));
-  fabric_ = make_fabric(world_, device_);
+  ESPALIER_INVARIANT(fabric_ != nullptr);
   if (auto group = fabric_->group(tensor_members)) tensor_group_ = std::make_unique<TimedGroup>(std::move(group));
   replicas_ = fabric_->group(replica_members);
 

@@ -32,7 +32,9 @@ class RankState {
   void allocate(int unit);
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
 
-  // Builds the engine on what is placed; collective.
+  // Starts to connect the ranks, in the background where the backend can. Collective.
+  void connect() { fabric_ = make_fabric(world_, device_); }
+  // Builds the engine on what is placed, after connect(); collective.
   void build();
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }

@@ -86,6 +86,7 @@ int train_standalone(const Config& config, const StandaloneOptions& options, Wor
   prepare_torch(config.training.threads);
   Run run;
   const bool ready = together(world, [&] { prepare(config, options.plan, world, run); }) && together(world, [&] {
+                       run.state->connect();
                        run.done = run.training->start();
                        if (world.rank() == 0) run.training->open_metrics(run.done);
                      });

@@ -53,10 +53,16 @@ $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)
 
+# The MPI backend alone, under mpirun.
+$(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
+    mpi_group.cpp mpi_requests.cpp mpi_transport.cpp)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
+
 # Plays the launcher in tests/torchrt.
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives
 endif

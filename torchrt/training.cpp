@@ -92,11 +92,11 @@ void Training::open_metrics(std::optional<std::int64_t> done) {
   metrics_.emplace(config_, std::move(setting), done);
 }
 
-Snapshot Training::snapshot() {
+void Training::copy_state(Snapshot& snapshot) {
   std::vector<UnitState> units;
   for (const int unit : state_.units())
     units.push_back({&state_.spec(unit), state_.state_layout(unit), state_.allocation(unit).data()});
-  return take_snapshot(units, state_.self(), device_);
+  take_snapshot(units, state_.self(), device_, snapshot);
 }
 
 StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) {
@@ -106,16 +106,17 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) 
   try {
     report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), saver_->vote()}; });
   } catch (const AgreedError&) {
-    finish();  // what is being written is of a step that was good
+    settle();  // what is being written is of a step that was good
     throw;
   }
-  report.seconds = seconds_since(begin);
   report.profile = profiler_.after(step);
+  report.seconds = seconds_since(begin);
   if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
   const StepOutcome& outcome = report.outcome;
+  done_ = step;
   saver_->agreed(outcome.checkpoint);
   if (metrics_) metrics_->record({step, outcome.loss, outcome.gradient_norm, outcome.learning_rate, report.seconds});
-  saver_->boundary(step, [this] { return snapshot(); });
+  saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
   if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
     validate(step);
   return report;
@@ -133,8 +134,21 @@ CheckpointVote Training::sum(const CheckpointVote& vote) {
   return {values[0], values[1]};
 }
 
+void Training::settle() {
+  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); });
+}
+
 void Training::finish() {
-  saver_->finish([this](const CheckpointVote& vote) { return sum(vote); });
+  settle();
+  const std::int64_t last = config_.training.steps;
+  if (done_ != last || !saver_->last_is_missing(last)) return;
+  // It had to wait for the one before, or failed for a reason that may have passed.
+  saver_->boundary(last, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  settle();
+  if (saver_->last_is_missing(last))
+    throw AgreedError(
+        "training: all steps are done, but the checkpoint of the last one could not be written; make room in "
+        "checkpoint.directory and start again from the one before");
 }
 
 }  // namespace espalier::torchrt

@@ -15,7 +15,7 @@ namespace espalier::torchrt {
 
 struct StepReport {
   StepOutcome outcome;
-  double seconds = 0;              // of the step alone
+  double seconds = 0;              // of the step, with its profiling
   std::optional<Profile> profile;  // rank 0, now and then
 };
 
@@ -38,14 +38,15 @@ class Training {
 
   // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
   StepReport step(std::int64_t step, const std::function<bool()>& stop);
-  // After the last step: its checkpoint is whole. Collective.
+  // After the last step: its checkpoint is whole. Collective. Throws AgreedError when it cannot be written.
   void finish();
 
  private:
   void fill(CheckpointReader* checkpoint);
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void validate(std::int64_t step);
-  Snapshot snapshot();
+  void settle();
+  void copy_state(Snapshot& snapshot);
   CheckpointVote sum(const CheckpointVote& vote);
   void tell(const std::string& what) const;
 
@@ -58,6 +59,7 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
+  std::int64_t done_ = 0;  // steps made here
   Profiler profiler_;
 };
 

@@ -68,6 +68,7 @@ class Worker {
     prepare_torch(config_.training.threads);
     device_ = make_device(world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
+    state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_) {
       const auto address_of = [this](int old_rank) {

@@ -14,8 +14,8 @@ namespace espalier {
 
 using JobId = std::uint32_t;  // Slurm's
 
-// bitwise: only plans that keep every loss bit-identical (today: the pipeline degree changes, nothing else).
-// relaxed: data-parallel degrees may change too; gradients are summed in another order.
+// bitwise: only plans that keep every loss and weight bit-identical: all may change but TP degree and micro-batches;
+// gradients are summed as integers, which costs time and memory. relaxed: all may change, sums are made as they come.
 enum class Accuracy { bitwise, relaxed };
 
 // Launcher's state, in the order of a reconfiguration (DESIGN §6).

@@ -57,17 +57,14 @@ TEST_SUITE("plan") {
     CHECK(faster["plans"][0]["step_seconds"].get<double>() < 6);
   }
 
-  TEST_CASE("with accuracy=bitwise all plans keep TP and DP degrees and N_b of the first") {
+  TEST_CASE("with accuracy=bitwise all plans keep the TP degree and N_b of the first") {
     const Json found = study(kLlama + "accuracy = \"bitwise\"\n", "cluster-a", "4,8,16");
     const Json& first = found["plans"][0]["plan"];
     for (const Json& planned : found["plans"]) {
       CHECK(planned["plan"]["micro_batches"] == first["micro_batches"]);
-      for (const Json& stage : planned["plan"]["stages"]) {
-        CHECK(stage["tp"] == first["stages"][0]["tp"]);
-        CHECK(stage["replicas"].size() == first["stages"][0]["replicas"].size());
-      }
+      for (const Json& stage : planned["plan"]["stages"]) CHECK(stage["tp"] == first["stages"][0]["tp"]);
     }
-    CHECK(found["plans"][2]["plan"]["stages"].size() > found["plans"][0]["plan"]["stages"].size());
+    CHECK(found["plans"][2]["used_gpus"] > found["plans"][0]["used_gpus"]);
   }
 
   TEST_CASE("plans are valid, on the first GPUs in affinity order, and more GPUs are never slower") {

@@ -100,7 +100,7 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
     CHECK(d.plan.global_batch == job.plan->global_batch);
     if (job.accuracy == Accuracy::bitwise) {
       CHECK(d.plan.micro_batches == job.plan->micro_batches);
-      for (const Stage& stage : d.plan.stages) CHECK(stage.replicas.size() == job.plan->stages[0].replicas.size());
+      for (const Stage& stage : d.plan.stages) CHECK(stage.tp == job.plan->stages[0].tp);
     }
     for (const Stage& stage : d.plan.stages)  // a tensor-parallel group has one type
       for (const Replica& replica : stage.replicas)

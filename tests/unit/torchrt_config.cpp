@@ -145,7 +145,7 @@ TEST_CASE("a model whose parts do not fit each other is refused by key") {
   CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"llama\"\nresidual_dropout = 0.1")) ==
         "FILE:6: model.residual_dropout: is no key of family \"llama\"; remove it");
   CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"llama\"\nkey_value_heads = 3")) ==
-        "FILE:5: model.key_value_heads: does not divide heads = 4; choose a divisor");
+        "FILE:6: model.key_value_heads: does not divide heads = 4; choose a divisor");
   CHECK(complaint(changed("heads = 4", "heads = 32\nfamily = \"llama\""))
             .rfind("FILE:4: model.heads: makes heads of 1, which cannot be rotated", 0) == 0);
   CHECK(complaint(changed("heads = 4", "heads = 4\nattention_dropout = 1.0"))

@@ -31,22 +31,20 @@ bool CheckpointSaver::due(std::int64_t step) const {
   return step == setting_.config->training.steps || (checkpoint.every > 0 && step % checkpoint.every == 0);
 }
 
-void CheckpointSaver::boundary(std::int64_t step, const std::function<Snapshot()>& snapshot) {
+void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
   if (!due(step)) return;
   if (agreement_.phase() != CheckpointPhase::idle) {
-    if (setting_.rank == 0)
+    if (setting_.rank == 0 && step != setting_.config->training.steps)
       setting_.tell("checkpoint of step " + std::to_string(step) + ": left out, that of step " +
                     std::to_string(agreement_.step()) + " is still being written; raise checkpoint.every");
     return;
   }
   agreement_.begin(step);
   result_ = {};
-  auto copy = std::make_shared<const Snapshot>(snapshot());
+  if (!copy_) copy_ = std::make_shared<Snapshot>();
+  snapshot(*copy_);
   const std::string folder = unfinished_folder(setting_.config->checkpoint.directory, step, setting_.generation);
-  work_ = in_background([folder, copy = std::move(copy), rank = setting_.rank]() mutable {
-    write_part(folder, rank, *copy);
-    copy.reset();
-  });
+  work_ = in_background([folder, copy = copy_, rank = setting_.rank] { write_part(folder, rank, *copy); });
 }
 
 CheckpointVote CheckpointSaver::vote() {
@@ -107,7 +105,7 @@ void CheckpointSaver::work() {
   }
 }
 
-void CheckpointSaver::finish(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
+void CheckpointSaver::settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
   while (agreement_.phase() != CheckpointPhase::idle) {
     if (work_.valid()) work_.wait();
     agreed(sum(vote()));

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,12 +33,15 @@ class CheckpointSaver {
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
 
-  // After `step` was done. When a checkpoint is due, copies what `snapshot` gives and goes on; a checkpoint that is due
-  // while one is still being written is left out.
-  void boundary(std::int64_t step, const std::function<Snapshot()>& snapshot);
+  // After `step` was done. When a checkpoint is due, has `snapshot` copy the state and goes on; a checkpoint that is
+  // due while one is still being written is left out; the last one of the training waits for finish().
+  void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
-  // After the last step: until nothing is under way. `sum` adds up the ranks' votes. Collective.
-  void finish(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
+  // Until nothing is under way. `sum` adds up the ranks' votes. Collective.
+  void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
+  // The training's last step is done and its checkpoint is due, but it is not on disk. The same on all ranks once
+  // nothing is under way.
+  bool last_is_missing(std::int64_t step) const { return due(step) && setting_.last_good != step; }
 
  private:
   bool due(std::int64_t step) const;
@@ -47,6 +51,7 @@ class CheckpointSaver {
 
   Setting setting_;
   CheckpointAgreement agreement_;
+  std::shared_ptr<Snapshot> copy_;  // also the writing thread's; changed only when nothing is under way
   std::future<void> work_;
   CheckpointVote result_;  // of the work that is over
 };

@@ -25,13 +25,16 @@ bool written_here(const TensorSpec& tensor, const UnitSpec& unit) {
 
 }  // namespace
 
-Snapshot take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device) {
-  Snapshot snapshot;
+void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot) {
+  snapshot.slices.clear();
+  std::size_t next = 0;
   for (const UnitState& unit : units) {
     const Range share = zero_part(unit.spec->floats, layout.replicas, layout.replica);
     if (share.count == 0) continue;
     for (const StateKind kind : kStateKinds) {
-      std::vector<float>& copy = snapshot.memory.emplace_back(static_cast<std::size_t>(share.count));
+      if (snapshot.memory.size() == next) snapshot.memory.emplace_back();
+      std::vector<float>& copy = snapshot.memory[next++];
+      copy.resize(static_cast<std::size_t>(share.count));
       device.to_host(copy.data(), static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first),
                      copy.size() * sizeof(float));
       for (const TensorSpec& tensor : unit.spec->tensors) {
@@ -49,7 +52,6 @@ Snapshot take_snapshot(const std::vector<UnitState>& units, const RankLayout& la
       }
     }
   }
-  return snapshot;
 }
 
 }  // namespace espalier::torchrt

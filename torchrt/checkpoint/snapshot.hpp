@@ -36,7 +36,8 @@ struct Snapshot {
 };
 
 // What this rank of the layout writes of its units: every replica an equal part, what is the same on all TP ranks by TP
-// rank 0, the tied table by the first unit. All ranks' snapshots together hold every element once.
-Snapshot take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device);
+// rank 0, the tied table by the first unit. All ranks' snapshots together hold every element once. `snapshot` may be an
+// earlier one: its memory is used again, so that no page is touched for the first time while training stands.
+void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot);
 
 }  // namespace espalier::torchrt

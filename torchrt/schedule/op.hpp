@@ -80,7 +80,7 @@ class OpObserver {
  public:
   virtual ~OpObserver() = default;
   virtual void begin(const Op& op) = 0;
-  // What a forward or backward needs from other ranks is there; what came before was waiting.
+  // What a forward, a backward or an add_tied needs from other ranks is there; what came before was waiting.
   virtual void arrived() = 0;
   virtual void end(const Op& op) = 0;
 };
