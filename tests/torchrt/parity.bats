@@ -28,7 +28,7 @@ in_family() { # FAMILY RANKS ARGUMENTS...: trains the family's configuration wit
   (cd "$family" && timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
 }
 
-plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]
+tp_plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]
   python3 - "$@" << 'PY'
 import json, sys
 rank, stages = 0, []
@@ -63,9 +63,9 @@ PY
 }
 
 @test "plans of different degrees of everything: every loss within 1e-5 of PyTorch's" {
-  plan 4:2:4 > tensor.json
-  plan 1:1:3,1 3:2:4 > mixed.json
-  plan 1:4:4 2:1:1,3 1:2:4 > eight.json
+  tp_plan 4:2:4 > tensor.json
+  tp_plan 1:1:3,1 3:2:4 > mixed.json
+  tp_plan 1:4:4 2:1:1,3 1:2:4 > eight.json
   for family in gpt2 llama qwen2; do
     for setting in "2 tensor" "4 mixed" "8 eight"; do
       read -r number name <<< "$setting"

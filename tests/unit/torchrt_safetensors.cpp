@@ -105,7 +105,7 @@ TEST_CASE("however a header is mutated, it is refused or its tensors lie inside 
   int refused = 0, taken = 0;
   for (int round = 0; round < 5000; ++round) {
     std::string header = good;
-    for (unsigned changes = 1 + random() % 3; changes > 0; --changes) {
+    for (std::size_t changes = 1 + random() % 3; changes > 0; --changes) {
       const std::size_t at = random() % header.size();
       const char with = "0123456789-.,:[]{}\"eFab "[random() % 24];
       if (random() % 2 == 0) header[at] = with;
