@@ -10,7 +10,7 @@ setup_file() {
   export python
   "$python" -c 'import torch, transformers' 2>/dev/null || return 0
   local family
-  for family in gpt2 llama qwen2; do
+  for family in gpt2 llama qwen2 gpt2-gelu llama-bias; do
     parity make "$family" "$family"
     parity train "$family"
   done
@@ -18,7 +18,7 @@ setup_file() {
 setup() {
   source "$BATS_TEST_DIRNAME/common.bash"
   prepare
-  [ -f qwen2/losses.json ] || skip "transformers is not there; make deps gets it"
+  [ -f llama-bias/losses.json ] || skip "transformers is not there; make deps gets it"
 }
 
 parity() { "$python" "$here/parity.py" "$@"; }
@@ -28,7 +28,7 @@ in_family() { # FAMILY RANKS ARGUMENTS...: trains the family's configuration wit
   (cd "$family" && timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
 }
 
-plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]
+tp_plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]
   python3 - "$@" << 'PY'
 import json, sys
 rank, stages = 0, []
@@ -53,7 +53,7 @@ PY
 }
 
 @test "step 1: every gradient within 1e-4, relaxed and bitwise" {
-  for family in gpt2 llama qwen2; do
+  for family in gpt2 llama qwen2 gpt2-gelu llama-bias; do
     for accuracy in relaxed bitwise; do
       in_family $family 1 --steps 1 --set training.accuracy=$accuracy --set training.beta1=0 --set training.clip_norm=0 \
         --set checkpoint.directory=gradients-$accuracy
@@ -62,10 +62,15 @@ PY
   done
 }
 
+@test "attention that can drop computes the same when next to nothing is dropped" {
+  in_family gpt2 1 --set training.accuracy=relaxed --set model.attention_dropout=1e-12 --metrics dropped.jsonl
+  parity losses gpt2 dropped.jsonl
+}
+
 @test "plans of different degrees of everything: every loss within 1e-5 of PyTorch's" {
-  plan 4:2:4 > tensor.json
-  plan 1:1:3,1 3:2:4 > mixed.json
-  plan 1:4:4 2:1:1,3 1:2:4 > eight.json
+  tp_plan 4:2:4 > tensor.json
+  tp_plan 1:1:3,1 3:2:4 > mixed.json
+  tp_plan 1:4:4 2:1:1,3 1:2:4 > eight.json
   for family in gpt2 llama qwen2; do
     for setting in "2 tensor" "4 mixed" "8 eight"; do
       read -r number name <<< "$setting"
