@@ -2,24 +2,13 @@
 
 #include <vector>
 
+#include "tests/unit/torchrt_models.hpp"
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/weights_checksum.hpp"
 
 using namespace espalier::torchrt;
 
 namespace {
-
-ModelConfig small_model() {
-  ModelConfig model;
-  model.layers = 2;
-  model.hidden = 16;
-  model.heads = model.key_value_heads = 4;
-  model.head_size = 4;
-  model.intermediate = 64;
-  model.sequence = model.positions = 8;
-  model.vocabulary = 50;
-  return model;
-}
 
 // Of the whole model, `tp` ranks for each unit.
 std::uint64_t checksum(const ModelConfig& model, int tp, std::uint64_t seed = 3) {
@@ -37,9 +26,8 @@ std::uint64_t checksum(const ModelConfig& model, int tp, std::uint64_t seed = 3)
 }  // namespace
 
 TEST_CASE("the checksum of the weights does not depend on the TP degree") {
-  ModelConfig model = small_model();
   for (const bool tied : {true, false}) {
-    model.tied_embeddings = tied;
+    const ModelConfig model = small_model("gpt2", tied);
     CHECK(checksum(model, 1) == checksum(model, 2));
     CHECK(checksum(model, 1) == checksum(model, 4));
     CHECK(checksum(model, 1) != checksum(model, 1, 4));
@@ -47,7 +35,7 @@ TEST_CASE("the checksum of the weights does not depend on the TP degree") {
 }
 
 TEST_CASE("the checksum of the weights sees one bit, and which element has it") {
-  const UnitSpec spec = unit_spec(small_model(), 1);
+  const UnitSpec spec = unit_spec(small_model("gpt2"), 1);
   std::vector<float> parameters(spec.floats, 0.0F);
   const std::uint64_t zeros = weights_checksum(spec, DataType::float32, parameters.data());
   parameters[3] = -0.0F;
