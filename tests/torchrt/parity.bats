@@ -10,7 +10,7 @@ setup_file() {
   export python
   "$python" -c 'import torch, transformers' 2>/dev/null || return 0
   local family
-  for family in gpt2 llama qwen2; do
+  for family in gpt2 llama qwen2 gpt2-gelu llama-bias; do
     parity make "$family" "$family"
     parity train "$family"
   done
@@ -18,7 +18,7 @@ setup_file() {
 setup() {
   source "$BATS_TEST_DIRNAME/common.bash"
   prepare
-  [ -f qwen2/losses.json ] || skip "transformers is not there; make deps gets it"
+  [ -f llama-bias/losses.json ] || skip "transformers is not there; make deps gets it"
 }
 
 parity() { "$python" "$here/parity.py" "$@"; }
@@ -53,13 +53,18 @@ PY
 }
 
 @test "step 1: every gradient within 1e-4, relaxed and bitwise" {
-  for family in gpt2 llama qwen2; do
+  for family in gpt2 llama qwen2 gpt2-gelu llama-bias; do
     for accuracy in relaxed bitwise; do
       in_family $family 1 --steps 1 --set training.accuracy=$accuracy --set training.beta1=0 --set training.clip_norm=0 \
         --set checkpoint.directory=gradients-$accuracy
       parity gradients $family gradients-$accuracy/step-1
     done
   done
+}
+
+@test "attention that can drop computes the same when next to nothing is dropped" {
+  in_family gpt2 1 --set training.accuracy=relaxed --set model.attention_dropout=1e-12 --metrics dropped.jsonl
+  parity losses gpt2 dropped.jsonl
 }
 
 @test "plans of different degrees of everything: every loss within 1e-5 of PyTorch's" {
