@@ -16,6 +16,7 @@ import sys
 
 import torch
 import transformers
+from transformers.utils import logging
 from safetensors.torch import load_file, save_file
 
 STEPS, BATCH, SEQUENCE, VOCABULARY, SEED = 20, 8, 48, 301, 7
@@ -35,6 +36,11 @@ FAMILIES = {
     "gpt2": lambda: transformers.GPT2Config(**GPT2),
     "llama": lambda: transformers.LlamaConfig(**GATED, rope_parameters=LLAMA3),
     "qwen2": lambda: transformers.Qwen2Config(**GATED, tie_word_embeddings=True),
+    # What the others leave out: the exact GELU, another width; biases everywhere, linear stretching, large heads.
+    "gpt2-gelu": lambda: transformers.GPT2Config(**GPT2, activation_function="gelu", n_inner=96),
+    "llama-bias": lambda: transformers.LlamaConfig(
+        **GATED, attention_bias=True, mlp_bias=True, head_dim=16, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.0)),
 }
 
 CONFIGURATION = f"""[model]
@@ -60,8 +66,6 @@ validation = "held.bin"
 validation_samples = {BATCH}
 [metrics]
 progress_every = 0
-[checkpoint]
-directory = "checkpoints"
 """
 
 
@@ -229,6 +233,9 @@ def unchanged(folder, exported):
 
 
 def main():
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
     command, *arguments = sys.argv[1:]
     globals()[command](*arguments)
 
