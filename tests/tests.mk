@@ -25,6 +25,7 @@ demo:
 bench:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/bench/run.sh
+	@+$(MAKE) --no-print-directory bench-train
 
 # What the models of plans and schedules say, for the training benchmark to compare with.
 $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)
