@@ -9,11 +9,7 @@ setup_file() {
   python=${TORCH_HOME:?}/../bin/python
   export python
   "$python" -c 'import torch, transformers' 2>/dev/null || return 0
-  local family
-  for family in gpt2 llama qwen2 gpt2-gelu llama-bias; do
-    parity make "$family" "$family"
-    parity train "$family"
-  done
+  parity prepare gpt2 llama qwen2 gpt2-gelu llama-bias
 }
 setup() {
   source "$BATS_TEST_DIRNAME/common.bash"

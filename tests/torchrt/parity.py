@@ -1,7 +1,7 @@
 """PyTorch's side of the parity tests: the same model by `transformers`, the same tokens, optimizer and schedule.
 
-parity.py make FAMILY FOLDER           a tiny model with random weights, files of tokens and a configuration of ours
-parity.py train FOLDER                 20 steps in PyTorch: losses, gradients of the first, logits after the last
+parity.py prepare FAMILY...            a folder each: a tiny model with random weights, files of tokens, a configuration of
+                                       ours, and from 20 steps in PyTorch losses, gradients and logits
 parity.py losses FOLDER METRICS        fail when ours differ: losses, gradients in a checkpoint of step 1,
 parity.py gradients FOLDER CHECKPOINT  logits of exported weights
 parity.py logits FOLDER EXPORTED
@@ -14,10 +14,15 @@ import os
 import re
 import sys
 
-import torch
-import transformers
-from transformers.utils import logging
-from safetensors.torch import load_file, save_file
+if sys.argv[1:2] != ["losses"]:  # needs none of them, and they take seconds to load
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
 
 STEPS, BATCH, SEQUENCE, VOCABULARY, SEED = 20, 8, 48, 301, 7
 RATE, LEAST_RATE, WARMUP, DECAY, BETAS, EPSILON, CLIP = 5e-3, 5e-4, 5, 0.1, (0.9, 0.95), 1e-8, 1.0
@@ -164,6 +169,12 @@ def train(folder):
         save_file({"logits": model(held[0]).logits}, f"{folder}/logits.safetensors")
 
 
+def prepare(*families):
+    for family in families:
+        make(family, family)
+        train(family)
+
+
 def stored(checkpoint, kind):
     """One kind of state of all tensors of a checkpoint, whole, as Hugging Face has them."""
     files, result = {}, {}
@@ -233,9 +244,6 @@ def unchanged(folder, exported):
 
 
 def main():
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    torch.set_num_threads(1)
     command, *arguments = sys.argv[1:]
     globals()[command](*arguments)
 
