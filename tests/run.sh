@@ -22,7 +22,8 @@ watch_clock() {
   done
 }
 watch_clock & watcher=$!
-trap 'kill "$watcher"; rm -f "$stood_still"' EXIT
+beside='' beside_output=''
+trap 'kill $watcher $beside 2>/dev/null; rm -f "$stood_still" $beside_output' EXIT
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -130,10 +131,30 @@ suite_cluster() {
   done
 }
 
+# The cluster tests mostly wait: what computes is built and run beside them, and gives way.
+start_beside() {
+  beside_output=$(mktemp)
+  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit torchrt" check \
+    > "$beside_output" 2>&1 < /dev/null &
+  beside=$!
+}
+
+end_beside() {
+  local counts p f s
+  wait "$beside"
+  beside=''
+  counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' <(grep -v '^make' "$beside_output"))
+  # Make's commands are of no interest unless they failed.
+  if [ -n "$counts" ]; then sed -n '/^== /,$p' "$beside_output" | grep -v '^make'; else tail -n 60 "$beside_output"; fi
+  [ -n "$counts" ] || { echo "  FAIL unit tests and runtime tests: did not run"; counts='0 1 0'; }
+  read -r p f s <<< "$counts"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
 started=$SECONDS
 for suite in "${@:-all}"; do
   case $suite in
-    all) suite_unit; suite_plain tests/torchrt; suite_plain tests/install; suite_cluster ;;
+    all) start_beside; suite_plain tests/install; suite_cluster; end_beside ;;
     unit) suite_unit ;;
     torchrt | install) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
