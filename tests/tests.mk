@@ -15,16 +15,18 @@ $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENC
 
 .PHONY: test check demo bench bench-train
 test:
-	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))
+	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all))
 	@+$(MAKE) --no-print-directory check
-check: $(UNIT_TEST)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+# Without SUITES run.sh has the unit tests built itself, beside the cluster tests.
+check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST))
+	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh
 bench:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/bench/run.sh
+	@+$(MAKE) --no-print-directory bench-train
 
 # What the models of plans and schedules say, for the training benchmark to compare with.
 $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)

@@ -27,6 +27,7 @@ ScheduleOptions schedule_options(const Config& config) {
   ScheduleOptions options;
   options.name = config.training.schedule;
   options.zero1 = config.training.zero1;
+  options.recompute = config.training.recompute;
   if (config.model.tied_embeddings) options.tied_rows = config.model.vocabulary;
   const std::int64_t row = std::int64_t{config.model.hidden} * static_cast<std::int64_t>(sizeof(float));
   options.tied_block_rows = static_cast<int>(std::max<std::int64_t>(1, kTiedBlockBytes / row));

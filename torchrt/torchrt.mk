@@ -32,6 +32,8 @@ NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCC
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
 $(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+# at::parallel_for runs in parallel only in what is compiled for OpenMP.
+$(call objects,$(addprefix torchrt/model/,fixed_point.cpp squared_sum.cpp)): CXXFLAGS += -fopenmp
 # llrint becomes one instruction, and loops of it vectors.
 $(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
 TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
@@ -42,7 +44,7 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
 # and what libtorch_cuda needs beyond them, may be absent.
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
-TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
+TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

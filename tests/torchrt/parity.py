@@ -1,7 +1,7 @@
 """PyTorch's side of the parity tests: the same model by `transformers`, the same tokens, optimizer and schedule.
 
-parity.py make FAMILY FOLDER           a tiny model with random weights, files of tokens and a configuration of ours
-parity.py train FOLDER                 20 steps in PyTorch: losses, gradients of the first, logits after the last
+parity.py prepare FAMILY...            a folder each: a tiny model with random weights, files of tokens, a configuration of
+                                       ours, and from 20 steps in PyTorch losses, gradients and logits
 parity.py losses FOLDER METRICS        fail when ours differ: losses, gradients in a checkpoint of step 1,
 parity.py gradients FOLDER CHECKPOINT  logits of exported weights
 parity.py logits FOLDER EXPORTED
@@ -14,9 +14,15 @@ import os
 import re
 import sys
 
-import torch
-import transformers
-from safetensors.torch import load_file, save_file
+if sys.argv[1:2] != ["losses"]:  # needs none of them, and they take seconds to load
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    torch.set_num_threads(1)
 
 STEPS, BATCH, SEQUENCE, VOCABULARY, SEED = 20, 8, 48, 301, 7
 RATE, LEAST_RATE, WARMUP, DECAY, BETAS, EPSILON, CLIP = 5e-3, 5e-4, 5, 0.1, (0.9, 0.95), 1e-8, 1.0
@@ -35,6 +41,11 @@ FAMILIES = {
     "gpt2": lambda: transformers.GPT2Config(**GPT2),
     "llama": lambda: transformers.LlamaConfig(**GATED, rope_parameters=LLAMA3),
     "qwen2": lambda: transformers.Qwen2Config(**GATED, tie_word_embeddings=True),
+    # What the others leave out: the exact GELU, another width; biases everywhere, linear stretching, large heads.
+    "gpt2-gelu": lambda: transformers.GPT2Config(**GPT2, activation_function="gelu", n_inner=96),
+    "llama-bias": lambda: transformers.LlamaConfig(
+        **GATED, attention_bias=True, mlp_bias=True, head_dim=16, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=2.0)),
 }
 
 CONFIGURATION = f"""[model]
@@ -60,8 +71,6 @@ validation = "held.bin"
 validation_samples = {BATCH}
 [metrics]
 progress_every = 0
-[checkpoint]
-directory = "checkpoints"
 """
 
 
@@ -158,6 +167,12 @@ def train(folder):
     with torch.no_grad():
         held = samples(folder, "held.bin", 0, BATCH)
         save_file({"logits": model(held[0]).logits}, f"{folder}/logits.safetensors")
+
+
+def prepare(*families):
+    for family in families:
+        make(family, family)
+        train(family)
 
 
 def stored(checkpoint, kind):

@@ -18,6 +18,7 @@
 #include <set>
 #include <sstream>
 
+#include "planner/core/profile_check.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
 
@@ -39,6 +40,7 @@ struct Generation {
   int number = -1;
   pid_t mpirun = -1;
   Plan plan;
+  ModelShape model;
   std::map<int, ConnectionPtr> ranks;
   std::map<std::string, int> seen;  // how many ranks said it
   std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
@@ -132,6 +134,7 @@ class Director {
       Generation& generation = hello.generation == current_.number ? current_ : next_;
       if (hello.token != token_ || hello.generation != generation.number) return fail("a foreign hello");
       generation.ranks[hello.rank] = self;
+      generation.model = hello.model;
       const int number = generation.number, rank = hello.rank;
       self->on_frame = [this, number, rank](const Frame& next) { hear(number, rank, next); };
       self->on_closed = [](const std::string&) {};
@@ -165,6 +168,7 @@ class Director {
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
+    if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
       boundary_ = from_frame<Switched>(frame).step;
@@ -207,6 +211,13 @@ class Director {
       leaving_ = true;
       ask_to_switch(current_.plan, current_.number);
     }
+  }
+
+  // As the launcher takes them.
+  void on_profile(const Generation& generation, int rank, const Profile& profile) {
+    if (rank != 0) return fail("rank " + std::to_string(rank) + " sends a profile");
+    if (const std::string why = unfit(profile, generation.plan, generation.model); !why.empty()) return fail(why);
+    summary_["profiles"].push_back({{"generation", generation.number}, {"profile", profile}});
   }
 
   void ask_to_switch(const Plan& plan, int generation) {
@@ -284,7 +295,7 @@ class Director {
   std::int64_t boundary_ = 0;
   Clock::time_point started_, switch_sent_, stood_;
   double ready_ms_ = 0, switched_ms_ = 0;
-  Json summary_ = {{"acts", Json::array()}};
+  Json summary_ = {{"acts", Json::array()}, {"profiles", Json::array()}};
   std::string failure_;
 };
 

@@ -45,14 +45,15 @@ TEST_SUITE("plan") {
   }
 
   TEST_CASE("the measured plan is predicted to take what it took, and others follow from it") {
-    const std::string measured = kLlama + "step_seconds = 6\npresent = { pp = 2, tp = 2, micro_batches = 8 }\n";
+    const std::string measured =
+        kLlama + "step_seconds = 6\npresent = { pp = 2, tp = 2, micro_batches = 64 }\n";  // of one sample: no replicas
     const Json kept = study(measured + "accuracy = \"bitwise\"\n", "cluster-a", "4,8");
     const Json& first = kept["plans"][0];
     CHECK(first["plan"]["stages"].size() == 2);
     CHECK(first["plan"]["stages"][0]["tp"] == 2);
     CHECK(first["step_seconds"].get<double>() == doctest::Approx(6).epsilon(1e-6));
     CHECK(first["assumed"] == Json{"memory"});
-    CHECK(kept["measured"] == "6 s a step with pp2/dp1/tp2, 8 micro-batches");
+    CHECK(kept["measured"] == "6 s a step with pp2/dp1/tp2, 64 micro-batches");
     const Json faster = study(measured, "cluster-a", "4");
     CHECK(faster["plans"][0]["step_seconds"].get<double>() < 6);
   }

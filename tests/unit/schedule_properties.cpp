@@ -67,6 +67,8 @@ PlanningInput random_input(Dice& dice) {
       }
     }
     if (!made) continue;
+    made->model.global_batch = 8;  // so that replicas are possible
+    made->plan = uniform_plan(made->plan->gpu_count(), 1, 8, 8, 4, made->plan->ranks());
     if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
     if (dice.roll(0, 4) == 0) made->model = {"", 8, 0, 0, 0, 0, 8, 4};  // all that is known
     input.jobs.push_back(*made);

@@ -131,6 +131,31 @@ TEST_CASE("a unit's reduction starts before the next unit's weight gradients") {
   }
 }
 
+TEST_CASE("what is computed again for a unit is used up before the next unit's turn, in a sound schedule") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 50; ++round) {
+    ScheduleOptions options;
+    options.recompute = true;
+    const Schedule schedule =
+        make_schedule(make_layout(round == 0 ? ragged_plan() : any_plan(random, 4), round == 0 ? 7 : 4), options);
+    CHECK(check(schedule).empty());
+    for (const std::vector<Op>& ops : schedule.ranks) {
+      const Op* open = nullptr;  // inputs' gradients made, parameters' not yet
+      for (const Op& op : ops) {
+        if (op.kind == OpKind::backward) {
+          CHECK_FALSE(open);
+          CHECK(op.unit >= 0);
+          open = &op;
+        } else if (op.kind == OpKind::weight_gradient) {
+          REQUIRE(open);
+          CHECK(open->unit == op.unit);
+          open = nullptr;
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("replicas share the sending of tied tables evenly, and each copy gets every row once") {
   std::mt19937 random(21);
   for (int round = 0; round < 100; ++round) {

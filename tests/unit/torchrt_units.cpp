@@ -1,6 +1,7 @@
 // The model as units, and their tensor-parallel shards.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -67,20 +68,20 @@ TEST_CASE("shards of 1, 2, 3 and 6 ranks tile every split tensor and hold the ot
         for (const TensorSpec& tensor : whole.tensors) {
           std::map<std::pair<std::int64_t, std::int64_t>, int> seen;
           for (int rank = 0; rank < tp; ++rank) {
-            const TensorSpec& shard = unit_spec(model, unit, tp, rank).tensor(tensor.name);
+            const TensorSpec shard = unit_spec(model, unit, tp, rank).tensor(tensor.name);
             CHECK(shard.global_shape == tensor.shape);
             CHECK(shard.replicated() == (tp == 1 || shard.split == Split::none));
             each_place(shard, [&](const auto& coordinate, std::size_t) { ++seen[coordinate]; });
           }
           CHECK(seen.size() == tensor.elements());
           const int times = tensor.split == Split::none ? tp : 1;
-          for (const auto& [coordinate, count] : seen) REQUIRE(count == times);
+          CHECK(std::all_of(seen.begin(), seen.end(), [&](const auto& place) { return place.second == times; }));
         }
       }
 }
 
 TEST_CASE("a fused query, key and value is cut in each of its three parts") {
-  const TensorSpec& shard = unit_spec(small_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.weight");
+  const TensorSpec shard = unit_spec(small_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.weight");
   CHECK(shard.rows == std::vector<Range>{{16, 16}, {64, 16}, {112, 16}});
   CHECK(shard.shape == std::vector<std::int64_t>{48, 48});
   CHECK(unit_spec(small_model("gpt2"), 1, 3, 1).tensor("attn.c_attn.bias").rows == shard.rows);

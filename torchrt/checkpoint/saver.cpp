@@ -89,17 +89,16 @@ void CheckpointSaver::work() {
     manifest.step = step;
     manifest.samples = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(config.training.global_batch);
     manifest.facts = checkpoint_facts(config);
-    work_ = std::async(std::launch::async,
-                       [=, generation = setting_.generation, ranks = setting_.ranks, keep = config.checkpoint.keep,
-                        damaged = setting_.damaged, tell = setting_.tell] {
-                         commit_checkpoint(unfinished_folder(directory, step, generation),
-                                           checkpoint_folder(directory, step), ranks, manifest);
-                         try {
-                           prune_checkpoints(directory, step, keep, damaged);
-                         } catch (const Error& problem) {  // the checkpoint itself is good
-                           tell(problem.what());
-                         }
-                       });
+    work_ = in_background([=, generation = setting_.generation, ranks = setting_.ranks, keep = config.checkpoint.keep,
+                           damaged = setting_.damaged, tell = setting_.tell] {
+      commit_checkpoint(unfinished_folder(directory, step, generation), checkpoint_folder(directory, step), ranks,
+                        manifest);
+      try {
+        prune_checkpoints(directory, step, keep, damaged);
+      } catch (const Error& problem) {  // the checkpoint itself is good
+        tell(problem.what());
+      }
+    });
   } else if (agreement_.phase() == CheckpointPhase::clearing) {
     work_ = in_background([directory] { remove_unfinished(directory); });
   }

@@ -85,20 +85,28 @@ class Generator {
 
   // The gradient leaves before the work on the weights: the stage before waits for it.
   void backward(int m, const std::vector<Op>& gradients_out) {
+    if (options_.recompute) return backward_by_units(m, gradients_out, false);
     add(OpKind::backward, m);
     add(gradients_out, m);
     add(OpKind::weight_gradient, m);
   }
 
+  void backward_by_units(int m, const std::vector<Op>& gradients_out, bool last) {
+    for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) {
+      add(OpKind::backward, m, *unit);
+      if (*unit == self_.units.front()) add(gradients_out, m);
+      add(OpKind::weight_gradient, m, *unit);
+      if (last) add(OpKind::reduce, -1, *unit);
+    }
+  }
+
   // As soon as a unit's gradient is whole its reduction starts, and overlaps the work on the other units. Nobody waits
   // for the first stage, so there a unit's weights need not wait for the other units' inputs.
   void last_backward(int m, const std::vector<Op>& gradients_out) {
-    if (!self_.first_stage) {
-      add(OpKind::backward, m);
-      add(gradients_out, m);
-    }
+    if (self_.first_stage || options_.recompute) return backward_by_units(m, gradients_out, true);
+    add(OpKind::backward, m);
+    add(gradients_out, m);
     for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) {
-      if (self_.first_stage) add(OpKind::backward, m, *unit);
       add(OpKind::weight_gradient, m, *unit);
       add(OpKind::reduce, -1, *unit);
     }

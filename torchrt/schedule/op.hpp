@@ -42,6 +42,8 @@ struct Op {
 struct ScheduleOptions {
   std::string name = "1f1b";
   bool zero1 = false;
+  // A unit's weights come right after its inputs: what was computed again for them must not be kept for all units.
+  bool recompute = false;
   // Rows of the tied embedding table; 0: the embeddings are not tied. At most `tied_block_rows` rows travel in one
   // message.
   int tied_rows = 0, tied_block_rows = 1 << 20;

@@ -7,7 +7,7 @@ from espalier import Run, models, plan
 
 GLOBAL_BATCH = 16
 LAYERS = 8
-MODEL = {"family": "gpt2", "layers": LAYERS, "hidden": 256, "heads": 8, "sequence": 128, "vocabulary": 2048}
+MODEL = {"family": "gpt2", "layers": LAYERS, "hidden": 256, "heads": 8, "sequence": 64, "vocabulary": 2048}
 
 
 def plans():
@@ -37,30 +37,35 @@ def plans():
 CALIBRATION = "replicas 2+2, 4 micro-batches"
 
 
-def bandwidths(measured):
-    """Bytes/ms of sums between two ranks here, from what the profiles of two of the plans say of their sums: of the cluster,
-    like a site's own measurement, and the same for all plans."""
-    result = {}
-    profile = measured["tensor-parallel, 4 micro-batches"].profiles[-1]
-    replica = profile["replicas"][0]
+def bandwidths(profiles):
+    """Bytes/ms of sums between two ranks of this machine: as a site would measure it, once for all plans. A sum also waits for
+    the slower rank, so the quickest that was seen counts.
+    """
+    tensor, replicas = "tensor-parallel, 4 micro-batches", CALIBRATION
     # Forward sums of a micro-batch: two a layer, each of the boundary's size; a ring of two sends it once.
-    samples = profile["plan"]["stages"][0]["replicas"][0]["share"]
-    activation = MODEL["sequence"] * MODEL["hidden"] * 4 * samples
-    result["tp"] = 2 * LAYERS * activation / replica["comm_fwd"]
-    profile = measured["replicas 2+2, 4 micro-batches"].profiles[-1]
-    replica = profile["replicas"][0]
-    gradients = replica["gradient_bytes"] + replica["edge_gradient_bytes"]
-    result["dp"] = gradients / replica["sync"]
+    activations = 2 * LAYERS * MODEL["sequence"] * MODEL["hidden"] * 4 * profiles[tensor][0]["plan"]["stages"][0]["replicas"][0]["share"]
+    one = profiles[replicas][0]["replicas"][0]
+    return {"tp": activations / min(p["replicas"][0]["comm_fwd"] for p in profiles[tensor]),
+            "dp": (one["gradient_bytes"] + one["edge_gradient_bytes"]) / min(p["replicas"][0]["sync"] for p in profiles[replicas])}
+
+
+def typical(profiles):
+    """The newest profile with the median of each time, as the planner averages over several before it believes them."""
+    result = profiles[-1]
+    for i, replica in enumerate(result["replicas"]):
+        for key in ("fwd", "comm_fwd", "bwd", "optim", "sync"):
+            if replica[key] is not None:
+                replica[key] = statistics.median(p["replicas"][i][key] for p in profiles)
     return result
 
 
 def measure(folder, rounds, steps, log=print):
-    """Every plan runs in every round; its time is the median over all steps, its profile that of the round in the middle."""
+    """Every plan runs in every round; its time is the median over all steps."""
     os.makedirs(folder, exist_ok=True)
     from ratio import random_tokens
     data = os.path.abspath(f"{folder}/tokens.bin")
     random_tokens(data, 300_000, MODEL["vocabulary"])
-    seconds, measured = {}, {}
+    seconds, profiles = {}, {}
     for index in range(rounds):
         for name, (one, options) in plans().items():
             config = {"model": MODEL,
@@ -69,21 +74,20 @@ def measure(folder, rounds, steps, log=print):
                       "data": {"path": data}, "profile": {"every": 4}}
             run = Run(f"{folder}/run", config, one)
             seconds.setdefault(name, []).extend(run.seconds)
-            if index == rounds // 2:
-                measured[name] = run
+            profiles.setdefault(name, []).extend(run.profiles)
         log(f"  round {index + 1} of {rounds}: {len(plans())} plans")
 
     with open(f"{folder}/profile.json", "w") as out:
-        json.dump(measured[CALIBRATION].profiles[-1], out)
+        json.dump(typical(profiles[CALIBRATION]), out)
     with open(f"{folder}/plans.json", "w") as out:
         json.dump([{"plan": one, **options} for one, options in plans().values()], out)
-    speed = bandwidths(measured)
+    speed = bandwidths(profiles)
     predicted = models("predict", "--profile", f"{folder}/profile.json", "--plans", f"{folder}/plans.json",
                        "--tp-bandwidth", speed["tp"], "--dp-bandwidth", speed["dp"])
     rows = []
     for (name, (one, options)), said in zip(plans().items(), predicted["plans"]):
         peaks = {}  # by stage
-        for replica in measured[name].profiles[-1]["replicas"]:
+        for replica in profiles[name][-1]["replicas"]:
             peaks[replica["stage"]] = max(peaks.get(replica["stage"], 0), replica["peak_bytes"])
         took = statistics.median(seconds[name]) * 1000
         memory = [(stage["peak_bytes"], peaks[i]) for i, stage in enumerate(said["stages"])]

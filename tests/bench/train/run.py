@@ -16,9 +16,9 @@ from espalier import BUILD  # noqa: E402
 FOLDER = f"{BUILD}/bench/train"
 PATH = f"{BUILD}/bench/train.json"
 
-# On CPU: as many threads for both sides as there are cores.
+# On CPU one thread for both sides: ranks share the cores.
 CPU = {"device": "cpu", "layers": 6, "hidden": 512, "heads": 8, "sequence": 256, "vocabulary": 8192, "global_batch": 4,
-       "micro_batches": 1, "dtype": "float32", "threads": os.cpu_count()}
+       "micro_batches": 1, "dtype": "float32", "threads": 1}
 # 1.3 billion parameters (GPT-3 XL's sizes).
 GPU = {"device": "cuda", "layers": 24, "hidden": 2048, "heads": 16, "sequence": 1024, "vocabulary": 50304, "global_batch": 32,
        "micro_batches": 4, "dtype": "bfloat16", "threads": 1}
@@ -46,7 +46,7 @@ def main():
     result["machine"] = machine()
     if "cpu" in parts:
         print("one rank against PyTorch, CPU")
-        said = ratio.measure(f"{FOLDER}/cpu", CPU, rounds=5, steps=6)
+        said = ratio.measure(f"{FOLDER}/cpu", CPU, rounds=3, steps=5)
         result.update(cpu_ratio_to_pytorch=said["ratio"], bitwise_cost=said["bitwise_cost"], cpu=said)
     if "gpu" in parts and has_gpu():
         print("one rank against PyTorch, GPU")
@@ -54,13 +54,13 @@ def main():
         result.update(gpu_ratio_to_pytorch=said["ratio"], mfu=said["mfu"], gpu=said)
     if "pipeline" in parts:
         print("a pipeline of two, and the profiler")
-        bubble = pipeline.bubble(f"{FOLDER}/bubble", steps=40)
-        overhead = pipeline.overhead(f"{FOLDER}/overhead", steps=200)
+        bubble = pipeline.bubble(f"{FOLDER}/bubble", steps=24)
+        overhead = pipeline.overhead(f"{FOLDER}/overhead", steps=96)
         result.update(bubble_error_pct=bubble["error_pct"], bubble=bubble, profiler=overhead,
                       profiler_overhead_pct=overhead["of_measured_steps_pct"] * WINDOW / DEFAULT_EVERY)
     if "accuracy" in parts:
         print("the performance model against this machine")
-        said = accuracy.measure(f"{FOLDER}/accuracy", rounds=3, steps=12)
+        said = accuracy.measure(f"{FOLDER}/accuracy", rounds=2, steps=8)
         result.update(time_error_pct=said["time_error_pct"]["mean"], memory_error_pct=said["memory_error_pct"]["mean"],
                       accuracy=said)
     result["machine"]["load_after"] = os.getloadavg()[0]
