@@ -109,7 +109,7 @@ print(int(max(moments) * 1000))')
 @test "an extension whose anchor is gone is ended by espalierd; a keeper whose launcher is gone ends its job" {
   gone=$(as_user sbatch --parsable -o /dev/null --wrap true)
   wait_for 20 "it has ended" job_over "$gone"
-  stray=$(as_user sbatch --parsable -J espalier-ext -p elastic --gres=gpu:1 --comment="espalier:ext:$gone:0123abcd" -o stray.out --wrap 'sleep 600')
+  stray=$(as_user sbatch --parsable -J espalier-ext -p elastic --gres=gpu:1 --comment="espalier:ext:$gone:0123abcd" -o stray.out --wrap 'exec sleep 600')
   as_user tee keeper.sh > /dev/null <<S
 #!/bin/sh
 sleep 601 &

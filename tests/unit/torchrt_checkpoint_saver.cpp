@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <thread>
@@ -9,6 +12,7 @@
 #include "tests/unit/torchrt_checkpoint_cases.hpp"
 #include "torchrt/checkpoint/resume.hpp"
 #include "torchrt/checkpoint/saver.hpp"
+#include "torchrt/device/unique_fd.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -234,4 +238,34 @@ TEST_CASE("all ranks must be done before anything is committed, and one failure 
   agreement.advance({1, 1});  // the manifest could not be written
   CHECK(agreement.phase() == CheckpointPhase::clearing);
   CHECK_FALSE(agreement.committed());
+}
+
+TEST_CASE("a disk that does not answer is given up, and the training can end") {
+  const TestFolder folder, elsewhere;
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  const std::string unfinished = unfinished_folder(folder.path(), 10, 0), other = elsewhere.path() + "/pipe";
+  std::filesystem::create_directories(unfinished);
+  // Whoever opens a pipe for writing waits for a reader. The second name is for letting the thread go.
+  REQUIRE(::mkfifo((unfinished + "/" + part_file(0)).c_str(), 0600) == 0);
+  REQUIRE(::link((unfinished + "/" + part_file(0)).c_str(), other.c_str()) == 0);
+  std::string said;
+  CheckpointSaver::Setting setting;
+  setting.config = &config;
+  setting.tell = [&](const std::string& what) { said += what; };
+  setting.patience = std::chrono::milliseconds(200);
+  CheckpointSaver saver(std::move(setting));
+  saver.boundary(10, [](Snapshot&) {});
+  saver.settle([](const CheckpointVote& vote) { return vote; });
+  CHECK(said == "checkpoint of step 10: " + folder.path() + " does not answer; there is no good checkpoint yet");
+  CHECK(checkpoint_steps(folder.path()).empty());
+  CHECK_FALSE(std::filesystem::exists(unfinished));
+
+  const UniqueFd reader(::open(other.c_str(), O_RDONLY | O_NONBLOCK));
+  std::size_t read = 0;  // the length of a header and the header
+  for (int i = 0; i < 5000 && read < 16; ++i) {
+    char bytes[16];
+    if (const ssize_t got = ::read(reader.get(), bytes, sizeof bytes); got > 0) read += static_cast<std::size_t>(got);
+    else std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(read == 16);
 }

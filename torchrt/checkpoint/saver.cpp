@@ -63,6 +63,14 @@ void CheckpointSaver::conclude() {
   }
 }
 
+void CheckpointSaver::give_up() {
+  work_ = {};
+  copy_.reset();  // the thread may still read it
+  result_ = {1, 1};
+  setting_.tell("checkpoint of step " + std::to_string(agreement_.step()) + ": " +
+                setting_.config->checkpoint.directory + " does not answer; " + last_good());
+}
+
 std::string CheckpointSaver::last_good() const {
   if (!setting_.last_good) return "there is no good checkpoint yet";
   return "the last good one is of step " + std::to_string(*setting_.last_good);
@@ -106,7 +114,7 @@ void CheckpointSaver::work() {
 
 void CheckpointSaver::settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
   while (agreement_.phase() != CheckpointPhase::idle) {
-    if (work_.valid()) work_.wait();
+    if (work_.valid() && work_.wait_for(setting_.patience) != std::future_status::ready) give_up();
     agreed(sum(vote()));
   }
 }

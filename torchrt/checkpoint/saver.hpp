@@ -1,6 +1,7 @@
 // Checkpoints beside training: copied at a step's boundary, written by a thread, agreed upon in the steps that follow.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -22,9 +23,10 @@ class CheckpointSaver {
     const Config* config = nullptr;
     int rank = 0, ranks = 1;
     int generation = 0;
-    std::optional<std::int64_t> last_good;         // on disk already
-    std::vector<std::int64_t> damaged;             // on disk and refused
-    std::function<void(const std::string&)> tell;  // from any thread
+    std::optional<std::int64_t> last_good;                          // on disk already
+    std::vector<std::int64_t> damaged;                              // on disk and refused
+    std::function<void(const std::string&)> tell;                   // from any thread
+    std::chrono::milliseconds patience = std::chrono::minutes(30);  // settle()'s with a disk that does not answer
   };
   explicit CheckpointSaver(Setting setting);
   ~CheckpointSaver() = default;  // what is being written stays unfinished: the process is about to end
@@ -37,7 +39,8 @@ class CheckpointSaver {
   // due while one is still being written is left out; the last one of the training waits for finish().
   void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
-  // Until nothing is under way. `sum` adds up the ranks' votes. Collective.
+  // Until nothing is under way; what takes longer than `patience` has failed. `sum` adds up the ranks' votes.
+  // Collective.
   void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
   // The training's last step is done and its checkpoint is due, but it is not on disk. The same on all ranks once
   // nothing is under way.
@@ -47,6 +50,7 @@ class CheckpointSaver {
   bool due(std::int64_t step) const;
   void work();      // what the new phase asks of this rank
   void conclude();  // takes the result of the work
+  void give_up();   // leaves the work to its thread
   std::string last_good() const;
 
   Setting setting_;

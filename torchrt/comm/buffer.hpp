@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "torchrt/range.hpp"
+
 namespace espalier::torchrt {
 
 enum class DataType : std::uint8_t { float32, bfloat16, int64, float64 };
@@ -30,6 +32,9 @@ struct Buffer {
   // Elements [first, first + length).
   Buffer part(std::size_t first, std::size_t length) const {
     return {static_cast<char*>(data) + first * size_of(type), length, type};
+  }
+  Buffer part(const Range& range) const {
+    return part(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
   }
 };
 

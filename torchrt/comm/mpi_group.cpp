@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kCreateTag = 31000, kScatterTag = 1, kGatherTag = 2;
 
-Buffer part_of(const Buffer& all, const Range& range) {
-  return all.part(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
-}
-
 std::vector<int> numbers(std::span<const Range> parts, std::int64_t Range::*field) {
   std::vector<int> values;
   for (const Range& part : parts) values.push_back(static_cast<int>(part.*field));
@@ -32,7 +28,7 @@ class ScatterRequests : public MpiRequests {
   bool poll() override {
     const bool done = MpiRequests::poll();
     if (done && !std::exchange(moved_, true) && own_.first > 0) {
-      const Buffer target = part_of(all_, own_);
+      const Buffer target = all_.part(own_);
       std::memmove(target.data, all_.data, target.bytes());
     }
     return done;
@@ -136,7 +132,7 @@ std::unique_ptr<Pending> MpiGroup::start_reduce_scatter(Buffer all, std::span<co
   }
   auto requests = std::make_unique<MpiRequests>(what, aborted_);
   for (int root = 0; root < size_; ++root)
-    in_pieces(part_of(all, parts[static_cast<std::size_t>(root)]), most_, [&](const Buffer& piece, int count) {
+    in_pieces(all.part(parts[static_cast<std::size_t>(root)]), most_, [&](const Buffer& piece, int count) {
       must(MPI_Ireduce(root == rank_ ? MPI_IN_PLACE : piece.data, root == rank_ ? piece.data : nullptr, count, type,
                        MPI_SUM, root, comm_, requests->add()),
            what);
@@ -151,7 +147,7 @@ std::unique_ptr<Pending> MpiGroup::start_gather(Buffer all, std::span<const Rang
   auto requests = std::make_unique<MpiRequests>(what, aborted_);
   if (all.count > most_) {
     for (int root = 0; root < size_; ++root)
-      in_pieces(part_of(all, parts[static_cast<std::size_t>(root)]), most_, [&](const Buffer& piece, int count) {
+      in_pieces(all.part(parts[static_cast<std::size_t>(root)]), most_, [&](const Buffer& piece, int count) {
         must(MPI_Ibcast(piece.data, count, type, root, comm_, requests->add()), what);
       });
     return requests;

@@ -1,5 +1,6 @@
 #include "torchrt/comm/nccl_calls.hpp"
 
+#include <chrono>
 #include <string>
 
 #include "planner/core/error.hpp"
@@ -9,6 +10,8 @@
 namespace espalier::torchrt {
 
 namespace {
+
+constexpr std::chrono::seconds kFinalize{10};
 
 [[noreturn]] void fail(ncclResult_t code, const char* what) {
   throw Error(std::string("NCCL: ") + what + " failed: " + ::ncclGetErrorString(code) + "; " +
@@ -49,8 +52,14 @@ NcclCommunicator::~NcclCommunicator() {
     return;
   }
   ::ncclCommFinalize(comm_);
-  for (Backoff backoff; ::ncclCommGetAsyncError(comm_, &state) == ncclSuccess && state == ncclInProgress;)
+  const auto end = std::chrono::steady_clock::now() + kFinalize;
+  for (Backoff backoff; ::ncclCommGetAsyncError(comm_, &state) == ncclSuccess && state == ncclInProgress;) {
+    if (std::chrono::steady_clock::now() > end) {  // a peer is gone
+      ::ncclCommAbort(comm_);
+      return;
+    }
     backoff.pause();
+  }
   ::ncclCommDestroy(comm_);
 }
 

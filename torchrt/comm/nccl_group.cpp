@@ -10,10 +10,6 @@ namespace espalier::torchrt {
 
 namespace {
 
-Buffer part_of(const Buffer& all, const Range& range) {
-  return all.part(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.count));
-}
-
 bool equal(std::span<const Range> parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const Range& part) { return part.count == parts[0].count; });
 }
@@ -80,14 +76,14 @@ std::unique_ptr<Pending> NcclGroup::start_reduce_scatter(Buffer all, std::span<c
   const ncclDataType_t type = nccl_type(all.type);
   stream_.follow_compute();
   if (equal(parts)) {
-    const Buffer own = part_of(all, parts[static_cast<std::size_t>(rank_)]);
+    const Buffer own = all.part(parts[static_cast<std::size_t>(rank_)]);
     communicator_->settle(
         ::ncclReduceScatter(all.data, own.data, own.count, type, ncclSum, communicator_->get(), stream_.get()), what);
     return mark();
   }
   communicator_->settle(::ncclGroupStart(), what);
   for (int root = 0; root < size_; ++root) {
-    const Buffer part = part_of(all, parts[static_cast<std::size_t>(root)]);
+    const Buffer part = all.part(parts[static_cast<std::size_t>(root)]);
     if (part.count > 0)
       ::ncclReduce(part.data, part.data, part.count, type, ncclSum, root, communicator_->get(), stream_.get());
   }
@@ -101,14 +97,14 @@ std::unique_ptr<Pending> NcclGroup::start_gather(Buffer all, std::span<const Ran
   const ncclDataType_t type = nccl_type(all.type);
   stream_.follow_compute();
   if (equal(parts)) {
-    const Buffer own = part_of(all, parts[static_cast<std::size_t>(rank_)]);
+    const Buffer own = all.part(parts[static_cast<std::size_t>(rank_)]);
     communicator_->settle(::ncclAllGather(own.data, all.data, own.count, type, communicator_->get(), stream_.get()),
                           what);
     return mark();
   }
   communicator_->settle(::ncclGroupStart(), what);
   for (int root = 0; root < size_; ++root) {
-    const Buffer part = part_of(all, parts[static_cast<std::size_t>(root)]);
+    const Buffer part = all.part(parts[static_cast<std::size_t>(root)]);
     if (part.count > 0)
       ::ncclBroadcast(part.data, part.data, part.count, type, root, communicator_->get(), stream_.get());
   }

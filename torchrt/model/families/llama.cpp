@@ -25,31 +25,13 @@ void write(const ModelConfig& model, nlohmann::json& json) {
 
 }  // namespace
 
-const Family kLlama = {
-    .name = "llama",
-    .architecture = "LlamaForCausalLM",
-    .norm = NormKind::rms,
-    .transposed = false,
-    .scaled_residual = false,
-    .output_projection_biased = true,
-    .table = "model.embed_tokens",
-    .positions = nullptr,
-    .layers = "model.layers.",
-    .attention_norm = "input_layernorm",
-    .fused = nullptr,
-    .query = "self_attn.q_proj",
-    .key = "self_attn.k_proj",
-    .value = "self_attn.v_proj",
-    .attention_output = "self_attn.o_proj",
-    .feed_forward_norm = "post_attention_layernorm",
-    .up = "mlp.up_proj",
-    .gate = "mlp.gate_proj",
-    .down = "mlp.down_proj",
-    .final_norm = "model.norm",
-    .head = "lm_head",
-    .complete = complete,
-    .read = read,
-    .write = write,
-};
+constinit const Family kLlama = [] {
+  Family family = rotary_family("llama", "LlamaForCausalLM");
+  family.output_projection_biased = true;
+  family.complete = complete;
+  family.read = read;
+  family.write = write;
+  return family;
+}();
 
 }  // namespace espalier::torchrt

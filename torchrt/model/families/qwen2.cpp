@@ -31,31 +31,12 @@ void write(const ModelConfig& model, nlohmann::json& json) {
 
 }  // namespace
 
-const Family kQwen2 = {
-    .name = "qwen2",
-    .architecture = "Qwen2ForCausalLM",
-    .norm = NormKind::rms,
-    .transposed = false,
-    .scaled_residual = false,
-    .output_projection_biased = false,
-    .table = "model.embed_tokens",
-    .positions = nullptr,
-    .layers = "model.layers.",
-    .attention_norm = "input_layernorm",
-    .fused = nullptr,
-    .query = "self_attn.q_proj",
-    .key = "self_attn.k_proj",
-    .value = "self_attn.v_proj",
-    .attention_output = "self_attn.o_proj",
-    .feed_forward_norm = "post_attention_layernorm",
-    .up = "mlp.up_proj",
-    .gate = "mlp.gate_proj",
-    .down = "mlp.down_proj",
-    .final_norm = "model.norm",
-    .head = "lm_head",
-    .complete = complete,
-    .read = read,
-    .write = write,
-};
+constinit const Family kQwen2 = [] {
+  Family family = rotary_family("qwen2", "Qwen2ForCausalLM");
+  family.complete = complete;
+  family.read = read;
+  family.write = write;
+  return family;
+}();
 
 }  // namespace espalier::torchrt
