@@ -59,7 +59,7 @@ struct Loaded {
   static constexpr const char* type = "loaded";
   std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
   std::int64_t step = 0;
-  std::string from;
+  std::string from = {};
 };
 
 // This rank has finished the last step.
