@@ -1,6 +1,7 @@
 // The machine side: events through the transition table, and what each action does.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -57,7 +58,7 @@ void Launcher::process(Event event, const std::string& why) {
   for (const Action action : row->actions) perform(action);
   // A notice that came between the proposal and this state.
   if (change_ && (phase_ == JobPhase::acquiring || phase_ == JobPhase::starting || phase_ == JobPhase::ready ||
-                  phase_ == JobPhase::switching))
+                  phase_ == JobPhase::switching || phase_ == JobPhase::saving))
     for (const JobId id : extensions_->noticed())
       if (!leaves(id)) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   if (phase_ != JobPhase::ending) entered(phase_);
@@ -91,6 +92,12 @@ void Launcher::set_deadline(JobPhase phase) {
       return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
+    case JobPhase::saving:
+      return give_up(context_.config.switch_seconds, Event::next_failed,
+                     "the running generation did not save its state at a boundary");
+    case JobPhase::restarting:
+      return give_up(context_.config.start_seconds, Event::current_lost,
+                     "the old generation has ended, and the next one was not ready");
     default:
       deadline_.reset();
   }
@@ -111,14 +118,20 @@ void Launcher::perform(Action action) {
       drop(next_);
       return;
     case Action::send_switch:
-      change_->at["ready"] = Clock::now();
-      return current_->request_switch(change_->decision.plan, next_->generation());
+      change_->at["asked"] = Clock::now();
+      // The generation of a checkpoint's reader is not known yet, nor to whom it matters.
+      return current_->request_switch(change_->decision.plan, next_ ? next_->generation() : last_generation_ + 1);
     case Action::send_load:
       change_->at["boundary"] = Clock::now();
       change_->boundary = current_->boundary();
       return next_->send_all(wire::Load{current_->boundary()});
     case Action::resume_old:
       return current_->send_all(wire::Resume{});
+    case Action::end_old:
+      change_->at["boundary"] = Clock::now();
+      change_->boundary = current_->boundary();
+      leaving_ = std::move(current_);
+      return leaving_->retire(std::chrono::seconds(2));
     case Action::commit:
       return commit();
     case Action::release_leaving:
@@ -176,17 +189,20 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
       spdlog::warn("espalier: launch: {}; it is not passed on", why);
   };
   on.noticed = [this](JobId extension) { extensions_->notice(extension); };
-  on.ready = [this, first] { raise(first ? Event::world_ready : Event::next_ready); };
+  on.ready = [this, first] {
+    if (change_) change_->at["ready"] = Clock::now();
+    raise(first ? Event::world_ready : Event::next_ready);
+  };
   on.switched = [this] { raise(Event::old_switched); };
+  on.stays = [this](const std::string& why) { raise(Event::next_failed, why); };
   on.loaded = [this] { raise(Event::next_loaded); };
   on.finished = [this, generation](int code) {
-    if (next_ && next_->generation() == generation)
-      return raise(Event::next_failed, "it ended with code " + std::to_string(code));
+    if (next_ && next_->generation() == generation) return next_lost("it ended with code " + std::to_string(code));
     exit_code_ = code;
     raise(Event::current_finished);
   };
   on.lost = [this, generation](const std::string& why, int code) {
-    if (next_ && next_->generation() == generation) return raise(Event::next_failed, why);
+    if (next_ && next_->generation() == generation) return next_lost(why);
     exit_code_ = code;
     raise(Event::current_lost, why);
   };
@@ -220,19 +236,27 @@ void Launcher::start_next() {
           left.erase(left.begin());
         }
     next_ = make_world(++last_generation_, plan, false);
-    next_->assign(plan, wire::Assign::Source{generation_, plan_}, context_.accuracy);
+    // Without a source it starts from the newest checkpoint.
+    next_->assign(plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_}) : std::nullopt,
+                  context_.accuracy);
   } catch (const Error& error) {
     next_.reset();
-    raise(Event::next_failed, error.what());
+    next_lost(error.what());
   }
 }
+
+// Once the old generation has ended, the next one is all there is.
+void Launcher::next_lost(const std::string& why) { raise(current_ ? Event::next_failed : Event::current_lost, why); }
 
 void Launcher::commit() {
   next_->send_all(wire::Commit{});
   change_->at["commit"] = Clock::now();
-  leaving_ = std::move(current_);
+  change_->load_phases_ms = next_->load_phases_ms();
+  if (current_) {
+    leaving_ = std::move(current_);
+    leaving_->retire(std::chrono::seconds(2));
+  }
   current_ = std::move(next_);
-  leaving_->retire(std::chrono::seconds(2));
   extensions_->keep_acquired();
   plan_ = change_->decision.plan;
   generation_ = current_->generation();
@@ -240,13 +264,16 @@ void Launcher::commit() {
   profiles_.forget();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
                change_->boundary, generation_, describe(plan_));
+  if (const wire::Loaded moved = current_->loaded_bytes(); leaving_)
+    spdlog::info("espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes",
+                 generation_, moved.bytes_adopted, moved.bytes_copied, moved.bytes_sent);
   change_->at["last_step"] = last_step_at_;
   awaiting_first_step_ = std::move(change_);
   // release_leaving needs the decision still
   change_ = Change{awaiting_first_step_->decision, {}, "", 0};
 }
 
-void Launcher::finish_pause(std::int64_t step) {
+void Launcher::finish_pause(std::int64_t step, std::optional<double> step_seconds) {
   Change change = std::move(*awaiting_first_step_);
   awaiting_first_step_.reset();
   const auto between = [&](const char* from, const char* to) {
@@ -260,16 +287,25 @@ void Launcher::finish_pause(std::int64_t step) {
   outcome.generation = generation_;
   outcome.step = change.boundary;
   outcome.plan = plan_;
+  const double first_step = milliseconds(Clock::now() - change.at["commit"]);
+  const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
   // The pause: from the end of the last step on the old generation to the start of the first on the new one.
-  outcome.pause_ms = between("last_step", "commit");
+  outcome.pause_ms = between("last_step", "commit") + resume;
+  const bool restarted = change.at["ready"] > change.at["boundary"];
   outcome.phases_ms = {{"acquire", between("proposed", "acquired")},
-                       {"start", between(change.at.contains("acquired") ? "acquired" : "proposed", "ready")},
-                       {"boundary", between("ready", "boundary")},
-                       {"load", between("boundary", "commit")},
-                       {"first_step", milliseconds(Clock::now() - change.at["commit"])}};
-  spdlog::info(
-      "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
-      outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);
+                       {"start", between(restarted                        ? "boundary"
+                                         : change.at.contains("acquired") ? "acquired"
+                                                                          : "proposed",
+                                         "ready")},
+                       {"boundary", between("asked", "boundary")},
+                       {"stand", between("last_step", "boundary")},
+                       {"load", between(restarted ? "ready" : "boundary", "commit")},
+                       {"resume", resume},
+                       {"first_step", first_step}};
+  for (const auto& [phase, ms] : change.load_phases_ms) outcome.phases_ms["load_" + phase] = ms;
+  spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
+               outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"],
+               restarted ? " of it" : " beside training");
   planner_->report_outcome(outcome);
 }
 
@@ -291,7 +327,7 @@ void Launcher::end_job() {
   next_.reset();
   leaving_.reset();
   extensions_->release_all();
-  if (awaiting_first_step_) finish_pause(step_);
+  if (awaiting_first_step_) finish_pause(step_, std::nullopt);
   planner_->leave({context_.job, exit_code_});
   for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
   if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {

@@ -30,13 +30,14 @@ Launcher::Launcher(JobContext context)
   Extensions::Callbacks on;
   on.granted = [this] {
     change_->at["acquired"] = Clock::now();
-    raise(Event::granted);
+    raise(restarts() ? Event::granted_restart : Event::granted);
   };
   on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
   on.noticed = [this](JobId id) { noticed(id); };
   on.lost = [this](JobId id) {
     spdlog::warn("espalier: launch: extension {} is gone", id);
-    if (change_ && !leaves(id)) raise(Event::notice_breaks, "extension " + std::to_string(id) + " is gone");
+    if (change_ && phase_ != JobPhase::restarting && !leaves(id))
+      raise(Event::notice_breaks, "extension " + std::to_string(id) + " is gone");
   };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
@@ -142,6 +143,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
   speaks_protocol_ = true;
   protocol_deadline_.reset();
   model_ = hello.model;
+  handoff_ = hello.handoff;
   total_steps_ = hello.total_steps;
   const auto gpus = context_.anchor_gpus();
   try {
@@ -167,7 +169,8 @@ void Launcher::propose(const Decision& decision) {
   const auto refusal = refuse(decision);
   if (!refusal) {
     change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
-    return raise(decision.acquire.empty() ? Event::propose_direct : Event::propose_acquire);
+    if (!decision.acquire.empty()) return raise(Event::propose_acquire);
+    return raise(restarts() ? Event::propose_restart : Event::propose_direct);
   }
   wire::Outcome outcome;
   outcome.job = context_.job;
@@ -204,7 +207,8 @@ std::optional<std::string> Launcher::refuse(const Decision& decision) const {
 void Launcher::noticed(JobId extension) {
   spdlog::info("espalier: launch: Slurm takes back extension {}", extension);
   if (phase_ == JobPhase::running) return answer_notices();
-  if (!change_) return;  // committed, launching: looked at when running
+  // committed, launching, restarting: looked at when running
+  if (!change_ || phase_ == JobPhase::restarting) return;
   if (!leaves(extension)) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(extension));
 }
 
@@ -236,12 +240,12 @@ void Launcher::answer_notices() {
   }
   decision.plan = *plan;
   change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
-  raise(Event::propose_direct);
+  raise(restarts() ? Event::propose_restart : Event::propose_direct);
 }
 
 void Launcher::stepped(const wire::Step& step) {
   const auto now = Clock::now();
-  if (awaiting_first_step_) finish_pause(step.step);
+  if (awaiting_first_step_) finish_pause(step.step, step.seconds);
   last_step_at_ = now;
   step_ = step.step;
   // A moving average that forgets the first, slower steps of a generation quickly.

@@ -37,6 +37,7 @@ class Launcher {
     std::map<std::string, Clock::time_point> at;  // phase ends, for the outcome
     std::string why_aborted;
     std::int64_t boundary = 0;
+    std::map<std::string, double> load_phases_ms = {};
   };
 
   void listen();
@@ -44,6 +45,7 @@ class Launcher {
   void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
 
+  bool restarts() const { return handoff_ == HandoffMethod::checkpoint; }
   void raise(Event event, const std::string& why = "");
   void process(Event event, const std::string& why);
   void perform(Action action);
@@ -53,7 +55,9 @@ class Launcher {
   std::unique_ptr<World> make_world(int generation, const Plan& plan, bool first);
   void start_next();
   void commit();
-  void finish_pause(std::int64_t step);
+  void next_lost(const std::string& why);
+  // The first step of the new generation took `step_seconds`; without: the job ends before.
+  void finish_pause(std::int64_t step, std::optional<double> step_seconds);
   void end_job();
   void finish_when_released(Clock::time_point give_up);
   void drop(std::unique_ptr<World>& world);
@@ -85,6 +89,7 @@ class Launcher {
   std::unique_ptr<World> current_, next_, leaving_;
   Plan plan_;
   ModelShape model_;
+  HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
   double step_seconds_ = 0;
   ProfileRelay profiles_;

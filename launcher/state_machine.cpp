@@ -34,6 +34,14 @@ std::span<const Row> transition_table() {
 
       {committed, old_gone, running, {kill_old, report_committed}},
 
+      // By checkpoint: from the end of the old generation to the start of the next one there is none.
+      {running, propose_restart, saving, {send_switch}},
+      {acquiring, granted_restart, saving, {send_switch}},
+      {saving, old_switched, restarting, {end_old, start_next}},
+      {saving, next_failed, running, {resume_old, cancel_acquired, report_aborted}},
+      {saving, notice_breaks, running, {resume_old, cancel_acquired, report_aborted}},
+      {restarting, next_ready, running, {commit, release_leaving, kill_old, report_committed}},
+
       {launching, current_finished, ending, {end_job}},
       {running, current_finished, ending, {end_job}},
       {acquiring, current_finished, ending, {end_job}},
@@ -41,6 +49,8 @@ std::span<const Row> transition_table() {
       {ready, current_finished, ending, {end_job}},
       {switching, current_finished, ending, {end_job}},
       {committed, current_finished, ending, {report_committed, end_job}},
+      {saving, current_finished, ending, {end_job}},
+      {restarting, current_finished, ending, {end_job}},
 
       {launching, current_lost, ending, {end_job}},
       {running, current_lost, ending, {end_job}},
@@ -49,6 +59,8 @@ std::span<const Row> transition_table() {
       {ready, current_lost, ending, {end_job}},
       {switching, current_lost, ending, {end_job}},
       {committed, current_lost, ending, {end_job}},
+      {saving, current_lost, ending, {end_job}},
+      {restarting, current_lost, ending, {end_job}},
 
       {launching, terminate, ending, {end_job}},
       {running, terminate, ending, {end_job}},
@@ -57,6 +69,8 @@ std::span<const Row> transition_table() {
       {ready, terminate, ending, {end_job}},
       {switching, terminate, ending, {end_job}},
       {committed, terminate, ending, {end_job}},
+      {saving, terminate, ending, {end_job}},
+      {restarting, terminate, ending, {end_job}},
   };
   return table;
 }
@@ -68,18 +82,18 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{"world_ready",    "propose_acquire", "propose_direct", "granted",
-                                    "acquire_failed", "next_ready",      "next_failed",    "old_switched",
-                                    "next_loaded",    "old_gone",        "notice_breaks",  "current_finished",
-                                    "current_lost",   "terminate"};
+  static constexpr std::array names{"world_ready",   "propose_acquire",  "propose_direct", "propose_restart",
+                                    "granted",       "granted_restart",  "acquire_failed", "next_ready",
+                                    "next_failed",   "old_switched",     "next_loaded",    "old_gone",
+                                    "notice_breaks", "current_finished", "current_lost",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 
 std::string to_string(Action action) {
   static constexpr std::array names{
-      "start_training", "submit_extensions", "cancel_acquired", "start_next", "abort_next",
-      "send_switch",    "send_load",         "resume_old",      "commit",     "release_leaving",
-      "kill_old",       "report_committed",  "report_aborted",  "end_job"};
+      "start_training",  "submit_extensions", "cancel_acquired",  "start_next",     "abort_next",
+      "send_switch",     "send_load",         "resume_old",       "end_old",        "commit",
+      "release_leaving", "kill_old",          "report_committed", "report_aborted", "end_job"};
   return names.at(static_cast<std::size_t>(action));
 }
 

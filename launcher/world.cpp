@@ -56,6 +56,23 @@ void World::send_all(const wire::Frame& frame) {
   for (auto& [rank, worker] : workers_) worker.connection->send(frame);
 }
 
+std::map<std::string, double> World::load_phases_ms() const {
+  std::map<std::string, double> longest;
+  for (const auto& [rank, worker] : workers_)
+    for (const auto& [phase, ms] : worker.report.phases_ms) longest[phase] = std::max(longest[phase], ms);
+  return longest;
+}
+
+wire::Loaded World::loaded_bytes() const {
+  wire::Loaded all;
+  for (const auto& [rank, worker] : workers_) {
+    all.bytes_adopted += worker.report.bytes_adopted;
+    all.bytes_copied += worker.report.bytes_copied;
+    all.bytes_sent += worker.report.bytes_sent;
+  }
+  return all;
+}
+
 bool World::all(bool Worker::*flag) const {
   if (static_cast<int>(workers_.size()) != size_) return false;
   for (const auto& [rank, worker] : workers_)
@@ -78,15 +95,21 @@ void World::handle(int rank, const wire::Frame& frame) {
     } else if (frame.type == wire::Ready::type) {
       mark(&Worker::ready, callbacks_.ready);
     } else if (frame.type == wire::Switched::type) {
-      const auto step = wire::from_frame<wire::Switched>(frame).step;
+      const auto switched = wire::from_frame<wire::Switched>(frame);
+      const std::int64_t step = switched.step;
       if (worker.unanswered == 0) throw Error("worker: stands at a boundary that nobody asked for");
       if (--worker.unanswered > 0) return;  // the answer to a switch that was given up
       if (boundary_ != 0 && step != boundary_)
         throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
       boundary_ = step;
-      mark(&Worker::switched, callbacks_.switched);
+      worker.problem = switched.problem;
+      mark(&Worker::switched, [this] {
+        for (const auto& [number, one] : workers_)
+          if (!one.problem.empty()) return callbacks_.stays(one.problem);
+        callbacks_.switched();
+      });
     } else if (frame.type == wire::Loaded::type) {
-      (void)wire::from_frame<wire::Loaded>(frame);
+      worker.report = wire::from_frame<wire::Loaded>(frame);
       mark(&Worker::loaded, callbacks_.loaded);
     } else if (frame.type == wire::Notice::type) {
       if (!retired_) callbacks_.noticed(wire::from_frame<wire::Notice>(frame).job);

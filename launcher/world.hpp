@@ -17,8 +17,9 @@ namespace espalier::launcher {
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
 // through Loop::defer.
 struct WorldCallbacks {
-  std::function<void(const wire::Hello&)> hello;  // of each worker, before it is assigned anything
-  std::function<void()> ready, switched, loaded;  // all workers said so
+  std::function<void(const wire::Hello&)> hello;      // of each worker, before it is assigned anything
+  std::function<void()> ready, switched, loaded;      // all workers said so
+  std::function<void(const std::string& why)> stays;  // all have answered, and their state cannot be had
   std::function<void(const wire::Step&)> step;
   std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
@@ -40,6 +41,9 @@ class World {
   int size() const { return size_; }
   bool anyone_said_hello() const { return !workers_.empty(); }
   std::int64_t boundary() const { return boundary_; }  // after `switched`
+  // After `loaded`: the longest that any rank took, by phase.
+  std::map<std::string, double> load_phases_ms() const;
+  wire::Loaded loaded_bytes() const;  // all ranks' together
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
@@ -61,7 +65,9 @@ class World {
     wire::ConnectionPtr connection;
     std::string node;
     bool ready = false, switched = false, loaded = false, done = false;
-    int unanswered = 0;  // switches
+    int unanswered = 0;        // switches
+    std::string problem = {};  // with the latest one
+    wire::Loaded report = {};
   };
   void handle(int rank, const wire::Frame& frame);
   void closed(int rank);

@@ -85,6 +85,19 @@ void read_profile(TomlSection section, ProfileConfig& profile) {
   section.finish();
 }
 
+void read_handoff(TomlSection section, const CheckpointConfig& checkpoint, HandoffConfig& handoff) {
+  section.choose<HandoffMethod>("method", handoff.method,
+                                {{"adopt", HandoffMethod::adopt},
+                                 {"device", HandoffMethod::device},
+                                 {"overlap", HandoffMethod::overlap},
+                                 {"checkpoint", HandoffMethod::checkpoint}});
+  if (through_disk(handoff.method) && checkpoint.directory.empty())
+    section.fail("method", "goes through checkpoints and needs checkpoint.directory, where they are written");
+  if (handoff.method == HandoffMethod::checkpoint && !checkpoint.resume)
+    section.fail("method", "starts every generation from a checkpoint and needs checkpoint.resume = true");
+  section.finish();
+}
+
 }  // namespace
 
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
@@ -97,6 +110,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   read_checkpoint(file.section("checkpoint", false), config.checkpoint);
   read_metrics(file.section("metrics", false), config.metrics);
   read_profile(file.section("profile", false), config.profile);
+  read_handoff(file.section("handoff", false), config.checkpoint, config.handoff);
   file.finish();
   return config;
 }

@@ -59,6 +59,10 @@ struct ProfileConfig {
   std::string trace;         // folder for the measured operations of every rank; empty: none
 };
 
+struct HandoffConfig {
+  HandoffMethod method = HandoffMethod::adopt;  // through the disk: needs checkpoint.directory
+};
+
 struct Config {
   std::string path;
   ModelConfig model;
@@ -68,6 +72,7 @@ struct Config {
   CheckpointConfig checkpoint;
   MetricsConfig metrics;
   ProfileConfig profile;
+  HandoffConfig handoff;
 };
 
 // `overrides` are "section.key=value" and win over the file. Throws Error naming file (or override), line and key for

@@ -138,6 +138,20 @@ void Training::settle() {
   saver_->settle([this](const CheckpointVote& vote) { return sum(vote); });
 }
 
+bool Training::save(std::int64_t step) {
+  settle();
+  if (saver_->has(step)) return true;
+  saver_->begin(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  settle();
+  return saver_->has(step);
+}
+
+void Training::load(std::int64_t step) {
+  CheckpointReader checkpoint(checkpoint_folder(config_.checkpoint.directory, step));
+  checkpoint.verify(world_.rank(), world_.size());
+  fill(&checkpoint);
+}
+
 void Training::finish() {
   settle();
   const std::int64_t last = config_.training.steps;

@@ -38,6 +38,11 @@ class Training {
 
   // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
   StepReport step(std::int64_t step, const std::function<bool()>& stop);
+  // A hand-off through the disk. save(): the state, which is that after `step`, is in a checkpoint; false on all ranks
+  // alike when that failed. load(): the units of `state`, which have memory, get their values from it. Throws Error on
+  // this rank alone. Both collective.
+  bool save(std::int64_t step);
+  void load(std::int64_t step);
   // After the last step: its checkpoint is whole. Collective. Throws AgreedError when it cannot be written.
   void finish();
 

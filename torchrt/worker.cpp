@@ -57,6 +57,7 @@ class Worker {
     hello.pid = ::getpid();
     hello.model = model_shape(config_);
     hello.total_steps = config_.training.steps;
+    hello.handoff = config_.handoff.method;
     control_.send(hello);
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
@@ -71,7 +72,10 @@ class Worker {
     state_.emplace(config_, plan_, world_, *device_);
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
-    if (source_) {
+    if (source_ && through_disk(config_.handoff.method)) {
+      allocate();
+      training_->take_over();
+    } else if (source_) {
       const auto address_of = [this](bool old, int rank) {
         return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
       };
@@ -79,7 +83,7 @@ class Worker {
       arrival_->prepare();
       training_->take_over();
     } else {
-      for (const int unit : state_->units()) state_->allocate(unit);
+      allocate();
       done_ = training_->start();
     }
     world_.connect();
@@ -88,12 +92,20 @@ class Worker {
     state_->rehearse(training_->data());
   }
 
+  void allocate() {
+    for (const int unit : state_->units()) state_->allocate(unit);
+  }
+
   std::int64_t load() {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
-    const ArrivalBytes bytes = arrival_->load(load.step);
+    ArrivalReport report;
+    if (arrival_) report = arrival_->load(load.step);
+    else training_->load(load.step);
     print_checksum(load.step);
     server_->mark(load.step);
-    control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
+    wire::Loaded loaded{report.adopted, report.copied, report.sent};
+    loaded.phases_ms = std::move(report.phases_ms);
+    control_.send(loaded);
     return load.step;
   }
 
@@ -102,10 +114,10 @@ class Worker {
   // here, and a rank of ours may be slow to hear of the commit.
   void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    if (!source_) {
+    if (!arrival_) {
       for (const int unit : state_->units())
         server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
-      server_->mark(done_);
+      if (!source_) server_->mark(done_);
       return;
     }
     arrival_->offer(*server_);
@@ -153,8 +165,13 @@ class Worker {
     const auto address_of = [&](int new_rank) {
       return state_address(environment_.token, request.message.generation, new_rank);
     };
-    const Departure departure(*state_, world_, *device_, *server_, request.message.next, address_of);
-    control_.send(wire::Switched{step});
+    std::optional<Departure> departure;
+    wire::Switched switched{step};
+    if (!through_disk(config_.handoff.method))
+      departure.emplace(*state_, world_, *device_, *server_, request.message.next, address_of);
+    else if (!training_->save(step))
+      switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
+    control_.send(switched);
     if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
   }
 

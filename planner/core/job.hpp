@@ -18,8 +18,28 @@ using JobId = std::uint32_t;  // Slurm's
 // gradients are summed as integers, which costs time and memory. relaxed: all may change, sums are made as they come.
 enum class Accuracy { bitwise, relaxed };
 
-// Launcher's state, in the order of a reconfiguration (DESIGN §6).
-enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, ending };
+// How training state gets from one generation to the next (Suika Fig. 14b). adopt: what stays on its GPU is mapped, not
+// copied. device: it is copied, and nothing else differs. overlap: by a checkpoint on disk, the next generation
+// starting beside training. checkpoint: likewise, and only when the old generation has ended does the next one start.
+enum class HandoffMethod { adopt, device, overlap, checkpoint };
+constexpr bool through_disk(HandoffMethod method) {
+  return method == HandoffMethod::overlap || method == HandoffMethod::checkpoint;
+}
+
+// Launcher's state, in the order of a reconfiguration (DESIGN §6); saving and restarting are those of the hand-off
+// method `checkpoint`, in the place of starting to committed.
+enum class JobPhase {
+  launching,
+  running,
+  acquiring,
+  starting,
+  ready,
+  switching,
+  committed,
+  saving,
+  restarting,
+  ending
+};
 
 // GPUs that one Slurm job holds on one node.
 struct Holding {

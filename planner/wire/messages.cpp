@@ -13,7 +13,7 @@ namespace {
 template <class Visitor>
 void visit(Hello& m, Visitor& v) {
   v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
-  v("model", m.model), v("total_steps", m.total_steps);
+  v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff);
 }
 template <class Visitor>
 void visit(Ready&, Visitor&) {}
@@ -27,12 +27,12 @@ void visit(Profiled& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Switched& m, Visitor& v) {
-  v("step", m.step);
+  v("step", m.step), v("problem", m.problem);
 }
 template <class Visitor>
 void visit(Loaded& m, Visitor& v) {
   v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
-  v("step", m.step), v("from", m.from);
+  v("step", m.step), v("from", m.from), v("phases_ms", m.phases_ms);
 }
 template <class Visitor>
 void visit(Done& m, Visitor& v) {
@@ -129,6 +129,7 @@ struct Writer {
   }
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
   void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
+  void operator()(const char* name, HandoffMethod value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
     if (source)
@@ -153,6 +154,11 @@ struct Reader {
     std::string text;
     (*this)(name, text);
     value = accuracy_from(text);
+  }
+  void operator()(const char* name, HandoffMethod& value) {
+    std::string text;
+    (*this)(name, text);
+    value = handoff_method_from(text);
   }
   void operator()(const char* name, std::optional<Assign::Source>& source) {
     Json value;

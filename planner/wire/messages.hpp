@@ -24,6 +24,7 @@ struct Hello {
   int pid = 0;
   ModelShape model;
   std::int64_t total_steps = 0;
+  HandoffMethod handoff = HandoffMethod::adopt;
 };
 
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.
@@ -47,10 +48,12 @@ struct Profiled {
   Profile profile;
 };
 
-// An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state.
+// An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state; or its state is
+// in a checkpoint, unless `problem` says why not.
 struct Switched {
   static constexpr const char* type = "switched";
   std::int64_t step = 0;
+  std::string problem = {};
 };
 
 // A new rank holds all of its state, which is that after `step`. `from` tells a recovery's source: "generation" (what
@@ -60,6 +63,7 @@ struct Loaded {
   std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
   std::int64_t step = 0;
   std::string from = {};
+  std::map<std::string, double> phases_ms = {};  // what took how long on this rank, for the outcome
 };
 
 // This rank has finished the last step.

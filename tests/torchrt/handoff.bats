@@ -141,6 +141,31 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
   acts '[act.get("aborted") for act in acts] == ["ready", "switch", "switched", "loaded", None]'
 }
 
+@test "copied instead of adopted: losses equal bit for bit, and what stays is copied" {
+  script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
+  play --set handoff.method=device
+  losses_as_alone
+  acts 'len(acts) == 2 and all(act["bytes_adopted"] == 0 and act["bytes_copied"] > 0 for act in acts)'
+  acts 'acts[0]["bytes_sent"] == acts[0]["bytes_copied"]'
+}
+
+@test "by a checkpoint, written at the boundary and read by processes that were there before: losses equal bit for bit" {
+  rm -rf kept
+  script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
+  play --set handoff.method=overlap --set checkpoint.directory=kept --set checkpoint.every=0
+  losses_as_alone
+  acts 'len(acts) == 2 and all(act["bytes_adopted"] == act["bytes_copied"] == act["bytes_sent"] == 0 for act in acts)'
+  acts '__import__("os").path.isdir("kept/step-%d" % acts[1]["step"])'
+}
+
+@test "a hand-off by checkpoint that is given up costs nothing, and the next one succeeds" {
+  rm -rf kept
+  script "$(four)" 5 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
+  play --set handoff.method=overlap --set checkpoint.directory=kept --set checkpoint.every=7
+  losses_as_alone
+  acts '[act.get("aborted") for act in acts] == ["switch", "switched", "loaded", None]'
+}
+
 @test "whoever may be told to hand over can be asked for its state: the sockets listen before the commit" {
   script "$(two)" 5 "$(four)" - > script.json
   play

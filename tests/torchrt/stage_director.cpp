@@ -171,7 +171,9 @@ class Director {
     if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
-      boundary_ = from_frame<Switched>(frame).step;
+      const Switched switched = from_frame<Switched>(frame);
+      if (!switched.problem.empty()) return fail("rank " + std::to_string(rank) + ": " + switched.problem);
+      boundary_ = switched.step;
       if (--generation.unanswered == 0 && awaiting_) leaving_ ? leave() : on_switched();
     }
     if (frame.type == Loaded::type) {

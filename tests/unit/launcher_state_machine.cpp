@@ -46,22 +46,39 @@ TEST_CASE(
   for (const Row& row : transition_table()) CHECK(row.from != JobPhase::ending);
 }
 
+TEST_CASE("by checkpoint the old generation ends before the next one starts, and goes on when it could not save") {
+  for (const auto& [from, event] :
+       {std::pair{JobPhase::running, Event::propose_restart}, std::pair{JobPhase::acquiring, Event::granted_restart}})
+    CHECK(transition(from, event)->to == JobPhase::saving);
+  const Row* saved = transition(JobPhase::saving, Event::old_switched);
+  REQUIRE(saved != nullptr);
+  CHECK(saved->to == JobPhase::restarting);
+  CHECK(saved->actions == std::vector{Action::end_old, Action::start_next});
+  for (const Event event : {Event::next_failed, Event::notice_breaks}) {
+    const Row* failed = transition(JobPhase::saving, event);
+    REQUIRE(failed != nullptr);
+    CHECK(failed->to == JobPhase::running);
+    CHECK(does(*failed, Action::resume_old));
+    CHECK(transition(JobPhase::restarting, event) == nullptr);  // there is nothing to go back to
+  }
+}
+
 // Any order of events: the actions must keep the job's invariants (never two live generations, never none, no extension
 // acquired twice or left behind).
 TEST_CASE("random histories keep one live generation and account for every acquisition") {
   std::mt19937 random(7);
   for (int history = 0; history < 20000; ++history) {
     JobPhase phase = JobPhase::launching;
-    bool next = false, stopped = false, acquired = false, reported = true, ended = false;
+    bool old = true, next = false, stopped = false, acquired = false, reported = true, ended = false;
     for (int i = 0; i < 40 && !ended; ++i) {
-      const Row* row = transition(phase, static_cast<Event>(random() % 14));
+      const Row* row = transition(phase, static_cast<Event>(random() % 16));
       if (row == nullptr) continue;
       phase = row->to;
       for (const Action action : row->actions) {
-        const bool needs_next =
-            action == Action::abort_next || action == Action::send_switch || action == Action::commit;
-        const bool needs_stopped =
-            action == Action::send_load || action == Action::resume_old || action == Action::commit;
+        const bool needs_next = action == Action::abort_next || action == Action::commit ||
+                                (action == Action::send_switch && phase != JobPhase::saving);
+        const bool needs_stopped = action == Action::send_load || action == Action::resume_old ||
+                                   action == Action::commit || action == Action::end_old;
         const bool reports = action == Action::report_aborted || action == Action::report_committed;
         if (needs_next) CHECK(next);
         if (needs_stopped) CHECK(stopped);
@@ -71,7 +88,11 @@ TEST_CASE("random histories keep one live generation and account for every acqui
         if (action == Action::send_switch) CHECK(!stopped);
 
         if (action == Action::submit_extensions) acquired = true;
-        if (action == Action::submit_extensions || action == Action::start_next) reported = false;
+        if (action == Action::submit_extensions || action == Action::start_next || action == Action::send_switch)
+          reported = false;
+        if (action == Action::resume_old) CHECK(old);
+        if (action == Action::end_old) old = false;
+        if (action == Action::commit) old = true;
         if (action == Action::start_next) next = true;
         if (action == Action::send_switch) stopped = true;
         if (action == Action::abort_next || action == Action::commit) next = false;
@@ -82,6 +103,7 @@ TEST_CASE("random histories keep one live generation and account for every acqui
       }
       if (phase == JobPhase::running) {
         CHECK(!next);
+        CHECK(old);
         CHECK(!stopped);
         CHECK(!acquired);
         CHECK(reported);

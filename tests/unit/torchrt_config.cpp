@@ -106,7 +106,8 @@ TEST_CASE("every key of every section is read") {
       "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
       "validation_samples = 16\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n"
-      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n");
+      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n"
+      "[handoff]\nmethod = \"overlap\"\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
   CHECK(config.model.intermediate == 96);
@@ -127,6 +128,7 @@ TEST_CASE("every key of every section is read") {
   CHECK_FALSE(config.checkpoint.resume);
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
+  CHECK(config.handoff.method == HandoffMethod::overlap);
 }
 
 TEST_CASE("a .bin file holds 16-bit tokens unless told otherwise, and validation has defaults") {
@@ -173,6 +175,23 @@ TEST_CASE("words, truth values and dependent keys are checked") {
   CHECK(complaint(changed("[data]", "[metrics]\npeak = 3\n[data]")) ==
         "FILE:11: metrics.peak: unknown key; remove it or correct its name");
   CHECK(complaint(changed("[data]", "[profile]\nevery = -1\n[data]")).rfind("FILE:11: profile.every: is -1", 0) == 0);
+}
+
+TEST_CASE("a hand-off through the disk needs a place there, and one by checkpoint to resume from it") {
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"device\"\n[data]")).empty());
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"copy\"\n[data]")) ==
+        "FILE:11: handoff.method: is \"copy\"; known are \"adopt\", \"device\", \"overlap\", \"checkpoint\"");
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = 1\n[data]")) ==
+        "FILE:11: handoff.method: must be a string, not integer");
+  CHECK(complaint(changed("[data]", "[handoff]\nway = \"device\"\n[data]")) ==
+        "FILE:11: handoff.way: unknown key; remove it or correct its name");
+  for (const char* method : {"overlap", "checkpoint"})
+    CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"" + std::string(method) + "\"\n[data]")) ==
+          "FILE:11: handoff.method: goes through checkpoints and needs checkpoint.directory, where they are written");
+  const std::string kept = "[checkpoint]\ndirectory = \"c\"\nresume = false\n[handoff]\nmethod = ";
+  CHECK(complaint(changed("[data]", kept + "\"overlap\"\n[data]")).empty());
+  CHECK(complaint(changed("[data]", kept + "\"checkpoint\"\n[data]")) ==
+        "FILE:14: handoff.method: starts every generation from a checkpoint and needs checkpoint.resume = true");
 }
 
 TEST_CASE("a model may come from Hugging Face's config.json") {

@@ -39,6 +39,10 @@ void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snaps
                     std::to_string(agreement_.step()) + " is still being written; raise checkpoint.every");
     return;
   }
+  begin(step, snapshot);
+}
+
+void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
   agreement_.begin(step);
   result_ = {};
   if (!copy_) copy_ = std::make_shared<Snapshot>();

@@ -38,13 +38,17 @@ class CheckpointSaver {
   // After `step` was done. When a checkpoint is due, has `snapshot` copy the state and goes on; a checkpoint that is
   // due while one is still being written is left out; the last one of the training waits for finish().
   void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
+  // Whether it is due or not; nothing may be under way.
+  void begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
   // Until nothing is under way; what takes longer than `patience` has failed. `sum` adds up the ranks' votes.
   // Collective.
   void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
   // The training's last step is done and its checkpoint is due, but it is not on disk. The same on all ranks once
   // nothing is under way.
-  bool last_is_missing(std::int64_t step) const { return due(step) && setting_.last_good != step; }
+  bool last_is_missing(std::int64_t step) const { return due(step) && !has(step); }
+  // The newest good checkpoint is that of `step`.
+  bool has(std::int64_t step) const { return setting_.last_good == step; }
 
  private:
   bool due(std::int64_t step) const;

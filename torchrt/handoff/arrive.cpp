@@ -1,5 +1,7 @@
 #include "torchrt/handoff/arrive.hpp"
 
+#include <chrono>
+
 #include "planner/core/error.hpp"
 #include "torchrt/handoff/exchange.hpp"
 
@@ -102,22 +104,32 @@ std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
   return bytes;
 }
 
-ArrivalBytes Arrival::load(std::int64_t step) {
-  ArrivalBytes bytes;
-  check_sources(step);
-  check_landed(step);
+ArrivalReport Arrival::load(std::int64_t step) {
+  ArrivalReport report;
+  const auto timed = [&report](const char* phase, const auto& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    report.phases_ms[phase] +=
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  timed("check", [&] {
+    check_sources(step);
+    check_landed(step);
+  });
   for (const Adoption& adoption : operations_.adoptions)
-    bytes.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
-  bytes.copied += play(operations_.copies);
-  exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
-  // What others of the node received is copied when it is there.
-  if (!plan_.transfer.late_copies().empty()) world_.barrier();
-  bytes.copied += play(operations_.late_copies);
+    report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
+  timed("copy", [&] { report.copied += play(operations_.copies); });
+  timed("send", [&] {
+    exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
+    // What others of the node received is copied when it is there.
+    if (!plan_.transfer.late_copies().empty()) world_.barrier();
+  });
+  timed("copy", [&] { report.copied += play(operations_.late_copies); });
   for (const MessageOperation& message : messages_)
-    if (!message.sends) bytes.sent += static_cast<std::int64_t>(message.bytes);
+    if (!message.sends) report.sent += static_cast<std::int64_t>(message.bytes);
   for (const Message& message : plan_.routes.old_world)
-    if (message.to.rank == world_.rank()) bytes.sent += static_cast<std::int64_t>(message.piece.bytes);
-  return bytes;
+    if (message.to.rank == world_.rank()) report.sent += static_cast<std::int64_t>(message.piece.bytes);
+  return report;
 }
 
 }  // namespace espalier::torchrt

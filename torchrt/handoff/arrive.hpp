@@ -16,8 +16,9 @@
 
 namespace espalier::torchrt {
 
-struct ArrivalBytes {
-  std::int64_t adopted = 0, copied = 0, sent = 0;  // sent: to this rank, from other nodes
+struct ArrivalReport {
+  std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: to this rank, from other nodes
+  std::map<std::string, double> phases_ms;         // of load(): check, copy, send
 };
 
 // The state socket of a rank of the old or of the new generation.
@@ -37,7 +38,7 @@ class Arrival {
   // Maps what others of the node receive. All ranks have offered theirs.
   void connect();
   // Collective, over an engine that is built. Checks that every source stands after `step`.
-  ArrivalBytes load(std::int64_t step);
+  ArrivalReport load(std::int64_t step);
   // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
   void release(StateServer& server);
 

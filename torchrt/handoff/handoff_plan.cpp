@@ -15,6 +15,7 @@ HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& a
   request.after = after;
   request.zero1_before = request.zero1_after = config.training.zero1;
   request.dtype = config.training.dtype;
+  request.adopts = config.handoff.method != HandoffMethod::device;
   request.gpu_memory = device == DeviceKind::cuda;
   request.message_bytes = kMessageBytes;
   request.two_worlds = true;

@@ -1,4 +1,4 @@
-// espalier-bench: what the planner's parts and the hand-off's plan reach, measured. One subcommand per question.
+// espalier-bench: what the planner's parts and the hand-off reach, measured. One subcommand per question.
 #include <cstdio>
 
 #include "tests/bench/planner/commands.hpp"
@@ -7,7 +7,7 @@ namespace {
 
 constexpr void (*kCommands[])(CLI::App&) = {
     espalier::bench::add_accuracy,   espalier::bench::add_decide, espalier::bench::add_handoff,
-    espalier::bench::add_optimality, espalier::bench::add_versus,
+    espalier::bench::add_optimality, espalier::bench::add_pause,  espalier::bench::add_versus,
 };
 
 }  // namespace

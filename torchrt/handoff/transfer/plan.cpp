@@ -28,7 +28,8 @@ class TransferPlanner {
   void run() {
     const std::vector<UnitGroup>& groups = plan_.groups_.list();
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      for (const int unit : groups[g].units) adopt(unit);
+      if (request_.adopts)
+        for (const int unit : groups[g].units) adopt(unit);
       for (std::size_t f = 0; f < groups[g].partition->fragments.size(); ++f)
         move(static_cast<int>(g), static_cast<int>(f));
     }

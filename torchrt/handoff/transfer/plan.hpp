@@ -17,6 +17,7 @@ struct TransferRequest {
   Plan before, after;
   bool zero1_before = false, zero1_after = false;
   DataType dtype = DataType::float32;
+  bool adopts = true;          // false: what could be adopted is copied on its node
   bool gpu_memory = false;     // memory stays on its GPU: ranks of other GPUs cannot adopt it, only copy from it
   std::vector<int> lost = {};  // old ranks whose memory is gone, with what they held
   std::size_t message_bytes = std::size_t{64} << 20;  // at most, in one message; a multiple of 4
