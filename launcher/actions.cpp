@@ -264,9 +264,11 @@ void Launcher::commit() {
   profiles_.forget();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
                change_->boundary, generation_, describe(plan_));
-  if (const wire::Loaded moved = current_->loaded_bytes(); leaving_)
-    spdlog::info("espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes",
-                 generation_, moved.bytes_adopted, moved.bytes_copied, moved.bytes_sent);
+  if (const World::MovedBytes moved = current_->moved_bytes(); leaving_)
+    spdlog::info(
+        "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
+        "one",
+        generation_, moved.adopted, moved.copied, moved.sent, moved.most_to_a_node);
   change_->at["last_step"] = last_step_at_;
   awaiting_first_step_ = std::move(change_);
   // release_leaving needs the decision still

@@ -1,5 +1,6 @@
 #include "launcher/world.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 #include "planner/core/error.hpp"
@@ -63,14 +64,16 @@ std::map<std::string, double> World::load_phases_ms() const {
   return longest;
 }
 
-wire::Loaded World::loaded_bytes() const {
-  wire::Loaded all;
+World::MovedBytes World::moved_bytes() const {
+  MovedBytes moved;
+  std::map<std::string, std::int64_t> to_node;
   for (const auto& [rank, worker] : workers_) {
-    all.bytes_adopted += worker.report.bytes_adopted;
-    all.bytes_copied += worker.report.bytes_copied;
-    all.bytes_sent += worker.report.bytes_sent;
+    moved.adopted += worker.report.bytes_adopted;
+    moved.copied += worker.report.bytes_copied;
+    moved.sent += worker.report.bytes_sent;
+    moved.most_to_a_node = std::max(moved.most_to_a_node, to_node[worker.node] += worker.report.bytes_sent);
   }
-  return all;
+  return moved;
 }
 
 bool World::all(bool Worker::*flag) const {

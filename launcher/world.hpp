@@ -43,7 +43,11 @@ class World {
   std::int64_t boundary() const { return boundary_; }  // after `switched`
   // After `loaded`: the longest that any rank took, by phase.
   std::map<std::string, double> load_phases_ms() const;
-  wire::Loaded loaded_bytes() const;  // all ranks' together
+  struct MovedBytes {
+    std::int64_t adopted = 0, copied = 0, sent = 0;
+    std::int64_t most_to_a_node = 0;  // of `sent`
+  };
+  MovedBytes moved_bytes() const;  // after `loaded`
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);

@@ -31,9 +31,10 @@ class Meeting {
     mine.buffer = buffer;
     mine.there = true;
     if (!send.there || !receive.there) return;
-    if (send.buffer.bytes() == receive.buffer.bytes())
+    if (send.buffer.bytes() == receive.buffer.bytes()) {
       std::memcpy(receive.buffer.data, send.buffer.data, send.buffer.bytes());
-    else sizes_agree_ = false;
+      if (std::get<2>(key) == damaged_) static_cast<char*>(receive.buffer.data)[send.buffer.bytes() / 2] ^= 1;
+    } else sizes_agree_ = false;
     send.done = receive.done = true;
     changed_.notify_all();
   }
@@ -47,6 +48,8 @@ class Meeting {
       throw Error("nobody sends");
   }
   bool sizes_agree() const { return sizes_agree_; }
+  // One bit of the message with this tag.
+  void damage(int tag) { damaged_ = tag; }
 
  private:
   struct Side {
@@ -57,6 +60,7 @@ class Meeting {
   std::condition_variable changed_;
   std::map<Key, std::pair<Side, Side>> messages_;
   bool sizes_agree_ = true;
+  int damaged_ = -1;
 };
 
 class Received : public Pending {
@@ -134,7 +138,9 @@ TEST_CASE("ranks that exchange several messages at once end with their state in 
           MeetingTransport transport(meeting, static_cast<int>(party));
           const auto device = make_cpu_device();
           const auto operations = message_operations(plan, plan.messages(), static_cast<int>(party));
-          exchange(transport, *device, operations, [&](const MemoryId& memory) { return memories.at(memory).data(); });
+          const auto damaged = exchange(transport, *device, operations,
+                                        [&](const MemoryId& memory) { return memories.at(memory).data(); });
+          if (!damaged.empty()) failures[party] = "damaged";
         } catch (const std::exception& error) {
           failures[party] = error.what();
         }
@@ -158,29 +164,51 @@ TEST_CASE("ranks that exchange several messages at once end with their state in 
   CHECK(forwarded > 10);
 }
 
-TEST_CASE("what arrives for nobody is dropped, and keeps no one waiting") {
-  std::vector<char> from(5000, 'x');
-  std::vector<MessageOperation> sends, receives;
-  for (int number = 0; number < 9; ++number) {
-    MessageOperation operation;
-    operation.number = number;
-    operation.bytes = 100;
-    operation.peer = 1;
-    operation.sends = true;
-    operation.blocks = {{0, 50, 2, 200}};
-    sends.push_back(operation);
-    operation.peer = 0;
-    operation.sends = false;
-    receives.push_back(operation);
+namespace {
+
+// Nine messages from one rank to another, of two runs of bytes each.
+struct NineMessages {
+  NineMessages() {
+    for (int number = 0; number < 9; ++number) {
+      MessageOperation operation;
+      operation.number = number;
+      operation.bytes = 100;
+      operation.peer = 1;
+      operation.sends = true;
+      operation.blocks = {{0, 50, 2, 200}};
+      sends.push_back(operation);
+      operation.peer = 0;
+      operation.sends = false;
+      receives.push_back(operation);
+    }
   }
-  Meeting meeting;
-  std::thread sender([&] {
-    MeetingTransport transport(meeting, 0);
+  // What the receiver says is damaged.
+  std::vector<std::size_t> move(Meeting& meeting, char* target) {
+    std::thread sender([&] {
+      MeetingTransport transport(meeting, 0);
+      const auto device = make_cpu_device();
+      exchange(transport, *device, sends, [&](const MemoryId&) { return from.data(); });
+    });
+    MeetingTransport transport(meeting, 1);
     const auto device = make_cpu_device();
-    exchange(transport, *device, sends, [&](const MemoryId&) { return from.data(); });
-  });
-  MeetingTransport transport(meeting, 1);
-  const auto device = make_cpu_device();
-  CHECK_NOTHROW(exchange(transport, *device, receives, [](const MemoryId&) -> char* { return nullptr; }));
-  sender.join();
+    const auto damaged = exchange(transport, *device, receives, [target](const MemoryId&) { return target; });
+    sender.join();
+    return damaged;
+  }
+  std::vector<char> from = std::vector<char>(5000, 'x');
+  std::vector<MessageOperation> sends, receives;
+};
+
+}  // namespace
+
+TEST_CASE("what arrives for nobody is dropped, and keeps no one waiting") {
+  Meeting meeting;
+  CHECK(NineMessages().move(meeting, nullptr).empty());
+}
+
+TEST_CASE("one bit that changed on the way is noticed, and the message named") {
+  std::vector<char> to(5000, '-');
+  Meeting meeting;
+  meeting.damage((1 << 20) + 1 + 6);
+  CHECK(NineMessages().move(meeting, to.data()) == std::vector<std::size_t>{6});
 }

@@ -1,11 +1,9 @@
 #include "torchrt/checkpoint/manifest.hpp"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <cstdio>
 
 #include "planner/core/error.hpp"
+#include "torchrt/checksum.hpp"
 
 namespace espalier::torchrt {
 
@@ -115,8 +113,6 @@ const char* name_of(StateKind kind) {
   }
   return "";
 }
-
-std::uint64_t checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 std::string to_text(const Manifest& manifest) {
   Json json = {{"format", kFormat},

@@ -58,6 +58,4 @@ void merge(Manifest& whole, const Manifest& part);
 // Throws Error when elements of a tensor are missing or there twice, by number.
 void check_complete(const Manifest& manifest, const std::string& name);
 
-std::uint64_t checksum(const void* data, std::size_t bytes);
-
 }  // namespace espalier::torchrt

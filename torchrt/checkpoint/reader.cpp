@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/copy_slice.hpp"
 #include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/checksum.hpp"
 
 namespace espalier::torchrt {
 

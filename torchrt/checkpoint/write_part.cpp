@@ -7,6 +7,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/checksum.hpp"
 #include "torchrt/safetensors/writer.hpp"
 #include "torchrt/write_file.hpp"
 

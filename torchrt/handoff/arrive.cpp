@@ -120,7 +120,11 @@ ArrivalReport Arrival::load(std::int64_t step) {
     report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
   timed("copy", [&] { report.copied += play(operations_.copies); });
   timed("send", [&] {
-    exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
+    const std::vector<std::size_t> damaged =
+        exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
+    if (!damaged.empty())
+      throw Error("hand-off: what rank " + std::to_string(messages_[damaged.front()].peer) + " sent of unit " +
+                  std::to_string(messages_[damaged.front()].memory.unit) + " arrived damaged");
     // What others of the node received is copied when it is there.
     if (!plan_.transfer.late_copies().empty()) world_.barrier();
   });

@@ -1,9 +1,11 @@
 #include "torchrt/handoff/exchange.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "planner/core/error.hpp"
+#include "torchrt/checksum.hpp"
 #include "torchrt/comm/waits.hpp"
 
 namespace espalier::torchrt {
@@ -11,7 +13,8 @@ namespace espalier::torchrt {
 namespace {
 
 // Away from the tags of activations and gradients.
-constexpr int kFirstTag = 1 << 20;
+constexpr int kChecksumTag = 1 << 20;
+constexpr int kFirstTag = kChecksumTag + 1;
 // Receives under way, and stages of sends.
 constexpr std::size_t kWindow = 4;
 
@@ -44,18 +47,24 @@ class Exchange {
         memory_of_(memory_of),
         receives_(operations.size()),
         outgoing_(device, largest(operations)),
-        incoming_(device, largest(operations)) {}
+        incoming_(device, largest(operations)),
+        checks_(device.kind() == DeviceKind::cpu),
+        checksums_(checks_ ? operations.size() : 0) {}
 
-  void run() {
+  std::vector<std::size_t> run() {
     for (std::size_t i = 0; i < operations_.size(); ++i) operations_[i].sends ? send(i) : receive(i);
     while (oldest_ < operations_.size()) finish(oldest_++);
+    std::vector<std::size_t> damaged;
+    if (checks_) damaged = compare_checksums();
     transport_.drain();
+    return damaged;
   }
 
  private:
   struct Receive {
     std::unique_ptr<Pending> pending;
     std::shared_ptr<Allocation> stage;
+    const char* data = nullptr;
   };
 
   static std::size_t largest(const std::vector<MessageOperation>& operations) {
@@ -77,8 +86,11 @@ class Exchange {
     const MessageOperation& operation = operations_[i];
     if (operation.after >= 0) finish(static_cast<std::size_t>(operation.after));
     char* const memory = memory_of_(operation.memory);
-    if (operation.blocks.size() == 1 && operation.blocks[0].count == 1)
-      return transport_.post(buffer(memory + operation.blocks[0].at, operation.bytes), address(operation), nullptr);
+    if (operation.blocks.size() == 1 && operation.blocks[0].count == 1) {
+      char* const data = memory + operation.blocks[0].at;
+      transport_.post(buffer(data, operation.bytes), address(operation), nullptr);
+      return note_checksum(i, data);
+    }
     std::shared_ptr<Allocation> stage = outgoing_.take();
     for (Backoff backoff; !stage; stage = outgoing_.take()) {
       transport_.poll();
@@ -91,6 +103,7 @@ class Exchange {
       done += block.bytes();
     }
     transport_.post(buffer(packed, operation.bytes), address(operation), stage);
+    note_checksum(i, packed);
   }
 
   void receive(std::size_t i) {
@@ -106,6 +119,7 @@ class Exchange {
       ESPALIER_INVARIANT(receive.stage != nullptr);  // one for each of the window
       target = static_cast<char*>(receive.stage->data());
     }
+    receive.data = target;
     receive.pending = transport_.start_receive(buffer(target, operation.bytes), address(operation));
     ++under_way_;
   }
@@ -119,6 +133,7 @@ class Exchange {
     // On a GPU that ordered only what follows on it.
     for (Backoff backoff; !receive.pending->poll(); backoff.pause()) transport_.poll();
     --under_way_;
+    note_checksum(i, receive.data);
     char* const memory = memory_of_(operations_[i].memory);
     if (!receive.stage || memory == nullptr) return;
     const char* const packed = static_cast<const char*>(receive.stage->data());
@@ -129,6 +144,40 @@ class Exchange {
     }
   }
 
+  // While messages are under way, which the kernel's buffers keep moving meanwhile.
+  void note_checksum(std::size_t i, const char* data) {
+    if (checks_) checksums_[i] = checksum(data, operations_[i].bytes);
+  }
+
+  // One message more between any two that had some: the sums of all, in their order.
+  std::vector<std::size_t> compare_checksums() {
+    std::map<int, std::vector<std::uint64_t>> sent, received;  // by peer
+    std::map<int, std::vector<std::size_t>> places;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      const MessageOperation& operation = operations_[i];
+      if (operation.sends) sent[operation.peer].push_back(checksums_[i]);
+      else places[operation.peer].push_back(i);
+    }
+    const auto whole = [](std::vector<std::uint64_t>& sums) {
+      return Buffer{sums.data(), sums.size(), DataType::int64};
+    };
+    std::map<int, std::unique_ptr<Pending>> arrivals;
+    for (const auto& [peer, list] : places) {
+      received[peer].resize(list.size());
+      arrivals[peer] = transport_.start_receive(whole(received[peer]), {peer, Lane::forward, kChecksumTag});
+    }
+    for (auto& [peer, sums] : sent) transport_.post(whole(sums), {peer, Lane::forward, kChecksumTag}, nullptr);
+    std::vector<std::size_t> damaged;
+    for (const auto& [peer, list] : places) {
+      arrivals[peer]->wait();
+      for (std::size_t k = 0; k < list.size(); ++k)
+        if (received[peer][k] != checksums_[list[k]]) damaged.push_back(list[k]);
+    }
+    transport_.drain();  // `sent` is about to go
+    std::sort(damaged.begin(), damaged.end());
+    return damaged;
+  }
+
   Transport& transport_;
   Device& device_;
   const std::vector<MessageOperation>& operations_;
@@ -137,13 +186,15 @@ class Exchange {
   std::size_t oldest_ = 0;         // all before are finished
   std::size_t under_way_ = 0;
   Stages outgoing_, incoming_;
+  const bool checks_;
+  std::vector<std::uint64_t> checksums_;  // by operation
 };
 
 }  // namespace
 
-void exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
-              const MemoryOf& memory_of) {
-  Exchange(transport, device, operations, memory_of).run();
+std::vector<std::size_t> exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
+                                  const MemoryOf& memory_of) {
+  return Exchange(transport, device, operations, memory_of).run();
 }
 
 }  // namespace espalier::torchrt

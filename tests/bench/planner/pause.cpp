@@ -33,7 +33,7 @@ void run(const Options& options) {
   const fs::path root = fs::absolute(options.root), box = root / "tests/cluster/box.sh";
   if (!fs::exists(box)) throw Error(box.string() + ": is not there; name the project's folder with --root");
   const fs::path folder =
-      fs::absolute(options.folder.empty() ? root / "build/bench/pause" / options.method : options.folder);
+      fs::absolute(options.folder.empty() ? root / "build/bench/pause" / options.method : fs::path(options.folder));
   fs::remove_all(folder);
   fs::create_directories(folder);
   const torchrt::ModelConfig model = pause_model(options.state_bytes);

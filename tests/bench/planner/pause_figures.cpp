@@ -38,13 +38,15 @@ torchrt::ModelConfig model_of(int hidden) {
 }
 
 // What the launcher told of each hand-off, summed over the new ranks; in the order of the generations.
-std::vector<std::array<double, 3>> moved_bytes(const std::filesystem::path& log) {
-  static const std::regex line("generation [0-9]+ has adopted ([0-9]+) bytes, copied ([0-9]+), and got ([0-9]+)");
-  std::vector<std::array<double, 3>> found;
+std::vector<std::array<double, 4>> moved_bytes(const std::filesystem::path& log) {
+  static const std::regex line(
+      "generation [0-9]+ has adopted ([0-9]+) bytes, copied ([0-9]+), and got ([0-9]+) from other nodes, at most "
+      "([0-9]+) on one");
+  std::vector<std::array<double, 4>> found;
   std::ifstream in(log);
   for (std::string text; std::getline(in, text);)
     if (std::smatch match; std::regex_search(text, match, line))
-      found.push_back({std::stod(match[1]), std::stod(match[2]), std::stod(match[3])});
+      found.push_back({std::stod(match[1]), std::stod(match[2]), std::stod(match[3]), std::stod(match[4])});
   return found;
 }
 
@@ -117,8 +119,8 @@ json pause_figures(const std::filesystem::path& folder) {
     result["bytes_copied"] = moved.front()[1];
     result["bytes_sent"] = moved.front()[2];
     if (const double ms = result["phases_ms"].value("load_send", 0.0); ms > 0) {
-      result["send_bytes_per_second"] = moved.front()[2] / (ms / 1000);
-      result["share_of_link"] = moved.front()[2] / (ms / 1000) / link_rate;
+      result["busiest_node_bytes_per_second"] = moved.front()[3] / (ms / 1000);
+      result["share_of_link"] = moved.front()[3] / (ms / 1000) / link_rate;
     }
   }
   return result;
