@@ -32,6 +32,7 @@ void visit(Switched& m, Visitor& v) {
 template <class Visitor>
 void visit(Loaded& m, Visitor& v) {
   v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
+  v("step", m.step), v("from", m.from);
 }
 template <class Visitor>
 void visit(Done& m, Visitor& v) {
@@ -39,7 +40,7 @@ void visit(Done& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Failed& m, Visitor& v) {
-  v("message", m.message);
+  v("message", m.message), v("peer", m.peer);
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
@@ -69,6 +70,10 @@ void visit(Notice& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Heartbeat&, Visitor&) {}
+template <class Visitor>
+void visit(Keep& m, Visitor& v) {
+  v("generation", m.generation);
+}
 template <class Visitor>
 void visit(GiveBack&, Visitor&) {}
 template <class Visitor>
@@ -125,7 +130,9 @@ struct Writer {
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
   void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
-    body[name] = source ? Json{{"generation", source->generation}, {"plan", source->plan}} : Json(nullptr);
+    body[name] = Json(nullptr);
+    if (source)
+      body[name] = {{"generation", source->generation}, {"plan", source->plan}, {"recovery", source->recovery}};
   }
 };
 
@@ -152,9 +159,10 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery"});
     inner.get("generation", source.emplace().generation);
     inner.get("plan", source->plan);
+    if (inner.has("recovery")) inner.get("recovery", source->recovery);
   }
 };
 
@@ -200,6 +208,7 @@ ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
+ESPALIER_MESSAGE(Keep)
 ESPALIER_MESSAGE(GiveBack)
 ESPALIER_MESSAGE(Register)
 ESPALIER_MESSAGE(Status)
