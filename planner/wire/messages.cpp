@@ -91,7 +91,8 @@ void visit(Transition& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Outcome& m, Visitor& v) {
-  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("generation", m.generation);
+  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("reason", m.reason);
+  v("generation", m.generation);
   v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
 }
 template <class Visitor>
