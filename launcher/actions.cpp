@@ -116,6 +116,7 @@ void Launcher::set_deadline(JobPhase phase) {
 void Launcher::perform(Action action) {
   switch (action) {
     case Action::start_training:
+      measured_.start = milliseconds(wire::steady_now() - started_at_) / 1000;
       if (current_) current_->send_all(wire::Commit{});
       return;
     case Action::submit_extensions:
@@ -290,6 +291,8 @@ void Launcher::finish_pause(std::int64_t step) {
                        {"boundary", between("ready", "boundary")},
                        {"load", between("boundary", "commit")},
                        {"first_step", milliseconds(wire::steady_now() - change.at["commit"])}};
+  measured_.start = outcome.phases_ms["start"] / 1000;
+  measured_.load = outcome.phases_ms["load"] / 1000;
   spdlog::info(
       "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
       outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
@@ -55,6 +56,7 @@ void Extensions::notice(JobId id) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end() || at->second.noticed || at->second.leaving) return;
   at->second.noticed = true;
+  at->second.noticed_at = wire::steady_now();
   callbacks_.noticed(id);
 }
 
@@ -280,6 +282,14 @@ std::set<JobId> Extensions::noticed() const {
   for (const auto& [id, job] : jobs_)
     if (job.noticed && !job.leaving) ids.insert(id);
   return ids;
+}
+
+double Extensions::since_notice(const std::set<JobId>& ids) const {
+  double longest = 0;
+  for (const auto& [id, job] : jobs_)
+    if (ids.contains(id) && job.noticed)
+      longest = std::max(longest, std::chrono::duration<double>(wire::steady_now() - job.noticed_at).count());
+  return longest;
 }
 
 bool Extensions::acquired(JobId id) const {

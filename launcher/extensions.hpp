@@ -1,6 +1,7 @@
 // The extensions of one job: submitting, watching, giving back. The only owner of extension jobs besides their keepers.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -45,7 +46,9 @@ class Extensions {
 
   std::vector<Holding> holdings(bool with_acquired) const;
   std::set<JobId> noticed() const;  // in use or acquired
-  bool acquired(JobId id) const;    // by the current proposal
+  // How long ago the first of these was noticed, seconds.
+  double since_notice(const std::set<JobId>& ids) const;
+  bool acquired(JobId id) const;  // by the current proposal
   bool known(JobId id) const { return jobs_.contains(id); }
 
  private:
@@ -55,6 +58,7 @@ class Extensions {
     bool acquiring = true, running = false, noticed = false, leaving = false;
     int missed = 0;      // heartbeats of its keeper
     bool asked = false;  // a question about it is on its way to Slurm
+    std::chrono::steady_clock::time_point noticed_at{};
     wire::ConnectionPtr keeper;
     wire::Watch check;
   };

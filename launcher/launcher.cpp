@@ -221,6 +221,7 @@ bool Launcher::leaves(JobId extension) const {
 void Launcher::answer_notices() {
   const std::set<JobId> taken = extensions_->noticed();
   if (taken.empty() || retry_notices_ || change_ || phase_ != JobPhase::running || !events_.empty()) return;
+  if (too_late_for(taken)) return;
   Decision decision;
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
@@ -242,6 +243,26 @@ void Launcher::answer_notices() {
   decision.plan = *plan;
   change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
   raise(Event::propose_direct);
+}
+
+// A change-over that Slurm would cut short costs the state of the GPUs that go, and time: then only a checkpoint is
+// asked for, and when the GPUs are gone the job goes on as after any loss.
+bool Launcher::too_late_for(const std::set<JobId>& taken) {
+  const auto grace = grace_seconds(context_.site, context_.config.partition);
+  if (!grace) return false;
+  measured_.step = step_seconds_;
+  const double left = *grace - extensions_->since_notice(taken), needed = predicted_seconds(measured_);
+  if (needed <= left) return false;
+  if (!std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) {
+    given_up_.insert(taken.begin(), taken.end());
+    spdlog::warn(
+        "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
+        "checkpoint "
+        "is written now, and the job goes on with fewer GPUs when they are gone",
+        needed, left);
+    current_->send_all(wire::Checkpoint{});
+  }
+  return true;
 }
 
 void Launcher::stepped(const wire::Step& step) {
@@ -293,6 +314,7 @@ void Launcher::start() {
   for (const GpuId& gpu : context_.anchor_gpus()) first.stages.push_back({1, 1, {{1, {gpu}}}});
   if (first.stages.empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  started_at_ = wire::steady_now();
   current_ = make_world(0, first, true);
   started_ = true;
   protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {

@@ -13,6 +13,7 @@
 #include "launcher/directory.hpp"
 #include "launcher/extensions.hpp"
 #include "launcher/faults.hpp"
+#include "launcher/grace.hpp"
 #include "launcher/planner_link.hpp"
 #include "launcher/profile_relay.hpp"
 #include "launcher/state_machine.hpp"
@@ -108,6 +109,7 @@ class Launcher {
   void propose(const Decision& decision);
   std::optional<std::string> refuse(const Decision& decision) const;
   void answer_notices();
+  bool too_late_for(const std::set<JobId>& taken);
   void noticed(JobId extension);
   bool leaves(JobId extension) const;  // by the change under way
   void stepped(const wire::Step& step);
@@ -138,11 +140,13 @@ class Launcher {
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
+  MeasuredPhases measured_;
+  std::set<JobId> given_up_;  // extensions that go before the job can leave them
   Faults faults_;
   std::set<GpuId> died_;  // in the loss that is being dealt with
   std::optional<Recovery> recovery_;
   std::optional<int> loss_code_;  // for the job's exit code
-  Clock::time_point last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
+  Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
   bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
   std::deque<std::pair<Event, std::string>> events_;

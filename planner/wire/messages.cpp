@@ -59,6 +59,8 @@ void visit(Commit&, Visitor&) {}
 template <class Visitor>
 void visit(Resume&, Visitor&) {}
 template <class Visitor>
+void visit(Checkpoint&, Visitor&) {}
+template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
 void visit(KeeperHello& m, Visitor& v) {
@@ -205,6 +207,7 @@ ESPALIER_MESSAGE(Switch)
 ESPALIER_MESSAGE(Load)
 ESPALIER_MESSAGE(Commit)
 ESPALIER_MESSAGE(Resume)
+ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(Notice)

@@ -116,6 +116,12 @@ struct Resume {
   static constexpr const char* type = "resume";
 };
 
+// To the running generation: write a checkpoint at the next boundary, when there is a place for checkpoints; GPUs will
+// go before their state can.
+struct Checkpoint {
+  static constexpr const char* type = "checkpoint";
+};
+
 // Leave at once, with exit code 0.
 struct Exit {
   static constexpr const char* type = "exit";
