@@ -102,8 +102,18 @@ void Launcher::set_deadline(JobPhase phase) {
       return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
     case JobPhase::recovering:
       if (!next_) return deadline_.reset();
-      if (!recovery_->at.contains("ready"))
-        return give_up(context_.config.start_seconds, Event::next_failed, "the next generation was not ready");
+      // Once all its workers are there they may read a checkpoint, which takes its time.
+      if (!recovery_->at.contains("ready")) {
+        const std::chrono::seconds start(context_.config.start_seconds);
+        deadline_ = loop_.after(start, [this, start] {
+          const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
+          if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0))
+            return raise(Event::next_failed, "the next generation was not ready in time");
+          deadline_ =
+              loop_.after(more, [this] { raise(Event::next_failed, "the next generation was not ready in time"); });
+        });
+        return;
+      }
       return give_up(std::max(context_.config.switch_seconds, context_.config.hang_seconds), Event::next_failed,
                      "the state was not there");
     case JobPhase::committed:

@@ -48,6 +48,7 @@ class World {
   int generation() const { return generation_; }
   int size() const { return size_; }
   bool anyone_said_hello() const { return !workers_.empty(); }
+  bool everyone_said_hello() const { return static_cast<int>(workers_.size()) == size_; }
   std::int64_t boundary() const { return boundary_; }    // after `switched`
   const wire::Loaded& taken() const { return *taken_; }  // after `loaded`: the step, and where the state came from
 
