@@ -328,7 +328,7 @@ void Launcher::end_job() {
   leaving_.reset();
   extensions_->release_all();
   if (awaiting_first_step_) finish_pause(step_);
-  if (recovery_) finish_recovery(recovery_->taken ? "committed" : "aborted: the job ended");
+  if (recovery_) finish_recovery(recovery_->taken ? "committed" : "aborted: training did not go on");
   planner_->leave({context_.job, exit_code_});
   for (const AnchorKeeper& keeper : anchor_keepers_)
     if (keeper.connection) keeper.connection->send(wire::GiveBack{});

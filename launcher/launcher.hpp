@@ -95,6 +95,7 @@ class Launcher {
   void forget_events(bool of_next);
   void note_loss(const std::string& why);
   void abort_current();
+  void doubt_nodes();
   void start_recovery();
   void try_recovery();
   std::optional<Plan> choose_recovery_plan();

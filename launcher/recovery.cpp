@@ -107,16 +107,20 @@ void Launcher::abort_current() {
   drop(current_);
   forget_events(false);
   if (awaiting_first_step_) finish_pause(step_);
-  // A node of the anchor whose keeper is not heard, and where ranks were lost, is not there.
+  doubt_nodes();
+  const auto left = gpus_left();
+  const auto ranks = plan_.ranks();
+  const bool explained = std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
+  faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
+}
+
+// A node of the anchor whose keeper is not heard, and where ranks were lost, is not there.
+void Launcher::doubt_nodes() {
   for (const AnchorKeeper& keeper : anchor_keepers_) {
     const bool silent = !keeper.connection || keeper.missed > kFalters;
     for (const GpuId& gpu : died_)
       if (silent && gpu.node == keeper.node) lost_nodes_.insert(keeper.node);
   }
-  const auto left = gpus_left();
-  const auto ranks = plan_.ranks();
-  const bool explained = std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
-  faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
 }
 
 std::set<GpuId> Launcher::gpus_left() const {
@@ -139,7 +143,8 @@ std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
 }
 
 void Launcher::start_recovery() {
-  faults_.failed(wire::steady_now(), std::exchange(died_, {}));
+  doubt_nodes();
+  faults_.failed(wire::steady_now(), std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] {
     retry_recovery_.reset();

@@ -35,39 +35,55 @@ told_once() { # WHAT: and that only
   as_user espalier explain "$A" | tee "$BOX/log/explain" | grep -q 'Kind=recover'
   grep -q "$1" "$BOX/log/explain"
 }
-some_worker() { # of the generation that runs; not rank 0's
-  workers "$(generation_of)" | tail -n 1
+worker() { # RANK, of the generation that runs
+  local pid
+  for pid in $(workers "$(generation_of)"); do
+    ! tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" || echo "$pid"
+  done
 }
-kill_worker() { kill -KILL "$(some_worker)"; }
+kill_worker() { kill -KILL "$(worker "${1:-5}")"; }
+ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)); }
 
 @test "one worker of eight killed" {
   grown_cast
-  wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
+  ten_steps
   survives 40 kill_worker
-  told_once 'rank [0-9]* on n[12] was lost after step'
+  told_once 'rank 5 on n[12] was lost after step'
   runs_on A 8
   goes_on_well
 }
 
-@test "one worker killed five times, each time another" {
+@test "five losses, each of another rank, rank 0 among them" {
   grown_cast
-  for _ in 1 2 3 4 5; do
-    wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
-    survives 40 kill_worker
+  for rank in 7 0 3 1 4; do
+    ten_steps
+    survives 40 kill_worker "$rank"
   done
+  runs_on A 8
+  goes_on_well
+}
+
+@test "a GPU where two workers were killed is left out" {
+  grown_cast
+  as_user espalier hold "$A"
+  for _ in 1 2; do
+    ten_steps
+    survives 40 kill_worker 6
+  done
+  [ "$(gpus_of A)" -lt 8 ]
   goes_on_well
 }
 
 @test "a worker of a job that never grew killed" {
   cast
-  survives 40 kill_worker
-  told_once 'rank [0-9]* on n1 was lost after step'
+  survives 40 kill_worker 1
+  told_once 'rank 1 on n1 was lost after step'
   goes_on_well
 }
 
 @test "all workers of a generation killed at once" {
   grown_cast
-  wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
+  ten_steps
   kill_all() { workers "$(generation_of)" | xargs kill -KILL; }
   survives 40 kill_all
   goes_on_well
@@ -119,7 +135,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
 
 @test "a worker stopped" {
   grown_cast
-  stop_worker() { kill -STOP "$(some_worker)"; }
+  stop_worker() { kill -STOP "$(worker 5)"; }
   survives 60 stop_worker
   told_once 'silent for 10 heartbeats'
   goes_on_well
