@@ -20,6 +20,11 @@ test:
 # Without SUITES run.sh has the unit tests built itself, beside the cluster tests.
 check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST))
 	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+# FAULTS holds its arguments: --seed N --count N --state STATE --fault TEXT.
+.PHONY: test-faults
+test-faults:
+	$(call build_after_deps,all)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh

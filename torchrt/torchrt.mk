@@ -13,7 +13,7 @@ TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_che
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
-TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp comm/nccl_calls.cpp \
+TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
                   comm/nccl_fabric.cpp comm/nccl_group.cpp comm/nccl_transport.cpp) \
                   $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler)))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
@@ -55,6 +55,14 @@ $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
 	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(NCCL_LIB) -Wl,-rpath,$(realpath $(dir $(NCCL_LIB))) $(MPI_LIBS) $(WIRE_LIBS)
 
+# Adoption and copies of a GPU's memory between processes. Built with the CUDA flavour, run by tests/gpu/run.
+STATE_MEMORY := $(BUILD)/test/state_memory
+$(call objects,tests/gpu/state_memory.cpp): CPPFLAGS += $(CUDA_INC)
+$(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp \
+    handoff/state_socket.cpp)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
+
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)
 
@@ -69,5 +77,5 @@ $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp la
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director $(BUILD)/test/collectives
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif
