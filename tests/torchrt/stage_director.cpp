@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -60,6 +61,30 @@ struct Generation {
   std::int64_t adopted = 0, copied = 0, sent = 0;
   std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
+};
+
+// At which steps a living worker's units stand.
+class ProcessMarks {
+ public:
+  explicit ProcessMarks(pid_t process) {
+    for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
+      if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
+        marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  // Units of other ranks are never marked.
+  std::set<std::int64_t> look() {
+    std::set<std::int64_t> steps;
+    std::int64_t mark = 0;
+    for (int unit = 0; ::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) == 8; ++unit) {
+      if (mark >= 0) own_.insert(unit);
+      if (own_.count(unit) != 0) steps.insert(mark);
+    }
+    return steps;
+  }
+
+ private:
+  Descriptor marks_;
+  std::set<int> own_;
 };
 
 class Director {
@@ -245,9 +270,8 @@ class Director {
     const Act& act = acts_[next_act_];
     recovering_ = true;
     lost_at_ = Clock::now();
-    if (act.torn) await_torn(current_.processes.at(act.kill.front()));
+    if (!catch_moment(act)) return fail("the moment of the loss never comes");
     for (const int rank : act.kill) ::kill(current_.processes.at(rank), SIGKILL);
-    for (const int rank : act.stop) ::kill(current_.processes.at(rank), SIGSTOP);
     const std::vector<GpuId> gpus = current_.plan.ranks();
     for (const std::string& node : act.lose) {
       for (std::size_t rank = 0; rank < gpus.size(); ++rank)
@@ -255,35 +279,31 @@ class Director {
       vaults_.erase(node);
     }
     // The others come as far as they can without the lost ones.
+    for (const auto& [rank, process] : current_.processes)
+      if (!std::count(act.stop.begin(), act.stop.end(), rank)) ::kill(process, SIGCONT);
     recovery_ = loop_.after(std::chrono::milliseconds(300), [this] { recover(); });
   }
 
-  // Until the process is changing a unit's state, and cannot go on.
-  void await_torn(pid_t process) {
-    const std::filesystem::path links = "/proc/" + std::to_string(process) + "/fd";
-    Descriptor marks;
-    for (const auto& link : std::filesystem::directory_iterator(links))
-      if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
-        marks.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
-    if (!marks) return fail("no marks of process " + std::to_string(process));
-    // Units of other ranks are never marked, its own are when it has done a step.
-    std::set<int> own;
-    const auto changing = [&] {
-      std::int64_t mark = 0;
-      for (int unit = 0; ::pread(marks.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) == 8; ++unit) {
-        if (mark >= 0) own.insert(unit);
-        else if (own.count(unit) != 0) return true;
-      }
-      return false;
-    };
-    for (const auto until = Clock::now() + std::chrono::seconds(20); Clock::now() < until;) {
-      if (!changing()) continue;
-      ::kill(process, SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      if (changing()) return;
-      ::kill(process, SIGCONT);
+  // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.
+  bool catch_moment(const Act& act) {
+    std::map<int, ProcessMarks> marks;
+    for (const auto& [rank, process] : current_.processes) marks.emplace(rank, process);
+    for (int look = 0; look < 20; ++look) {
+      for (auto& [rank, seen] : marks) seen.look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    fail("process " + std::to_string(process) + " never changes its state");
+    for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
+      if (act.torn && !marks.at(act.kill.front()).look().count(-1)) continue;
+      for (const auto& [rank, process] : current_.processes) ::kill(process, SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::set<std::int64_t> steps;
+      for (auto& [rank, seen] : marks) steps.merge(seen.look());
+      if (act.torn ? marks.at(act.kill.front()).look().count(-1) != 0 : steps.size() == 1 && *steps.begin() >= 0)
+        return true;
+      for (const auto& [rank, process] : current_.processes) ::kill(process, SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(act.torn ? 0 : 7));
+    }
+    return false;
   }
 
   void recover() {
