@@ -1,8 +1,8 @@
 # Losses while a job trains: whatever is killed, cut off or stopped, the job goes on with what is left, and its losses are those
 # of an undisturbed run.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 20'
-# limit: 1500
-# each: 200
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 60'
+# limit: 2400
+# each: 300
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
@@ -47,7 +47,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 @test "one worker of eight killed" {
   grown_cast
   ten_steps
-  survives 40 kill_worker
+  survives 120 kill_worker
   told_once 'rank 5 on n[12] was lost after step'
   runs_on A 8
   goes_on_well
@@ -57,7 +57,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   grown_cast
   for rank in 7 0 3 1 4; do
     ten_steps
-    survives 40 kill_worker "$rank"
+    survives 120 kill_worker "$rank"
   done
   runs_on A 8
   goes_on_well
@@ -68,7 +68,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   as_user espalier hold "$A"
   for _ in 1 2; do
     ten_steps
-    survives 40 kill_worker 6
+    survives 120 kill_worker 6
   done
   [ "$(gpus_of A)" -lt 8 ]
   goes_on_well
@@ -76,7 +76,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 
 @test "a worker of a job that never grew killed" {
   cast
-  survives 40 kill_worker 1
+  survives 120 kill_worker 1
   told_once 'rank 1 on n1 was lost after step'
   goes_on_well
 }
@@ -85,14 +85,14 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   grown_cast
   ten_steps
   kill_all() { workers "$(generation_of)" | xargs kill -KILL; }
-  survives 40 kill_all
+  survives 120 kill_all
   goes_on_well
 }
 
 @test "mpirun killed" {
   grown_cast
   kill_mpirun() { kill -KILL "$(processes mpirun "ESPALIER_GENERATION=$(generation_of)")"; }
-  survives 40 kill_mpirun
+  survives 120 kill_mpirun
   goes_on_well
 }
 
@@ -102,7 +102,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   grown_cast
   as_user espalier hold "$A"
   kill_extension() { as_user scancel -s KILL --full "$(far_extension)"; }
-  survives 60 kill_extension
+  survives 120 kill_extension
   told_once 'was lost\|is gone'
   [ "$(gpus_of A)" -le 4 ]
   goes_on_well
@@ -112,14 +112,14 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   grown_cast
   as_user espalier hold "$A"
   kill_keeper() { kill -KILL "$(processes espalier-keeper "SLURM_JOB_ID=$(far_extension)")"; }
-  survives 60 kill_keeper
+  survives 120 kill_keeper
   told_once 'was lost\|is gone'
   goes_on_well
 }
 
 @test "an extension's node cut off from the network" {
   grown_cast
-  survives 90 ip link set v2 down
+  survives 120 ip link set v2 down
   told_once 'silent for 10 heartbeats\|was lost\|is gone\|timed out'
   [ "$(gpus_of A)" -le 4 ]
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
@@ -136,7 +136,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
 @test "a worker stopped" {
   grown_cast
   stop_worker() { kill -STOP "$(worker 5)"; }
-  survives 60 stop_worker
+  survives 120 stop_worker
   told_once 'silent for 10 heartbeats'
   goes_on_well
 }
@@ -147,7 +147,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   finish far
   catch_phase "$1"
   workers 0 | tail -n 1 | xargs -r kill -KILL
-  wait_for 90 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
   goes_on_well
 }
 @test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
@@ -161,7 +161,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   finish far
   catch_phase committed
   workers 1 | tail -n 1 | xargs -r kill -KILL
-  wait_for 90 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
   goes_on_well
 }
 
@@ -178,7 +178,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 @test "the job finishes with the losses of an undisturbed run after a loss" {
   steps=$(wc -l < "$BOX/share/reference.jsonl")
   grown_cast 2:8 "$steps"
-  survives 40 kill_worker
+  survives 120 kill_worker
   ends_well "$steps"
 }
 
