@@ -2,22 +2,17 @@
 #include <spdlog/spdlog.h>
 
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 
 #include "launcher/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 namespace {
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -52,8 +47,8 @@ void Launcher::process(Event event, const std::string& why) {
   }
   phase_ = row->to;
   spdlog::debug("launch: {} --{}--> {}", to_string(from), to_string(event), to_string(phase_));
-  planner_->report(wire::Transition{context_.job, unix_time(), to_string(from), to_string(event), to_string(phase_),
-                                    generation_, change_ ? change_->decision.id : 0});
+  planner_->report(wire::Transition{context_.job, wire::unix_seconds(), to_string(from), to_string(event),
+                                    to_string(phase_), generation_, change_ ? change_->decision.id : 0});
   for (const Action action : row->actions) perform(action);
   // A notice that came between the proposal and this state.
   if (change_ && (phase_ == JobPhase::acquiring || phase_ == JobPhase::starting || phase_ == JobPhase::ready ||
@@ -111,10 +106,10 @@ void Launcher::perform(Action action) {
       drop(next_);
       return;
     case Action::send_switch:
-      change_->at["ready"] = Clock::now();
+      change_->at["ready"] = wire::steady_now();
       return current_->request_switch(change_->decision.plan, next_->generation());
     case Action::send_load:
-      change_->at["boundary"] = Clock::now();
+      change_->at["boundary"] = wire::steady_now();
       change_->boundary = current_->boundary();
       return next_->send_all(wire::Load{current_->boundary()});
     case Action::resume_old:
@@ -160,10 +155,10 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   request.first = first;
   request.binds_cpus = context_.site.binds_cpus;
   // For the agent, which mpirun starts with nothing but a host name.
-  std::ofstream owners(std::filesystem::path(request.directory) / "owners");
+  std::string owners;
   for (const auto& [node, owner] : node_owners(request))
-    owners << node << ' ' << owner.job << ' ' << owner.gpus << '\n';
-  if (!owners.flush()) throw Error(request.directory + "/owners: cannot be written; is the disk full?");
+    owners += node + ' ' + std::to_string(owner.job) + ' ' + std::to_string(owner.gpus) + '\n';
+  directory_.write_owners(generation, owners);
   // Only the world that is current or next may raise events: one that was destroyed has no callbacks left.
   WorldCallbacks on;
   on.hello = [this](const wire::Hello& hello) { first_hello(hello); };
@@ -229,7 +224,7 @@ void Launcher::start_next() {
 
 void Launcher::commit() {
   next_->send_all(wire::Commit{});
-  change_->at["commit"] = Clock::now();
+  change_->at["commit"] = wire::steady_now();
   leaving_ = std::move(current_);
   current_ = std::move(next_);
   leaving_->retire(std::chrono::seconds(2));
@@ -266,7 +261,7 @@ void Launcher::finish_pause(std::int64_t step) {
                        {"start", between(change.at.contains("acquired") ? "acquired" : "proposed", "ready")},
                        {"boundary", between("ready", "boundary")},
                        {"load", between("boundary", "commit")},
-                       {"first_step", milliseconds(Clock::now() - change.at["commit"])}};
+                       {"first_step", milliseconds(wire::steady_now() - change.at["commit"])}};
   spdlog::info(
       "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
       outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);
@@ -298,16 +293,16 @@ void Launcher::end_job() {
     // A program of its own kind may want to save its work: it has as long as Slurm gives it.
     current_->retire(std::chrono::hours(24));
     current_->signal(SIGTERM);
-    return finish_when_released(Clock::now() + std::chrono::hours(24));
+    return finish_when_released(wire::steady_now() + std::chrono::hours(24));
   }
   if (current_) current_->retire(std::chrono::milliseconds(500));
   world_gone_ = true;
-  finish_when_released(Clock::now() + std::chrono::seconds(4));
+  finish_when_released(wire::steady_now() + std::chrono::seconds(4));
 }
 
 void Launcher::finish_when_released(Clock::time_point give_up) {
   // Keepers see the control socket close and give back by themselves; waiting only makes the usual case tidy.
-  if ((extensions_->empty() && world_gone_) || Clock::now() >= give_up) {
+  if ((extensions_->empty() && world_gone_) || wire::steady_now() >= give_up) {
     slurm_.drain(std::chrono::seconds(1));
     ending_ = loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
     return;

@@ -13,6 +13,7 @@
 
 #include "launcher/directory.hpp"
 #include "launcher/job_context.hpp"
+#include "launcher/tenure.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/descriptor.hpp"
@@ -22,11 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr auto kFindLauncher = std::chrono::seconds(5);
-// A launcher that is gone closes its sockets at once; silence means a cut network, or a node that stands still.
-constexpr int kMissedHeartbeats = 10;                     // until it knows us
-constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
 
 wire::Descriptor catch_signals() {
   sigset_t set;
@@ -54,30 +50,20 @@ struct Watcher {
   }
 };
 
-// True: asked to give back. False: the launcher is lost. `acknowledged`: it had taken us on.
-bool serve(wire::Client& client, Watcher& watcher, bool& acknowledged) {
+// Until the connection is over.
+void serve(wire::Client& client, Watcher& watcher, Tenure& tenure) {
   client.send(wire::KeeperHello{std::getenv("ESPALIER_TOKEN") ? std::getenv("ESPALIER_TOKEN") : "", watcher.context.job,
                                 watcher.context.node, true});
-  auto heard = Clock::now();
-  auto sent = Clock::now();
-  bool told = false;
+  tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());
-    while (const auto frame = client.receive(milliseconds(0))) {
-      if (frame->type == wire::GiveBack::type) return true;
-      if (frame->type == wire::Refused::type) return false;
-      acknowledged = true;
-      heard = Clock::now();
-    }
-    if (watcher.noticed && !told && acknowledged) {
-      client.send(wire::Notice{watcher.context.job});
-      told = true;
-    }
-    if (Clock::now() - heard > kMissedHeartbeats * watcher.heartbeat) return false;
-    if (Clock::now() - sent >= watcher.heartbeat) {
-      client.send(wire::Heartbeat{});
-      sent = Clock::now();
-    }
+    if (watcher.noticed) tenure.signalled();
+    while (const auto frame = client.receive(milliseconds(0)))
+      if (!tenure.hears(frame->type, Clock::now())) return;
+    const Tenure::Turn turn = tenure.turn(Clock::now());
+    if (turn.notice) client.send(wire::Notice{watcher.context.job});
+    if (turn.heartbeat) client.send(wire::Heartbeat{});
+    if (turn.lost) return;
   }
 }
 
@@ -112,17 +98,14 @@ int keep_extension() {
   Watcher watcher{read_context({}), milliseconds(1000)};
   watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
   const auto [host, port] = launcher_address();
-  bool acknowledged = false;
-  const auto start = Clock::now();
-  for (auto until = start + kReachLauncher; !acknowledged && Clock::now() < until;) {
+  for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
     try {
       auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
-      until = start + kFindLauncher;
-      if (serve(client, watcher, acknowledged)) break;
+      serve(client, watcher, tenure);
     } catch (const Error&) {
-      // Lost or refused. Before the launcher has read Slurm's answer to its submission it does not know us yet.
+      // Lost or refused.
     }
-    if (!acknowledged) std::this_thread::sleep_for(milliseconds(100));
+    if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
   }
   fence(watcher.context.job);
   if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)

@@ -9,6 +9,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
+#include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
@@ -29,7 +30,7 @@ Launcher::Launcher(JobContext context)
   listen();
   Extensions::Callbacks on;
   on.granted = [this] {
-    change_->at["acquired"] = Clock::now();
+    change_->at["acquired"] = wire::steady_now();
     raise(Event::granted);
   };
   on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
@@ -166,7 +167,7 @@ void Launcher::no_protocol() {
 void Launcher::propose(const Decision& decision) {
   const auto refusal = refuse(decision);
   if (!refusal) {
-    change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
+    change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
     return raise(decision.acquire.empty() ? Event::propose_direct : Event::propose_acquire);
   }
   wire::Outcome outcome;
@@ -235,12 +236,12 @@ void Launcher::answer_notices() {
     return;
   }
   decision.plan = *plan;
-  change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
+  change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
   raise(Event::propose_direct);
 }
 
 void Launcher::stepped(const wire::Step& step) {
-  const auto now = Clock::now();
+  const auto now = wire::steady_now();
   if (awaiting_first_step_) finish_pause(step.step);
   last_step_at_ = now;
   step_ = step.step;
@@ -281,7 +282,7 @@ ElasticJob Launcher::state() const {
   return job;
 }
 
-int Launcher::run() {
+void Launcher::start() {
   // Generation 0: the anchor's GPUs, one rank each. The plan follows when the workers have told the model's shape.
   Plan first;
   for (const GpuId& gpu : context_.anchor_gpus()) first.stages.push_back({1, 1, {{1, {gpu}}}});
@@ -299,15 +300,27 @@ int Launcher::run() {
   hangup_ = loop_.on_signal(SIGHUP, [this] { raise(Event::terminate, "SIGHUP"); });
   term_ = loop_.on_signal(SIGTERM, [this] { raise(Event::terminate, "SIGTERM"); });
   interrupt_ = loop_.on_signal(SIGINT, [this] { raise(Event::terminate, "SIGINT"); });
-  for (;;) {
-    try {
-      loop_.run();
-      return exit_code_;
-    } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
-      if (phase_ == JobPhase::ending) return exit_code_ == 0 ? 1 : exit_code_;
-      raise(Event::current_lost, error.what());
+}
+
+bool Launcher::serve() {
+  try {
+    loop_.run();
+    return true;
+  } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
+    if (phase_ == JobPhase::ending) {
+      if (exit_code_ == 0) exit_code_ = 1;
+      return true;
     }
+    raise(Event::current_lost, error.what());
+    return false;
   }
+}
+
+int Launcher::run() {
+  start();
+  while (!serve()) {
+  }
+  return exit_code_;
 }
 
 }  // namespace espalier::launcher

@@ -28,6 +28,15 @@ class Launcher {
   // Runs the job to its end; the exit code for srun. Throws Error only while nothing has been started.
   int run();
 
+  // Its two halves. start(): generation 0 and what is watched. serve(): the loop, until it stops (true) or a callback
+  // threw, which ends the job and not the launcher (false: serve again).
+  void start();
+  bool serve();
+  // What the planner is told.
+  ElasticJob state() const;
+  JobPhase phase() const { return phase_; }
+  bool owns(JobId extension) const { return extensions_->known(extension); }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -67,7 +76,6 @@ class Launcher {
   bool leaves(JobId extension) const;  // by the change under way
   void stepped(const wire::Step& step);
   void report(const std::string& result);
-  ElasticJob state() const;
   std::vector<Holding> all_holdings(bool with_acquired) const;
   std::vector<std::string> environment(int generation) const;
 
