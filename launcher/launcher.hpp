@@ -39,6 +39,8 @@ class Launcher {
   bool serve();
   // What the planner is told.
   ElasticJob state() const;
+  JobPhase phase() const { return phase_; }
+  bool owns(JobId extension) const { return extensions_->known(extension); }
 
  private:
   using Clock = std::chrono::steady_clock;

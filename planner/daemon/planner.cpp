@@ -203,6 +203,8 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   record.moments["proposed"] = clock_seconds();
   store_.update(record);
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
+  live.proposed_to = live.job.generation;
+  live.back_since = false;
   live.before.clear();
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
