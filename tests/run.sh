@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh [SUITE...]: runs the test suites (unit torchrt install cluster; all of them by default) of a built tree and ends with
+# run.sh [SUITE...]: runs the test suites (unit sim torchrt install cluster; all of them by default) of a built tree and ends with
 # one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time limit.
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
@@ -62,6 +62,20 @@ suite_unit() {
   [ "$status" = 0 ] || [ "$f" -gt 0 ] || f=1
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   echo "  $p passed, $f failed in $BUILD/test/unit"
+}
+
+one_of_sim() { # WHAT ARGUMENT...: one run of the simulation is one test
+  local what=$1 output; shift
+  if output=$(timeout -k 5 900 "$BUILD/test/sim" "$@" 2>&1); then
+    passed=$((passed + 1)); echo "  ok   $what: $(tail -n 1 <<< "$output")"
+  else
+    failed=$((failed + 1)); tail -n 200 <<< "$output"; echo "  FAIL $what"
+  fi
+}
+suite_sim() {
+  heading "simulation"
+  one_of_sim "each way to break the model is noticed" --mutants
+  one_of_sim "launchers, planner and Slurm under faults" --histories 2000
 }
 
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
@@ -134,7 +148,7 @@ suite_cluster() {
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way.
 start_beside() {
   beside_output=$(mktemp)
-  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit torchrt" check \
+  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt" check \
     > "$beside_output" 2>&1 < /dev/null &
   beside=$!
 }
@@ -155,10 +169,10 @@ started=$SECONDS
 for suite in "${@:-all}"; do
   case $suite in
     all) start_beside; suite_plain tests/install; suite_cluster; end_beside ;;
-    unit) suite_unit ;;
+    unit | sim) "suite_$suite" ;;
     torchrt | install) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
-    *) echo "espalier: test: no suite '$suite'; there are unit, torchrt, install and cluster" >&2; exit 2 ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install and cluster" >&2; exit 2 ;;
   esac
 done
 heading "$((SECONDS - started)) s"

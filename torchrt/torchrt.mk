@@ -1,5 +1,5 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/handoff/transfer torchrt/comm torchrt/device \
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/handoff/transfer torchrt/recovery torchrt/comm torchrt/device \
                   torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers torchrt/profiler)
 MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
                   state_layout.cpp units.cpp)
@@ -8,11 +8,12 @@ HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,t
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
-                  worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/state_socket.cpp comm/waits.cpp) \
+                  worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp recovery_plan.cpp)) \
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
-TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp comm/nccl_calls.cpp \
+TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
                   comm/nccl_fabric.cpp comm/nccl_group.cpp comm/nccl_transport.cpp) \
                   $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler)))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
@@ -54,6 +55,14 @@ $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
 	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(NCCL_LIB) -Wl,-rpath,$(realpath $(dir $(NCCL_LIB))) $(MPI_LIBS) $(WIRE_LIBS)
 
+# Adoption and copies of a GPU's memory between processes. Built with the CUDA flavour, run by tests/gpu/run.
+STATE_MEMORY := $(BUILD)/test/state_memory
+$(call objects,tests/gpu/state_memory.cpp): CPPFLAGS += $(CUDA_INC)
+$(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp \
+    handoff/state_socket.cpp)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
+
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)
 
@@ -64,9 +73,9 @@ $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addpre
 	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 
 # Plays the launcher in tests/torchrt.
-$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/vault.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director $(BUILD)/test/collectives
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif

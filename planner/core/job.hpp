@@ -26,8 +26,9 @@ constexpr bool through_disk(HandoffMethod method) {
   return method == HandoffMethod::overlap || method == HandoffMethod::checkpoint;
 }
 
-// Launcher's state, in the order of a reconfiguration (DESIGN §6); saving and restarting are those of the hand-off
-// method `checkpoint`, in the place of starting to committed.
+// Launcher's state, in the order of a reconfiguration (DESIGN §6).
+// `recovering`: the running generation was lost, another starts on what is left.
+// `saving` and `restarting`: in the place of starting to committed where the hand-off method is `checkpoint`.
 enum class JobPhase {
   launching,
   running,
@@ -36,6 +37,7 @@ enum class JobPhase {
   ready,
   switching,
   committed,
+  recovering,
   saving,
   restarting,
   ending

@@ -10,9 +10,10 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kAccuracy{"bitwise", "relaxed"};
 constexpr std::array<std::string_view, 4> kHandoffMethod{"adopt", "device", "overlap", "checkpoint"};
-constexpr std::array<std::string_view, 10> kPhase{"launching", "running",   "acquiring", "starting",   "ready",
-                                                  "switching", "committed", "saving",    "restarting", "ending"};
-constexpr std::array<std::string_view, 4> kKind{"nothing", "grow", "shrink", "migrate"};
+constexpr std::array<std::string_view, 11> kPhase{"launching", "running",    "acquiring", "starting",
+                                                  "ready",     "switching",  "committed", "recovering",
+                                                  "saving",    "restarting", "ending"};
+constexpr std::array<std::string_view, 5> kKind{"nothing", "grow", "shrink", "migrate", "recover"};
 constexpr std::array<std::string_view, 8> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
                                                    "generation_done", "node_down",     "timer",       "user"};
 

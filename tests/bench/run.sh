@@ -24,6 +24,10 @@ if [ -d "$measured" ]; then
   planner accuracy accuracy --measurements "$measured/llama2-7b-a800.csv" --write-cluster "$BUILD/bench/cluster.json"
   planner accuracy-gpt2-xl accuracy --measurements "$measured/gpt2-xl-a800.csv" --cluster "$BUILD/bench/cluster.json"
 fi
+# A state of a gibibyte, links of 10 Gbit/s: 2 -> 3 GPUs and back, by each method of the hand-off.
+for method in adopt device overlap checkpoint; do
+  planner "pause-$method" pause --method "$method" --state-bytes $((1 << 30)) --folder "$BUILD/bench/pause/$method"
+done
 timeout -k 10 300 tests/cluster/box.sh -d -n 1 -k "$BUILD/bench/logs" tests/bench/plugins.sh
 timeout -k 10 1500 tests/cluster/box.sh -n 2 -k "$BUILD/bench/logs" -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' \
   tests/bench/measure_grows.sh "$BUILD/bench" "${1:-20}"
