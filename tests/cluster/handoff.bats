@@ -1,5 +1,7 @@
 # Hand-offs by checkpoint, the method with an order of its own; the others are those of grow.bats and preempt.bats.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 900
+# each: 300
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() {
@@ -20,6 +22,7 @@ teardown() {
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 60 "the plain job has its GPUs back" job_is "$far" RUNNING
   wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  [ "$(ls "$kept" | wc -l)" -ge 1 ]
   goes_on_well
 }
 
