@@ -241,6 +241,9 @@ void Launcher::answer_notices() {
     return;
   }
   decision.plan = *plan;
+  // The best plan on what is left need not use all of it.
+  for (const Holding& holding : extensions_->holdings(false))
+    if (!taken.contains(holding.job) && !uses(*plan, holding)) decision.release.push_back(holding.job);
   change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
   raise(Event::propose_direct);
 }

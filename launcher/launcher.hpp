@@ -100,7 +100,12 @@ class Launcher {
   void doubt_nodes();
   void start_recovery();
   void try_recovery();
-  std::optional<Plan> choose_recovery_plan();
+  void retry_recovery();
+  struct RecoveryPlan {
+    Plan plan;
+    std::vector<GpuId> chosen;  // by the faults
+  };
+  std::optional<RecoveryPlan> choose_recovery_plan();
   void send_recover();
   void commit_recovery();
   void finish_recovery(const std::string& result);
@@ -118,6 +123,7 @@ class Launcher {
   void stepped(const wire::Step& step);
   void report(const std::string& result);
   std::vector<Holding> all_holdings(bool with_acquired) const;
+  static bool uses(const Plan& plan, const Holding& holding);
   std::vector<Holding> usable(std::vector<Holding> holdings) const;
   std::vector<std::string> environment(int generation) const;
 

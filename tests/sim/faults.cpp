@@ -143,8 +143,10 @@ void Faults::keeper_dies() {
     }
 }
 
+// A job that trains survives it, unless one step is hit three times.
 void Faults::rank_dies() {
-  may_end_jobs_ = true;
+  // Where generations fail by themselves as well, one after the other may.
+  may_end_jobs_ = ++ranks_killed_ >= 3 || may_end_jobs_ || may_delay_;
   const auto ranks = history_.training->ranks_alive();
   if (ranks.empty()) return;
   const PartyPtr& rank = ranks[static_cast<std::size_t>(history_.random.below(static_cast<int>(ranks.size())))];

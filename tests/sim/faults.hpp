@@ -14,8 +14,9 @@ class Faults {
   void after_event();                                  // faults like to come when a launcher has just changed its state
   bool loses_answer();                                 // of a call to slurmctld
   bool may_end_jobs() const { return may_end_jobs_; }  // so far, something happened after which a job may end early
-  bool may_delay() const { return may_delay_; }        // ... or one that may not leave an extension in time
-  Seconds last() const { return last_; }  // when the surroundings were last disturbed: bounds count from there
+  bool may_end_launching() const { return ranks_killed_ > 0; }
+  bool may_delay() const { return may_delay_; }  // ... or one that may not leave an extension in time
+  Seconds last() const { return last_; }         // when the surroundings were last disturbed: bounds count from there
 
  private:
   using Kind = void (Faults::*)();
@@ -47,6 +48,7 @@ class Faults {
   double lost_answers_ = 0;
   Seconds last_ = 0;
   bool may_end_jobs_ = false, may_delay_ = false;
+  int ranks_killed_ = 0;
 };
 
 }  // namespace espalier::sim

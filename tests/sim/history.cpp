@@ -51,6 +51,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   config.acquire_seconds = 6;
   config.start_seconds = 10;
   config.switch_seconds = 5;
+  config.hang_seconds = 20;
   config.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   config.max_lease_minutes = 1;
   StepEvents events;

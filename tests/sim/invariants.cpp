@@ -55,6 +55,7 @@ void Invariants::completed(JobId job, int generation, std::int64_t step) {
 void Invariants::job_ended(JobId job) {
   const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
   if (last >= history_.training->total_steps || ended_since_ >= 0 || history_.faults_->may_end_jobs()) return;
+  if (last == 0 && history_.faults_->may_end_launching()) return;
   if (last == 0 && history_.faults_->may_delay()) return;  // srun waits for slurmctld for some seconds only
   // Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
   for (const auto& [id, extension] : history_.slurm->jobs())
@@ -101,9 +102,13 @@ void Invariants::each_half_second() {
   history_.timeline.at(history_.timeline.now() + kLook, nullptr, [this] { each_half_second(); });
 }
 
-// While a job has its launcher, it trains, but for the time of a switch.
+// A generation after a loss may hang, and so may the next; more of them are tried.
+Seconds Invariants::longest_recovery() const { return 5 * (history_.config.hang_seconds + 3) + kSlack; }
+
+// While a job has its launcher, it trains, but for the time of a switch and that of going on after a loss.
 void Invariants::jobs_progress() {
-  const Seconds longest = 2.0 * history_.config.switch_seconds + 10 /* TCP's word of a lost rank */ + kSlack;
+  const Seconds longest =
+      2.0 * history_.config.switch_seconds + 10 /* TCP's word of a lost rank */ + longest_recovery();
   for (const auto& [id, process] : history_.launchers) {
     const bool has_begun = steps_.contains(id);
     holds(name(id) + " steps", process.launcher && has_begun, longest, name(id) + ": makes no step");
@@ -114,11 +119,12 @@ void Invariants::phases_end() {
   const wire::Config& config = history_.config;
   for (const auto& [id, process] : history_.launchers) {
     for (const JobPhase phase : {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
-                                 JobPhase::committed, JobPhase::ending}) {
+                                 JobPhase::committed, JobPhase::recovering, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = config.switch_seconds + kSlack;
+      if (phase == JobPhase::recovering) bound = longest_recovery();
       const bool in_it = process.launcher && process.launcher->phase() == phase;
       holds(name(id) + " is " + to_string(phase), in_it, bound, name(id) + ": stays in state " + to_string(phase));
     }

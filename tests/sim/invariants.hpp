@@ -29,6 +29,7 @@ class Invariants {
   void each_half_second();
   void one_generation_trains();
   void jobs_progress();
+  Seconds longest_recovery() const;
   void phases_end();
   void extensions_are_owned();
   void decisions_end();

@@ -176,7 +176,7 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     return;
   }
   if (!rank.committed && assign_->source && frame.type == wire::Load::type && !rank.loading)
-    return load(r, wire::from_frame<wire::Load>(frame).step);
+    return assign_->source->recovery ? recover(r) : load(r, wire::from_frame<wire::Load>(frame).step);
   if (!rank.committed) {
     if (frame.type != wire::Commit::type || (assign_->source && !rank.loading))
       return fail(r, "expected load or commit, got " + frame.type);
@@ -293,6 +293,22 @@ void Generation::load(std::size_t r, std::int64_t step) {
                 rank.loaded = true;
                 rank.line->send(wire::Loaded{});
               });
+}
+
+// The vaults hold the lost generation's last whole step.
+void Generation::recover(std::size_t r) {
+  ranks_[r].loading = true;
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0.01, 0.5), ranks_[r].party, [self = shared_from_this(), r] {
+    Rank& rank = self->ranks_[r];
+    if (rank.gone || !rank.line) return;
+    if (self->training_.random.chance(self->training_.trouble.misload)) return self->fail(r, "out of memory");
+    const Generation* old = self->training_.find(self->job_, self->assign_->source->generation);
+    if (old == nullptr || old->training()) return self->fail(r, "the lost generation trains");
+    self->step_ = self->mark_ = old->step_;
+    rank.loaded = true;
+    rank.line->send(wire::Loaded{0, 0, 0, old->step_, "generation"});
+  });
 }
 
 void Generation::fail(std::size_t r, const std::string& why) {

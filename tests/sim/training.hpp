@@ -97,6 +97,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void begin_step();
   void end_step();
   void load(std::size_t rank, std::int64_t step);
+  void recover(std::size_t rank);
   void fail(std::size_t rank, const std::string& why);
   void leave(std::size_t rank);
   void exit_mpirun(Seconds delay, int code);
