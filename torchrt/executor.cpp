@@ -101,6 +101,7 @@ void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64
     // MPI moves what is under way only when it is called.
     if (!reductions_.empty()) reductions_.begin()->second->poll();
     engine_.fabric.transport().poll();
+    if (beside_) beside_();
   }
   engine_.fabric.transport().drain();
 }

@@ -80,6 +80,21 @@ replicas() { plan 8:1@a/0,1@b/0; }
   acts 'acts[0]["from"] == "checkpoint" and acts[0]["step"] >= 10 and acts[0]["step"] % 10 == 0'
 }
 
+@test "snapshots on another node: without replicas a lost node costs at most so many steps" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
+  play --set recovery.snapshot_steps=10
+  losses_as_alone
+  acts 'all(act["from"] == "snapshot" for act in acts) and acts[0]["step"] in (10, 20, 30) and acts[1]["step"] >= 40'
+}
+
+@test "snapshots of ZeRO-1's parts, brought to where they are needed" {
+  script "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" 25 "$(plan 8:1@a/0,1@c/0)" '{"lose": ["b"]}' 50 "$(two)" '{"lose": ["c"]}' > script.json
+  rm -rf saved
+  play --set training.zero1=true --set recovery.snapshot_steps=5 --set checkpoint.directory=saved --set checkpoint.every=7
+  losses_as_alone
+  acts 'acts[0]["from"] in ("snapshot", "checkpoint") and acts[0]["step"] >= 20 and acts[1]["step"] >= 45'
+}
+
 @test "without a replica or a checkpoint training starts again, and ends as it would have" {
   script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(two)" '{"lose": ["b"]}' > script.json
   play

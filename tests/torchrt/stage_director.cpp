@@ -66,7 +66,7 @@ struct Generation {
 // At which steps a living worker's units stand.
 class ProcessMarks {
  public:
-  explicit ProcessMarks(pid_t process) {
+  ProcessMarks(pid_t process, int units) : units_(units) {
     for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
       if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
         marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -75,7 +75,8 @@ class ProcessMarks {
   std::set<std::int64_t> look() {
     std::set<std::int64_t> steps;
     std::int64_t mark = 0;
-    for (int unit = 0; ::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) == 8; ++unit) {
+    for (int unit = 0; unit < units_; ++unit) {
+      if (::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) != 8) return {};
       if (mark >= 0) own_.insert(unit);
       if (own_.count(unit) != 0) steps.insert(mark);
     }
@@ -83,6 +84,7 @@ class ProcessMarks {
   }
 
  private:
+  int units_;
   Descriptor marks_;
   std::set<int> own_;
 };
@@ -287,7 +289,8 @@ class Director {
   // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.
   bool catch_moment(const Act& act) {
     std::map<int, ProcessMarks> marks;
-    for (const auto& [rank, process] : current_.processes) marks.emplace(rank, process);
+    for (const auto& [rank, process] : current_.processes)
+      marks.emplace(rank, ProcessMarks(process, current_.model.layers + 2));
     for (int look = 0; look < 20; ++look) {
       for (auto& [rank, seen] : marks) seen.look();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
