@@ -145,6 +145,9 @@ int Vault::timeout() const {
 }
 
 void Vault::serve() {
+  sigset_t all;  // signals are for the thread that started this one
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (;;) {
     std::vector<pollfd> waits = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& client : clients_) {
@@ -187,6 +190,7 @@ void Vault::serve() {
 
 void Vault::accept() {
   wire::Descriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no descriptor may be left
   if (!connection || clients_.size() >= kMostClients || !wire::same_user(connection.get())) return;
   auto client = std::make_unique<Client>();
   client->process = wire::Descriptor(pidfd_of(connection.get()));

@@ -138,6 +138,7 @@ class Worker {
     print_checksum(step);
     server_->mark(step);
     keeping_->mark(step);
+    training_->stands_after(step);
     control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent, step, origin()});
     return step;
   }
