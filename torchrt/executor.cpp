@@ -19,7 +19,7 @@ constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 constexpr double kLossUnit = 1 << 20;
 
 // After the norms in the agreement.
-enum Slot : std::size_t { loss, stop, written, write_failed, checked_step, out_of_range, slots };
+enum Slot : std::size_t { loss, stop, written, write_failed, save, checked_step, out_of_range, slots };
 
 }  // namespace
 
@@ -256,6 +256,7 @@ void Executor::agree() {
   all[norms + stop] = vote.stop ? 1 : 0;
   all[norms + written] = vote.checkpoint.done;
   all[norms + write_failed] = vote.checkpoint.failed;
+  all[norms + save] = vote.checkpoint.asked;
   all[norms + checked_step] = static_cast<double>(step_);
   const bool bad_loss = !std::isfinite(all[norms + loss]), bad_gradient = bad_norm || compute.out_of_range();
   all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
@@ -269,7 +270,7 @@ void Executor::agree() {
   outcome_.gradient_norm = std::sqrt(squared);
   outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
   outcome_.switch_agreed = all[norms + stop] > 0;
-  outcome_.checkpoint = {all[norms + written], all[norms + write_failed]};
+  outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;

@@ -45,6 +45,8 @@ class Training {
 
   // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
   StepReport step(std::int64_t step, const std::function<bool()>& stop);
+  // A checkpoint after the next step, where there is a place for one.
+  void ask_checkpoint() { saver_->ask(); }
   // After the last step: its checkpoint is whole. Collective. Throws AgreedError when it cannot be written.
   void finish();
 

@@ -206,6 +206,7 @@ class Worker {
     while (const std::optional<wire::Frame> frame = control_.poll()) {
       if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
       else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
+      else if (frame->type == wire::Checkpoint::type) training_->ask_checkpoint();
       else Control::unexpected(frame->type, wire::Switch::type);
     }
   }

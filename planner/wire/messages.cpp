@@ -59,6 +59,8 @@ void visit(Commit&, Visitor&) {}
 template <class Visitor>
 void visit(Resume&, Visitor&) {}
 template <class Visitor>
+void visit(Checkpoint&, Visitor&) {}
+template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
 void visit(KeeperHello& m, Visitor& v) {
@@ -91,7 +93,8 @@ void visit(Transition& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Outcome& m, Visitor& v) {
-  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("generation", m.generation);
+  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("reason", m.reason);
+  v("generation", m.generation);
   v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
 }
 template <class Visitor>
@@ -204,6 +207,7 @@ ESPALIER_MESSAGE(Switch)
 ESPALIER_MESSAGE(Load)
 ESPALIER_MESSAGE(Commit)
 ESPALIER_MESSAGE(Resume)
+ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(Notice)

@@ -116,6 +116,12 @@ struct Resume {
   static constexpr const char* type = "resume";
 };
 
+// To the running generation: write a checkpoint at the next boundary, when there is a place for checkpoints; GPUs will
+// go before their state can.
+struct Checkpoint {
+  static constexpr const char* type = "checkpoint";
+};
+
 // Leave at once, with exit code 0.
 struct Exit {
   static constexpr const char* type = "exit";
@@ -185,8 +191,9 @@ struct Outcome {
   std::int64_t decision = 0;  // 0: the launcher acted by itself; the planner then records a decision of its own
   DecisionKind kind = DecisionKind::nothing;
   std::string result;  // "committed" or "aborted: why"
+  std::string reason;  // one sentence; of a decision of the launcher's own
   int generation = 0;
-  std::int64_t step = 0;  // last step of the old generation
+  std::int64_t step = 0;  // last step of the old generation; in a recovery the one whose state training went on from
   double pause_ms = 0;
   std::map<std::string, double> phases_ms;
   Plan plan;
