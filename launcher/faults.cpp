@@ -59,7 +59,7 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
   const auto quiet = only(fit, [&](const GpuId& gpu) { return !suspects_.contains(gpu); });
   const auto own = only(quiet.empty() ? fit : quiet, [&](const GpuId& gpu) { return anchor.contains(gpu); });
   for (const auto& [gpus, most] :
-       {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, 1}}) {
+       {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, kAttemptsOnAll}}) {
     const auto before = tried_.find(gpus);
     if (!gpus.empty() && (before == tried_.end() || before->second < most)) return gpus;
   }

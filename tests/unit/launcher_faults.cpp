@@ -42,7 +42,7 @@ TEST_CASE("a job that has only GPUs where ranks died goes on with them") {
   faults.lost(start, 10, {a}, false);
   faults.lost(start, 11, {a}, false);
   CHECK(faults.unfit(start) == std::set<GpuId>{a});
-  CHECK(tries(faults, {a}) == Gpus{a});
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, {a}) == Gpus{a});
   CHECK(tries(faults, {a}).empty());
 }
 
