@@ -41,8 +41,8 @@ void Faults::begin(Seconds until) {
 void Faults::after_event() {
   if (history_.calm_) return;
   for (auto& [id, process] : history_.launchers) {
-    if (!process.launcher || process.launcher->phase() == process.seen) continue;
-    process.seen = process.launcher->phase();
+    if (process.changes == process.struck) continue;
+    process.struck = process.changes;
     if (!history_.random.chance(in_change_)) continue;
     const Seconds soon = history_.random.chance(0.5) ? 0 : history_.random.real(0, 1);
     history_.timeline.at(history_.timeline.now() + soon, nullptr, [this] {
@@ -216,8 +216,10 @@ void Faults::somebody_stands_still() {
   history_.note([&] { return "fault: " + party->name + " stands still for " + std::to_string(length) + " s"; });
   disturbed(length);
   may_delay_ = true;
-  may_end_jobs_ = may_end_jobs_ || (length > 8 && party != history_.planner_.party);  // a keeper may give it up
-  party->stands_until = history_.timeline.now() + length;
+  // A keeper gives up a launcher of which it has not heard for 10 s, whichever of the two stood still.
+  if (party != history_.planner_.party) silence_ += length;
+  may_end_jobs_ = may_end_jobs_ || silence_ > 8;
+  party->stands_until = std::max(party->stands_until, history_.timeline.now() + length);
 }
 
 void Faults::extension_cancelled() {

@@ -46,6 +46,7 @@ class Faults {
   double in_change_ = 0;  // and per change of a launcher's state
   double lost_answers_ = 0;
   Seconds last_ = 0;
+  Seconds silence_ = 0;  // in which launchers and keepers stood still
   bool may_end_jobs_ = false, may_delay_ = false;
 };
 

@@ -110,6 +110,11 @@ History::~History() {
 
 std::string History::run(long most) {
   while (violation_.empty() && !done_ && timeline.steps() < most && timeline.step()) {
+    for (auto& [id, process] : launchers) {
+      if (!process.launcher || process.launcher->phase() == process.seen) continue;
+      process.seen = process.launcher->phase();
+      ++process.changes;
+    }
     invariants_->after_event();
     faults_->after_event();
   }

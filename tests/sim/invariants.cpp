@@ -113,13 +113,14 @@ void Invariants::jobs_progress() {
 void Invariants::phases_end() {
   const wire::Config& config = history_.config;
   for (const auto& [id, process] : history_.launchers) {
+    const bool changed = std::exchange(changes_[id], process.changes) != process.changes;  // it may be the same again
     for (const JobPhase phase : {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
                                  JobPhase::committed, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = config.switch_seconds + kSlack;
-      const bool in_it = process.launcher && process.launcher->phase() == phase;
+      const bool in_it = !changed && process.launcher && process.launcher->phase() == phase;
       holds(name(id) + " is " + to_string(phase), in_it, bound, name(id) + ": stays in state " + to_string(phase));
     }
   }
@@ -241,6 +242,7 @@ void Invariants::end_of_history() {
     std::string why = disagreement();
     const bool lasted = why.empty() && agreed_since_ >= 0 && now - agreed_since_ >= kLasts;
     if (why.empty() && (agreed_since_ < 0 || lasted)) why = store_differs();
+    if (std::exchange(said_, why) != why) history_.note([&] { return "no agreement: " + why; });
     if (now - calm_since_ > kAgree)
       return history_.violate("no lasting agreement within 60 s of calm" + (why.empty() ? "" : ": " + why));
     if (!why.empty()) {

@@ -44,6 +44,8 @@ class Invariants {
   std::map<JobId, Steps> steps_;
   std::map<std::string, Seconds> since_;  // seconds for which a bad condition has held
   Seconds calm_since_ = -1, agreed_since_ = -1, ended_since_ = -1;
+  std::map<JobId, int> changes_;             // of the launchers' states, at the last look
+  std::string said_;                         // the last disagreement
   std::map<JobId, std::int64_t> agreed_at_;  // the jobs' steps then
 };
 
