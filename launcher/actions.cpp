@@ -39,9 +39,14 @@ void Launcher::process(Event event, const std::string& why) {
   const JobPhase from = phase_;
   if (change_ && !why.empty()) change_->why_aborted = why;
   if (event == Event::terminate) exit_code_ = 128 + SIGTERM;
-  if (event == Event::current_lost) {
+  const bool losing = event == Event::current_lost || event == Event::current_failed || event == Event::unrecoverable;
+  if (losing && row->to == JobPhase::ending) {
     spdlog::error("espalier: launch: {}; the job ends", why);
-    if (exit_code_ == 0) exit_code_ = 1;
+    if (exit_code_ == 0) exit_code_ = loss_code_.value_or(1);
+  } else if (losing || from == JobPhase::recovering) {
+    if (event == Event::current_lost) note_loss(why);
+    if (event == Event::next_failed) recovery_->last_try = why;
+    spdlog::debug("launch: {}: {}", to_string(event), why);  // one message per loss, when all about it is known
   } else if (!why.empty()) {
     spdlog::info("espalier: launch: {}: {}", to_string(event), why);
   }
@@ -58,6 +63,16 @@ void Launcher::process(Event event, const std::string& why) {
   if (phase_ != JobPhase::ending) entered(phase_);
 }
 
+// Events that a world raised before it was dropped say nothing about the one in its place.
+void Launcher::forget_events(bool of_next) {
+  std::erase_if(events_, [&](const auto& waiting) {
+    using enum Event;
+    const Event event = waiting.first;
+    return of_next ? event == next_ready || event == next_failed || event == next_loaded
+                   : event == old_switched || event == current_finished || event == current_lost;
+  });
+}
+
 void Launcher::drop(std::unique_ptr<World>& world) {
   if (!world) return;
   const int generation = world->generation();
@@ -67,6 +82,7 @@ void Launcher::drop(std::unique_ptr<World>& world) {
 
 void Launcher::entered(JobPhase phase) {
   set_deadline(phase);
+  watch_steps();
   planner_->report(wire::Status{state()});
 }
 
@@ -84,6 +100,22 @@ void Launcher::set_deadline(JobPhase phase) {
                      "the running generation did not reach a boundary");
     case JobPhase::switching:
       return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
+    case JobPhase::recovering:
+      if (!next_) return deadline_.reset();
+      // Once all its workers are there they may read a checkpoint, which takes its time.
+      if (!recovery_->at.contains("ready")) {
+        const std::chrono::seconds start(context_.config.start_seconds);
+        deadline_ = loop_.after(start, [this, start] {
+          const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
+          if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0))
+            return raise(Event::next_failed, "the next generation was not ready in time");
+          deadline_ =
+              loop_.after(more, [this] { raise(Event::next_failed, "the next generation was not ready in time"); });
+        });
+        return;
+      }
+      return give_up(std::max(context_.config.switch_seconds, context_.config.hang_seconds), Event::next_failed,
+                     "the state was not there");
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
     default:
@@ -94,6 +126,7 @@ void Launcher::set_deadline(JobPhase phase) {
 void Launcher::perform(Action action) {
   switch (action) {
     case Action::start_training:
+      measured_.start = milliseconds(wire::steady_now() - started_at_) / 1000;
       if (current_) current_->send_all(wire::Commit{});
       return;
     case Action::submit_extensions:
@@ -104,7 +137,7 @@ void Launcher::perform(Action action) {
       return start_next();
     case Action::abort_next:
       drop(next_);
-      return;
+      return forget_events(true);
     case Action::send_switch:
       change_->at["ready"] = wire::steady_now();
       return current_->request_switch(change_->decision.plan, next_->generation());
@@ -121,13 +154,23 @@ void Launcher::perform(Action action) {
       return;
     case Action::kill_old:
       drop(leaving_);
-      return;
+      return let_go_of_old_state();
+    case Action::abort_current:
+      return abort_current();
+    case Action::start_recovery:
+      return start_recovery();
+    case Action::send_recover:
+      return send_recover();
+    case Action::commit_recovery:
+      return commit_recovery();
     case Action::report_committed:
       change_.reset();  // the report follows with the first step of the new generation, which completes the figures
       return;
     case Action::report_aborted:
-      spdlog::warn("espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
-                   change_->why_aborted);
+      // A loss has its own message.
+      spdlog::log(phase_ == JobPhase::recovering ? spdlog::level::debug : spdlog::level::warn,
+                  "espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
+                  change_->why_aborted);
       report("aborted: " + change_->why_aborted);
       // What failed at once would fail at once again.
       if (change_->decision.id == 0)
@@ -180,11 +223,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
     exit_code_ = code;
     raise(Event::current_finished);
   };
-  on.lost = [this, generation](const std::string& why, int code) {
-    if (next_ && next_->generation() == generation) return raise(Event::next_failed, why);
-    exit_code_ = code;
-    raise(Event::current_lost, why);
-  };
+  on.lost = [this, generation](const Loss& loss) { lost(generation, loss); };
   on.gone = [this] {
     world_gone_ = phase_ == JobPhase::ending;
     raise(Event::old_gone);
@@ -262,6 +301,8 @@ void Launcher::finish_pause(std::int64_t step) {
                        {"boundary", between("ready", "boundary")},
                        {"load", between("boundary", "commit")},
                        {"first_step", milliseconds(wire::steady_now() - change.at["commit"])}};
+  measured_.start = outcome.phases_ms["start"] / 1000;
+  measured_.load = outcome.phases_ms["load"] / 1000;
   spdlog::info(
       "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
       outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);
@@ -287,8 +328,10 @@ void Launcher::end_job() {
   leaving_.reset();
   extensions_->release_all();
   if (awaiting_first_step_) finish_pause(step_);
+  if (recovery_) finish_recovery(recovery_->taken ? "committed" : "aborted: training did not go on");
   planner_->leave({context_.job, exit_code_});
-  for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
+  for (const AnchorKeeper& keeper : anchor_keepers_)
+    if (keeper.connection) keeper.connection->send(wire::GiveBack{});
   if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {
     // A program of its own kind may want to save its work: it has as long as Slurm gives it.
     current_->retire(std::chrono::hours(24));

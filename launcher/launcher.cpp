@@ -23,11 +23,12 @@ std::string base_directory(const wire::Config& config) {
 }
 }  // namespace
 
-Launcher::Launcher(JobContext context)
+Launcher::Launcher(JobContext context, std::function<void(int)> keep)
     : context_(std::move(context)),
       directory_(base_directory(context_.config), context_.job, context_.step),
       token_(wire::fresh_nonce()),
-      slurm_(loop_) {
+      slurm_(loop_),
+      keep_(std::move(keep)) {
   listen();
   Extensions::Callbacks on;
   on.granted = [this] {
@@ -36,10 +37,7 @@ Launcher::Launcher(JobContext context)
   };
   on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
   on.noticed = [this](JobId id) { noticed(id); };
-  on.lost = [this](JobId id) {
-    spdlog::warn("espalier: launch: extension {} is gone", id);
-    if (change_ && !leaves(id)) raise(Event::notice_breaks, "extension " + std::to_string(id) + " is gone");
-  };
+  on.lost = [this](const Holding& holding) { extension_lost(holding); };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
   PlannerLink::Callbacks planner;
@@ -84,7 +82,9 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_GENERATION=" + std::to_string(generation),
       "ESPALIER_DIRECTORY=" + (directory_.path() / ("g" + std::to_string(generation))).string(),
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
-      "ESPALIER_ACTIVE=" + std::to_string(context_.job)};  // the plugin leaves nested steps alone
+      "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
+      "ESPALIER_VAULT=" + vault_prefix(context_.job, context_.step),
+      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
@@ -129,10 +129,14 @@ void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::K
     return;
   }
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
-  connection->on_frame = nullptr;
-  connection->on_closed = nullptr;
+  const std::size_t place = anchor_keepers_.size();
+  connection->on_frame = [this, place](const wire::Frame&) {
+    anchor_keepers_[place].missed = 0;
+    lost_nodes_.erase(anchor_keepers_[place].node);
+  };
+  connection->on_closed = [this, place](const std::string&) { anchor_keepers_[place].connection.reset(); };
   connection->send(wire::Heartbeat{});  // it has found the right one
-  anchor_keepers_.push_back(connection);
+  anchor_keepers_.push_back({hello.node, connection, 0});
 }
 
 void Launcher::first_hello(const wire::Hello& hello) {
@@ -150,7 +154,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
     plan_ =
         uniform_plan(static_cast<int>(gpus.size()), 1, model_.layers, model_.global_batch, model_.micro_batches, gpus);
   } catch (const Error& error) {
-    return raise(Event::current_lost, error.what());
+    return raise(Event::current_failed, error.what());
   }
   loop_.defer([this] {
     if (current_) current_->assign(plan_, std::nullopt, context_.accuracy);
@@ -190,8 +194,8 @@ std::optional<std::string> Launcher::refuse(const Decision& decision) const {
     return "invalid plan: " + broken.front();
   if (decision.plan.global_batch != model_.global_batch) return "invalid plan: the global batch must not change";
   if (decision.plan.gpu_count() > context_.max_gpus) return "the plan exceeds the job's maximum";
-  const auto anchor = context_.anchor_gpus();
-  if (decision.plan.ranks().front() != anchor.front())
+  const auto anchor = usable(context_.anchor);
+  if (anchor.empty() || decision.plan.ranks().front() != GpuId{anchor.front().node, anchor.front().gpus.front()})
     return "invalid plan: rank 0 must stay on the anchor's first GPU";
   std::map<std::string, int> wanted;
   for (const ExtensionRequest& request : decision.acquire) {
@@ -218,6 +222,7 @@ bool Launcher::leaves(JobId extension) const {
 void Launcher::answer_notices() {
   const std::set<JobId> taken = extensions_->noticed();
   if (taken.empty() || retry_notices_ || change_ || phase_ != JobPhase::running || !events_.empty()) return;
+  if (too_late_for(taken)) return;
   Decision decision;
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
@@ -241,10 +246,31 @@ void Launcher::answer_notices() {
   raise(Event::propose_direct);
 }
 
+// A change-over that Slurm would cut short costs the state of the GPUs that go, and time: then only a checkpoint is
+// asked for, and when the GPUs are gone the job goes on as after any loss.
+bool Launcher::too_late_for(const std::set<JobId>& taken) {
+  const auto grace = grace_seconds(context_.site, context_.config.partition);
+  if (!grace) return false;
+  measured_.step = step_seconds_;
+  const double left = *grace - extensions_->since_notice(taken), needed = predicted_seconds(measured_);
+  if (needed <= left) return false;
+  if (!std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) {
+    given_up_.insert(taken.begin(), taken.end());
+    spdlog::warn(
+        "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
+        "checkpoint "
+        "is written now, and the job goes on with fewer GPUs when they are gone",
+        needed, left);
+    current_->send_all(wire::Checkpoint{});
+  }
+  return true;
+}
+
 void Launcher::stepped(const wire::Step& step) {
   const auto now = wire::steady_now();
   if (awaiting_first_step_) finish_pause(step.step);
-  last_step_at_ = now;
+  if (recovery_ && recovery_->taken) finish_recovery("committed");
+  last_step_at_ = last_progress_ = now;
   step_ = step.step;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
@@ -275,8 +301,8 @@ ElasticJob Launcher::state() const {
   if (!plan_.stages.empty()) job.plan = plan_;
   job.generation = generation_;
   job.phase = phase_;
-  job.anchor = context_.anchor;
-  if (extensions_) job.extensions = extensions_->holdings(true);
+  job.anchor = usable(context_.anchor);
+  if (extensions_) job.extensions = usable(extensions_->holdings(true));
   job.step_seconds = step_seconds_;
   job.step = step_;
   job.total_steps = total_steps_;
@@ -289,6 +315,7 @@ void Launcher::start() {
   for (const GpuId& gpu : context_.anchor_gpus()) first.stages.push_back({1, 1, {{1, {gpu}}}});
   if (first.stages.empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  started_at_ = wire::steady_now();
   current_ = make_world(0, first, true);
   started_ = true;
   protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {
@@ -298,6 +325,8 @@ void Launcher::start() {
     forwarded_.push_back(loop_.on_signal(number, [this, number] {
       if (current_) current_->signal(number);
     }));
+  heartbeat_ = loop_.every(std::chrono::milliseconds(static_cast<long>(context_.config.heartbeat_seconds * 1000)),
+                           [this] { heartbeat(); });
   hangup_ = loop_.on_signal(SIGHUP, [this] { raise(Event::terminate, "SIGHUP"); });
   term_ = loop_.on_signal(SIGTERM, [this] { raise(Event::terminate, "SIGTERM"); });
   interrupt_ = loop_.on_signal(SIGINT, [this] { raise(Event::terminate, "SIGINT"); });
@@ -312,7 +341,7 @@ bool Launcher::serve() {
       if (exit_code_ == 0) exit_code_ = 1;
       return true;
     }
-    raise(Event::current_lost, error.what());
+    raise(Event::current_failed, error.what());
     return false;
   }
 }

@@ -23,7 +23,9 @@ enum class Event {
   old_gone,          // the retired world has ended
   notice_breaks,     // Slurm takes an extension that the next generation counts on
   current_finished,  // training is complete
-  current_lost,      // a worker or the world of the running generation is lost
+  current_lost,      // a worker, a node or the world of the running generation is lost, by no fault of the program
+  current_failed,    // the program itself failed
+  unrecoverable,     // nothing is left to recover on, or the same step fails again and again
   terminate,         // SIGTERM: the job is cancelled
 };
 
@@ -39,6 +41,10 @@ enum class Action {
   commit,           // the next generation is the job now; the old one leaves
   release_leaving,  // give back extensions that the committed plan does not use
   kill_old,         // it did not leave by itself
+  abort_current,    // kill what is left of the lost generation
+  start_recovery,   // mpirun of the generation that goes on, on the GPUs that are left
+  send_recover,     // to it: find what state is left, and take it
+  commit_recovery,  // it is the job now
   report_committed,
   report_aborted,
   end_job,  // stop both worlds, release all, exit with the current world's code

@@ -7,12 +7,14 @@
 namespace espalier::launcher {
 namespace {
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
-}
+constexpr int kMissedHeartbeats = 10;
+}  // namespace
 
 World::World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
              WorldCallbacks callbacks)
     : loop_(loop),
       generation_(generation),
+      gpus_(request.gpus),
       size_(static_cast<int>(request.gpus.size())),
       callbacks_(std::move(callbacks)) {
   mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.first,
@@ -64,8 +66,9 @@ bool World::all(bool Worker::*flag) const {
 }
 
 void World::handle(int rank, const wire::Frame& frame) {
-  if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;
   Worker& worker = workers_.at(rank);
+  worker.missed = 0;
+  if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;
   const auto mark = [&](bool Worker::*flag, const std::function<void()>& callback) {
     worker.*flag = true;
     if (all(flag) && callback && !retired_) callback();
@@ -86,15 +89,16 @@ void World::handle(int rank, const wire::Frame& frame) {
       boundary_ = step;
       mark(&Worker::switched, callbacks_.switched);
     } else if (frame.type == wire::Loaded::type) {
-      (void)wire::from_frame<wire::Loaded>(frame);
+      take_loaded(wire::from_frame<wire::Loaded>(frame));
       mark(&Worker::loaded, callbacks_.loaded);
     } else if (frame.type == wire::Notice::type) {
       if (!retired_) callbacks_.noticed(wire::from_frame<wire::Notice>(frame).job);
     } else if (frame.type == wire::Done::type) {
       worker.done = true;
     } else if (frame.type == wire::Failed::type) {
-      last_words_ =
-          "rank " + std::to_string(rank) + " on " + worker.node + ": " + wire::from_frame<wire::Failed>(frame).message;
+      take_last_words(rank, wire::from_frame<wire::Failed>(frame));
+    } else if (frame.type == wire::Heartbeat::type) {
+      worker.beats = true;
     } else {
       throw Error("worker: unknown message " + frame.type);
     }
@@ -103,24 +107,65 @@ void World::handle(int rank, const wire::Frame& frame) {
   }
 }
 
+void World::take_loaded(const wire::Loaded& loaded) {
+  if (taken_ && (taken_->step != loaded.step || taken_->from != loaded.from))
+    throw Error("worker: took the state of step " + std::to_string(loaded.step) + ", another that of step " +
+                std::to_string(taken_->step));
+  taken_ = loaded;
+}
+
+void World::take_last_words(int rank, const wire::Failed& words) {
+  Worker& worker = workers_.at(rank);
+  worker.told = true;
+  const std::string text = "rank " + std::to_string(rank) + " on " + worker.node + ": " + words.message;
+  // The first failure is the cause; those of others follow from it.
+  if (!words.peer && !own_failure_) last_words_ = text;
+  own_failure_ = own_failure_ || !words.peer;
+  if (words.peer) lose(text, 1);  // it may hang while it leaves
+}
+
+void World::beat() {
+  if (lost_ || retired_) return;
+  for (auto& [rank, worker] : workers_) {
+    if (!worker.beats || worker.done || ++worker.missed <= kMissedHeartbeats) continue;
+    const std::string why = "rank " + std::to_string(rank) + " on " + worker.node + " has been silent for " +
+                            std::to_string(kMissedHeartbeats) + " heartbeats";
+    died_.emplace(rank, why);
+    lose(why, 1);
+  }
+}
+
 void World::closed(int rank) {
   Worker& worker = workers_.at(rank);
-  if (worker.done || lost_) return;
+  if (worker.done) return;
   if (retired_) {
     worker.done = true;
     if (all(&Worker::done) || workers_.empty()) end_mpirun();
     return;
   }
-  lose("rank " + std::to_string(rank) + " on " + worker.node + " was lost", 1);
+  const std::string why = "rank " + std::to_string(rank) + " on " + worker.node + " was lost";
+  if (!worker.told) died_.emplace(rank, why);
+  lose(why, 1);
 }
 
 void World::lose(const std::string& why, int code) {
   if (lost_ || retired_) return;
   lost_ = true;
-  // mpirun may know better how it ended (its exit code), and last words may be on their way: give both a moment.
-  patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] {
-    callbacks_.lost(last_words_.empty() ? why : last_words_, exit_code_.value_or(0) == 0 ? code : *exit_code_);
-  });
+  // mpirun may know better how it ended (its exit code), last words may be on their way, and a rank that only cannot
+  // reach another may be faster than the news of that one's end: give them a moment.
+  patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] { callbacks_.lost(loss(why, code)); });
+}
+
+Loss World::loss(const std::string& why, int code) const {
+  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}};
+  for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
+  if (own_failure_) {
+    loss.why = last_words_;
+  } else if (!died_.empty()) {
+    loss.why = died_.begin()->second;
+    if (died_.size() > 1) loss.why += ", and " + std::to_string(died_.size() - 1) + " more";
+  }
+  return loss;
 }
 
 void World::exited(int status) {

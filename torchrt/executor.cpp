@@ -19,7 +19,7 @@ constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 constexpr double kLossUnit = 1 << 20;
 
 // After the norms in the agreement.
-enum Slot : std::size_t { loss, stop, written, write_failed, checked_step, out_of_range, slots };
+enum Slot : std::size_t { loss, stop, written, write_failed, save, checked_step, out_of_range, slots };
 
 }  // namespace
 
@@ -57,6 +57,10 @@ StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestio
   engine_.compute.begin_step(step);
   execute(ops_, data,
           static_cast<std::uint64_t>(step - 1) * static_cast<std::uint64_t>(engine_.config.training.global_batch));
+  if (marks_) {
+    engine_.device.wait();  // GPU: until here the update was only ordered
+    for (const int unit : self_.units) marks_->set(unit, step);
+  }
   return outcome_;
 }
 
@@ -150,7 +154,7 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       return agree();
     case OpKind::update:
       if (rehearsal_) return;
-      return compute.update(op.unit, step_, outcome_.learning_rate, scale_);
+      return update(op.unit);
     case OpKind::gather:
       if (rehearsal_) return;
       gathers_[op.unit] = engine_.replicas->start_gather(compute.parameters(op.unit), engine_.parts.at(op.unit));
@@ -159,6 +163,14 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       if (rehearsal_) return;
       return finish(gathers_, op.unit);
   }
+}
+
+// On CPU each unit is marked as soon as it is done: the less of it a death in this moment tears.
+void Executor::update(int unit) {
+  if (marks_) marks_->set(unit, -1);
+  engine_.compute.update(unit, step_, outcome_.learning_rate, scale_);
+  const bool gathers = engine_.parts.count(unit) != 0;
+  if (marks_ && !gathers && engine_.device.kind() == DeviceKind::cpu) marks_->set(unit, step_);
 }
 
 void Executor::await_arrivals() {
@@ -243,6 +255,7 @@ void Executor::agree() {
   all[norms + stop] = vote.stop ? 1 : 0;
   all[norms + written] = vote.checkpoint.done;
   all[norms + write_failed] = vote.checkpoint.failed;
+  all[norms + save] = vote.checkpoint.asked;
   all[norms + checked_step] = static_cast<double>(step_);
   const bool bad_loss = !std::isfinite(all[norms + loss]), bad_gradient = bad_norm || compute.out_of_range();
   all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
@@ -256,10 +269,11 @@ void Executor::agree() {
   outcome_.gradient_norm = std::sqrt(squared);
   outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
   outcome_.switch_agreed = all[norms + stop] > 0;
-  outcome_.checkpoint = {all[norms + written], all[norms + write_failed]};
+  outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
+  if (marks_) marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
 }
 
 // All ranks come here together, and find the first of those that have something to complain about: a wrong loss before

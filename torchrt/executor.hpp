@@ -11,6 +11,7 @@
 #include "torchrt/comm/fabric.hpp"
 #include "torchrt/data.hpp"
 #include "torchrt/model/compute.hpp"
+#include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
 
 namespace espalier::torchrt {
@@ -64,6 +65,8 @@ class Executor {
   void rehearse(const Data& data);
   // Mean loss over the tokens of the first `samples` samples of `data`, a multiple of the global batch; forward only.
   double evaluate(const Data& data, int samples);
+  // Who is told when the state changes; null: nobody.
+  void mark(Marks* marks) { marks_ = marks; }
   // Null: none, and no cost. Sees the operations of run() only.
   void observe(OpObserver* observer) { observer_ = observer; }
 
@@ -80,6 +83,7 @@ class Executor {
   void finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit);
   void receive_tied(const Op& op);
   void agree();
+  void update(int unit);
   [[noreturn]] void complain(bool bad_loss, bool bad_gradient);
   const std::vector<Range>* parts(int unit) const;
   Address address(const Op& op) const;
@@ -90,6 +94,7 @@ class Executor {
   std::vector<Op> ops_, forward_ops_;
   std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement
   OpObserver* observer_ = nullptr;
+  Marks* marks_ = nullptr;
 
   // Of the step at hand.
   std::int64_t step_ = 0;

@@ -86,7 +86,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", arguments.steps, "short for --set training.steps=N")->check(CLI::PositiveNumber);
   app.add_option("--data", arguments.data, "short for --set data.path=FILE");
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
-  app.add_flag("--checksum", arguments.checksum, "print a checksum of the weights at the end; under a launcher, on both sides of every hand-off");
+  app.add_flag("--checksum", arguments.checksum,
+               "print a checksum of the weights at the end; under a launcher, on both sides of every hand-off");
   app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
   app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
   CLI::Option* exported = app.add_option("--export", arguments.export_folder,

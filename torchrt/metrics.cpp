@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -55,21 +56,35 @@ void Metrics::write_line(const std::string& text) {
     throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
 }
 
-void Metrics::record(const StepRecord& step) {
-  const double tokens_per_second = tokens_per_step_ / step.seconds;
-  const double peak = setting_.peak_flops * setting_.gpus;
-  const double utilization = peak > 0 ? tokens_per_second * flops_per_token_ / peak : 0;
+// What is not known is null.
+void Metrics::write_step(const StepRecord& step, double tokens_per_second, double utilization) {
   const Json line = {{"step", step.step},
                      {"loss", step.loss},
                      {"gradient_norm", step.gradient_norm},
                      {"learning_rate", step.learning_rate},
                      {"seconds", step.seconds},
                      {"tokens_per_second", tokens_per_second},
-                     {"mfu", peak > 0 ? Json(utilization) : Json()},
+                     {"mfu", utilization},
                      {"generation", setting_.generation},
                      {"gpus", setting_.gpus},
                      {"plan", setting_.plan}};
   write_line(line.dump() + "\n");
+}
+
+void Metrics::record_missing(const StepRecord& step) {
+  std::ifstream in(path_);
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("loss") && json["step"] == step.step) return;
+  }
+  write_step(step, std::nan(""), std::nan(""));
+}
+
+void Metrics::record(const StepRecord& step) {
+  const double tokens_per_second = tokens_per_step_ / step.seconds;
+  const double peak = setting_.peak_flops * setting_.gpus;
+  const double utilization = peak > 0 ? tokens_per_second * flops_per_token_ / peak : 0;
+  write_step(step, tokens_per_second, peak > 0 ? utilization : std::nan(""));
   if (progress_every_ == 0 || (step.step % progress_every_ != 0 && step.step != total_steps_)) return;
   char mfu[32] = "";
   if (peak > 0) std::snprintf(mfu, sizeof mfu, "  MFU %.1f%%", utilization * 100);

@@ -33,9 +33,12 @@ class Metrics {
   Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done);
   // One write(2) with O_APPEND per record: lines of two generations never mix. Throw Error when it fails.
   void record(const StepRecord& step);
+  // A step that another generation did and did not live to record; of its times nothing is known. Nothing when it did.
+  void record_missing(const StepRecord& step);
   void record_validation(std::int64_t step, double loss, double seconds);
 
  private:
+  void write_step(const StepRecord& step, double tokens_per_second, double utilization);
   void write_line(const std::string& text);
 
   std::string path_;

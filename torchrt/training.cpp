@@ -129,9 +129,9 @@ void Training::validate(std::int64_t step) {
 }
 
 CheckpointVote Training::sum(const CheckpointVote& vote) {
-  std::array<double, 2> values = {vote.done, vote.failed};
+  std::array<double, 3> values = {vote.done, vote.failed, vote.asked};
   world_.sum(values);
-  return {values[0], values[1]};
+  return {values[0], values[1], values[2]};
 }
 
 void Training::settle() {

@@ -1,6 +1,7 @@
 // What a rank does at every step beside computing it, with a launcher and without: checkpoints, validation, reports.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
@@ -35,9 +36,15 @@ class Training {
   void take_over();
   // Rank 0, before the first step; `done`: as in Metrics.
   void open_metrics(std::optional<std::int64_t> done);
+  // Rank 0, after open_metrics(): a step of the generation before, whose record may be missing.
+  void record_missing(std::int64_t step, double loss, double gradient_norm, double learning_rate) {
+    metrics_->record_missing({step, loss, gradient_norm, learning_rate, std::nan("")});
+  }
 
   // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
   StepReport step(std::int64_t step, const std::function<bool()>& stop);
+  // A checkpoint after the next step, where there is a place for one.
+  void ask_checkpoint() { saver_->ask(); }
   // After the last step: its checkpoint is whole. Collective. Throws AgreedError when it cannot be written.
   void finish();
 

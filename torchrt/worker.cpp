@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <deque>
 
+#include "torchrt/comm/peer_error.hpp"
 #include "torchrt/control.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
+#include "torchrt/recovery/keeping.hpp"
+#include "torchrt/recovery/recover.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
@@ -42,6 +45,7 @@ class Worker {
     control_.expect<wire::Commit>(kLauncherActs);
     if (arrival_) arrival_->release(*server_);
     arrival_.reset();
+    recovery_.reset();
     train(done + 1);
     training_->finish();
     control_.send(wire::Done{config_.training.steps});
@@ -71,11 +75,10 @@ class Worker {
     state_.emplace(config_, plan_, world_, *device_);
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
-    if (source_) {
-      const auto address_of = [this](bool old, int rank) {
-        return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
-      };
-      arrival_.emplace(*state_, world_, *device_, source_->plan, address_of);
+    if (source_ && source_->recovery) recover();
+    if (source_ && !recovery_)
+      arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, addresses());
+    if (arrival_) {
       arrival_->prepare();
       training_->take_over();
     } else {
@@ -83,18 +86,59 @@ class Worker {
       done_ = training_->start();
     }
     world_.connect();
-    if (world_.rank() == 0) training_->open_metrics(source_ ? std::nullopt : std::optional(done_));
+    if (world_.rank() == 0) training_->open_metrics(source_ && !recovery_ ? std::nullopt : std::optional(done_));
+    if (recovery_) record_last_step();
     state_->build();
     state_->rehearse(training_->data());
   }
 
+  AddressOf addresses() const {
+    return [this](bool old, int rank) {
+      return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
+    };
+  }
+
+  void recover() {
+    const auto tell = [this](const std::string& what) {
+      std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
+    };
+    recovery_.emplace(
+        *state_, world_, *device_,
+        LostGeneration{environment_.vault, source_->generation, environment_.generation, source_->plan, node()}, tell);
+    const SourceChoice& choice = recovery_->choice();
+    if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {
+      arrival_ = recovery_->arrival(addresses());
+      done_ = choice.step;
+    } else {
+      config_.checkpoint.resume = true;  // what is there, this job has written
+    }
+  }
+
+  // The state after a step may be there though whoever would have recorded the step died before.
+  void record_last_step() {
+    if (!arrival_) return;
+    const wire::VaultMarks last = recovery_->agreement();
+    if (world_.rank() == 0 && last.step == done_)
+      training_->record_missing(last.step, last.loss, last.gradient_norm, last.learning_rate);
+  }
+
+  // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
+  std::string origin() const {
+    if (!recovery_) return "";
+    if (arrival_) return to_string(recovery_->choice().origin);
+    return to_string(done_ > 0 ? Origin::checkpoint : Origin::start);
+  }
+
+  // The state is that after the step returned.
   std::int64_t load() {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
-    const ArrivalBytes bytes = arrival_->load(load.step);
-    print_checksum(load.step);
-    server_->mark(load.step);
-    control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
-    return load.step;
+    const std::int64_t step = recovery_ ? done_ : load.step;
+    const ArrivalBytes bytes = arrival_ ? arrival_->load(step) : ArrivalBytes{};
+    print_checksum(step);
+    server_->mark(step);
+    keeping_->mark(step);
+    control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent, step, origin()});
+    return step;
   }
 
   // Before the old generation is asked to stand: its ranks may have to write into our memory. And before the launcher
@@ -102,7 +146,8 @@ class Worker {
   // here, and a rank of ours may be slow to hear of the commit.
   void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    if (!source_) {
+    keep();
+    if (!arrival_) {
       for (const int unit : state_->units())
         server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
       server_->mark(done_);
@@ -113,7 +158,21 @@ class Worker {
     arrival_->connect();
   }
 
+  // At the vault of the Slurm job whose step this is; outside Slurm, of the node as the plan calls it.
+  void keep() {
+    const std::string owner = environment_.owner.empty() ? node() : environment_.owner;
+    const auto tell = [this](const std::string& what) {
+      std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
+    };
+    keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
+                     world_.rank(), *state_, tell);
+    if (!arrival_) keeping_->mark(done_);
+  }
+
+  std::string node() const { return plan_.ranks().at(static_cast<std::size_t>(world_.rank())).node; }
+
   void train(std::int64_t first) {
+    state_->executor().mark(&keeping_->marks());
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
       listen();
@@ -140,6 +199,7 @@ class Worker {
     while (const std::optional<wire::Frame> frame = control_.poll()) {
       if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
       else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
+      else if (frame->type == wire::Checkpoint::type) training_->ask_checkpoint();
       else Control::unexpected(frame->type, wire::Switch::type);
     }
   }
@@ -183,8 +243,10 @@ class Worker {
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
   std::optional<Training> training_;
-  std::int64_t done_ = 0;  // steps before this generation's first, unless it takes over
-  std::optional<Arrival> arrival_;
+  std::int64_t done_ = 0;             // steps before this generation's first, unless it takes over
+  std::optional<Recovery> recovery_;  // the generation before is lost
+  std::unique_ptr<Arrival> arrival_;
+  std::optional<Keeping> keeping_;
   std::optional<StateServer> server_;
   std::deque<Request> requests_;
 };
@@ -201,7 +263,7 @@ void end_world(World& world) {
 int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum) {
   std::string problem;
   try {
-    Control control(environment.host, environment.port, world.rank());
+    Control control(environment.host, environment.port, world.rank(), environment.heartbeat);
     try {
       Worker(config, environment, world, control, checksum).run();
       control.farewell();
@@ -216,7 +278,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, World
     } catch (const std::exception& error) {
       problem = error.what();
       control.farewell();
-      control.send(wire::Failed{problem});
+      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});
       ::_exit(1);  // the launcher tells the user
     }
   } catch (const std::exception& error) {

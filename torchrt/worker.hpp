@@ -1,6 +1,7 @@
 // A rank as a worker of a launcher: one generation from hello to done, or to its replacement by the next.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,11 +18,14 @@ struct WorkerEnvironment {
   std::uint16_t port = 0;
   std::string token;
   int generation = 0;
-  JobId extension = 0;  // whose step this is; 0: the anchor's own
+  JobId extension = 0;                     // whose step this is; 0: the anchor's own
+  std::string vault;                       // what the names of the job's vaults begin with; empty: there are none
+  std::string owner;                       // of this process's vault: a Slurm job; empty: outside Slurm
+  std::chrono::milliseconds heartbeat{0};  // 0: the launcher wants none
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN and ESPALIER_GENERATION. nullopt: there is no launcher. Throws Error when the
-// variables are there but malformed.
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_HEARTBEAT. nullopt: there is no
+// launcher. Throws Error when the variables are there but malformed.
 std::optional<WorkerEnvironment> worker_environment();
 
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process

@@ -19,7 +19,8 @@ using JobId = std::uint32_t;  // Slurm's
 enum class Accuracy { bitwise, relaxed };
 
 // Launcher's state, in the order of a reconfiguration (DESIGN §6).
-enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, ending };
+// `recovering`: the running generation was lost, another starts on what is left.
+enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, recovering, ending };
 
 // GPUs that one Slurm job holds on one node.
 struct Holding {

@@ -9,9 +9,9 @@ namespace espalier {
 namespace {
 
 constexpr std::array<std::string_view, 2> kAccuracy{"bitwise", "relaxed"};
-constexpr std::array<std::string_view, 8> kPhase{"launching", "running",   "acquiring", "starting",
-                                                 "ready",     "switching", "committed", "ending"};
-constexpr std::array<std::string_view, 4> kKind{"nothing", "grow", "shrink", "migrate"};
+constexpr std::array<std::string_view, 9> kPhase{"launching", "running",   "acquiring",  "starting", "ready",
+                                                 "switching", "committed", "recovering", "ending"};
+constexpr std::array<std::string_view, 5> kKind{"nothing", "grow", "shrink", "migrate", "recover"};
 constexpr std::array<std::string_view, 8> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
                                                    "generation_done", "node_down",     "timer",       "user"};
 

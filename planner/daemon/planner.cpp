@@ -247,6 +247,7 @@ void Planner::note_pause(LiveJob& live) {
   int count = 0;
   for (const DecisionRecord& record : store_.decisions(live.job.id, kLooked)) {
     if (record.decision.outcome != "committed" || record.decision.pause_ms <= 0) continue;
+    if (record.decision.kind == DecisionKind::recover) continue;  // nobody chose it, and none of it was prepared
     sum += record.decision.pause_ms / 1000;
     if (++count == kMeant) break;
   }

@@ -185,7 +185,7 @@ void Planner::outcome(const wire::Outcome& message) {
     own.kind = message.kind;
     own.job = message.job;
     own.plan = message.plan;
-    own.reason = "the launcher acted by itself: Slurm took GPUs back, or one was lost";
+    own.reason = message.reason.empty() ? "the launcher acted by itself" : printable(message.reason);
     record->moments["decided"] = now;
     own.id = store_.add(*record);
   }

@@ -32,6 +32,7 @@ void visit(Switched& m, Visitor& v) {
 template <class Visitor>
 void visit(Loaded& m, Visitor& v) {
   v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
+  v("step", m.step), v("from", m.from);
 }
 template <class Visitor>
 void visit(Done& m, Visitor& v) {
@@ -39,7 +40,7 @@ void visit(Done& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Failed& m, Visitor& v) {
-  v("message", m.message);
+  v("message", m.message), v("peer", m.peer);
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
@@ -58,6 +59,8 @@ void visit(Commit&, Visitor&) {}
 template <class Visitor>
 void visit(Resume&, Visitor&) {}
 template <class Visitor>
+void visit(Checkpoint&, Visitor&) {}
+template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
 void visit(KeeperHello& m, Visitor& v) {
@@ -69,6 +72,10 @@ void visit(Notice& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Heartbeat&, Visitor&) {}
+template <class Visitor>
+void visit(Keep& m, Visitor& v) {
+  v("generation", m.generation);
+}
 template <class Visitor>
 void visit(GiveBack&, Visitor&) {}
 template <class Visitor>
@@ -86,7 +93,8 @@ void visit(Transition& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Outcome& m, Visitor& v) {
-  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("generation", m.generation);
+  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("reason", m.reason);
+  v("generation", m.generation);
   v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
 }
 template <class Visitor>
@@ -125,7 +133,9 @@ struct Writer {
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
   void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
-    body[name] = source ? Json{{"generation", source->generation}, {"plan", source->plan}} : Json(nullptr);
+    body[name] = Json(nullptr);
+    if (source)
+      body[name] = {{"generation", source->generation}, {"plan", source->plan}, {"recovery", source->recovery}};
   }
 };
 
@@ -152,9 +162,10 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery"});
     inner.get("generation", source.emplace().generation);
     inner.get("plan", source->plan);
+    if (inner.has("recovery")) inner.get("recovery", source->recovery);
   }
 };
 
@@ -196,10 +207,12 @@ ESPALIER_MESSAGE(Switch)
 ESPALIER_MESSAGE(Load)
 ESPALIER_MESSAGE(Commit)
 ESPALIER_MESSAGE(Resume)
+ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
+ESPALIER_MESSAGE(Keep)
 ESPALIER_MESSAGE(GiveBack)
 ESPALIER_MESSAGE(Register)
 ESPALIER_MESSAGE(Status)

@@ -53,10 +53,13 @@ struct Switched {
   std::int64_t step = 0;
 };
 
-// A new rank holds all of its state. `first_step` is the next step it will do.
+// A new rank holds all of its state, which is that after `step`. `from` tells a recovery's source: "generation" (what
+// the lost one left), "snapshot", "checkpoint" or "start"; it is empty in a hand-off.
 struct Loaded {
   static constexpr const char* type = "loaded";
   std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
+  std::int64_t step = 0;
+  std::string from = {};
 };
 
 // This rank has finished the last step.
@@ -65,10 +68,12 @@ struct Done {
   std::int64_t step = 0;
 };
 
-// A worker's last words: a message for the user.
+// A worker's last words: a message for the user. `peer`: it did not fail by itself, it could not reach another rank, so
+// that the job may go on without that one.
 struct Failed {
   static constexpr const char* type = "failed";
   std::string message;
+  bool peer = false;
 };
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
@@ -79,6 +84,7 @@ struct Assign {
   struct Source {
     int generation = 0;
     Plan plan;
+    bool recovery = false;  // that generation is lost: take what is left of it, else older state. May be absent
   };
   Plan plan;
   std::optional<Source> source;
@@ -93,7 +99,8 @@ struct Switch {
   int generation = 0;
 };
 
-// To the new generation: the old one stands after `step`; take the state.
+// To the new generation: the old one stands after `step`; take the state. In a recovery `step` is -1: the new
+// generation itself knows what is left.
 struct Load {
   static constexpr const char* type = "load";
   std::int64_t step = 0;
@@ -107,6 +114,12 @@ struct Commit {
 // To the old generation at the boundary: the new one failed, train on.
 struct Resume {
   static constexpr const char* type = "resume";
+};
+
+// To the running generation: write a checkpoint at the next boundary, when there is a place for checkpoints; GPUs will
+// go before their state can.
+struct Checkpoint {
+  static constexpr const char* type = "checkpoint";
 };
 
 // Leave at once, with exit code 0.
@@ -130,8 +143,15 @@ struct Notice {
   JobId job = 0;
 };
 
+// From a keeper or a worker, and from the launcher to a keeper: still there.
 struct Heartbeat {
   static constexpr const char* type = "heartbeat";
+};
+
+// To a keeper, after a commit: `generation` is the job, state of older ones may be let go.
+struct Keep {
+  static constexpr const char* type = "keep";
+  int generation = 0;
 };
 
 // To a keeper: kill the job's other steps, complete the job, exit.
@@ -171,8 +191,9 @@ struct Outcome {
   std::int64_t decision = 0;  // 0: the launcher acted by itself; the planner then records a decision of its own
   DecisionKind kind = DecisionKind::nothing;
   std::string result;  // "committed" or "aborted: why"
+  std::string reason;  // one sentence; of a decision of the launcher's own
   int generation = 0;
-  std::int64_t step = 0;  // last step of the old generation
+  std::int64_t step = 0;  // last step of the old generation; in a recovery the one whose state training went on from
   double pause_ms = 0;
   std::map<std::string, double> phases_ms;
   Plan plan;

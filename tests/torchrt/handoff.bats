@@ -4,14 +4,13 @@
 # limit: 900
 # each: 200
 
-STEPS=1000000 # never reached: the director ends a play when all its acts are done
-
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
   write_inputs
 }
 setup() {
   source "$BATS_TEST_DIRNAME/common.bash"
+  source "$BATS_TEST_DIRNAME/plays.bash"
   [ "$(id -u)" = 0 ] || skip "a private munged needs root"
   prepare
 }
@@ -26,39 +25,6 @@ acts = [{"after": int(a), "plan": json.loads(p), "abort": None if x == "-" else 
 print(json.dumps({"first": json.loads(first), "acts": acts}))
 PY
 }
-play() { # ARGUMENTS...: plays script.json to its end
-  rm -f summary.json elastic.jsonl
-  timeout -k 5 180 "$here/with_munge.sh" "$director" script.json summary.json -- \
-    "$train" small.toml --steps $STEPS --metrics elastic.jsonl "$@"
-}
-steps_done() { wc -l 2>/dev/null < "${1:-elastic.jsonl}" || echo 0; }
-trains_past() { # STEP [FILE]: waits for it
-  for _ in $(seq 900); do [ "$(steps_done "${2:-}")" -lt "$1" ] || return 0; sleep 0.1; done
-  echo "step $1 is not done after 90 s" >&2
-  return 1
-}
-# As many steps as were played, by one rank alone: as the play. One reference grows with the longest play so far.
-losses_as_alone() { # [TOLERANCE]
-  local steps training
-  steps=$(steps_done)
-  if [ "$(steps_done reference.jsonl)" -lt "$steps" ]; then
-    rm -f reference.jsonl
-    timeout -k 5 120 mpirun -np 1 "$train" small.toml --steps $STEPS --metrics reference.jsonl > alone.log 2>&1 3>&- &
-    training=$!
-    trains_past "$steps" reference.jsonl
-    kill -TERM "$training"
-    wait "$training" || true
-  fi
-  head -n "$steps" reference.jsonl > alone.jsonl
-  same_losses alone.jsonl elastic.jsonl "$@"
-}
-acts() { # EXPRESSION over the list `acts` of the summary
-  python3 -c 'import json, sys
-acts = json.load(open("summary.json"))["acts"]
-print(acts)
-assert eval(sys.argv[1]), sys.argv[1]' "$1"
-}
-
 two() { plan 4:2@a/0 4:2@a/1; }
 four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
 

@@ -22,7 +22,7 @@ namespace {
 const TestLayout kLayout = {{1, 3, 1}, {2, 1, 1}, {1, 2, 1}};
 
 CheckpointVote operator+(const CheckpointVote& a, const CheckpointVote& b) {
-  return {a.done + b.done, a.failed + b.failed};
+  return {a.done + b.done, a.failed + b.failed, a.asked + b.asked};
 }
 
 // The ranks of a training in one thread: their votes are added as the executor's agreement would.
@@ -48,6 +48,7 @@ class Ranks {
       savers_[r]->boundary(
           step, [&](Snapshot& snapshot) { take_snapshot(ranks_[r].units(), ranks_[r].layout, *device_, snapshot); });
   }
+  void ask(std::size_t rank) { savers_[rank]->ask(); }
   void agree() {
     CheckpointVote sum;
     for (const auto& saver : savers_) sum = sum + saver->vote();
@@ -120,6 +121,35 @@ TEST_CASE("a checkpoint is written beside the steps that follow, the oldest ones
   CHECK(entries(folder.path()) == 2);
   CHECK(ranks.said().empty());
   for (const std::int64_t step : ranks.steps()) CheckpointReader(checkpoint_folder(folder.path(), step)).verify(0, 1);
+}
+
+TEST_CASE("a checkpoint that one rank asks for is written at the next boundary, once, as soon as none is under way") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  Ranks ranks(config);
+  ranks.step(1);
+  ranks.ask(1);
+  ranks.step(2);
+  CHECK(ranks.until_whole(2));
+  ranks.step(3);
+  CHECK(ranks.steps() == std::vector<std::int64_t>{2});
+  ranks.step(10);
+  ranks.ask(0);
+  ranks.step(11);  // that of step 10 is still under way
+  CHECK(ranks.until_whole(10));
+  ranks.step(12);
+  CHECK(ranks.until_whole(12));
+  CHECK(ranks.said().empty());
+}
+
+TEST_CASE("a checkpoint that is asked for where there is no place for one is none") {
+  const TestFolder folder;
+  Config config = checkpoint_config("", tiny_model("gpt2", true));
+  Ranks ranks(config);
+  ranks.ask(0);
+  ranks.step(1);
+  ranks.step(2);
+  CHECK(ranks.said().empty());
 }
 
 TEST_CASE("the last step has a checkpoint though none is due") {

@@ -87,6 +87,17 @@ TEST_CASE("an assignment carries its source or none") {
   CHECK(from_frame<Assign>(to_frame(assign)).source->generation == 3);
 }
 
+TEST_CASE("a source is lost only where the assignment says so") {
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
+  assign.source = Assign::Source{3, assign.plan};
+  Frame frame = to_frame(assign);
+  CHECK(!from_frame<Assign>(frame).source->recovery);
+  frame.body["source"].erase("recovery");
+  CHECK(!from_frame<Assign>(frame).source->recovery);
+  frame.body["source"]["recovery"] = true;
+  CHECK(from_frame<Assign>(frame).source->recovery);
+}
+
 TEST_CASE("datagram events are of one exact form") {
   const Event event = parse_event("ESP1 gpus_released job=12 node=n1 gpus=0,1 exit=0");
   CHECK(event.name == "gpus_released");

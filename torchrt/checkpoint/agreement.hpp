@@ -1,4 +1,4 @@
-// How all ranks know where a checkpoint stands, with two numbers summed over the ranks once per step. Pure.
+// How all ranks know where a checkpoint stands, with numbers summed over the ranks once per step. Pure.
 //
 //   idle --due, begin()--> writing --all parts done--> committing --done--> idle
 //                             '-----some part failed------'-- abandoned: rank 0 clears up
@@ -12,6 +12,7 @@ namespace espalier::torchrt {
 struct CheckpointVote {
   double done = 0;    // the rank's present work is over, well or not
   double failed = 0;  // and it went wrong
+  double asked = 0;   // somebody wants a checkpoint after this step
 };
 
 enum class CheckpointPhase { idle, writing, committing, clearing };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/facts.hpp"
@@ -32,13 +33,14 @@ bool CheckpointSaver::due(std::int64_t step) const {
 }
 
 void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
-  if (!due(step)) return;
+  if (!due(step) && !(wanted_ && agreement_.phase() == CheckpointPhase::idle)) return;
   if (agreement_.phase() != CheckpointPhase::idle) {
     if (setting_.rank == 0 && step != setting_.config->training.steps)
       setting_.tell("checkpoint of step " + std::to_string(step) + ": left out, that of step " +
                     std::to_string(agreement_.step()) + " is still being written; raise checkpoint.every");
     return;
   }
+  wanted_ = false;
   agreement_.begin(step);
   result_ = {};
   if (!copy_) copy_ = std::make_shared<Snapshot>();
@@ -49,7 +51,9 @@ void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snaps
 
 CheckpointVote CheckpointSaver::vote() {
   if (work_.valid() && work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) conclude();
-  return result_;
+  CheckpointVote vote = result_;
+  vote.asked = std::exchange(asked_, false) ? 1 : 0;
+  return vote;
 }
 
 void CheckpointSaver::conclude() {
@@ -77,6 +81,7 @@ std::string CheckpointSaver::last_good() const {
 }
 
 void CheckpointSaver::agreed(const CheckpointVote& sum) {
+  if (sum.asked > 0 && !setting_.config->checkpoint.directory.empty()) wanted_ = true;
   const CheckpointPhase before = agreement_.phase();
   agreement_.advance(sum);
   if (agreement_.phase() == before) return;

@@ -31,6 +31,9 @@ class CheckpointSaver {
   explicit CheckpointSaver(Setting setting);
   ~CheckpointSaver() = default;  // what is being written stays unfinished: the process is about to end
 
+  // A checkpoint after the next step, though none is due.
+  void ask() { asked_ = true; }
+
   // This rank's share of the step's agreement, and the sum of all; once per step, vote() first.
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
@@ -58,6 +61,8 @@ class CheckpointSaver {
   std::shared_ptr<Snapshot> copy_;  // also the writing thread's; changed only when nothing is under way
   std::future<void> work_;
   CheckpointVote result_;  // of the work that is over
+  bool asked_ = false;     // of this rank
+  bool wanted_ = false;    // of any, as all know
 };
 
 }  // namespace espalier::torchrt

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "planner/core/error.hpp"
+#include "torchrt/comm/peer_error.hpp"
 #include "torchrt/comm/waits.hpp"
 
 namespace espalier::torchrt {
@@ -12,7 +12,7 @@ void must(int code, const char* what) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(code, text, &length);
-  throw Error(std::string("MPI: ") + what + " failed: " + std::string(text, static_cast<std::size_t>(length)));
+  throw PeerError(std::string("MPI: ") + what + " failed: " + std::string(text, static_cast<std::size_t>(length)));
 }
 
 MpiRequests::~MpiRequests() {
@@ -38,7 +38,7 @@ void MpiRequests::wait() {
   for (Backoff backoff; !poll(); backoff.pause())
     if (aborted_ && *aborted_) {
       requests_.clear();
-      throw Error(std::string("MPI: ") + what_ + " was aborted");
+      throw PeerError(std::string("MPI: ") + what_ + " was aborted");
     }
 }
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "planner/core/error.hpp"
+#include "torchrt/comm/peer_error.hpp"
 #include "torchrt/comm/waits.hpp"
 #include "torchrt/device/cuda_driver.hpp"
 
@@ -14,8 +14,8 @@ namespace {
 constexpr std::chrono::seconds kFinalize{10};
 
 [[noreturn]] void fail(ncclResult_t code, const char* what) {
-  throw Error(std::string("NCCL: ") + what + " failed: " + ::ncclGetErrorString(code) + "; " +
-              ::ncclGetLastError(nullptr));
+  throw PeerError(std::string("NCCL: ") + what + " failed: " + ::ncclGetErrorString(code) + "; " +
+                  ::ncclGetLastError(nullptr));
 }
 
 ncclConfig_t non_blocking() {
@@ -64,7 +64,7 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::settle(ncclResult_t code, const char* what) {
-  if (aborted_) throw Error(std::string("NCCL: ") + what + " was aborted");
+  if (aborted_) throw PeerError(std::string("NCCL: ") + what + " was aborted");
   for (Backoff backoff; code == ncclInProgress; backoff.pause()) {
     ncclResult_t state = ncclInProgress;
     const ncclResult_t asked = ::ncclCommGetAsyncError(comm_, &state);
@@ -75,7 +75,7 @@ void NcclCommunicator::settle(ncclResult_t code, const char* what) {
 }
 
 void NcclCommunicator::check(const char* what) const {
-  if (aborted_) throw Error(std::string("NCCL: ") + what + " was aborted");
+  if (aborted_) throw PeerError(std::string("NCCL: ") + what + " was aborted");
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = ::ncclCommGetAsyncError(comm_, &state);
   if (asked != ncclSuccess) fail(asked, what);

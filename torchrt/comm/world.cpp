@@ -56,6 +56,35 @@ void World::broadcast(std::span<char> bytes) {
   requests.wait();
 }
 
+std::vector<std::vector<char>> World::gather(std::span<const char> bytes) {
+  std::vector<int> sizes(static_cast<std::size_t>(size_), 0), starts;
+  const int own = static_cast<int>(bytes.size());
+  {
+    MpiRequests requests("gathering");
+    must(MPI_Iallgather(&own, 1, MPI_INT, sizes.data(), 1, MPI_INT, MPI_COMM_WORLD, requests.add()), "gathering");
+    requests.wait();
+  }
+  int whole = 0;
+  for (const int size : sizes) {
+    starts.push_back(whole);
+    whole += size;
+  }
+  std::vector<char> all(static_cast<std::size_t>(whole));
+  {
+    MpiRequests requests("gathering");
+    must(MPI_Iallgatherv(bytes.data(), own, MPI_BYTE, all.data(), sizes.data(), starts.data(), MPI_BYTE, MPI_COMM_WORLD,
+                         requests.add()),
+         "gathering");
+    requests.wait();
+  }
+  std::vector<std::vector<char>> parts;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+    const auto first = all.begin() + starts[rank];
+    parts.emplace_back(first, first + sizes[rank]);
+  }
+  return parts;
+}
+
 void World::barrier() {
   MpiRequests requests("barrier");
   must(MPI_Ibarrier(MPI_COMM_WORLD, requests.add()), "barrier");

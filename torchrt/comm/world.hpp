@@ -1,9 +1,10 @@
-// All ranks of a generation, on the host: who is there and what they agree on. MPI behind a narrow interface; every wait
-// leaves the processor to others.
+// All ranks of a generation, on the host: who is there and what they agree on. MPI behind a narrow interface; every
+// wait leaves the processor to others.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace espalier::torchrt {
 
@@ -26,6 +27,8 @@ class World {
   int minimum(int value);
   // Collective: what rank 0 has.
   void broadcast(std::span<char> bytes);
+  // Collective: everyone gets what each rank has, by rank.
+  std::vector<std::vector<char>> gather(std::span<const char> bytes);
   void barrier();
   // Collective. Exchanges a byte with the nearest ranks (in a world of up to 129, with all), so that no connection is
   // made later, in a pause.

@@ -67,6 +67,7 @@ class CpuDevice : public Device {
     for (std::size_t i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride, run);
   }
+  void wait() override {}
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 };

@@ -143,6 +143,7 @@ class CudaDevice : public Device {
     must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
     must_run(::cudaDeviceSynchronize(), "copying state");
   }
+  void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 

@@ -39,6 +39,8 @@ class Device {
   // `count` runs of `run` bytes; strides from the start of one to the next.
   virtual void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
                          std::size_t count) = 0;
+  // Until all work on it is done, on whatever stream.
+  virtual void wait() = 0;
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
   virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
 };

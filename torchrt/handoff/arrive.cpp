@@ -6,11 +6,17 @@
 namespace espalier::torchrt {
 
 Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of)
+    : Arrival(state, world, device, plan_handoff(state.config(), before, state.plan(), device.kind()),
+              std::move(address_of), nullptr) {}
+
+Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of,
+                 MapLost map_lost)
     : state_(state),
       world_(world),
       device_(device),
-      plan_(plan_handoff(state.config(), before, state.plan(), device.kind())),
+      plan_(std::move(plan)),
       address_of_(std::move(address_of)),
+      map_lost_(std::move(map_lost)),
       operations_(operations(plan_.transfer, world.rank())),
       messages_(message_operations(plan_.transfer, plan_.routes.new_world, world.rank())) {
   for (const Message& message : plan_.routes.old_world)
@@ -30,18 +36,20 @@ FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) 
   return fetched;
 }
 
+std::unique_ptr<Allocation> Arrival::map(const MemoryId& memory) const {
+  if (memory.old && map_lost_) return map_lost_(memory);
+  FetchedState fetched = fetch(memory, -1);
+  return device_.adopt(std::move(fetched.fd), fetched.bytes);
+}
+
 void Arrival::borrow(const MemoryId& memory) {
   std::unique_ptr<Allocation>& mapped = borrowed_[memory];
-  if (mapped) return;
-  FetchedState fetched = fetch(memory, -1);
-  mapped = device_.adopt(std::move(fetched.fd), fetched.bytes);
+  if (!mapped) mapped = map(memory);
 }
 
 void Arrival::prepare() {
-  for (const Adoption& adoption : operations_.adoptions) {
-    FetchedState fetched = fetch({true, adoption.old_rank, adoption.unit}, -1);
-    state_.place(adoption.unit, device_.adopt(std::move(fetched.fd), fetched.bytes));
-  }
+  for (const Adoption& adoption : operations_.adoptions)
+    state_.place(adoption.unit, map({true, adoption.old_rank, adoption.unit}));
   for (const int unit : operations_.fresh) state_.allocate(unit);
   for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
   for (const MessageOperation& message : messages_)
@@ -104,7 +112,7 @@ std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
 
 ArrivalBytes Arrival::load(std::int64_t step) {
   ArrivalBytes bytes;
-  check_sources(step);
+  if (!map_lost_) check_sources(step);
   check_landed(step);
   for (const Adoption& adoption : operations_.adoptions)
     bytes.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());

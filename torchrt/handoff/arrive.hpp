@@ -23,12 +23,17 @@ struct ArrivalBytes {
 // The state socket of a rank of the old or of the new generation.
 using AddressOf = std::function<std::string(bool old, int rank)>;
 
+// Maps memory of the old generation when its ranks are gone.
+using MapLost = std::function<std::unique_ptr<Allocation>(const MemoryId&)>;
+
 // prepare(), offer() and connect() while the old generation still trains, load() at its boundary. Nothing of the old
 // generation is written. Throws Error.
 class Arrival {
  public:
   // Throws Error, before anything has changed, where the hand-off is not possible: see plan_handoff().
   Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of);
+  // From a generation that is lost: nobody of it is asked anything.
+  Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, MapLost map_lost);
   // Every unit of the rank is placed afterwards, in its final memory; and what others hold of it in the old generation
   // is mapped.
   void prepare();
@@ -43,6 +48,7 @@ class Arrival {
 
  private:
   FetchedState fetch(const MemoryId& memory, std::int64_t expected_step) const;
+  std::unique_ptr<Allocation> map(const MemoryId& memory) const;
   void borrow(const MemoryId& memory);
   void check_sources(std::int64_t step);
   void check_landed(std::int64_t step);
@@ -54,6 +60,7 @@ class Arrival {
   Device& device_;
   HandoffPlan plan_;
   AddressOf address_of_;
+  MapLost map_lost_;  // empty: the old generation is there
   RankOperations operations_;
   std::vector<MessageOperation> messages_;
   std::set<std::pair<int, int>> landings_;  // old ranks that write into this rank's memory, and units (or kRelay)

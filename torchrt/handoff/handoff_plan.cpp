@@ -9,7 +9,7 @@ constexpr std::size_t kMessageBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& after, DeviceKind device) {
+TransferRequest handoff_request(const Config& config, const Plan& before, const Plan& after, DeviceKind device) {
   TransferRequest request;
   request.before = before;
   request.after = after;
@@ -18,6 +18,11 @@ HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& a
   request.gpu_memory = device == DeviceKind::cuda;
   request.message_bytes = kMessageBytes;
   request.two_worlds = true;
+  return request;
+}
+
+HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& after, DeviceKind device) {
+  const TransferRequest request = handoff_request(config, before, after, device);
   TransferPlan transfer(config.model, request);
   Routes routes = make_routes(transfer, request);
   return {std::move(transfer), std::move(routes)};

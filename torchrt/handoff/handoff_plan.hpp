@@ -12,6 +12,9 @@ struct HandoffPlan {
   Routes routes;
 };
 
+// As every hand-off of a job is asked for, in two worlds.
+TransferRequest handoff_request(const Config& config, const Plan& before, const Plan& after, DeviceKind device);
+
 // Throws Error when a plan does not suit the model, or something would have to pass through a node that the generations
 // do not share.
 HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& after, DeviceKind device);

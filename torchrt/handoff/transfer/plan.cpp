@@ -16,6 +16,7 @@ class TransferPlanner {
     ESPALIER_INVARIANT(request.message_bytes > 0 && request.message_bytes % 4 == 0);
     number_nodes();
     lost_.insert(request.lost.begin(), request.lost.end());
+    torn_.insert(request.torn.begin(), request.torn.end());
     adopted_.resize(new_gpus_.size());
     copied_.assign(old_gpus_.size(), 0);
     received_.assign(new_gpus_.size(), 0);
@@ -74,7 +75,7 @@ class TransferPlanner {
     const StageLayout& old_stage = plan_.groups_.before().layout.stage_of_unit(unit);
     const StageLayout& new_stage = plan_.groups_.after().layout.stage_of_unit(unit);
     const auto fits = [&](int rank, int old_rank) {
-      return lost_.count(old_rank) == 0 &&
+      return !is_lost(old_rank, unit) &&
              plan_.shard({true, old_rank, unit}).same_memory(plan_.shard({false, rank, unit}));
     };
     std::set<int> taken;
@@ -99,6 +100,10 @@ class TransferPlanner {
           break;
         }
     }
+  }
+
+  bool is_lost(int old_rank, int unit) const {
+    return lost_.count(old_rank) != 0 || torn_.count({old_rank, unit}) != 0;
   }
 
   bool is_adopted(const MemoryId& memory) {
@@ -145,7 +150,7 @@ class TransferPlanner {
     const UnitGroup& group = plan_.groups_.list()[static_cast<std::size_t>(whole.group)];
     for (const int shard : plan_.fragment(whole).before)
       for (const MemoryId& source : plan_.groups_.holders(group, true, shard)) {
-        if (lost_.count(source.rank) != 0) continue;
+        if (is_lost(source.rank, source.unit)) continue;
         sources_.push_back(source);
         at(sources_on_, at(old_node_, source.rank)).push_back(source);
       }
@@ -256,6 +261,7 @@ class TransferPlanner {
   std::vector<char> in_old_;                  // by node: of the old generation
   std::vector<std::vector<int>> ranks_on_;    // new ones, by node
   std::set<int> lost_;                        // old ranks
+  std::set<std::pair<int, int>> torn_;        // old ranks and units
   std::vector<std::size_t> copied_;           // bytes so far, from the memory of an old rank
   std::vector<std::size_t> received_, sent_;  // by new rank; by party
   std::vector<std::size_t> left_;             // by node

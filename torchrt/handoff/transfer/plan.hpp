@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "planner/core/plan.hpp"
@@ -19,6 +20,7 @@ struct TransferRequest {
   DataType dtype = DataType::float32;
   bool gpu_memory = false;     // memory stays on its GPU: ranks of other GPUs cannot adopt it, only copy from it
   std::vector<int> lost = {};  // old ranks whose memory is gone, with what they held
+  std::vector<std::pair<int, int>> torn = {};         // old ranks and units: single memories that are of no use
   std::size_t message_bytes = std::size_t{64} << 20;  // at most, in one message; a multiple of 4
   // Donors reach the nodes of the old generation only (routes.hpp): to others who else has a piece sends it.
   bool two_worlds = false;

@@ -1,0 +1,31 @@
+// What a rank gives its node's vault to keep, so that its state outlives it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "torchrt/rank_state.hpp"
+#include "torchrt/recovery/marks.hpp"
+#include "torchrt/recovery/vault_client.hpp"
+
+namespace espalier::torchrt {
+
+// While it lives the vault counts the rank as alive. Marks count by unit.
+class Keeping {
+ public:
+  // `vault`: its name; empty, or nobody there: nothing is kept, and in the second case `tell` says so. Deposits all
+  // units of `state`, which are placed, as changing.
+  Keeping(const std::string& vault, int generation, int rank, RankState& state,
+          const std::function<void(const std::string&)>& tell);
+  Marks& marks() { return marks_; }
+  // All units hold the state after `step`.
+  void mark(std::int64_t step);
+
+ private:
+  RankState& state_;
+  Marks marks_;
+  std::optional<VaultLine> line_;
+};
+
+}  // namespace espalier::torchrt
