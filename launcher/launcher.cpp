@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/holdings.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/wire/clock.hpp"
@@ -226,7 +227,6 @@ void Launcher::answer_notices() {
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
   decision.reason = "Slurm takes extensions back";
-  decision.release.assign(taken.begin(), taken.end());
   std::set<GpuId> lost;
   for (const Holding& holding : all_holdings(false))
     if (taken.contains(holding.job))
@@ -241,9 +241,7 @@ void Launcher::answer_notices() {
     return;
   }
   decision.plan = *plan;
-  // The best plan on what is left need not use all of it.
-  for (const Holding& holding : extensions_->holdings(false))
-    if (!taken.contains(holding.job) && !uses(*plan, holding)) decision.release.push_back(holding.job);
+  decision.release = leaving(*plan, extensions_->holdings(false), taken);
   change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
   raise(Event::propose_direct);
 }

@@ -123,7 +123,6 @@ class Launcher {
   void stepped(const wire::Step& step);
   void report(const std::string& result);
   std::vector<Holding> all_holdings(bool with_acquired) const;
-  static bool uses(const Plan& plan, const Holding& holding);
   std::vector<Holding> usable(std::vector<Holding> holdings) const;
   std::vector<std::string> environment(int generation) const;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launcher/holdings.hpp"
 #include "launcher/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
@@ -29,14 +30,6 @@ std::string in_words(const std::string& source) {
 }
 
 }  // namespace
-
-bool Launcher::uses(const Plan& plan, const Holding& holding) {
-  for (const GpuId& gpu : plan.ranks())
-    if (gpu.node == holding.node &&
-        std::find(holding.gpus.begin(), holding.gpus.end(), gpu.index) != holding.gpus.end())
-      return true;
-  return false;
-}
 
 // ---- noticing
 
