@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/holdings.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/wire/clock.hpp"
@@ -228,7 +229,6 @@ void Launcher::answer_notices() {
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
   decision.reason = "Slurm takes extensions back";
-  decision.release.assign(taken.begin(), taken.end());
   std::set<GpuId> lost;
   for (const Holding& holding : all_holdings(false))
     if (taken.contains(holding.job))
@@ -243,6 +243,7 @@ void Launcher::answer_notices() {
     return;
   }
   decision.plan = *plan;
+  decision.release = leaving(*plan, extensions_->holdings(false), taken);
   change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
   raise(restarts() ? Event::propose_restart : Event::propose_direct);
 }

@@ -1,8 +1,8 @@
 # Losses while a job trains: whatever is killed, cut off or stopped, the job goes on with what is left, and its losses are those
 # of an undisturbed run.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 60'
-# limit: 2400
-# each: 300
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 180'
+# limit: 3000
+# each: 400
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

@@ -21,7 +21,9 @@ struct LauncherProcess {
   JobId job = 0;
   std::unique_ptr<launcher::Launcher> launcher;  // null: gone
   std::multimap<int, Callback> signals;
-  JobPhase seen = JobPhase::launching;  // its state at the last look
+  JobPhase seen = JobPhase::launching;  // its state after the last event
+  int changes = 0;                      // of state
+  int struck = 0;                       // those after which a fault was drawn
 };
 
 struct PlannerProcess {

@@ -14,11 +14,14 @@ class Invariants {
   explicit Invariants(History& history);
   void after_event();
   void completed(JobId job, int generation, std::int64_t step);
+  void recovered(JobId job, int generation, std::int64_t step, const std::string& from);
+  void generation_lost(JobId job);
   void job_ended(JobId job);  // by its launcher's own doing
   void placed(JobId job, const GpuId& gpu, JobId step_of);
 
  private:
   // One job's training as its ranks see it.
+  bool leaves_late(JobId job) const;
   struct Steps {
     std::int64_t last = 0;
     int generation = 0;
@@ -44,6 +47,8 @@ class Invariants {
   std::map<JobId, Steps> steps_;
   std::map<std::string, Seconds> since_;  // seconds for which a bad condition has held
   Seconds calm_since_ = -1, agreed_since_ = -1, ended_since_ = -1;
+  std::map<JobId, int> changes_;             // of the launchers' states, at the last look
+  std::string said_;                         // the last disagreement
   std::map<JobId, std::int64_t> agreed_at_;  // the jobs' steps then
 };
 

@@ -123,7 +123,10 @@ void Network::connect(const PartyPtr& from, const std::string& host, std::uint16
     timeline_.at(timeline_.now(), server, [on_connection = at->second.second, theirs] {
       if (theirs->open_) on_connection(theirs);
     });
-    timeline_.at(timeline_.now() + random_.real(0, 0.001), from, [connected, ours] { connected(ours); });
+    timeline_.at(timeline_.now() + random_.real(0, 0.001), from, [connected, failed, ours] {
+      if (ours->open_) connected(ours);
+      else failed("connection: reset");
+    });
   });
 }
 
@@ -139,7 +142,9 @@ void Network::died(const PartyPtr& party, bool with_node) {
       other->ends_ = true;
       other->pump();
     } else {
-      timeline_.at(timeline_.now() + kUserTimeout, other->party_, [other] { other->lose("connection: timed out"); });
+      timeline_.at(timeline_.now() + kUserTimeout, other->party_, [weak = std::weak_ptr(other)] {
+        if (const auto one = weak.lock()) one->lose("connection: timed out");
+      });
     }
   }
 }
@@ -158,7 +163,9 @@ void Network::snap(const EndPtr& end) {
     if (!one) continue;
     if (lost) one->incoming_.clear();
     const Seconds delay = random_.chance(0.3) ? random_.real(0.05, kUserTimeout) : random_.real(0, 0.05);
-    timeline_.at(timeline_.now() + delay, one->party_, [one] { one->lose("connection: reset"); });
+    timeline_.at(timeline_.now() + delay, one->party_, [weak = std::weak_ptr(one)] {
+      if (const auto still = weak.lock()) still->lose("connection: reset");
+    });
   }
   // Nothing passes any more: each end is alone.
   if (other) other->other_.reset();
