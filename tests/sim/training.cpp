@@ -119,14 +119,23 @@ void Generation::launch(const std::string& host, std::uint16_t port, const std::
           const Rank& rank = self->ranks_[r];
           // Beside mpirun it is forked; elsewhere srun starts its orted.
           if (rank.step_of == self->job_ && rank.party->node == self->launcher_->node)
-            return self->connect(r, host, port, token);
+            return self->started(r, host, port, token);
           self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, token, r](bool started) {
-            if (started) return self->connect(r, host, port, token);
+            if (started) return self->started(r, host, port, token);
             self->lose_rank(r, false, 1);
             self->exit_mpirun(self->training_.random.real(0.1, 2), 1);
           });
         });
   }
+}
+
+// mpirun starts no rank before all its nodes are there.
+void Generation::started(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+  ranks_[r].started = true;
+  if (!all([](const Rank& one) { return one.started && !one.gone; })) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    training_.timeline.at(training_.timeline.now(), ranks_[i].party,
+                          [self = shared_from_this(), i, host, port, token] { self->connect(i, host, port, token); });
 }
 
 void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {

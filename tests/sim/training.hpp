@@ -75,7 +75,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<GpuId> gpu;
     bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answered = false,
          resumed = false;
-    bool gone = false, hangs = false, noticed = false, checkpoints = false;
+    bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
     // Before its state was there it has none to leave.
     bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
     std::deque<bool> requests;  // switches not answered yet; true: resumed already
@@ -99,6 +99,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
  private:
   friend class Training;
+  void started(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
   void connect(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
   void hear(std::size_t rank, const wire::Frame& frame);
   void train_frame(std::size_t rank, const wire::Frame& frame);
