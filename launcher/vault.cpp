@@ -35,6 +35,8 @@ constexpr std::size_t kMostClients = 512, kMostDepositors = 1024, kMostDeposits 
 constexpr std::size_t kMostAnswers = 4096;  // of one client, waiting
 constexpr std::uint64_t kMostMarkBytes = 1 << 20;
 constexpr auto kFence = std::chrono::seconds(2);
+// Who is changing its state may finish: replicas do so at the same moment, and torn are of no use to anybody.
+constexpr auto kFinish = std::chrono::milliseconds(500);
 
 int pidfd_of(int connection) {
   ucred peer{};
@@ -76,6 +78,11 @@ class Vault::Memory {
   int fd() const { return fd_.get(); }
   std::size_t bytes() const { return bytes_; }
   bool has(std::int32_t mark) const { return mark >= 0 && wire::marks_bytes(mark + 1) <= bytes_; }
+  std::int64_t agreed() const {
+    std::int64_t step = -1;
+    std::memcpy(&step, data_, sizeof step);
+    return step;
+  }
   std::int64_t mark(std::int32_t index) const {
     std::int64_t step = -1;
     std::memcpy(&step, data_ + wire::marks_bytes(index), sizeof step);
@@ -100,6 +107,12 @@ struct Vault::Depositor {
   std::map<std::array<std::int32_t, 3>, Deposit> deposits;  // by rank, unit and slot
   bool alive = true;
   Clock::time_point ended{};
+  // Of what is trained on; before the first step is agreed upon nothing is.
+  bool changes() const {
+    return marks.agreed() >= 0 && std::any_of(deposits.begin(), deposits.end(), [&](const auto& entry) {
+             return entry.first[2] == wire::kVaultState && marks.mark(entry.second.mark) < 0;
+           });
+  }
 };
 
 struct Vault::Client {
@@ -232,7 +245,6 @@ bool Vault::handle(Client& client, const VaultRequest& request, wire::Descriptor
     case VaultRequestKind::deposit:
       return deposit(client, request, std::move(fd));
     case VaultRequestKind::inventory:
-      kill_before(request.asker);
       client.inventory = request;
       client.answer_by = Clock::now() + kFence;
       return true;
@@ -274,9 +286,10 @@ bool Vault::deposit(Client& client, const VaultRequest& request, wire::Descripto
   return true;
 }
 
-void Vault::kill_before(int generation) {
+void Vault::kill_before(int generation, bool patient) const {
   for (const auto& client : clients_)
-    if (client->depositor && client->depositor->first < generation && client->process)
+    if (client->depositor && client->depositor->first < generation && client->process &&
+        !(patient && depositors_.at(*client->depositor)->changes()))
       ::syscall(SYS_pidfd_send_signal, client->process.get(), SIGKILL, nullptr, 0);
 }
 
@@ -288,6 +301,7 @@ bool Vault::any_before(int generation) const {
 void Vault::answer_inventories() {
   for (const auto& client : clients_) {
     if (!client->inventory) continue;
+    kill_before(client->inventory->asker, Clock::now() < client->answer_by - kFence + kFinish);
     if (any_before(client->inventory->asker) && Clock::now() < client->answer_by) continue;
     send_inventory(*client);
     client->inventory.reset();

@@ -47,7 +47,7 @@ class Vault {
   bool handle(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
   bool enter(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
   bool deposit(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
-  void kill_before(int generation);
+  void kill_before(int generation, bool patient) const;
   bool any_before(int generation) const;
   void answer_inventories();
   void send_inventory(Client& client);

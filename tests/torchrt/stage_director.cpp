@@ -297,7 +297,8 @@ class Director {
     // The others come as far as they can without the lost ones.
     for (const auto& [rank, process] : current_.processes)
       if (!std::count(act.stop.begin(), act.stop.end(), rank)) ::kill(process, SIGCONT);
-    recovery_ = loop_.after(std::chrono::milliseconds(300), [this] { recover(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    recover();
   }
 
   // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "planner/core/error.hpp"
@@ -121,6 +122,28 @@ TEST_CASE("an inventory ends whoever of an older generation still lives, also wh
   REQUIRE(living.size() == 1);
   CHECK(living[0].step == -1);
   CHECK_THROWS_WITH_AS(fetch_deposit(name, 1, living[0]), doctest::Contains("does not hold"), Error);
+}
+
+TEST_CASE("who is changing its state may finish, but not for ever") {
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  const Vault vault(name);
+  const auto changes = [&](int rank, int milliseconds) {
+    return [=] {
+      static Marks marks(4);
+      static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
+      static VaultLine line(name, 0, rank, marks);
+      line.deposit(rank, 2, 0, 2, memory->fd(), memory->bytes());
+      marks.agreed(8, 1, 1, 1);
+      std::thread([milliseconds] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+        marks.set(2, 8);
+      }).detach();
+    };
+  };
+  const Worker soon(changes(0, 150)), never(changes(1, 100000));
+  std::map<int, std::int64_t> steps;
+  for (const wire::VaultItem& item : take_inventory(name, 0, 1)) steps[item.rank] = item.step;
+  CHECK(steps == std::map<int, std::int64_t>{{0, 8}, {1, -1}});
 }
 
 TEST_CASE("older generations are let go when they are not needed any more") {
