@@ -145,9 +145,9 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   cast
   finish near
   finish far
-  catch_phase "$1"
+  catch_phase "$1" 150
   workers 0 | tail -n 1 | xargs -r kill -KILL
-  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains in another generation" in_generation_after 0
   goes_on_well
 }
 @test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
@@ -159,9 +159,9 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   cast
   finish near
   finish far
-  catch_phase committed
+  catch_phase committed 150
   workers 1 | tail -n 1 | xargs -r kill -KILL
-  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains in another generation" in_generation_after 0
   goes_on_well
 }
 
@@ -185,7 +185,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 @test "cancelled while it recovers: everything is released" {
   grown_cast
   kill_worker
-  catch_phase recovering
+  catch_phase recovering 60
   as_user scancel "$A"
   wait_for 10 "A and its extensions are gone" eval 'job_over "$A" && no_extensions'
   leaves_nothing
