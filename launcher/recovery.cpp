@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "launcher/holdings.hpp"
 #include "launcher/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
@@ -18,14 +19,6 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed a
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-bool uses(const Plan& plan, const Holding& holding) {
-  for (const GpuId& gpu : plan.ranks())
-    if (gpu.node == holding.node &&
-        std::find(holding.gpus.begin(), holding.gpus.end(), gpu.index) != holding.gpus.end())
-      return true;
-  return false;
 }
 
 std::string in_words(const std::string& source) {
