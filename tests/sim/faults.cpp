@@ -61,24 +61,14 @@ void Faults::next(Seconds until) {
 }
 
 void Faults::strike() {
-  static constexpr std::array<Kind, 16> kinds{&Faults::plain_job,
-                                              &Faults::planner_dies,
-                                              &Faults::dies_in_between,
-                                              &Faults::launcher_dies,
-                                              &Faults::keeper_dies,
-                                              &Faults::rank_dies,
-                                              &Faults::link_breaks,
-                                              &Faults::node_fails,
-                                              &Faults::node_is_cut,
-                                              &Faults::slurmctld_stands,
-                                              &Faults::somebody_stands_still,
-                                              &Faults::extension_cancelled,
-                                              &Faults::job_cancelled,
-                                              &Faults::disk_fills,
-                                              &Faults::user_asks,
-                                              &Faults::store_is_lost};
+  static constexpr std::array<Kind, 17> kinds{
+      &Faults::plain_job,           &Faults::planner_dies,  &Faults::dies_in_between,   &Faults::launcher_dies,
+      &Faults::keeper_dies,         &Faults::rank_dies,     &Faults::rank_stands_still, &Faults::link_breaks,
+      &Faults::node_fails,          &Faults::node_is_cut,   &Faults::slurmctld_stands,  &Faults::somebody_stands_still,
+      &Faults::extension_cancelled, &Faults::job_cancelled, &Faults::disk_fills,        &Faults::user_asks,
+      &Faults::store_is_lost};
   // What ends a job ends what can be seen of it: rare.
-  static constexpr std::array<double, 16> share{4, 2, 1, 0.2, 0.4, 0.5, 1.5, 0.2, 0.4, 1, 1, 1, 0.1, 0.3, 1, 0.2};
+  static constexpr std::array<double, 17> share{4, 2, 1, 0.2, 0.4, 0.5, 0.3, 1.5, 0.2, 0.4, 1, 1, 1, 0.1, 0.3, 1, 0.2};
   double sum = 0;
   for (std::size_t i = 0; i < kinds.size(); ++i) sum += weights_[i] * share[i];
   if (sum <= 0) return;
@@ -86,6 +76,12 @@ void Faults::strike() {
   std::size_t i = 0;
   for (; i + 1 < kinds.size() && at >= weights_[i] * share[i]; ++i) at -= weights_[i] * share[i];
   if (weights_[i] > 0) (this->*kinds[i])();
+}
+
+// What the job goes on after, once; where it is lost again, or what follows starts badly, it may end.
+void Faults::loss() {
+  may_lose_ = true;
+  ++losses_;
 }
 
 void Faults::disturbed(Seconds for_seconds) { last_ = std::max(last_, history_.timeline.now() + for_seconds); }
@@ -118,13 +114,13 @@ void Faults::dies_in_between() {
     if (process.launcher && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: " + process.party->name + " will die in the middle of an event"; });
       history_.crash_party_ = process.party;
-      may_end_jobs_ = true;
+      may_lose_ = may_end_ = true;
       return;
     }
 }
 
 void Faults::launcher_dies() {
-  may_end_jobs_ = true;
+  may_lose_ = may_end_ = true;
   for (auto& [id, process] : history_.launchers)
     if (process.launcher && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: " + process.party->name + " is killed"; });
@@ -134,7 +130,7 @@ void Faults::launcher_dies() {
 }
 
 void Faults::keeper_dies() {
-  may_end_jobs_ = true;
+  loss();
   for (auto& [id, keeper] : history_.keepers_)
     if (keeper->party->alive && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: " + keeper->party->name + " is killed"; });
@@ -144,13 +140,26 @@ void Faults::keeper_dies() {
 }
 
 void Faults::rank_dies() {
-  may_end_jobs_ = true;
+  loss();
   const auto ranks = history_.training->ranks_alive();
   if (ranks.empty()) return;
   const PartyPtr& rank = ranks[static_cast<std::size_t>(history_.random.below(static_cast<int>(ranks.size())))];
   history_.note([&] { return "fault: " + rank->name + " is killed"; });
   disturbed(0);
   history_.training->kill_rank(rank);
+}
+
+// Stopped, or swapped out: its sockets stay open.
+void Faults::rank_stands_still() {
+  const auto ranks = history_.training->ranks_alive();
+  if (ranks.empty()) return;
+  const PartyPtr& rank = ranks[static_cast<std::size_t>(history_.random.below(static_cast<int>(ranks.size())))];
+  const Seconds length = history_.random.chance(0.5) ? history_.random.real(0.1, 5) : history_.random.real(5, 30);
+  history_.note([&] { return "fault: " + rank->name + " stands still for " + std::to_string(length) + " s"; });
+  disturbed(length);
+  may_delay_ = true;
+  if (length > 2) loss();
+  rank->stands_until = std::max(rank->stands_until, history_.timeline.now() + length);
 }
 
 // Mostly lines to the planner: a worker's or a keeper's line is the job's or the extension's life.
@@ -163,12 +172,12 @@ void Faults::link_breaks() {
   history_.note(
       [&] { return "fault: a connection of " + end->party()->name + " and " + end->peer().address + " breaks"; });
   disturbed(10);
-  may_end_jobs_ = may_end_jobs_ || !to_planner;
+  if (!to_planner) loss();
   history_.network.snap(end);
 }
 
 void Faults::node_fails() {
-  may_end_jobs_ = true;
+  loss();
   const auto& nodes = history_.slurm->nodes();
   const SimNode& node = nodes[static_cast<std::size_t>(history_.random.below(static_cast<int>(nodes.size())))];
   if (!node.up) return;
@@ -177,7 +186,10 @@ void Faults::node_fails() {
   history_.slurm->fail_node(node.name);
   history_.training->kill_node(node.name);
   for (auto& [id, process] : history_.launchers)
-    if (process.party->node == node.name) history_.end_launcher(process, true);
+    if (process.party->node == node.name) {
+      may_end_ = true;
+      history_.end_launcher(process, true);
+    }
   for (auto& [id, keeper] : history_.keepers_)
     if (keeper->party->node == node.name) history_.kill_keeper(*keeper, true);
   history_.timeline.at(history_.timeline.now() + history_.random.real(10, 20), nullptr, [this, name = node.name] {
@@ -187,12 +199,14 @@ void Faults::node_fails() {
 }
 
 void Faults::node_is_cut() {
-  may_end_jobs_ = true;
+  loss();
   const auto& nodes = history_.slurm->nodes();
   const std::string name = nodes[static_cast<std::size_t>(history_.random.below(static_cast<int>(nodes.size())))].name;
   const Seconds away = history_.random.chance(0.5) ? history_.random.real(0.1, 5) : history_.random.real(5, 25);
   history_.note([&] { return "fault: the network of node " + name + " is cut for " + std::to_string(away) + " s"; });
   disturbed(away + 12);
+  for (const auto& [id, process] : history_.launchers)
+    may_end_ = may_end_ || (process.launcher && process.party->node == name);
   history_.network.cut(name);
   history_.timeline.at(history_.timeline.now() + away, nullptr, [this, name] { history_.network.heal(name); });
 }
@@ -218,12 +232,12 @@ void Faults::somebody_stands_still() {
   may_delay_ = true;
   // A keeper gives up a launcher of which it has not heard for 10 s, whichever of the two stood still.
   if (party != history_.planner_.party) silence_ += length;
-  may_end_jobs_ = may_end_jobs_ || silence_ > 8;
+  if (silence_ > 8) loss();
   party->stands_until = std::max(party->stands_until, history_.timeline.now() + length);
 }
 
 void Faults::extension_cancelled() {
-  may_end_jobs_ = true;
+  loss();
   for (const auto& [id, job] : history_.slurm->jobs())
     if (job.kind == SimJob::Kind::extension && job.state != SlurmJobState::ended && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: extension " + std::to_string(job.id) + " is cancelled by its user"; });
@@ -233,7 +247,7 @@ void Faults::extension_cancelled() {
 }
 
 void Faults::job_cancelled() {
-  may_end_jobs_ = true;
+  may_lose_ = may_end_ = true;
   for (const auto& [id, job] : history_.slurm->jobs())
     if (job.kind == SimJob::Kind::anchor && job.state == SlurmJobState::running && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: job " + std::to_string(job.id) + " is cancelled"; });

@@ -51,6 +51,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   config.acquire_seconds = 6;
   config.start_seconds = 10;
   config.switch_seconds = 5;
+  config.hang_seconds = 20;
   config.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   config.max_lease_minutes = 1;
   StepEvents events;
@@ -63,9 +64,19 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
       timeline.at(timeline.now(), rank, [then, started] { then(started); });
     });
   };
+  events.recovered = [this](JobId job, int generation, std::int64_t step, const std::string& from) {
+    invariants_->recovered(job, generation, step, from);
+  };
+  events.keeps = [this](JobId step_of, const std::string& node, const std::string& reader) {
+    if (!network.reaches(node, reader)) return false;
+    if (const auto at = launchers.find(step_of); at != launchers.end()) return at->second.launcher != nullptr;
+    const auto at = keepers_.find(step_of);
+    return at != keepers_.end() && at->second->party->alive;
+  };
   events.placed = [this](JobId job, const GpuId& gpu, JobId step_of) { invariants_->placed(job, gpu, step_of); };
   training = std::make_unique<Training>(timeline, random, network, mutant, std::move(events));
   training->total_steps = 15 + random.below(200);
+  training->heartbeat = config.heartbeat_seconds;
   training->step_seconds = random.real(0.7, 2.5);
   SlurmModel::Hooks hooks;
   hooks.start = [this](const SimJob& job) { slurm_started(job); };
@@ -114,6 +125,7 @@ std::string History::run(long most) {
       if (!process.launcher || process.launcher->phase() == process.seen) continue;
       process.seen = process.launcher->phase();
       ++process.changes;
+      if (process.seen == JobPhase::recovering) invariants_->generation_lost(id);
     }
     invariants_->after_event();
     faults_->after_event();
@@ -218,6 +230,8 @@ void History::start_launcher(const SimJob& job) {
   context.max_gpus = std::max(context.max_gpus, static_cast<int>(context.anchor_gpus().size()));
   context.accuracy = random.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
   context.config = config;
+  context.site.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
+  context.site.grace_seconds[SlurmModel::kPartition] = static_cast<int>(SlurmModel::kGrace);
   LauncherProcess& process = launchers[job.id];
   process.job = job.id;
   process.party = born = std::make_shared<Party>();

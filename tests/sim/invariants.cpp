@@ -51,16 +51,42 @@ void Invariants::completed(JobId job, int generation, std::int64_t step) {
   since_.erase(name(job) + " steps");
 }
 
-// Preemption, the end of a lease and the planner's troubles are no reason for a job to end.
-void Invariants::job_ended(JobId job) {
-  const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
-  if (last >= history_.training->total_steps || ended_since_ >= 0 || history_.faults_->may_end_jobs()) return;
-  if (last == 0 && history_.faults_->may_delay()) return;  // srun waits for slurmctld for some seconds only
-  // Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
+// Nothing that was done is lost where the lost generation's state is taken; older state is of a step that was done.
+void Invariants::recovered(JobId job, int generation, std::int64_t step, const std::string& from) {
+  Steps& steps = steps_[job];
+  history_.note([&] {
+    return name(job) + ": generation " + std::to_string(generation) + " goes on from " + from + " after step " +
+           std::to_string(step);
+  });
+  if (step > steps.last || (from == "generation" && step != steps.last))
+    history_.violate(name(job) + ": goes on with the state of its lost generation after step " + std::to_string(step) +
+                     ", and step " + std::to_string(steps.last) + " was done");
+  steps.last = step;
+  steps.generation = generation;
+}
+
+// Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
+bool Invariants::leaves_late(JobId job) const {
   for (const auto& [id, extension] : history_.slurm->jobs())
     if (extension.anchor == job && history_.faults_->may_delay() &&
         (extension.preempted || history_.timeline.now() - extension.started >= extension.limit))
-      return;
+      return true;
+  return false;
+}
+
+// Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
+void Invariants::generation_lost(JobId job) {
+  if (ended_since_ >= 0 || history_.faults_->may_lose() || leaves_late(job)) return;
+  history_.violate(name(job) + ": its generation was lost, though nothing happened that may cost one");
+}
+
+// Nor is a single loss a reason for a job to end.
+void Invariants::job_ended(JobId job) {
+  const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
+  const Faults& faults = *history_.faults_;
+  if (last >= history_.training->total_steps || ended_since_ >= 0 || faults.may_end_jobs() || leaves_late(job)) return;
+  // A job that has not begun has nothing to go on from. srun waits for slurmctld for some seconds only.
+  if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
   history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +
                    std::to_string(history_.training->total_steps) + ", though nothing happened that may end a job");
 }
@@ -103,10 +129,11 @@ void Invariants::each_half_second() {
 
 // While a job has its launcher, it trains, but for the time of a switch.
 void Invariants::jobs_progress() {
-  const Seconds longest = 2.0 * history_.config.switch_seconds + 10 /* TCP's word of a lost rank */ + kSlack;
+  const Seconds longest = history_.config.hang_seconds + 2.0 * history_.config.switch_seconds + kSlack;
   for (const auto& [id, process] : history_.launchers) {
     const bool has_begun = steps_.contains(id);
-    holds(name(id) + " steps", process.launcher && has_begun, longest, name(id) + ": makes no step");
+    const bool recovers = process.launcher && process.launcher->phase() == JobPhase::recovering;
+    holds(name(id) + " steps", process.launcher && has_begun && !recovers, longest, name(id) + ": makes no step");
   }
 }
 
@@ -115,11 +142,12 @@ void Invariants::phases_end() {
   for (const auto& [id, process] : history_.launchers) {
     const bool changed = std::exchange(changes_[id], process.changes) != process.changes;  // it may be the same again
     for (const JobPhase phase : {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
-                                 JobPhase::committed, JobPhase::ending}) {
+                                 JobPhase::committed, JobPhase::recovering, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = config.switch_seconds + kSlack;
+      if (phase == JobPhase::recovering) bound = 5.0 * (config.start_seconds + 2.0 * config.hang_seconds);
       const bool in_it = !changed && process.launcher && process.launcher->phase() == phase;
       holds(name(id) + " is " + to_string(phase), in_it, bound, name(id) + ": stays in state " + to_string(phase));
     }

@@ -14,11 +14,14 @@ class Invariants {
   explicit Invariants(History& history);
   void after_event();
   void completed(JobId job, int generation, std::int64_t step);
+  void recovered(JobId job, int generation, std::int64_t step, const std::string& from);
+  void generation_lost(JobId job);
   void job_ended(JobId job);  // by its launcher's own doing
   void placed(JobId job, const GpuId& gpu, JobId step_of);
 
  private:
   // One job's training as its ranks see it.
+  bool leaves_late(JobId job) const;
   struct Steps {
     std::int64_t last = 0;
     int generation = 0;

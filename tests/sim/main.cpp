@@ -8,10 +8,10 @@
 //
 // A history is drawn from its seed: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want
 // their GPUs, and faults (faults.cpp): connections that break or are cut for a while, datagrams lost, doubled and
-// overtaken, processes that die (the planner also in the middle of an event) or stand still, nodes that die, a
-// slurmctld that stands still or whose answer is lost, cancelled jobs and extensions, time limits, a full disk, users'
-// requests. Then it is calm; all must agree; the jobs are cancelled and nothing may be left. After every event
-// invariants.cpp looks.
+// overtaken, processes that die (the planner also in the middle of an event) or stand still, workers and nodes that are
+// lost while a job trains, whose state the next generation takes where it survives, a slurmctld that stands still or
+// whose answer is lost, cancelled jobs and extensions, time limits, a full disk, users' requests. Then it is calm; all
+// must agree; the jobs are cancelled and nothing may be left. After every event invariants.cpp looks.
 //
 // A history that breaks an invariant is run once more with a log: its seed, the events up to the one that broke it, and
 // the invariant are printed. --mutant NAME breaks the model on purpose (mutant.hpp); --mutants checks that the

@@ -5,9 +5,9 @@
 namespace espalier::sim {
 
 const std::vector<std::string>& mutant_names() {
-  static const std::vector<std::string> names{"none",         "deaf_to_exit",    "stale_state",
-                                              "skipped_step", "immortal_keeper", "undying_extension",
-                                              "double_grant", "stuck_boundary",  "silent_notice"};
+  static const std::vector<std::string> names{
+      "none",         "deaf_to_exit",   "stale_state",    "skipped_step", "immortal_keeper", "undying_extension",
+      "double_grant", "stuck_boundary", "stale_recovery", "silent_notice"};
   return names;
 }
 

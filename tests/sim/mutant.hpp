@@ -17,6 +17,7 @@ enum class Mutant {
   undying_extension,  // an extension that is given back, or whose keeper has ended, goes on
   double_grant,       // Slurm grants a GPU that is held
   stuck_boundary,     // an old generation that was told to resume does not
+  stale_recovery,     // a generation after a lost one begins a step too early
   silent_notice,      // nobody hears that Slurm takes an extension, and Slurm never says so
 };
 

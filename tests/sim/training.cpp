@@ -119,14 +119,23 @@ void Generation::launch(const std::string& host, std::uint16_t port, const std::
           const Rank& rank = self->ranks_[r];
           // Beside mpirun it is forked; elsewhere srun starts its orted.
           if (rank.step_of == self->job_ && rank.party->node == self->launcher_->node)
-            return self->connect(r, host, port, token);
+            return self->started(r, host, port, token);
           self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, token, r](bool started) {
-            if (started) return self->connect(r, host, port, token);
+            if (started) return self->started(r, host, port, token);
             self->lose_rank(r, false, 1);
             self->exit_mpirun(self->training_.random.real(0.1, 2), 1);
           });
         });
   }
+}
+
+// mpirun starts no rank before all its nodes are there.
+void Generation::started(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+  ranks_[r].started = true;
+  if (!all([](const Rank& one) { return one.started && !one.gone; })) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    training_.timeline.at(training_.timeline.now(), ranks_[i].party,
+                          [self = shared_from_this(), i, host, port, token] { self->connect(i, host, port, token); });
 }
 
 void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
@@ -147,8 +156,18 @@ void Generation::connect(std::size_t r, const std::string& host, std::uint16_t p
         hello.model = {"gpt2", 4, 256, 4, 128, 1000, 8, 4};
         hello.total_steps = self->training_.total_steps;
         line->send(hello);
+        self->beat(r);
       },
       [self = shared_from_this(), r](const std::string&) { self->lose_rank(r, false, 1); });
+}
+
+void Generation::beat(std::size_t r) {
+  training_.timeline.at(training_.timeline.now() + training_.heartbeat, ranks_[r].party,
+                        [self = shared_from_this(), r] {
+                          if (self->ranks_[r].gone || !self->ranks_[r].line) return;
+                          self->ranks_[r].line->send(wire::Heartbeat{});
+                          self->beat(r);
+                        });
 }
 
 void Generation::hear(std::size_t r, const wire::Frame& frame) {
@@ -181,6 +200,9 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     if (frame.type != wire::Commit::type || (assign_->source && !rank.loading))
       return fail(r, "expected load or commit, got " + frame.type);
     rank.committed = true;
+    if (taken_ && std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& one) { return one.committed; }) == 1)
+      training_.events.recovered(job_, number_, taken_->step, taken_->from);
+    if (step_ == training_.total_steps) return finish();
     begin_step();
     return;
   }
@@ -189,6 +211,10 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
 
 void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
   Rank& rank = ranks_[r];
+  if (frame.type == wire::Checkpoint::type) {
+    rank.checkpoints = true;
+    return;
+  }
   if (rank.standing && rank.answered) {
     if (frame.type != wire::Resume::type) return fail(r, "expected resume, got " + frame.type);
     if (training_.mutant == Mutant::stuck_boundary) return;
@@ -245,8 +271,17 @@ void Generation::begin_step() {
 void Generation::end_step() {
   stepping_ = false;
   if (!training()) return;  // a rank was lost meanwhile: the others wait in a collective for ever
+  for (const Rank& rank : ranks_)
+    if (rank.party->stands_until > training_.timeline.now()) {
+      stepping_ = true;
+      training_.timeline.at(rank.party->stands_until, nullptr, [self = shared_from_this()] { self->end_step(); });
+      return;
+    }
   mark_ = ++step_;
   training_.events.completed(job_, number_, step_);
+  bool asked = step_ % Training::kCheckpointSteps == 0;
+  for (Rank& rank : ranks_) asked = std::exchange(rank.checkpoints, false) || asked;
+  if (asked) training_.checkpoints[job_] = step_;
   wire::Step report;
   report.step = step_;
   report.seconds = training_.step_seconds * (0.3 + 0.7 / static_cast<double>(ranks_.size()));
@@ -257,21 +292,88 @@ void Generation::end_step() {
       rank.line->send(wire::Notice{rank.step_of});
     agreed = agreed || !rank.requests.empty();
   }
-  if (step_ == training_.total_steps) {
-    finished_ = true;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].line) ranks_[r].line->send(wire::Done{step_});
-      leave(r);
-    }
-    return;
-  }
+  if (step_ == training_.total_steps) return finish();
   if (!agreed) return begin_step();
   for (Rank& rank : ranks_) rank.standing = true;
   for (std::size_t r = 0; r < ranks_.size(); ++r) stand(r);
 }
 
+void Generation::finish() {
+  if (finished_ || !all([](const Rank& rank) { return rank.committed && !rank.gone; })) return;
+  finished_ = true;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (ranks_[r].line) ranks_[r].line->send(wire::Done{step_});
+    leave(r);
+  }
+}
+
+// Each stage has a replica whose ranks have all left their state where `reader` gets it.
+bool Generation::survives(const Generation& old, const std::string& reader) const {
+  const auto left = [&](const GpuId& gpu) {
+    return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
+      return rank.gpu == gpu && rank.loaded_state(old.number_) &&
+             training_.events.keeps(rank.step_of, rank.party->node, reader);
+    });
+  };
+  for (const Stage& stage : assign_->source->plan.stages)
+    if (std::none_of(stage.replicas.begin(), stage.replicas.end(), [&](const Replica& replica) {
+          return std::all_of(replica.gpus.begin(), replica.gpus.end(), left);
+        }))
+      return false;
+  return true;
+}
+
+// All ranks agree on one source. The vaults have killed what still lived of the lost generation.
+void Generation::choose_source(const std::string& reader) {
+  Generation* old = training_.find(job_, assign_->source->generation);
+  for (const auto& other : training_.all())
+    if (other->job_ == job_ && other->number_ < number_)
+      for (std::size_t r = 0; r < other->ranks_.size(); ++r)
+        if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
+  taken_.emplace();
+  const bool torn = old != nullptr && old->mark_ < 0 && training_.random.chance(0.1);  // in the middle of the optimizer
+  if (old != nullptr && !torn && survives(*old, reader)) {
+    taken_->step = old->step_;
+    taken_->from = "generation";
+    return;
+  }
+  const auto at = training_.checkpoints.find(job_);
+  taken_->step = at == training_.checkpoints.end() ? 0 : at->second;
+  taken_->from = at == training_.checkpoints.end() ? "start" : "checkpoint";
+}
+
+void Generation::recover(std::size_t r) {
+  ranks_[r].loading = true;
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0.05, 1), ranks_[r].party, [self = shared_from_this(), r] {
+    Rank& rank = self->ranks_[r];
+    if (rank.gone || !rank.line) return;
+    if (self->training_.random.chance(self->training_.trouble.misload)) return self->lose_rank(r, false);
+    if (!self->taken_) self->choose_source(rank.party->node);
+    self->step_ = self->mark_ = self->taken_->step;
+    if (self->training_.mutant == Mutant::stale_recovery) self->step_ = std::max<std::int64_t>(0, self->step_ - 1);
+    rank.loaded = true;
+    rank.line->send(*self->taken_);
+  });
+}
+
+// MPI or NCCL says so to some; the others wait for ever.
+void Generation::others_notice(std::size_t lost) {
+  auto& timeline = training_.timeline;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == lost || ranks_[r].gone || training_.random.chance(0.5)) continue;
+    timeline.at(timeline.now() + training_.random.real(0, 2), ranks_[r].party, [self = shared_from_this(), r] {
+      if (self->ranks_[r].gone || !self->running_) return;
+      if (self->ranks_[r].line) self->ranks_[r].line->send(wire::Failed{"cannot reach another rank", true});
+      self->lose_rank(r, false, 1);
+    });
+  }
+}
+
 // The old ranks' state must stand at `step`, both when it is taken and when it has arrived.
 void Generation::load(std::size_t r, std::int64_t step) {
+  if (assign_->source->recovery != (step == -1)) return fail(r, "load and assignment do not agree on a recovery");
+  if (step == -1) return recover(r);
   const auto ready = [this, step] {
     const Generation* old = training_.find(job_, assign_->source->generation);
     return old != nullptr && old->mark() == step && old->complete();
@@ -309,6 +411,7 @@ void Generation::leave(std::size_t r) {
 void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   Rank& rank = ranks_[r];
   if (rank.gone) return;
+  const bool trained = rank.committed && running_ && !finished_ && complete();
   rank.gone = true;
   rank.party->alive = false;
   training_.network.died(rank.party, with_node);
@@ -316,6 +419,7 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   auto& random = training_.random;
   if (all([](const Rank& one) { return one.gone; })) return exit_mpirun(random.real(0.01, 0.2), finished_ ? 0 : code);
   if (code == 0) return;
+  if (trained) others_notice(r);
   if (number_ == 0) exit_mpirun(random.real(0.3, 3), code);  // mpirun notices, and kills the others
 }
 

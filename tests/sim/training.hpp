@@ -17,6 +17,10 @@ struct StepEvents {
   std::function<void(JobId job, int generation, std::int64_t step)> completed;
   // srun starts a step of that job on the rank's node; says whether it could, then.
   std::function<void(const PartyPtr& rank, JobId step_of, std::function<void(bool)>)> start_step;
+  // A generation that follows a lost one begins with the state after `step`, taken from there or from older state.
+  std::function<void(JobId job, int generation, std::int64_t step, const std::string& from)> recovered;
+  // Whether what ranks of that job's steps left in the vault of the node can be read by a rank on another.
+  std::function<bool(JobId step_of, const std::string& node, const std::string& reader)> keeps;
   std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;  // a rank takes a GPU, in a step of that job
 };
 
@@ -50,6 +54,9 @@ class Training {
   StepEvents events;
   Trouble trouble;
   std::int64_t total_steps = 60;
+  static constexpr std::int64_t kCheckpointSteps = 10;
+  std::map<JobId, std::int64_t> checkpoints;  // the newest one's step
+  Seconds heartbeat = 1;
   Seconds step_seconds = 0.5;
 
  private:
@@ -68,7 +75,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<GpuId> gpu;
     bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answered = false,
          resumed = false;
-    bool gone = false, hangs = false, noticed = false;
+    bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
+    // Before its state was there it has none to leave.
+    bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
     std::deque<bool> requests;  // switches not answered yet; true: resumed already
   };
 
@@ -81,6 +90,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const std::vector<Rank>& ranks() const { return ranks_; }
   bool running() const { return running_; }
   std::int64_t mark() const { return mark_; }
+  std::int64_t step() const { return step_; }
   bool complete() const;
   const PartyPtr& launcher() const { return launcher_; }
 
@@ -89,6 +99,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
  private:
   friend class Training;
+  void started(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
   void connect(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
   void hear(std::size_t rank, const wire::Frame& frame);
   void train_frame(std::size_t rank, const wire::Frame& frame);
@@ -96,7 +107,13 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void go_on(std::size_t rank);
   void begin_step();
   void end_step();
+  void finish();
+  void beat(std::size_t rank);
   void load(std::size_t rank, std::int64_t step);
+  void recover(std::size_t rank);
+  void choose_source(const std::string& reader);
+  bool survives(const Generation& old, const std::string& reader) const;
+  void others_notice(std::size_t lost);
   void fail(std::size_t rank, const std::string& why);
   void leave(std::size_t rank);
   void exit_mpirun(Seconds delay, int code);
@@ -114,6 +131,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::function<void(int)> on_exit_;
   std::vector<Rank> ranks_;
   std::optional<wire::Assign> assign_;
+  std::optional<wire::Loaded> taken_;  // in a recovery
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
   bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;
