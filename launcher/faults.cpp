@@ -47,17 +47,21 @@ std::set<GpuId> Faults::unfit(Time now) const {
   return result;
 }
 
-std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) {
+void Faults::tried(const std::vector<GpuId>& gpus) {
+  ++tried_[gpus];
+  ++attempts_;
+}
+
+std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
   if (losses_there_ >= kLossesOfOneStep) return {};
   const auto unfit_now = unfit(now);
   const auto fit = only(left, [&](const GpuId& gpu) { return !unfit_now.contains(gpu); });
   const auto quiet = only(fit, [&](const GpuId& gpu) { return !suspects_.contains(gpu); });
   const auto own = only(quiet.empty() ? fit : quiet, [&](const GpuId& gpu) { return anchor.contains(gpu); });
-  for (const auto& [gpus, most] : {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}}) {
-    if (gpus.empty() || tried_[gpus] >= most) continue;
-    ++tried_[gpus];
-    ++attempts_;
-    return gpus;
+  for (const auto& [gpus, most] :
+       {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, kAttemptsOnAll}}) {
+    const auto before = tried_.find(gpus);
+    if (!gpus.empty() && (before == tried_.end() || before->second < most)) return gpus;
   }
   return {};
 }

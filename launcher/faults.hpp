@@ -24,10 +24,12 @@ class Faults {
   // A generation that was to go on was lost before it could.
   void failed(Time now, const std::set<GpuId>& died);
 
-  // The GPUs for the next attempt, of those of the lost generation that are left and in their order; noted as tried.
-  // First all (three times), then those where nothing died, then those of `anchor`. Empty: there is no use in another.
-  std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor);
-  int attempts() const { return attempts_; }  // since the last loss of a running generation
+  // The GPUs for the next attempt, of those of the lost generation that are left and in their order. First all (three
+  // times) but the unfit, then those where nothing died, then those of `anchor`, then the unfit too, which may be all
+  // there is. Empty: there is no use in another.
+  std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const;
+  void tried(const std::vector<GpuId>& gpus);  // what choose() gave, or found no plan for
+  int attempts() const { return attempts_; }   // since the last loss of a running generation
   // Why choose() gave nothing.
   std::string why_ended() const;
 

@@ -13,8 +13,9 @@
 namespace espalier::launcher {
 namespace {
 
-constexpr int kFalters = 3;                                     // heartbeats a keeper misses before its node is doubted
-constexpr auto kStalled = std::chrono::seconds(5);              // a timer so late: this process itself stood still
+constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
+constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
+constexpr auto kLocalTrouble = std::chrono::seconds(1);
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
@@ -139,33 +140,39 @@ void Launcher::start_recovery() {
   doubt_nodes();
   faults_.failed(wire::steady_now(), std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
-  retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] {
-    retry_recovery_.reset();
-    if (phase_ == JobPhase::recovering && !next_) try_recovery();
-  });
+  retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
 }
 
 void Launcher::try_recovery() {
   recovery_->at = {{"start", wire::steady_now()}};
-  const auto plan = choose_recovery_plan();
-  if (!plan) {
+  const auto choice = choose_recovery_plan();
+  if (!choice) {
     std::string why = recovery_->why + "; " + faults_.why_ended();
     if (!recovery_->last_try.empty()) why += " (the last time: " + recovery_->last_try + ")";
     return raise(Event::unrecoverable, why);
   }
-  recovery_->plan = *plan;
+  recovery_->plan = choice->plan;
   try {
-    next_ = make_world(++last_generation_, *plan, false);
-    next_->assign(*plan, wire::Assign::Source{generation_, plan_, true}, context_.accuracy);
+    next_ = make_world(++last_generation_, choice->plan, false);
+    next_->assign(choice->plan, wire::Assign::Source{generation_, plan_, true}, context_.accuracy);
+    faults_.tried(choice->chosen);
     set_deadline(phase_);
-  } catch (const Error& error) {
+  } catch (const Error& error) {  // of this node, such as a full disk: no other GPUs help, but it may pass
     next_.reset();
-    raise(Event::next_failed, error.what());
+    recovery_->last_try = error.what();
+    if (wire::steady_now() - recovery_->since > std::chrono::seconds(context_.config.hang_seconds))
+      return raise(Event::unrecoverable, recovery_->why + "; training cannot be started again: " + error.what());
+    retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
   }
 }
 
+void Launcher::retry_recovery() {
+  retry_recovery_.reset();
+  if (phase_ == JobPhase::recovering && !next_) try_recovery();
+}
+
 // The plan as it was where all its GPUs are left, else the best on those that are.
-std::optional<Plan> Launcher::choose_recovery_plan() {
+std::optional<Launcher::RecoveryPlan> Launcher::choose_recovery_plan() {
   const auto left = gpus_left();
   std::vector<GpuId> candidates;
   for (const GpuId& gpu : plan_.ranks())
@@ -175,8 +182,9 @@ std::optional<Plan> Launcher::choose_recovery_plan() {
   for (;;) {
     const auto chosen = faults_.choose(wire::steady_now(), candidates, anchor);
     if (chosen.empty()) return std::nullopt;
-    if (static_cast<int>(chosen.size()) == plan_.gpu_count()) return plan_;
-    if (auto plan = plan_on_subset(state(), chosen)) return plan;
+    if (static_cast<int>(chosen.size()) == plan_.gpu_count()) return RecoveryPlan{plan_, chosen};
+    if (auto plan = plan_on_subset(state(), chosen)) return RecoveryPlan{*plan, chosen};
+    faults_.tried(chosen);
   }
 }
 

@@ -35,9 +35,6 @@ constexpr std::size_t kMostClients = 512, kMostDepositors = 1024, kMostDeposits 
 constexpr std::size_t kMostAnswers = 4096;  // of one client, waiting
 constexpr std::uint64_t kMostMarkBytes = 1 << 20;
 constexpr auto kFence = std::chrono::seconds(2);
-// So long after its end a generation that never became the job may still be asked for: its older one lives, or it would
-// not be abandoned.
-constexpr auto kAbandoned = std::chrono::seconds(30);
 
 int pidfd_of(int connection) {
   ucred peer{};
@@ -114,8 +111,8 @@ struct Vault::Client {
   std::size_t sent = 0;  // of `outgoing`
 };
 
-Vault::Vault(const std::string& name)
-    : listener_(wire::listen_packets(name)), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Vault::Vault(const std::string& name, std::chrono::milliseconds abandoned)
+    : listener_(wire::listen_packets(name)), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), abandoned_(abandoned) {
   if (!stop_) throw Error("vault: eventfd failed: " + std::string(std::strerror(errno)));
   allow_many_descriptors();
   thread_ = std::thread([this] { serve(); });
@@ -141,10 +138,13 @@ int Vault::timeout() const {
   bool waits = false, dead = false;
   for (const auto& client : clients_) waits = waits || client->inventory;
   for (const auto& [key, depositor] : depositors_) dead = dead || !depositor->alive;
-  return waits ? 5 : dead ? 1000 : -1;
+  return waits ? 5 : dead ? static_cast<int>(std::min<std::int64_t>(abandoned_.count(), 1000)) : -1;
 }
 
 void Vault::serve() {
+  sigset_t all;  // signals are for the thread that started this one
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   for (;;) {
     std::vector<pollfd> waits = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& client : clients_) {
@@ -187,6 +187,7 @@ void Vault::serve() {
 
 void Vault::accept() {
   wire::Descriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // no descriptor may be left
   if (!connection || clients_.size() >= kMostClients || !wire::same_user(connection.get())) return;
   auto client = std::make_unique<Client>();
   client->process = wire::Descriptor(pidfd_of(connection.get()));
@@ -338,7 +339,7 @@ void Vault::drop_abandoned() {
     if (depositor->alive) oldest_alive = std::min(oldest_alive, key.first);
   const Clock::time_point now = Clock::now();
   std::erase_if(depositors_, [&](const auto& entry) {
-    return !entry.second->alive && entry.first.first > oldest_alive && now - entry.second->ended > kAbandoned;
+    return !entry.second->alive && entry.first.first > oldest_alive && now - entry.second->ended > abandoned_;
   });
 }
 

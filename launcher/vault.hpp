@@ -23,7 +23,9 @@ std::string vault_name(const std::string& base, const std::string& owner);
 // Serves workers of its own user from a thread of its own until destroyed, and waits for none of them.
 class Vault {
  public:
-  explicit Vault(const std::string& name);  // throws Error, also when the name is taken
+  // Throws Error, also when the name is taken. `abandoned`: so long after its end what a generation left that never
+  // became the job stays; its older one lives, or it would not be abandoned.
+  explicit Vault(const std::string& name, std::chrono::milliseconds abandoned = std::chrono::seconds(30));
   ~Vault();
   Vault(const Vault&) = delete;
   Vault& operator=(const Vault&) = delete;
@@ -55,6 +57,7 @@ class Vault {
   int timeout() const;
 
   wire::Descriptor listener_, stop_;
+  std::chrono::milliseconds abandoned_;
   std::atomic<int> keep_{-1};
   std::vector<std::unique_ptr<Client>> clients_;
   std::map<std::pair<int, int>, std::unique_ptr<Depositor>> depositors_;  // by generation and rank

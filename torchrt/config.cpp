@@ -71,6 +71,11 @@ void read_checkpoint(TomlSection section, CheckpointConfig& checkpoint) {
   section.finish();
 }
 
+void read_recovery(TomlSection section, RecoveryConfig& recovery) {
+  section.read("snapshot_steps", recovery.snapshot_steps, 0, 1'000'000'000);
+  section.finish();
+}
+
 void read_metrics(TomlSection section, MetricsConfig& metrics) {
   section.read("path", metrics.path);
   section.read("progress_every", metrics.progress_every, 0, kMostSteps);
@@ -95,6 +100,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   read_training(file.section("training", true), config.training);
   read_data(file.section("data", true), config.training.global_batch, config.data);
   read_checkpoint(file.section("checkpoint", false), config.checkpoint);
+  read_recovery(file.section("recovery", false), config.recovery);
   read_metrics(file.section("metrics", false), config.metrics);
   read_profile(file.section("profile", false), config.profile);
   file.finish();

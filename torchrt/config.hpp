@@ -47,6 +47,10 @@ struct CheckpointConfig {
   bool resume = true;         // start from the newest good one, if there is any
 };
 
+struct RecoveryConfig {
+  int snapshot_steps = 0;  // between two copies of the state in memory, own and another node's; 0: none
+};
+
 struct MetricsConfig {
   std::string path;         // JSON lines; empty: none
   int progress_every = 10;  // steps between two progress lines; 0: none
@@ -66,6 +70,7 @@ struct Config {
   TrainingConfig training;
   DataConfig data;
   CheckpointConfig checkpoint;
+  RecoveryConfig recovery;
   MetricsConfig metrics;
   ProfileConfig profile;
 };

@@ -101,6 +101,7 @@ void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64
     // MPI moves what is under way only when it is called.
     if (!reductions_.empty()) reductions_.begin()->second->poll();
     engine_.fabric.transport().poll();
+    if (beside_) beside_();
   }
   engine_.fabric.transport().drain();
 }
@@ -273,7 +274,11 @@ void Executor::agree() {
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
-  if (marks_) marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
+  if (!marks_) return;
+  marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
+  // Nobody changes anything before all know that they will: a rank that dies while it waits for the agreement leaves
+  // everything as it was, on all others too.
+  if (engine_.world.size() > 1) engine_.world.barrier();
 }
 
 // All ranks come here together, and find the first of those that have something to complain about: a wrong loss before

@@ -67,6 +67,8 @@ class Executor {
   double evaluate(const Data& data, int samples);
   // Who is told when the state changes; null: nobody.
   void mark(Marks* marks) { marks_ = marks; }
+  // Called between operations: what goes on beside training and needs this thread.
+  void beside(std::function<void()> work) { beside_ = std::move(work); }
   // Null: none, and no cost. Sees the operations of run() only.
   void observe(OpObserver* observer) { observer_ = observer; }
 
@@ -95,6 +97,7 @@ class Executor {
   std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement
   OpObserver* observer_ = nullptr;
   Marks* marks_ = nullptr;
+  std::function<void()> beside_;
 
   // Of the step at hand.
   std::int64_t step_ = 0;

@@ -9,7 +9,7 @@ TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp weights_che
                   toml_reader.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/state_socket.cpp comm/waits.cpp \
-                  $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp recovery_plan.cpp)) \
+                  $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp partners.cpp recovery_plan.cpp)) \
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
@@ -37,7 +37,7 @@ $(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/m
 $(call objects,$(addprefix torchrt/model/,fixed_point.cpp squared_sum.cpp)): CXXFLAGS += -fopenmp
 # llrint becomes one instruction, and loops of it vectors.
 $(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
-TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp host_exchange.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
                tests/torchrt/collectives.cpp)
 $(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)

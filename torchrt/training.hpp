@@ -34,6 +34,8 @@ class Training {
   std::int64_t start();
   // A later generation, whose state comes from the one before.
   void take_over();
+  // Nothing but the end may be left to do: the state is that after `step`.
+  void stands_after(std::int64_t step) { done_ = step; }
   // Rank 0, before the first step; `done`: as in Metrics.
   void open_metrics(std::optional<std::int64_t> done);
   // Rank 0, after open_metrics(): a step of the generation before, whose record may be missing.
@@ -66,7 +68,7 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
-  std::int64_t done_ = 0;  // steps made here
+  std::int64_t done_ = 0;  // the last step made here, or before
   Profiler profiler_;
 };
 

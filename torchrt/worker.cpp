@@ -13,6 +13,7 @@
 #include "torchrt/handoff/leave.hpp"
 #include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
+#include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
@@ -137,6 +138,7 @@ class Worker {
     print_checksum(step);
     server_->mark(step);
     keeping_->mark(step);
+    training_->stands_after(step);
     control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent, step, origin()});
     return step;
   }
@@ -164,8 +166,11 @@ class Worker {
     const auto tell = [this](const std::string& what) {
       std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
     };
+    if (config_.recovery.snapshot_steps > 0)
+      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps);
     keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
-                     world_.rank(), *state_, tell);
+                     world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
+    if (snapshots_) snapshots_->deposit(*keeping_);
     if (!arrival_) keeping_->mark(done_);
   }
 
@@ -173,6 +178,7 @@ class Worker {
 
   void train(std::int64_t first) {
     state_->executor().mark(&keeping_->marks());
+    if (snapshots_) state_->executor().beside([this] { snapshots_->poll(); });
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
       listen();
@@ -182,6 +188,7 @@ class Worker {
       server_->mark(-1);
       const StepReport report = training_->step(step, switch_requested);
       server_->mark(step);
+      if (snapshots_) snapshots_->boundary(step);
       if (world_.rank() == 0)
         control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
       if (report.profile) control_.send(wire::Profiled{*report.profile});
@@ -246,6 +253,7 @@ class Worker {
   std::int64_t done_ = 0;             // steps before this generation's first, unless it takes over
   std::optional<Recovery> recovery_;  // the generation before is lost
   std::unique_ptr<Arrival> arrival_;
+  std::optional<Snapshots> snapshots_;
   std::optional<Keeping> keeping_;
   std::optional<StateServer> server_;
   std::deque<Request> requests_;

@@ -1,8 +1,8 @@
 # Losses while a job trains: whatever is killed, cut off or stopped, the job goes on with what is left, and its losses are those
 # of an undisturbed run.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 60'
-# limit: 2400
-# each: 300
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 180'
+# limit: 3000
+# each: 400
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
@@ -147,7 +147,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   finish far
   catch_phase "$1"
   workers 0 | tail -n 1 | xargs -r kill -KILL
-  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains in another generation" in_generation_after 0
   goes_on_well
 }
 @test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
@@ -161,7 +161,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   finish far
   catch_phase committed
   workers 1 | tail -n 1 | xargs -r kill -KILL
-  wait_for 120 "A trains on" eval '[ "$(generation_of)" -ge 1 ] && stepped_past A $(($(step_of A) + 10))'
+  wait_for 120 "A trains in another generation" in_generation_after 0
   goes_on_well
 }
 

@@ -2,13 +2,13 @@
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
-// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true}]}
+// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
 // on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
 // stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
-// while it changes a unit's state. The play ends at a boundary, kEpilogue steps after the last act: how many steps a
-// generation's start takes depends on the machine, so no number of steps given beforehand is right for all. A play
-// without acts ends with the training.
+// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. The play ends at a
+// boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no
+// number of steps given beforehand is right for all. A play without acts ends with the training.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +46,7 @@ struct Act {
   std::vector<int> kill, stop;  // ranks
   std::vector<std::string> lose;
   bool torn = false;
+  int at_ms = -1;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
@@ -66,7 +67,7 @@ struct Generation {
 // At which steps a living worker's units stand.
 class ProcessMarks {
  public:
-  explicit ProcessMarks(pid_t process) {
+  ProcessMarks(pid_t process, int units) : units_(units) {
     for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
       if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
         marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
@@ -75,7 +76,8 @@ class ProcessMarks {
   std::set<std::int64_t> look() {
     std::set<std::int64_t> steps;
     std::int64_t mark = 0;
-    for (int unit = 0; ::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) == 8; ++unit) {
+    for (int unit = 0; unit < units_; ++unit) {
+      if (::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) != 8) return {};
       if (mark >= 0) own_.insert(unit);
       if (own_.count(unit) != 0) steps.insert(mark);
     }
@@ -83,6 +85,7 @@ class ProcessMarks {
   }
 
  private:
+  int units_;
   Descriptor marks_;
   std::set<int> own_;
 };
@@ -95,7 +98,8 @@ class Director {
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
-                       act.value("lose", std::vector<std::string>()), act.value("torn", false)});
+                       act.value("lose", std::vector<std::string>()), act.value("torn", false),
+                       act.value("at_ms", -1)});
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
@@ -107,6 +111,7 @@ class Director {
     loop_.run();
     kill_generation(current_);
     kill_generation(next_);
+    summary_["heard"] = heard_.size();
     std::ofstream(summary_path_) << summary_.dump(2) << "\n";
     if (!failure_.empty()) std::fprintf(stderr, "stage_director: %s\n", failure_.c_str());
     return failure_.empty() ? 0 : 1;
@@ -131,6 +136,7 @@ class Director {
     ::setenv("ESPALIER_LAUNCHER", ("127.0.0.1:" + std::to_string(listener_->port())).c_str(), 1);
     ::setenv("ESPALIER_TOKEN", token_.c_str(), 1);
     ::setenv("ESPALIER_VAULT", vault_base().c_str(), 1);
+    ::setenv("ESPALIER_HEARTBEAT", "0.1", 1);
     ::setenv("ESPALIER_GENERATION", std::to_string(number).c_str(), 1);
     std::vector<std::string> arguments = {
         "mpirun", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(plan.gpu_count())};
@@ -214,6 +220,7 @@ class Director {
     const bool is_next = number == next_.number;
     if (!is_next && number != current_.number) return;
     Generation& generation = is_next ? next_ : current_;
+    if (frame.type == Heartbeat::type) heard_.insert({number, rank});
     if (recovering_ && !is_next) return;
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
@@ -269,8 +276,17 @@ class Director {
   void lose() {
     const Act& act = acts_[next_act_];
     recovering_ = true;
-    lost_at_ = Clock::now();
+    if (act.at_ms >= 0) {
+      recovery_ = loop_.after(std::chrono::milliseconds(act.at_ms), [this] { strike(); });
+      return;
+    }
     if (!catch_moment(act)) return fail("the moment of the loss never comes");
+    strike();
+  }
+
+  void strike() {
+    const Act& act = acts_[next_act_];
+    lost_at_ = Clock::now();
     for (const int rank : act.kill) ::kill(current_.processes.at(rank), SIGKILL);
     const std::vector<GpuId> gpus = current_.plan.ranks();
     for (const std::string& node : act.lose) {
@@ -287,7 +303,8 @@ class Director {
   // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.
   bool catch_moment(const Act& act) {
     std::map<int, ProcessMarks> marks;
-    for (const auto& [rank, process] : current_.processes) marks.emplace(rank, process);
+    for (const auto& [rank, process] : current_.processes)
+      marks.emplace(rank, ProcessMarks(process, current_.model.layers + 2));
     for (int look = 0; look < 20; ++look) {
       for (auto& [rank, seen] : marks) seen.look();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -421,6 +438,7 @@ class Director {
   std::vector<ConnectionPtr> waiting_;
   Generation current_, next_;
   int last_number_ = 0;
+  std::set<std::pair<int, int>> heard_;  // generations and ranks whose heart beats
   std::set<pid_t> left_;
   bool finished_ = false;
   bool awaiting_ = false;  // answers to a switch

@@ -136,6 +136,21 @@ TEST_CASE("older generations are let go when they are not needed any more") {
   CHECK(take_inventory(name, 1, 2).size() == 1);
 }
 
+TEST_CASE("what a generation left that was given up goes when the older one has lived on for a while") {
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  const Vault vault(name, std::chrono::milliseconds(300));
+  Worker old(deposits(name, 0, 0, 7, "a"));
+  Worker(deposits(name, 1, 0, 7, "b")).end();
+  // As nobody older than generation 0, the asker ends nobody.
+  CHECK(take_inventory(name, 1, 0).size() == 1);
+  for (int i = 0; i < 500 && !take_inventory(name, 1, 0).empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(take_inventory(name, 1, 0).empty());
+  old.end();
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  CHECK(take_inventory(name, 0, 0).size() == 1);
+}
+
 TEST_CASE("one rank deposits once; another generation's is another") {
   const std::string base = unique_base(), name = launcher::vault_name(base, "17");
   const Vault vault(name);

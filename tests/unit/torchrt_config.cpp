@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 
 #include "planner/core/error.hpp"
 #include "torchrt/config.hpp"
@@ -57,6 +58,7 @@ TEST_CASE("a good configuration is read, defaults filled in") {
   CHECK(config.data.validate_every == 0);
   CHECK(config.checkpoint.directory.empty());
   CHECK(config.checkpoint.keep == 2);
+  CHECK(config.recovery.snapshot_steps == 0);
   CHECK(config.training.global_batch == 8);
   CHECK(config.training.clip_norm == 1.0);
   CHECK(config.training.schedule == "1f1b");
@@ -105,7 +107,7 @@ TEST_CASE("every key of every section is read") {
       "recompute = true\nthreads = 2\n"
       "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
       "validation_samples = 16\n"
-      "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n"
+      "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
       "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
@@ -124,6 +126,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.data.validation == "v");
   CHECK(config.data.validation_samples == 16);
   CHECK(config.checkpoint.every == 3);
+  CHECK(config.recovery.snapshot_steps == 50);
   CHECK_FALSE(config.checkpoint.resume);
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
@@ -200,6 +203,27 @@ TEST_CASE("a wrong override is named as such") {
   CHECK(complaint(kGood, {"nowhere.steps=4"}) == "--set nowhere.steps=4: there is no section [nowhere]");
 }
 
+TEST_CASE("a worker's vault is that of the Slurm job whose step it is, else the anchor's, else none of Slurm's") {
+  const std::map<std::string, std::string> before = {{"ESPALIER_LAUNCHER", "node1:4711"},
+                                                     {"ESPALIER_TOKEN", "0123456789abcdef"},
+                                                     {"ESPALIER_GENERATION", "3"},
+                                                     {"ESPALIER_VAULT", "espalier-vault-17.0"},
+                                                     {"ESPALIER_HEARTBEAT", "0.25"}};
+  for (const auto& [name, value] : before) ::setenv(name.c_str(), value.c_str(), 1);
+  ::unsetenv("SLURM_JOB_ID");
+  CHECK(worker_environment()->vault == "espalier-vault-17.0");
+  CHECK(worker_environment()->owner.empty());
+  CHECK(worker_environment()->heartbeat == std::chrono::milliseconds(250));
+  ::setenv("ESPALIER_ANCHOR", "17", 1);
+  CHECK(worker_environment()->owner == "17");
+  ::setenv("SLURM_JOB_ID", "23", 1);
+  CHECK(worker_environment()->owner == "23");
+  ::setenv("ESPALIER_HEARTBEAT", "0", 1);
+  CHECK_THROWS_AS(worker_environment(), Error);
+  for (const auto& [name, value] : before) ::unsetenv(name.c_str());
+  for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"}) ::unsetenv(name);
+}
+
 TEST_CASE("a worker's environment is checked, and absent without a launcher") {
   const auto with = [](const char* launcher, const char* token, const char* generation) {
     ::setenv("ESPALIER_LAUNCHER", launcher, 1);
@@ -212,6 +236,8 @@ TEST_CASE("a worker's environment is checked, and absent without a launcher") {
   CHECK(environment->host == "node1");
   CHECK(environment->port == 4711);
   CHECK(environment->generation == 3);
+  CHECK(environment->vault.empty());
+  CHECK(environment->heartbeat.count() == 0);
   CHECK_THROWS_AS(with("node1", "0123456789abcdef", "3"), Error);
   CHECK_THROWS_AS(with("node1:70000", "0123456789abcdef", "3"), Error);
   CHECK_THROWS_AS(with("node1:4711", "0123", "3"), Error);

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 #include "tests/unit/torchrt_safetensors_cases.hpp"
@@ -80,6 +82,21 @@ TEST_CASE("a job empties the file, a later generation continues it, a resumed jo
   CHECK(steps_of(config.metrics.path) == std::vector{1, 2, 3, 4});
   steps(0, {1});
   CHECK(steps_of(config.metrics.path) == std::vector{1});
+}
+
+TEST_CASE("a step that its generation did not live to record is recorded by the next, once, without times") {
+  const TestFolder folder;
+  const Config config = metrics_config(folder / "m");
+  Metrics(config, {0, 1, "p", 1e9}, 0).record({1, 5, 1, 1, 1});
+  Metrics next(config, {1, 1, "p", 1e9}, 2);
+  next.record_missing({1, 5, 1, 1, 0});
+  next.record_missing({2, 4, 0.5, 1e-3, std::nan("")});
+  next.record_missing({2, 4, 0.5, 1e-3, std::nan("")});
+  CHECK(steps_of(config.metrics.path) == std::vector{1, 2});
+  const Json line = lines_of(config.metrics.path)[1];
+  CHECK(line.at("loss") == 4);
+  CHECK(line.at("generation") == 1);
+  for (const char* unknown : {"seconds", "tokens_per_second", "mfu"}) CHECK(line.at(unknown).is_null());
 }
 
 TEST_CASE("a metrics file that cannot be opened is refused by name") {

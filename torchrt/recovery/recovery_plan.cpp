@@ -26,14 +26,20 @@ Plan where_copies_lie(const Plan& lost, const std::vector<int>& holders) {
 
 }  // namespace
 
-HandoffPlan plan_recovery(const Config& config, const Plan& lost, const Plan& after, const SourceChoice& choice,
-                          DeviceKind device) {
+TransferRequest recovery_request(const Config& config, const Plan& lost, const Plan& after, const SourceChoice& choice,
+                                 DeviceKind device) {
   const bool copies = choice.origin == Origin::snapshot;
   TransferRequest request =
       handoff_request(config, copies ? where_copies_lie(lost, choice.holder) : lost, after, device);
   request.gpu_memory = request.gpu_memory || copies;
   request.two_worlds = false;
   request.torn = choice.torn;
+  return request;
+}
+
+HandoffPlan plan_recovery(const Config& config, const Plan& lost, const Plan& after, const SourceChoice& choice,
+                          DeviceKind device) {
+  const TransferRequest request = recovery_request(config, lost, after, choice, device);
   TransferPlan transfer(config.model, request);
   Routes routes = make_routes(transfer, request);
   return {std::move(transfer), std::move(routes)};

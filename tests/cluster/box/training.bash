@@ -37,7 +37,7 @@ grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
   finish far
   wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
   espalier release "$A"
-  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  wait_for 200 "A runs on 8 GPUs" runs_on A 8
 }
 
 # The launcher's phase, from its own log (planner.log_level = "debug").
