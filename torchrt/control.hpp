@@ -33,7 +33,8 @@ class Control {
   void send(const Message& message) {
     const std::lock_guard lock(sending_);
     client_.send(message);
-    introduced_ = true;
+    // At once: silence counts from the first heartbeat on.
+    if (!introduced_.exchange(true) && heartbeat_.count() > 0) client_.send(wire::Heartbeat{});
   }
   // The next message of type Message. Throws LeaveNow on `exit`, Error on another message or when `timeout` passes.
   template <class Message>

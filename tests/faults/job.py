@@ -10,17 +10,18 @@ TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "
 
 
 class Follower:
-    """The lines that were added to a file since the last look."""
+    """The lines that were added to a file since the last look; all of them when another file has taken its place."""
 
     def __init__(self, path):
-        self.path, self.file, self.rest = path, None, ""
+        self.path, self.file, self.rest, self.again = path, None, "", False
 
     def lines(self):
-        if self.file is None:
-            try:
-                self.file = open(self.path, encoding="utf-8", errors="replace")
-            except FileNotFoundError:
-                return []
+        try:
+            self.again = self.file is not None and os.stat(self.path).st_ino != os.fstat(self.file.fileno()).st_ino
+            if self.file is None or self.again:
+                self.file, self.rest = open(self.path, encoding="utf-8", errors="replace"), ""
+        except FileNotFoundError:
+            return []
         parts = (self.rest + self.file.read()).split("\n")
         self.rest = parts.pop()
         return parts
@@ -52,7 +53,10 @@ class Job:
                 self.phase = line.rsplit("--> ", 1)[1].strip()
                 entered.append(self.phase)
             self.messages.append(line)
-        for line in self._metrics.lines():
+        lines = self._metrics.lines()
+        if self._metrics.again:  # a recovery writes what it goes on from anew
+            self.step = 0
+        for line in lines:
             self._take(json.loads(line))
         return entered
 

@@ -136,7 +136,7 @@ class Matrix:
             verdict = f"went on, longest pause {job.longest_pause:.2f} s"
             if not well or job.over():
                 verdict = "LOST" if job.over() else "HANGS"
-                self.problem(f"{number}: {name} while {state}: the job " + ("is over" if job.over() else "hangs"))
+                self.problem(f"{number}: {name} while {state}: the job " + ("is over" if job.over() else f"hangs in {job.phase} at step {job.step}"))
                 self.end_job()
             else:
                 self.recovery[name].append(job.longest_pause)
