@@ -10,14 +10,17 @@ TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "
 
 
 class Follower:
-    """The lines that were added to a file since the last look; all of them when another file has taken its place."""
+    """The lines that were added to a file since the last look; all of them when another file has taken its place, or when it was
+    cut."""
 
     def __init__(self, path):
         self.path, self.file, self.rest, self.again = path, None, "", False
 
     def lines(self):
         try:
-            self.again = self.file is not None and os.stat(self.path).st_ino != os.fstat(self.file.fileno()).st_ino
+            now = os.stat(self.path)
+            self.again = self.file is not None and (now.st_ino != os.fstat(self.file.fileno()).st_ino
+                                                    or now.st_size < self.file.tell())
             if self.file is None or self.again:
                 self.file, self.rest = open(self.path, encoding="utf-8", errors="replace"), ""
         except FileNotFoundError:
