@@ -59,7 +59,7 @@ $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 STATE_MEMORY := $(BUILD)/test/state_memory
 $(call objects,tests/gpu/state_memory.cpp): CPPFLAGS += $(CUDA_INC)
 $(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp \
-    handoff/state_socket.cpp)) $(CORE)
+    handoff/state_socket.cpp) planner/wire/packet_socket.cpp) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 

@@ -87,11 +87,13 @@ std::ptrdiff_t receive_packet(int connection, void* packet, std::size_t most, De
   const ssize_t size = ::recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
   if (size < 0) return -1;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header))
-    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-      int received = -1;
-      std::memcpy(&received, CMSG_DATA(header), sizeof received);
-      fd.reset(received);
-    }
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+      // The room for one, rounded up, may hold two: the last one is kept, none stays open.
+      for (std::size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+        int received = -1;
+        std::memcpy(&received, CMSG_DATA(header) + at, sizeof received);
+        fd.reset(received);
+      }
   if ((message.msg_flags & MSG_TRUNC) != 0) {
     errno = EMSGSIZE;
     return -1;

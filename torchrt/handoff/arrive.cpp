@@ -8,7 +8,7 @@
 namespace espalier::torchrt {
 
 Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of)
-    : Arrival(state, world, device, plan_handoff(state.config(), before, state.plan(), device.kind()),
+    : Arrival(state, world, device, plan_handoff(state.config(), before, state.plan(), device.kind(), device.adopts()),
               std::move(address_of), nullptr) {}
 
 Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of,

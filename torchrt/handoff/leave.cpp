@@ -22,7 +22,7 @@ std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address
 Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
                      const std::function<std::string(int)>& address_of)
     : server_(server) {
-  const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind());
+  const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
   const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
   for (const MessageOperation& message : messages) {
     const MemoryId& memory = message.memory;

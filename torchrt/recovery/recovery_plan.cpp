@@ -30,7 +30,7 @@ TransferRequest recovery_request(const Config& config, const Plan& lost, const P
                                  DeviceKind device) {
   const bool copies = choice.origin == Origin::snapshot;
   TransferRequest request =
-      handoff_request(config, copies ? where_copies_lie(lost, choice.holder) : lost, after, device);
+      handoff_request(config, copies ? where_copies_lie(lost, choice.holder) : lost, after, device, true);
   request.gpu_memory = request.gpu_memory || copies;
   request.two_worlds = false;
   request.torn = choice.torn;
