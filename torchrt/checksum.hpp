@@ -3,9 +3,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace espalier::torchrt {
 
 std::uint64_t checksum(const void* data, std::size_t bytes);
+
+// The same, of bytes that are added one part after the other.
+class Checksum {
+ public:
+  Checksum();
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+  void add(const void* data, std::size_t bytes);
+  std::uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace espalier::torchrt

@@ -56,6 +56,7 @@ void Arrival::prepare() {
   for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
   for (const MessageOperation& message : messages_)
     if (message.sends && message.memory.old) borrow(message.memory);
+  stages_ = std::make_unique<ExchangeStages>(device_, messages_);
   const std::size_t relayed = plan_.routes.relay_bytes[static_cast<std::size_t>(world_.rank())];
   if (relayed > 0) relay_ = device_.allocate(relayed, "espalier-relay");
 }
@@ -69,6 +70,7 @@ void Arrival::offer(StateServer& server) {
 void Arrival::release(StateServer& server) {
   server.withdraw({kRelay});
   relay_.reset();
+  stages_.reset();
   borrowed_.clear();
 }
 
@@ -128,8 +130,8 @@ ArrivalReport Arrival::load(std::int64_t step) {
     report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
   timed("copy", [&] { report.copied += play(operations_.copies); });
   timed("send", [&] {
-    const std::vector<std::size_t> damaged =
-        exchange(state_.transport(), device_, messages_, [this](const MemoryId& wanted) { return memory(wanted); });
+    const auto memory_of = [this](const MemoryId& wanted) { return memory(wanted); };
+    const std::vector<std::size_t> damaged = exchange(state_.transport(), device_, messages_, memory_of, *stages_);
     if (!damaged.empty())
       throw Error("hand-off: what rank " + std::to_string(messages_[damaged.front()].peer) + " sent of unit " +
                   std::to_string(messages_[damaged.front()].memory.unit) + " arrived damaged");

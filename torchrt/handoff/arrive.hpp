@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/handoff/exchange.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 #include "torchrt/handoff/state_socket.hpp"
 #include "torchrt/handoff/transfer/operations.hpp"
@@ -66,6 +67,7 @@ class Arrival {
   std::vector<MessageOperation> messages_;
   std::set<std::pair<int, int>> landings_;  // old ranks that write into this rank's memory, and units (or kRelay)
   std::unique_ptr<Allocation> relay_;
+  std::unique_ptr<ExchangeStages> stages_;
   std::map<MemoryId, std::unique_ptr<Allocation>> borrowed_;
 };
 

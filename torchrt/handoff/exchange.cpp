@@ -18,36 +18,48 @@ constexpr int kFirstTag = kChecksumTag + 1;
 // Receives under way, and stages of sends.
 constexpr std::size_t kWindow = 4;
 
-// Memory for messages whose bytes lie apart, used again and again.
-class Stages {
- public:
-  Stages(Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {}
+// Between two looks at the messages that are under way, in bytes of a checksum: some 0.1 ms.
+constexpr std::size_t kChecked = std::size_t{1} << 20;
 
-  // Null: all are in use.
-  std::shared_ptr<Allocation> take() {
-    for (const std::shared_ptr<Allocation>& stage : stages_)
-      if (stage.use_count() == 1) return stage;
-    if (stages_.size() == kWindow) return nullptr;
-    return stages_.emplace_back(device_.allocate(bytes_, "espalier-stage"));
+bool in_one_run(const MessageOperation& operation) {
+  return operation.blocks.size() == 1 && operation.blocks[0].count == 1;
+}
+
+}  // namespace
+
+ExchangeStages::ExchangeStages(Device& device, const std::vector<MessageOperation>& operations) : device_(device) {
+  for (const bool sends : {false, true}) {
+    std::size_t count = 0, bytes = 0;
+    for (const MessageOperation& operation : operations)
+      if (operation.sends == sends && !in_one_run(operation)) {
+        ++count;
+        bytes = std::max(bytes, operation.bytes);
+      }
+    for (count = std::min(count, kWindow); count > 0; --count)
+      (sends ? outgoing_ : incoming_).push_back(device_.allocate(bytes, "espalier-stage"));
   }
+}
 
- private:
-  Device& device_;
-  std::size_t bytes_;
-  std::vector<std::shared_ptr<Allocation>> stages_;
-};
+std::shared_ptr<Allocation> ExchangeStages::take(Pool& pool, std::size_t bytes) {
+  for (std::shared_ptr<Allocation>& stage : pool)
+    if (stage.use_count() == 1) {
+      if (stage->bytes() < bytes) stage = device_.allocate(bytes, "espalier-stage");
+      return stage;
+    }
+  if (pool.size() == kWindow) return nullptr;
+  return pool.emplace_back(device_.allocate(bytes, "espalier-stage"));
+}
 
 class Exchange {
  public:
   Exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
-           const MemoryOf& memory_of)
+           const MemoryOf& memory_of, ExchangeStages& stages)
       : transport_(transport),
         device_(device),
         operations_(operations),
         memory_of_(memory_of),
         receives_(operations.size()),
-        outgoing_(device, largest(operations)),
-        incoming_(device, largest(operations)),
+        stages_(stages),
         checks_(device.kind() == DeviceKind::cpu),
         checksums_(checks_ ? operations.size() : 0) {}
 
@@ -67,12 +79,6 @@ class Exchange {
     const char* data = nullptr;
   };
 
-  static std::size_t largest(const std::vector<MessageOperation>& operations) {
-    std::size_t bytes = 0;
-    for (const MessageOperation& operation : operations) bytes = std::max(bytes, operation.bytes);
-    return bytes;
-  }
-
   // Elements of the transport have at least two bytes, and so has every element of the state.
   static Buffer buffer(char* data, std::size_t bytes) {
     ESPALIER_INVARIANT(bytes % 2 == 0);
@@ -86,13 +92,13 @@ class Exchange {
     const MessageOperation& operation = operations_[i];
     if (operation.after >= 0) finish(static_cast<std::size_t>(operation.after));
     char* const memory = memory_of_(operation.memory);
-    if (operation.blocks.size() == 1 && operation.blocks[0].count == 1) {
+    if (in_one_run(operation)) {
       char* const data = memory + operation.blocks[0].at;
       transport_.post(buffer(data, operation.bytes), address(operation), nullptr);
       return note_checksum(i, data);
     }
-    std::shared_ptr<Allocation> stage = outgoing_.take();
-    for (Backoff backoff; !stage; stage = outgoing_.take()) {
+    std::shared_ptr<Allocation> stage = stages_.take(stages_.outgoing_, operation.bytes);
+    for (Backoff backoff; !stage; stage = stages_.take(stages_.outgoing_, operation.bytes)) {
       transport_.poll();
       backoff.pause();
     }
@@ -112,10 +118,10 @@ class Exchange {
     char* const memory = memory_of_(operation.memory);
     Receive& receive = receives_[i];
     char* target = nullptr;
-    if (memory != nullptr && operation.blocks.size() == 1 && operation.blocks[0].count == 1) {
+    if (memory != nullptr && in_one_run(operation)) {
       target = memory + operation.blocks[0].at;
     } else {
-      receive.stage = incoming_.take();
+      receive.stage = stages_.take(stages_.incoming_, operation.bytes);
       ESPALIER_INVARIANT(receive.stage != nullptr);  // one for each of the window
       target = static_cast<char*>(receive.stage->data());
     }
@@ -144,9 +150,15 @@ class Exchange {
     }
   }
 
-  // While messages are under way, which the kernel's buffers keep moving meanwhile.
+  // Beside messages that are under way: MPI moves them only while it is called.
   void note_checksum(std::size_t i, const char* data) {
-    if (checks_) checksums_[i] = checksum(data, operations_[i].bytes);
+    if (!checks_) return;
+    Checksum sum;
+    for (std::size_t done = 0; done < operations_[i].bytes; done += kChecked) {
+      sum.add(data + done, std::min(kChecked, operations_[i].bytes - done));
+      transport_.poll();
+    }
+    checksums_[i] = sum.value();
   }
 
   // One message more between any two that had some: the sums of all, in their order.
@@ -185,16 +197,14 @@ class Exchange {
   std::vector<Receive> receives_;  // by operation
   std::size_t oldest_ = 0;         // all before are finished
   std::size_t under_way_ = 0;
-  Stages outgoing_, incoming_;
+  ExchangeStages& stages_;
   const bool checks_;
   std::vector<std::uint64_t> checksums_;  // by operation
 };
 
-}  // namespace
-
 std::vector<std::size_t> exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
-                                  const MemoryOf& memory_of) {
-  return Exchange(transport, device, operations, memory_of).run();
+                                  const MemoryOf& memory_of, ExchangeStages& stages) {
+  return Exchange(transport, device, operations, memory_of, stages).run();
 }
 
 }  // namespace espalier::torchrt

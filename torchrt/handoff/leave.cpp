@@ -31,12 +31,13 @@ Departure::Departure(RankState& state, World& world, Device& device, StateServer
                                                     : plan.transfer.shard(memory).state.bytes();
     guests_[memory] = map_guest(device, address_of(memory.rank), memory.unit, bytes);
   }
-  const std::vector<std::size_t> damaged =
-      exchange(state.transport(), device, messages, [&](const MemoryId& memory) -> char* {
-        if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
-        const std::unique_ptr<Allocation>& guest = guests_.at(memory);
-        return guest ? static_cast<char*>(guest->data()) : nullptr;
-      });
+  const auto memory_of = [&](const MemoryId& memory) -> char* {
+    if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
+    const std::unique_ptr<Allocation>& guest = guests_.at(memory);
+    return guest ? static_cast<char*>(guest->data()) : nullptr;
+  };
+  ExchangeStages stages(device, messages);
+  const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages, memory_of, stages);
   // Whose new rank then finds that it lacks it, and gives up.
   for (const std::size_t place : damaged) guests_.erase(messages[place].memory);
   for (const auto& [memory, guest] : guests_)
