@@ -229,13 +229,14 @@ class TransferPlanner {
     return *std::min_element(ranks.begin(), ranks.end(), [&](int a, int b) { return at(sent_, a) < at(sent_, b); });
   }
 
-  // Rounds in which every party has at most one message; by round, then as they were made.
+  // Rounds in which every party sends at most one message and receives at most one, since links carry both at once; by
+  // round, then as they were made.
   void order_messages() {
     std::vector<Message>& messages = plan_.messages_;
-    std::vector<int> free(sent_.size(), 0), round(messages.size()), begins;
+    std::vector<int> sends(sent_.size(), 0), receives(sent_.size(), 0), round(messages.size()), begins;
     for (std::size_t m = 0; m < messages.size(); ++m) {
-      int& sender = at(free, messages[m].sender);
-      int& receiver = at(free, messages[m].receiver);
+      int& sender = at(sends, messages[m].sender);
+      int& receiver = at(receives, messages[m].receiver);
       const int earliest = messages[m].after >= 0 ? at(round, messages[m].after) + 1 : 0;
       round[m] = std::max({sender, receiver, earliest});
       sender = receiver = round[m] + 1;
