@@ -65,9 +65,11 @@ int run(const Arguments& arguments, int argc, char** argv) {
     return 0;
   }
   const std::optional<WorkerEnvironment> environment = worker_environment();
-  if (environment) shield_worker();
+  if (environment) {
+    shield_worker();
+    return run_worker(config, *environment, &argc, &argv, arguments.checksum);
+  }
   World world(&argc, &argv);
-  if (environment) return run_worker(config, *environment, world, arguments.checksum);
   return train_standalone(config, {arguments.plan, arguments.checksum}, world);
 }
 

@@ -32,13 +32,27 @@ std::string host_name() {
   return name;
 }
 
+wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
+  wire::Hello hello;
+  hello.token = environment.token;
+  hello.generation = environment.generation;
+  hello.rank = environment.rank;
+  hello.node = host_name();
+  hello.pid = ::getpid();
+  hello.model = model_shape(config);
+  hello.total_steps = config.training.steps;
+  hello.handoff = config.handoff.method;
+  return hello;
+}
+
+// After the hello.
 class Worker {
  public:
   Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control, bool checksum)
       : config_(config), environment_(environment), world_(world), control_(control), checksum_(checksum) {}
 
   void run() {
-    introduce();
+    take_part();
     prepare();
     serve();
     control_.send(wire::Ready{});
@@ -53,17 +67,7 @@ class Worker {
   }
 
  private:
-  void introduce() {
-    wire::Hello hello;
-    hello.token = environment_.token;
-    hello.generation = environment_.generation;
-    hello.rank = world_.rank();
-    hello.node = host_name();
-    hello.pid = ::getpid();
-    hello.model = model_shape(config_);
-    hello.total_steps = config_.training.steps;
-    hello.handoff = config_.handoff.method;
-    control_.send(hello);
+  void take_part() {
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
     config_.training.accuracy = assign.accuracy;
@@ -280,16 +284,20 @@ void end_world(World& world) {
 
 }  // namespace
 
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum) {
+int run_worker(const Config& config, const WorkerEnvironment& environment, int* argc, char*** argv, bool checksum) {
   std::string problem;
   try {
-    Control control(environment.host, environment.port, world.rank(), environment.heartbeat);
+    Control control(environment.host, environment.port, environment.rank, environment.heartbeat);
     try {
-      Worker(config, environment, world, control, checksum).run();
-      control.farewell();
-      end_world(world);
-      return 0;
-    } catch (const LeaveNow&) {
+      control.send(hello(config, environment));
+      World world(argc, argv);
+      if (world.rank() != environment.rank)
+        throw Error("MPI: this is rank " + std::to_string(world.rank()) + ", but OMPI_COMM_WORLD_RANK says " +
+                    std::to_string(environment.rank) + "; let the launcher start workers");
+      try {
+        Worker(config, environment, world, control, checksum).run();
+      } catch (const LeaveNow&) {
+      }
       control.farewell();
       end_world(world);
       return 0;
@@ -304,7 +312,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, World
   } catch (const std::exception& error) {
     if (problem.empty()) problem = error.what();
   }
-  std::fprintf(stderr, "espalier: train: rank %d: %s\n", world.rank(), problem.c_str());
+  std::fprintf(stderr, "espalier: train: rank %d: %s\n", environment.rank, problem.c_str());
   std::fflush(stderr);
   ::_exit(1);  // no MPI_Finalize: it would wait for ranks that go on without this one
 }

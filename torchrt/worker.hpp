@@ -11,21 +11,20 @@
 
 namespace espalier::torchrt {
 
-class World;
-
 struct WorkerEnvironment {
   std::string host;
   std::uint16_t port = 0;
   std::string token;
   int generation = 0;
+  int rank = 0;                            // as MPI's start-up has it
   JobId extension = 0;                     // whose step this is; 0: the anchor's own
   std::string vault;                       // what the names of the job's vaults begin with; empty: there are none
   std::string owner;                       // of this process's vault: a Slurm job; empty: outside Slurm
   std::chrono::milliseconds heartbeat{0};  // 0: the launcher wants none
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_HEARTBEAT. nullopt: there is no
-// launcher. Throws Error when the variables are there but malformed.
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_HEARTBEAT and mpirun's
+// OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the variables are there but malformed.
 std::optional<WorkerEnvironment> worker_environment();
 
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process
@@ -35,8 +34,9 @@ void shield_worker();
 // True once after each SIGTERM.
 bool take_notice();
 
-// Returns the exit code after at most one message. Collective. `checksum`: prints one of the weights on both sides of
-// every hand-off.
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum);
+// Starts MPI once the launcher knows this process, so that it notices the loss of one that MPI still waits for. Returns
+// the exit code after at most one message. Collective. `checksum`: prints one of the weights on both sides of every
+// hand-off.
+int run_worker(const Config& config, const WorkerEnvironment& environment, int* argc, char*** argv, bool checksum);
 
 }  // namespace espalier::torchrt

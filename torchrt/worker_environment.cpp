@@ -56,6 +56,7 @@ std::optional<WorkerEnvironment> worker_environment() {
   environment.port = number<std::uint16_t>("ESPALIER_LAUNCHER", address.substr(colon + 1));
   environment.token = variable("ESPALIER_TOKEN");
   environment.generation = number<int>("ESPALIER_GENERATION", variable("ESPALIER_GENERATION"));
+  environment.rank = number<int>("OMPI_COMM_WORLD_RANK", variable("OMPI_COMM_WORLD_RANK"));
   if (environment.token.size() < 8 || environment.token.size() > 256 || !hexadecimal(environment.token))
     throw Error("ESPALIER_TOKEN: is not a hexadecimal number of at least 8 digits");
   if (const char* job = std::getenv("SLURM_JOB_ID"); job != nullptr)
@@ -70,6 +71,7 @@ std::optional<WorkerEnvironment> worker_environment() {
     if (!(value > 0 && value <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
     environment.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(value * 1000)));
   }
+  if (environment.rank < 0) throw Error("OMPI_COMM_WORLD_RANK: is negative");
   if (environment.generation < 0) throw Error("ESPALIER_GENERATION: is negative");
   return environment;
 }

@@ -4,7 +4,10 @@
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
-teardown() { clean_slate; }
+teardown() {
+  scontrol update PartitionName=elastic GraceTime=30
+  clean_slate
+}
 
 preempts_and_starts() { # after grown_cast
   local urgent
@@ -34,6 +37,21 @@ preempts_and_starts() { # after grown_cast
   catch_phase starting
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 28 "the urgent job starts" job_is "$urgent" RUNNING
+  finish urgent
+  goes_on_well
+}
+
+@test "a job that cannot shrink within the grace says so, writes a checkpoint, and goes on from it with the GPUs it keeps" {
+  scontrol update PartitionName=elastic GraceTime=1
+  install -d -o boxuser -g boxuser "$BOX/home/checkpoints"
+  tiny+=(--set "checkpoint.directory=$BOX/home/checkpoints" --set checkpoint.every=0)
+  grown_cast
+  urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
+  wait_for 20 "the urgent job starts" job_is "$urgent" RUNNING
+  grep -Eq 'a smaller generation would take [0-9.]+ s, and Slurm takes the GPUs in [0-9.-]+ s: a checkpoint' "$BOX/home/A.out"
+  wait_for 60 "A runs on n1's GPUs only" runs_on A 4
+  wait_for 60 "it is told" grep -Eq 'training went on with (the state it left behind|the newest checkpoint)' "$BOX/home/A.out"
+  [ -n "$(ls "$BOX/home/checkpoints")" ]
   finish urgent
   goes_on_well
 }

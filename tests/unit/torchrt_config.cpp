@@ -223,11 +223,9 @@ TEST_CASE("a wrong override is named as such") {
 }
 
 TEST_CASE("a worker's vault is that of the Slurm job whose step it is, else the anchor's, else none of Slurm's") {
-  const std::map<std::string, std::string> before = {{"ESPALIER_LAUNCHER", "node1:4711"},
-                                                     {"ESPALIER_TOKEN", "0123456789abcdef"},
-                                                     {"ESPALIER_GENERATION", "3"},
-                                                     {"ESPALIER_VAULT", "espalier-vault-17.0"},
-                                                     {"ESPALIER_HEARTBEAT", "0.25"}};
+  const std::map<std::string, std::string> before = {
+      {"ESPALIER_LAUNCHER", "node1:4711"}, {"ESPALIER_TOKEN", "0123456789abcdef"},    {"ESPALIER_GENERATION", "3"},
+      {"OMPI_COMM_WORLD_RANK", "2"},       {"ESPALIER_VAULT", "espalier-vault-17.0"}, {"ESPALIER_HEARTBEAT", "0.25"}};
   for (const auto& [name, value] : before) ::setenv(name.c_str(), value.c_str(), 1);
   ::unsetenv("SLURM_JOB_ID");
   CHECK(worker_environment()->vault == "espalier-vault-17.0");
@@ -244,7 +242,8 @@ TEST_CASE("a worker's vault is that of the Slurm job whose step it is, else the 
 }
 
 TEST_CASE("a worker's environment is checked, and absent without a launcher") {
-  const auto with = [](const char* launcher, const char* token, const char* generation) {
+  const auto with = [](const char* launcher, const char* token, const char* generation, const char* rank = "2") {
+    rank ? ::setenv("OMPI_COMM_WORLD_RANK", rank, 1) : ::unsetenv("OMPI_COMM_WORLD_RANK");
     ::setenv("ESPALIER_LAUNCHER", launcher, 1);
     token ? ::setenv("ESPALIER_TOKEN", token, 1) : ::unsetenv("ESPALIER_TOKEN");
     ::setenv("ESPALIER_GENERATION", generation, 1);
@@ -255,6 +254,7 @@ TEST_CASE("a worker's environment is checked, and absent without a launcher") {
   CHECK(environment->host == "node1");
   CHECK(environment->port == 4711);
   CHECK(environment->generation == 3);
+  CHECK(environment->rank == 2);
   CHECK(environment->vault.empty());
   CHECK(environment->heartbeat.count() == 0);
   CHECK_THROWS_AS(with("node1", "0123456789abcdef", "3"), Error);
@@ -264,6 +264,9 @@ TEST_CASE("a worker's environment is checked, and absent without a launcher") {
   CHECK_THROWS_AS(with("node1:4711", nullptr, "3"), Error);
   CHECK_THROWS_AS(with("node1:4711", "0123456789abcdef", "-3"), Error);
   CHECK_THROWS_AS(with("node1:4711", "0123456789abcdef", "3x"), Error);
-  for (const char* name : {"ESPALIER_LAUNCHER", "ESPALIER_TOKEN", "ESPALIER_GENERATION"}) ::unsetenv(name);
+  CHECK_THROWS_AS(with("node1:4711", "0123456789abcdef", "3", nullptr), Error);
+  CHECK_THROWS_AS(with("node1:4711", "0123456789abcdef", "3", "-1"), Error);
+  for (const char* name : {"ESPALIER_LAUNCHER", "ESPALIER_TOKEN", "ESPALIER_GENERATION", "OMPI_COMM_WORLD_RANK"})
+    ::unsetenv(name);
   CHECK_FALSE(worker_environment());
 }

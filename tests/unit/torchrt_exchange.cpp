@@ -138,8 +138,9 @@ TEST_CASE("ranks that exchange several messages at once end with their state in 
           MeetingTransport transport(meeting, static_cast<int>(party));
           const auto device = make_cpu_device();
           const auto operations = message_operations(plan, plan.messages(), static_cast<int>(party));
-          const auto damaged = exchange(transport, *device, operations,
-                                        [&](const MemoryId& memory) { return memories.at(memory).data(); });
+          ExchangeStages stages(*device, operations);
+          const auto memory_of = [&](const MemoryId& memory) { return memories.at(memory).data(); };
+          const auto damaged = exchange(transport, *device, operations, memory_of, stages);
           if (!damaged.empty()) failures[party] = "damaged";
         } catch (const std::exception& error) {
           failures[party] = error.what();
@@ -187,11 +188,15 @@ struct NineMessages {
     std::thread sender([&] {
       MeetingTransport transport(meeting, 0);
       const auto device = make_cpu_device();
-      exchange(transport, *device, sends, [&](const MemoryId&) { return from.data(); });
+      ExchangeStages stages(*device, sends);
+      exchange(
+          transport, *device, sends, [&](const MemoryId&) { return from.data(); }, stages);
     });
     MeetingTransport transport(meeting, 1);
     const auto device = make_cpu_device();
-    const auto damaged = exchange(transport, *device, receives, [target](const MemoryId&) { return target; });
+    ExchangeStages stages(*device, receives);
+    const auto damaged = exchange(
+        transport, *device, receives, [target](const MemoryId&) { return target; }, stages);
     sender.join();
     return damaged;
   }

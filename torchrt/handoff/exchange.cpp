@@ -64,7 +64,7 @@ class Exchange {
         checksums_(checks_ ? operations.size() : 0) {}
 
   std::vector<std::size_t> run() {
-    for (std::size_t i = 0; i < operations_.size(); ++i) operations_[i].sends ? send(i) : receive(i);
+    for (; begun_ < operations_.size(); ++begun_) operations_[begun_].sends ? send(begun_) : receive(begun_);
     while (oldest_ < operations_.size()) finish(oldest_++);
     std::vector<std::size_t> damaged;
     if (checks_) damaged = compare_checksums();
@@ -91,25 +91,40 @@ class Exchange {
   void send(std::size_t i) {
     const MessageOperation& operation = operations_[i];
     if (operation.after >= 0) finish(static_cast<std::size_t>(operation.after));
+    for (Backoff backoff; !room_to_send();)
+      if (finish_arrived()) backoff = {};
+      else backoff.pause();
     char* const memory = memory_of_(operation.memory);
-    if (in_one_run(operation)) {
-      char* const data = memory + operation.blocks[0].at;
-      transport_.post(buffer(data, operation.bytes), address(operation), nullptr);
-      return note_checksum(i, data);
+    std::shared_ptr<Allocation> stage;
+    char* data = memory + operation.blocks[0].at;
+    if (!in_one_run(operation)) {
+      stage = stages_.take(stages_.outgoing_, operation.bytes);
+      ESPALIER_INVARIANT(stage != nullptr);  // one for each of the window
+      data = static_cast<char*>(stage->data());
+      std::size_t done = 0;
+      for (const Block& block : operation.blocks) {
+        device_.copy_runs(data + done, block.run, memory + block.at, block.stride, block.run, block.count);
+        done += block.bytes();
+      }
     }
-    std::shared_ptr<Allocation> stage = stages_.take(stages_.outgoing_, operation.bytes);
-    for (Backoff backoff; !stage; stage = stages_.take(stages_.outgoing_, operation.bytes)) {
-      transport_.poll();
-      backoff.pause();
-    }
-    char* const packed = static_cast<char*>(stage->data());
-    std::size_t done = 0;
-    for (const Block& block : operation.blocks) {
-      device_.copy_runs(packed + done, block.run, memory + block.at, block.stride, block.run, block.count);
-      done += block.bytes();
-    }
-    transport_.post(buffer(packed, operation.bytes), address(operation), stage);
-    note_checksum(i, packed);
+    note_checksum(i, data);  // now, so that the message leaves from the cache
+    const auto held = std::make_shared<std::shared_ptr<Allocation>>(std::move(stage));
+    leaving_.push_back(held);
+    transport_.post(buffer(data, operation.bytes), address(operation), held);
+  }
+
+  bool room_to_send() {
+    transport_.poll();
+    std::erase_if(leaving_, [](const std::weak_ptr<const void>& message) { return message.expired(); });
+    return leaving_.size() < kWindow;
+  }
+
+  // False: the next one that is awaited has not arrived.
+  bool finish_arrived() {
+    while (oldest_ < begun_ && !receives_[oldest_].pending) ++oldest_;
+    if (oldest_ == begun_ || !receives_[oldest_].pending->poll()) return false;
+    finish(oldest_++);
+    return true;
   }
 
   void receive(std::size_t i) {
@@ -195,7 +210,9 @@ class Exchange {
   const std::vector<MessageOperation>& operations_;
   const MemoryOf& memory_of_;
   std::vector<Receive> receives_;  // by operation
-  std::size_t oldest_ = 0;         // all before are finished
+  std::size_t begun_ = 0;          // all before are sends or receives that are posted
+  std::size_t oldest_ = 0;         // all before are sends or finished
+  std::vector<std::weak_ptr<const void>> leaving_;
   std::size_t under_way_ = 0;
   ExchangeStages& stages_;
   const bool checks_;

@@ -5,7 +5,7 @@ namespace espalier::torchrt {
 namespace {
 
 // Large enough for full speed, small enough that what is staged is little and what is passed on flows.
-constexpr std::size_t kMessageBytes = std::size_t{16} << 20;
+constexpr std::size_t kMessageBytes = std::size_t{4} << 20;
 
 }  // namespace
 

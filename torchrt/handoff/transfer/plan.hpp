@@ -72,7 +72,7 @@ class TransferPlan {
   // From memory of the old generation: possible as soon as that stands still.
   const std::vector<Copy>& copies() const { return copies_; }
   // In one global order: parties that work through their own in it, each waiting for the other side, never wait in a
-  // circle. Each comes after the one it forwards.
+  // circle. Each comes after the one it forwards. A party's sends and receives take turns.
   const std::vector<Message>& messages() const { return messages_; }
   // From memory of the new generation: when the messages of the node are in.
   const std::vector<Copy>& late_copies() const { return late_copies_; }
