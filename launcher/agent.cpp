@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,9 +14,11 @@
 #include <sstream>
 
 #include "launcher/directory.hpp"
+#include "launcher/launcher_address.hpp"
 #include "launcher/tether.hpp"
 #include "launcher/world_command.hpp"
 #include "planner/core/error.hpp"
+#include "planner/wire/client.hpp"
 
 namespace espalier::launcher {
 
@@ -70,7 +73,12 @@ int shield(const std::vector<std::string>& arguments) {
   const char* directory = std::getenv("ESPALIER_DIRECTORY");
   const char* anchor = std::getenv("ESPALIER_ANCHOR");
   const char* job = std::getenv("SLURM_JOB_ID");
-  if (directory != nullptr) make_generation_directory(directory);
+  if (directory != nullptr) {
+    // A step that Slurm starts late must not make again what the keepers of a job whose launcher is gone have removed.
+    const auto [host, port] = launcher_address();
+    wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(10));
+    make_generation_directory(directory);
+  }
   if (anchor != nullptr && job != nullptr && std::strcmp(anchor, job) != 0) {
     sigset_t set;
     sigemptyset(&set);

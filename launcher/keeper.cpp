@@ -15,6 +15,7 @@
 
 #include "launcher/directory.hpp"
 #include "launcher/job_context.hpp"
+#include "launcher/launcher_address.hpp"
 #include "launcher/tenure.hpp"
 #include "launcher/vault.hpp"
 #include "planner/core/error.hpp"
@@ -86,16 +87,6 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
     if (turn.heartbeat) client.send(wire::Heartbeat{});
     if (turn.lost) return;
   }
-}
-
-std::pair<std::string, std::uint16_t> launcher_address() {
-  const char* text = std::getenv("ESPALIER_LAUNCHER");
-  const std::string address = text == nullptr ? "" : text;
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) throw Error("ESPALIER_LAUNCHER: not set; keepers are started by a launcher");
-  const long port = std::strtol(address.c_str() + colon + 1, nullptr, 10);
-  if (port < 1 || port > 65535) throw Error("ESPALIER_LAUNCHER: no port");
-  return {address.substr(0, colon), static_cast<std::uint16_t>(port)};
 }
 
 // After this nothing of the job runs here but this process.

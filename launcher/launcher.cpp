@@ -102,6 +102,7 @@ void Launcher::incoming(const wire::ConnectionPtr& connection) {
       if (frame.type == wire::Hello::type) greet_worker(connection, wire::from_frame<wire::Hello>(frame));
       else if (frame.type == wire::KeeperHello::type)
         greet_keeper(connection, wire::from_frame<wire::KeeperHello>(frame));
+      else if (frame.type == wire::StepLost::type) lose_step(connection, wire::from_frame<wire::StepLost>(frame));
       else throw Error("message " + frame.type + ": a hello is expected first");
     } catch (const Error& error) {
       connection->send(wire::Refused{error.what()});
@@ -115,11 +116,21 @@ void Launcher::incoming(const wire::ConnectionPtr& connection) {
 void Launcher::greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello) {
   if (hello.token != token_) throw Error("worker: its token is not this job's");
   if (phase_ == JobPhase::ending) throw Error("worker: the job is ending");
-  World* world = next_ && next_->generation() == hello.generation         ? next_.get()
-                 : current_ && current_->generation() == hello.generation ? current_.get()
-                                                                          : nullptr;
+  World* const world = world_of(hello.generation);
   if (world == nullptr) throw Error("worker: generation " + std::to_string(hello.generation) + " is not running");
   world->adopt(connection, hello);
+}
+
+World* Launcher::world_of(int generation) const {
+  for (World* world : {next_.get(), current_.get()})
+    if (world != nullptr && world->generation() == generation) return world;
+  return nullptr;
+}
+
+void Launcher::lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost) {
+  if (lost.token != token_) throw Error("step: its token is not this job's");
+  if (World* const world = world_of(lost.generation)) world->step_lost(lost.rank, lost.code);
+  connection->close();
 }
 
 void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {

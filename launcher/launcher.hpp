@@ -75,6 +75,8 @@ class Launcher {
   void incoming(const wire::ConnectionPtr& connection);
   void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+  void lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost);
+  World* world_of(int generation) const;  // null: it is not running
 
   bool restarts() const { return handoff_ == HandoffMethod::checkpoint; }
   void raise(Event event, const std::string& why = "");

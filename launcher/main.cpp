@@ -14,7 +14,7 @@
 #include "launcher/agent.hpp"
 #include "launcher/keeper.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/tether.hpp"
+#include "launcher/rank_step.hpp"
 #include "launcher/vault.hpp"
 #include "planner/core/error.hpp"
 
@@ -71,7 +71,7 @@ int dispatch(const Words& words) {
   }
   if (command == "agent") return espalier::launcher::agent(rest);
   if (command == "shield") return espalier::launcher::shield(rest);
-  if (command == "tether") return espalier::launcher::tether(rest);
+  if (command == "step") return espalier::launcher::rank_step(rest);
   if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
   if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;
   throw espalier::Error("\"" + command + "\": unknown command; see espalier-launch --help");

@@ -39,6 +39,14 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
   else if (assignment_) give_assignment(hello.rank);
 }
 
+void World::step_lost(int rank, int code) {
+  if (lost_ || retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
+  const std::string why = "rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node +
+                          " could not be started: its srun ended with code " + std::to_string(code);
+  died_.emplace(rank, why);
+  lose(why, 1);
+}
+
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
   assignment_ = wire::Assign{plan, std::move(source), accuracy};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);

@@ -92,7 +92,7 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
     if (owners.at(node).job == holding.job) {
       command.insert(command.end(), request.program.begin(), request.program.end());
     } else {  // an extension's GPUs on an anchor's node: a step of the extension, forked by the anchor's orted
-      std::vector<std::string> nested{request.launcher, "tether", "--"};
+      std::vector<std::string> nested{request.launcher, "step", "--"};
       const auto step =
           step_command(holding.job, node, static_cast<int>(holding.gpus.size()), request.binds_cpus, request.program);
       command.insert(command.end(), nested.begin(), nested.end());

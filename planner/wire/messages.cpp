@@ -67,6 +67,10 @@ void visit(KeeperHello& m, Visitor& v) {
   v("token", m.token), v("job", m.job), v("node", m.node), v("extension", m.extension);
 }
 template <class Visitor>
+void visit(StepLost& m, Visitor& v) {
+  v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("code", m.code);
+}
+template <class Visitor>
 void visit(Notice& m, Visitor& v) {
   v("job", m.job);
 }
@@ -216,6 +220,7 @@ ESPALIER_MESSAGE(Resume)
 ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
+ESPALIER_MESSAGE(StepLost)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
 ESPALIER_MESSAGE(Keep)

@@ -141,6 +141,16 @@ struct KeeperHello {
   bool extension = false;
 };
 
+// From the one who started a rank in a step of its own: the step has ended with an error. Of interest when the rank
+// never said hello: nobody else knows of it.
+struct StepLost {
+  static constexpr const char* type = "step_lost";
+  std::string token;
+  int generation = 0;
+  int rank = 0;
+  int code = 0;  // srun's
+};
+
 // From a keeper or a worker: Slurm told the extension to leave (SIGTERM).
 struct Notice {
   static constexpr const char* type = "notice";

@@ -63,6 +63,19 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well
 }
 
+@test "a worker killed while Slurm takes back an extension on the anchor's node, where it starts no step any more" {
+  grown_cast
+  as_user espalier hold "$A"
+  extension=$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)
+  take_back_and_kill() {
+    as_user scancel "$extension"
+    kill_worker 0
+  }
+  survives 120 take_back_and_kill
+  said 'could not be started: its srun ended with code'
+  goes_on_well
+}
+
 @test "a GPU where two workers were killed is left out" {
   grown_cast
   as_user espalier hold "$A"

@@ -38,7 +38,7 @@ class Job:
         self.name, self.losses = name, losses
         self.step, self.plan_gpus, self.generation = 0, 0, -1
         self.phase, self.messages, self.problems = "", [], []
-        self.moved_at, self.longest_pause = time.monotonic(), 0.0
+        self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
         with open(script, "w", encoding="utf-8") as file:
             file.write("#!/bin/bash\nsrun --elastic=2:8 espalier-train " + " ".join(TRAINING)
@@ -54,6 +54,7 @@ class Job:
         for line in self._log.lines():
             if "--> " in line and "--" in line.split("--> ")[0]:
                 self.phase = line.rsplit("--> ", 1)[1].strip()
+                self.entered_at = time.monotonic()
                 entered.append(self.phase)
             self.messages.append(line)
         lines = self._metrics.lines()

@@ -70,7 +70,8 @@ class Matrix:
             print("        " + self.job.tail(15).replace("\n", "\n        "), flush=True)
 
     def quiet(self):
-        return self.job.phase == "running" and time.monotonic() - self.job.moved_at < 2
+        # A step of before the phase says nothing about it.
+        return self.job.phase == "running" and self.job.moved_at > self.job.entered_at + 0.05 and time.monotonic() - self.job.moved_at < 2
 
     def reach(self, state):
         """Brings the job into the state; whether it got there."""
@@ -107,9 +108,17 @@ class Matrix:
             return False
         fault, survives = faults.FAULTS[name]
         before, at = job.step, time.monotonic()
-        try:
-            undo = fault(job, self.random)
-        except faults.NoTarget:
+        undo, found = None, False
+
+        def strike(_):  # what a state is about to start may not be there yet
+            nonlocal undo, found
+            try:
+                undo, found = fault(job, self.random), True
+            except faults.NoTarget:
+                pass
+            return found or job.phase != state
+        job.until(strike, 5, 0.02)
+        if not found:
             self.missed += 1
             return True
         job.longest_pause = 0.0

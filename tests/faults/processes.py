@@ -50,7 +50,7 @@ def rank_of(pid):
 
 def launchers():
     return [pid for pid in pids() if _name(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
-            and not {"agent", "keeper", "tether", "shield"} & set(_words(pid)[1:2])]
+            and not {"agent", "keeper", "step", "shield"} & set(_words(pid)[1:2])]
 
 
 def keepers(extension):
