@@ -63,6 +63,7 @@ class Launcher {
     Plan plan;                   // of the attempt under way
     std::map<std::string, Clock::time_point> at;
     std::optional<wire::Loaded> taken;  // once committed
+    bool waits_for_slurm = false;       // and the user has been told
   };
 
   struct AnchorKeeper {
@@ -106,6 +107,8 @@ class Launcher {
   void doubt_nodes();
   void start_recovery();
   void try_recovery();
+  void slurm_said(const std::set<JobId>& closing, const std::string& away);
+  void attempt_recovery();
   void retry_recovery();
   struct RecoveryPlan {
     Plan plan;
@@ -142,6 +145,8 @@ class Launcher {
   std::unique_ptr<PlannerLink> planner_;
   std::vector<AnchorKeeper> anchor_keepers_;
   std::set<std::string> lost_nodes_;  // of the anchor
+  std::set<JobId> closing_;           // extensions where Slurm starts no step any more
+  int questions_ = 0;                 // to Slurm, and answers
   std::function<void(int)> keep_;
 
   JobPhase phase_ = JobPhase::launching;

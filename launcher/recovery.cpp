@@ -16,6 +16,7 @@ namespace {
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
+constexpr auto kSlurmAnswers = std::chrono::seconds(30);        // or is taken not to: longer than MessageTimeout
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
@@ -93,7 +94,7 @@ void Launcher::note_loss(const std::string& why) {
     recovery_->why += "; then " + why;
     recovery_->taken.reset();
   } else {
-    recovery_ = Recovery{why, "", wire::steady_now(), step_, {}, {}, {}};
+    recovery_ = Recovery{why, "", wire::steady_now(), step_, {}, {}, {}, false};
   }
 }
 
@@ -120,7 +121,9 @@ void Launcher::doubt_nodes() {
 std::set<GpuId> Launcher::gpus_left() const {
   std::set<GpuId> left;
   for (const Holding& holding : all_holdings(false)) {
-    if (holding.job == context_.job ? lost_nodes_.contains(holding.node) : extensions_->falters(holding.job)) continue;
+    if (holding.job == context_.job ? lost_nodes_.contains(holding.node)
+                                    : extensions_->falters(holding.job) || closing_.contains(holding.job))
+      continue;
     for (const int index : holding.gpus) left.insert({holding.node, index});
   }
   return left;
@@ -143,7 +146,52 @@ void Launcher::start_recovery() {
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
 }
 
+// Slurm starts the next generation's processes on extensions, and may not do so any more, or not be there just now.
+// Then what is left there would be lost to a generation without them: that is worth a wait.
 void Launcher::try_recovery() {
+  std::vector<JobId> needed;
+  for (const Holding& holding : extensions_->holdings(false))
+    if (uses(plan_, holding)) needed.push_back(holding.job);
+  if (needed.empty()) return attempt_recovery();
+  const int question = ++questions_;
+  slurm_.post_first([this, needed, question]() -> std::function<void()> {
+    std::set<JobId> closing;
+    std::string away;
+    try {
+      for (const JobId id : needed) {
+        const auto job = load_job(id);
+        if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended)
+          closing.insert(id);
+      }
+    } catch (const Error& error) {
+      away = error.what();
+    }
+    return [this, closing, away, question] {
+      if (question == questions_) slurm_said(closing, away);
+    };
+  });
+  retry_recovery_ = loop_.after(kSlurmAnswers, [this, question] {
+    if (question == questions_) slurm_said({}, "it does not answer");
+  });
+}
+
+void Launcher::slurm_said(const std::set<JobId>& closing, const std::string& away) {
+  retry_recovery_.reset();
+  ++questions_;
+  if (phase_ != JobPhase::recovering || next_) return;
+  const auto waited = wire::steady_now() - recovery_->since;
+  if (!away.empty() && waited < std::chrono::seconds(context_.config.hang_seconds)) {
+    if (!std::exchange(recovery_->waits_for_slurm, true))
+      spdlog::warn("espalier: launch: {}; slurmctld is away ({}): training goes on when it is back", recovery_->why,
+                   away);
+    retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
+    return;
+  }
+  closing_ = closing;
+  attempt_recovery();
+}
+
+void Launcher::attempt_recovery() {
   recovery_->at = {{"start", wire::steady_now()}};
   const auto choice = choose_recovery_plan();
   if (!choice) {

@@ -47,7 +47,7 @@ preempts_and_starts() { # after grown_cast
   tiny+=(--set "checkpoint.directory=$BOX/home/checkpoints" --set checkpoint.every=0)
   grown_cast
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
-  wait_for 20 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 100 "the urgent job starts, when slurmctld has looked at its timers" job_is "$urgent" RUNNING
   grep -Eq 'a smaller generation would take [0-9.]+ s, and Slurm takes the GPUs in [0-9.-]+ s: a checkpoint' "$BOX/home/A.out"
   wait_for 60 "A runs on n1's GPUs only" runs_on A 4
   wait_for 60 "it is told" grep -Eq 'training went on with (the state it left behind|the newest checkpoint)' "$BOX/home/A.out"

@@ -37,6 +37,7 @@ class Job:
     def __init__(self, name, losses):
         self.name, self.losses = name, losses
         self.step, self.plan_gpus, self.generation = 0, 0, -1
+        self.seen = 0  # steps, those done again after a loss of all newer state among them
         self.phase, self.messages, self.problems = "", [], []
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
@@ -70,6 +71,7 @@ class Job:
             self.problems.append(f"step {step} follows step {self.step}")
         if self.losses.setdefault(step, loss) != loss:
             self.problems.append(f"step {step}: loss {loss!r}, elsewhere {self.losses[step]!r}")
+        self.seen += 1
         self.step, self.plan_gpus, self.generation = step, record["gpus"], record["generation"]
         now = time.monotonic()
         self.longest_pause = max(self.longest_pause, now - self.moved_at)

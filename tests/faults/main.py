@@ -88,18 +88,21 @@ class Matrix:
             if pids:
                 os.kill(self.random.choice(pids), 9)
             return job.until(lambda entered: state in entered, 30, 0.001)
-        grows = job.plan_gpus <= 2 or state == "acquiring"
-        if state == "acquiring" and job.plan_gpus > 2:
+        # The planner may have other things to do first, such as to learn of the job again.
+        return any(self.turn(state) for _ in range(3))
+
+    def turn(self, state):
+        """Asks for a change of the layout; whether the job got into the state on its way."""
+        job = self.job
+        if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
-            if not job.until(lambda _: job.plan_gpus <= 2 and self.quiet(), 60):
+            if state != "acquiring":
+                return job.until(lambda entered: state in entered, 20, 0.001)
+            if not job.until(lambda _: job.plan_gpus <= 2 and self.quiet(), 30):
                 return False
-        if grows:
-            job.ask("release")
-        else:
-            job.ask("hold")
-            job.ask("reclaim")
-        return job.until(lambda entered: state in entered, 45, 0.001)
+        job.ask("release")
+        return job.until(lambda entered: state in entered, 20, 0.001)
 
     def inject(self, number, state, name):
         job = self.job
@@ -107,7 +110,7 @@ class Matrix:
             self.problem(f"{number}: never was {state}")
             return False
         fault, survives = faults.FAULTS[name]
-        before, at = job.step, time.monotonic()
+        before, at = job.seen, time.monotonic()
         undo, found = None, False
 
         def strike(_):  # what a state is about to start may not be there yet
@@ -140,8 +143,8 @@ class Matrix:
             self.check_gone(f"{number}: {name} while {state}")
         else:
             # Some steps after the fault, at rest.
-            well = job.until(lambda _: (job.step >= before + STEPS and self.quiet()) or
-                             (job.step <= before + STEPS and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
+            well = job.until(lambda _: (job.seen >= before + STEPS and self.quiet()) or
+                             (job.seen <= before + STEPS and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
             verdict = f"went on, longest pause {job.longest_pause:.2f} s"
             if not well or job.over():
                 verdict = "LOST" if job.over() else "HANGS"
