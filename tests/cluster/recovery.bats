@@ -63,7 +63,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well
 }
 
-@test "a worker killed while Slurm takes back an extension on the anchor's node, where it starts no step any more" {
+@test "a worker killed while Slurm takes back an extension, where it starts no step any more" {
   grown_cast
   as_user espalier hold "$A"
   extension=$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)
@@ -72,7 +72,23 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
     kill_worker 0
   }
   survives 120 take_back_and_kill
-  said 'could not be started: its srun ended with code'
+  said 'training went on with the state it left behind'
+  ! said 'next_failed'
+  goes_on_well
+}
+
+@test "a worker killed while slurmctld is away: what extensions hold is worth a wait" {
+  grown_cast
+  ten_steps
+  kill_both() {
+    kill -KILL "$(cat "$BOX/pid/slurmctld")"
+    kill_worker
+    sleep 4
+    slurmctld 3>&-
+  }
+  survives 120 kill_both
+  told_once 'training went on with the state it left behind'
+  runs_on A 8
   goes_on_well
 }
 

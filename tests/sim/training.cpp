@@ -200,8 +200,7 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     if (frame.type != wire::Commit::type || (assign_->source && !rank.loading))
       return fail(r, "expected load or commit, got " + frame.type);
     rank.committed = true;
-    if (taken_ && std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& one) { return one.committed; }) == 1)
-      training_.events.recovered(job_, number_, taken_->step, taken_->from);
+    tell_recovery();
     if (step_ == training_.total_steps) return finish();
     begin_step();
     return;
@@ -323,6 +322,11 @@ bool Generation::survives(const Generation& old, const std::string& reader) cons
   return true;
 }
 
+// Once: when the first rank hears that the generation is the job, or the next one is told that it was.
+void Generation::tell_recovery() {
+  if (taken_ && !std::exchange(told_, true)) training_.events.recovered(job_, number_, taken_->step, taken_->from);
+}
+
 // All ranks agree on one source. The vaults have killed what still lived of the lost generation.
 void Generation::choose_source(const std::string& reader) {
   Generation* old = training_.find(job_, assign_->source->generation);
@@ -330,6 +334,7 @@ void Generation::choose_source(const std::string& reader) {
     if (other->job_ == job_ && other->number_ < number_)
       for (std::size_t r = 0; r < other->ranks_.size(); ++r)
         if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
+  if (old != nullptr) old->tell_recovery();
   taken_.emplace();
   const bool torn = old != nullptr && old->mark_ < 0 && training_.random.chance(0.1);  // in the middle of the optimizer
   if (old != nullptr && !torn && survives(*old, reader)) {

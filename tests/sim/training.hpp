@@ -111,6 +111,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void beat(std::size_t rank);
   void load(std::size_t rank, std::int64_t step);
   void recover(std::size_t rank);
+  void tell_recovery();
   void choose_source(const std::string& reader);
   bool survives(const Generation& old, const std::string& reader) const;
   void others_notice(std::size_t lost);
@@ -132,6 +133,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Rank> ranks_;
   std::optional<wire::Assign> assign_;
   std::optional<wire::Loaded> taken_;  // in a recovery
+  bool told_ = false;                  // what was taken
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
   bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;
