@@ -4,9 +4,12 @@
 #include <csignal>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 namespace {
+// After mpirun's end: how long the last words of its workers may be on their way, when all is well and when it is not.
+constexpr wire::Loop::Milliseconds kLastFrames{5000}, kLastFramesOfFailure{100};
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
 constexpr int kMissedHeartbeats = 10;
 }  // namespace
@@ -212,7 +215,8 @@ void World::exited(int status) {
       if (*alive && gone) gone();
     });
   } else if (!lost_) {
-    patience_ = loop_.after(wire::Loop::Milliseconds(100), [this] { conclude(); });  // last frames may be on their way
+    conclude_by_ = wire::steady_now() + (*exit_code_ == 0 ? kLastFrames : kLastFramesOfFailure);
+    patience_ = loop_.after(kLastFramesOfFailure, [this] { conclude(); });
   }
 }
 
@@ -220,6 +224,10 @@ void World::conclude() {
   if (retired_ || lost_) return;
   if (workers_.empty()) return callbacks_.finished(*exit_code_);  // it never spoke to us: its code is the job's
   if (*exit_code_ == 0 && all(&Worker::done)) return callbacks_.finished(0);
+  if (wire::steady_now() < conclude_by_) {
+    patience_ = loop_.after(kLastFramesOfFailure, [this] { conclude(); });
+    return;
+  }
   lose("mpirun of generation " + std::to_string(generation_) + " ended with code " + std::to_string(*exit_code_), 1);
 }
 

@@ -1,6 +1,7 @@
 // One generation: an mpirun and the control sockets of its workers.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -117,6 +118,7 @@ class World {
   bool own_failure_ = false;
   std::map<int, std::string> died_;  // rank -> in words
   std::optional<int> exit_code_;     // mpirun's
+  std::chrono::steady_clock::time_point conclude_by_{};
   std::string last_words_;
   std::unique_ptr<Child> mpirun_;
   wire::Watch patience_, kill_;
