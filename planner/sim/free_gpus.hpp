@@ -1,10 +1,10 @@
-// GPUs that a policy may give to jobs, and how counts of them are placed: in the simulator's base queue and in policies
+// GPUs that may be given to jobs, and how counts of them are placed: by the simulator's base queue, and by policies
 // that place jobs themselves.
 #pragma once
 
 #include <functional>
 #include <optional>
-#include <set>
+#include <string>
 #include <vector>
 
 #include "planner/core/cluster.hpp"
@@ -13,17 +13,16 @@ namespace espalier::sim {
 
 class FreeGpus {
  public:
-  // Idle GPUs of the usable nodes, and those whose owner `also` accepts (jobs that will give theirs up).
+  // Idle GPUs of the usable nodes, and those whose owner `also` accepts (jobs that will give theirs up). `cluster` must
+  // outlive this.
   explicit FreeGpus(const ClusterView& cluster, const std::function<bool(JobId)>& also = {});
 
   int count() const { return count_; }
-  // Within a node: the fullest one that has room, first by name. More than a node holds: whole nodes, from the rack
-  // (leaf switch) with the fewest free nodes that has enough, else from the racks with most. `gpus` above a node's
-  // must be a multiple of it, or the rest comes from one further node. nullopt: does not fit; nothing is taken.
-  // GPUs of one node stand together, in ascending order.
-  std::optional<std::vector<GpuId>> take(int gpus);
-  // Whether take() would succeed.
-  bool fits(int gpus) const;
+  // All of one GPU type, `type` where it is given. Within a node: the fullest one that has room, first by name. More
+  // than a node holds: whole nodes of one rack (leaf switch), the rack with the fewest free nodes that has enough, else
+  // from the racks that have most; what is no multiple of a node comes from one node more. nullopt: does not fit, and
+  // nothing is taken. GPUs of one node stand together, in ascending order.
+  std::optional<std::vector<GpuId>> take(int gpus, const std::string& type = {});
   // These, wherever they are; false (nothing taken) when one of them is not free.
   bool take_these(const std::vector<GpuId>& gpus);
   void give_back(const std::vector<GpuId>& gpus);
@@ -31,11 +30,14 @@ class FreeGpus {
   const std::vector<int>& on_node(std::size_t node) const { return free_[node]; }
 
  private:
-  std::optional<std::vector<std::size_t>> choose(int whole, int rest) const;
+  std::vector<std::size_t> within_a_node(int gpus, const std::string& type, const std::vector<std::size_t>& but) const;
+  std::vector<std::size_t> whole_nodes(int nodes, int size, const std::string& type) const;
+  std::optional<std::size_t> index_of(const std::string& node) const;
+  void take_from(std::size_t node, int gpus, std::vector<GpuId>& taken);
+
   const ClusterView& cluster_;
   std::vector<std::vector<int>> free_;
   int count_ = 0;
-  int node_gpus_ = 1;  // the largest node's
 };
 
 }  // namespace espalier::sim

@@ -12,6 +12,10 @@
 
 namespace espalier::sim {
 
+// Of the base queue. sjf: by GPU time on the basic plan, least first. Strict: a job that does not fit blocks those
+// behind it.
+enum class QueueOrder { fifo, sjf };
+
 // One job of the workload.
 struct SimulatedJob {
   JobId id = 0;  // 1, 2, ... in the order of submission
@@ -64,6 +68,8 @@ class Policy {
   virtual Method redeployment() const { return Method::checkpoint; }
   // Starts waiting jobs itself. Otherwise the base queue does so, in strict order, each on its basic plan.
   virtual bool owns_queue() const { return false; }
+  // The base queue's order, where the policy insists on one; else the simulation's.
+  virtual std::optional<QueueOrder> queue() const { return std::nullopt; }
   // Anchor and extensions (Suika §3.2.3): a started job never loses the GPUs of its basic plan. Otherwise a job holds
   // exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }

@@ -1,4 +1,4 @@
-#include "tests/bench/planner/paper_jobs.hpp"
+#include "planner/sim/paper_jobs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,11 +8,10 @@
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
 
-namespace espalier::bench {
+namespace espalier::sim {
 namespace {
 
-// NVIDIA H100 SXM data sheet: 989 TFLOPS dense BF16, 80 GB, 3.35 TB/s.
-constexpr double kTflops = 989, kUtilization = 0.45;
+constexpr double kUtilization = 0.45;
 
 constexpr std::array<PaperJob, 17> kJobs{{
     {"gpt2-350m", JobSize::S, 1, 1, 1},
@@ -55,19 +54,6 @@ const PaperJob& paper_job(const std::string& model) {
   throw Error("model \"" + model + "\": not one of the paper's jobs; use one of " + known);
 }
 
-Site paper_cluster(int nodes, int rack_nodes) {
-  Site site;
-  site.hardware.types.push_back({"h100", kTflops, 80e9, 3.35e9});
-  site.hardware.kinds.push_back({360e6, 360e6, 42.5e6, 8});
-  for (int n = 0; n < nodes; ++n) {
-    char name[16], rack[16];
-    std::snprintf(name, sizeof name, "n%04d", n);
-    std::snprintf(rack, sizeof rack, "rack%03d", n / rack_nodes);
-    site.topology.add_node(name, 0, std::vector<std::int16_t>(8, 0), {"spine", rack});
-  }
-  return site;
-}
-
 ModelShape paper_shape(const PaperJob& job) {
   ModelShape shape = published_model(job.model);
   shape.global_batch = paper_batch(job);
@@ -99,4 +85,4 @@ JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const 
   return coefficients;
 }
 
-}  // namespace espalier::bench
+}  // namespace espalier::sim

@@ -1,16 +1,12 @@
-// The jobs of Suika Tab. 1 with their default 3D plans, on the clusters of its §5.1.
+// The jobs of Suika Tab. 1 with their default 3D plans.
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "planner/core/job.hpp"
-#include "planner/core/model/coefficients.hpp"
-#include "planner/core/topology/site.hpp"
+#include "planner/sim/job_kind.hpp"
 
-namespace espalier::bench {
-
-enum class JobSize { S, M, L, XL };
+namespace espalier::sim {
 
 struct PaperJob {
   const char* model;  // as published_model knows it
@@ -23,10 +19,6 @@ std::span<const PaperJob> paper_jobs();
 // By model name, case and punctuation aside ("llama2-13b"). Throws Error that lists them.
 const PaperJob& paper_job(const std::string& model);
 
-// H100 nodes of 8: 900 GB/s NVLink (a 450 GB/s bus at 80%), one 400 Gb/s rail per GPU (at 85%), racks of `rack_nodes`,
-// crossing between racks halved.
-Site paper_cluster(int nodes, int rack_nodes);
-
 // BF16 with FP32 Adam state (Mixed precision as in Megatron), 45% model FLOPs utilization, half of the gradient
 // synchronization hidden (k_overlap 2). All recompute activations, XL shards the optimizer (ZeRO-1): without,
 // their default plans do not fit into 80 GB.
@@ -37,4 +29,4 @@ int paper_batch(const PaperJob& job);
 
 ModelShape paper_shape(const PaperJob& job);
 
-}  // namespace espalier::bench
+}  // namespace espalier::sim
