@@ -38,6 +38,7 @@ LAUNCHER := $(call objects,$(call sources,launcher))
 
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
+SIM_LIBS  := -lcsv -lz
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report espalier-bench)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
@@ -54,7 +55,7 @@ $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
 $(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(SIM) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lfmt
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lfmt
 $(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
