@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "planner/sim/policies/gavel_shares.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
 
 struct PolicyOptions {
-  double lambda = 1;  // tau = U^lambda, of the policies with a threshold
+  double lambda = 1;         // tau = U^lambda, of the policies with a threshold
+  RedeployOptions redeploy;  // what restarts cost, for policies that weigh it
 };
 
 const std::vector<std::string>& policy_names();
@@ -20,5 +22,9 @@ std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions
 // One per file of this folder.
 std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf: the base queue alone
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
+std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
+std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);
+std::unique_ptr<Policy> make_elasticflow();
+std::unique_ptr<Policy> make_gavel(GavelObjective objective = GavelObjective::throughput);
 
 }  // namespace espalier::sim
