@@ -82,8 +82,8 @@ class Packing {
     return spread;
   }
 
-  // Up to `count` entirely free nodes: those it holds, then those that nobody else held, then of racks it holds nodes
-  // in, then of the rack with the fewest that has enough, else of those with most.
+  // Up to `count` entirely free nodes: those it holds, then of racks it holds nodes in, then of the rack with the
+  // fewest that has enough, else of those with most; where nobody else would rather stay first.
   std::vector<int> empty_nodes(std::size_t job, int count) const {
     if (count == 0) return {};
     std::vector<int> empty;
