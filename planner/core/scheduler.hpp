@@ -48,6 +48,7 @@ struct SchedulerOptions {
   int looks = 4096;  // jobs looked at again in one decision at most, likewise
   int window = 8;    // W of Algorithm 1
   bool as_printed = false;  // policy `suika`: the paper's search; else the planner's own on top of it
+  bool data_parallel_only = false;  // stages and TP degrees stay as submitted (policy `suika-dp`)
   bool eager = false;       // solve every job again in every round: what the lazy rounds are measured against
 };
 

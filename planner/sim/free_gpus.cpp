@@ -6,13 +6,16 @@
 
 namespace espalier::sim {
 
-FreeGpus::FreeGpus(const ClusterView& cluster, const std::function<bool(JobId)>& also)
-    : cluster_(cluster), free_(cluster.nodes.size()) {
+FreeGpus::FreeGpus(const ClusterView& cluster, const Owners& also, const Owners& passing)
+    : cluster_(cluster), free_(cluster.nodes.size()), passing_(cluster.nodes.size()) {
   for (std::size_t n = 0; n < free_.size(); ++n) {
     const NodeView& node = cluster.nodes[n];
     if (!node.usable) continue;
-    for (std::size_t gpu = 0; gpu < node.gpu_owner.size(); ++gpu)
-      if (node.gpu_owner[gpu] == 0 || (also && also(node.gpu_owner[gpu]))) free_[n].push_back(static_cast<int>(gpu));
+    for (std::size_t gpu = 0; gpu < node.gpu_owner.size(); ++gpu) {
+      const JobId owner = node.gpu_owner[gpu];
+      if (owner == 0 || (also && also(owner))) free_[n].push_back(static_cast<int>(gpu));
+      else if (passing && passing(owner)) ++passing_[n];
+    }
     count_ += static_cast<int>(free_[n].size());
   }
 }
@@ -30,10 +33,10 @@ std::vector<std::size_t> FreeGpus::within_a_node(int gpus, const std::string& ty
   std::optional<std::size_t> best;
   for (std::size_t n = 0; n < free_.size(); ++n) {
     if (free_[n].size() < wanted || (!type.empty() && cluster_.nodes[n].gpu_type != type)) continue;
-    if (best && free_[n].size() >= free_[*best].size()) continue;
+    if (best && free_[n].size() + passing_[n] >= free_[*best].size() + passing_[*best]) continue;
     if (std::find(but.begin(), but.end(), n) != but.end()) continue;
     best = n;
-    if (free_[n].size() == wanted) break;
+    if (free_[n].size() + passing_[n] == wanted) break;
   }
   return best ? std::vector{*best} : std::vector<std::size_t>{};
 }

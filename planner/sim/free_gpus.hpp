@@ -13,9 +13,11 @@ namespace espalier::sim {
 
 class FreeGpus {
  public:
-  // Idle GPUs of the usable nodes, and those whose owner `also` accepts (jobs that will give theirs up). `cluster` must
-  // outlive this.
-  explicit FreeGpus(const ClusterView& cluster, const std::function<bool(JobId)>& also = {});
+  using Owners = std::function<bool(JobId)>;
+  // Idle GPUs of the usable nodes, and those whose owner `also` accepts (jobs that will give theirs up). Those whose
+  // owner `passing` accepts are not free, but make their node no fuller: extensions, which go when their GPUs are
+  // needed. `cluster` must outlive this.
+  explicit FreeGpus(const ClusterView& cluster, const Owners& also = {}, const Owners& passing = {});
 
   int count() const { return count_; }
   // All of one GPU type, `type` where it is given. Within a node: the fullest one that has room, first by name. More
@@ -37,6 +39,7 @@ class FreeGpus {
 
   const ClusterView& cluster_;
   std::vector<std::vector<int>> free_;
+  std::vector<std::size_t> passing_;  // by node
   int count_ = 0;
 };
 

@@ -63,8 +63,11 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  // Seconds between rounds; 0: it decides at every event instead (a job arrived, started, ended, was redeployed).
+  // Seconds between rounds; 0: it decides at every event instead (a job arrived, started, was profiled, ended, was
+  // redeployed); infinity: never.
   virtual double period() const { return 0; }
+  // Of a policy that decides at events: it wants to be asked once more so many seconds after each redeployment.
+  virtual double cooldown() const { return 0; }
   virtual Method redeployment() const { return Method::checkpoint; }
   // Starts waiting jobs itself. Otherwise the base queue does so, in strict order, each on its basic plan.
   virtual bool owns_queue() const { return false; }

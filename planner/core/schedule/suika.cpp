@@ -141,7 +141,7 @@ class Suika final : public Scheduler {
       const auto found = known_.find(job.id);
       if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
         return std::move(found->second);
-      return VirtualJob::make(job, site_, coefficients);
+      return VirtualJob::make(job, site_, coefficients, options_.data_parallel_only);
     } catch (const Error&) {
       return nullptr;
     }

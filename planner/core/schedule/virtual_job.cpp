@@ -85,7 +85,7 @@ void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& runnin
 }
 
 std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                             const JobCoefficients& coefficients) {
+                                             const JobCoefficients& coefficients, bool data_parallel_only) {
   if (!job.plan) return nullptr;
   auto sketch = sketch_of(*job.plan, *site);
   if (!sketch) return nullptr;
@@ -93,7 +93,7 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->job_ = job;
   made->site_ = std::move(site);
   made->given_ = made->coefficients_ = coefficients;
-  made->bounds_ = bounds_of(job, *made->site_);
+  made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
   const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
   made->evaluator_ = std::make_unique<Evaluator>(problem);

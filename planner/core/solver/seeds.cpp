@@ -48,9 +48,9 @@ std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const P
       const int total = static_cast<int>(order.size());
       const int deepest = std::min({total, evaluator.problem().job.layers, kMaxStages});
       for (int pp = 1; pp <= deepest; ++pp) {
-        if (!worth_trying(pp, total) && evaluator.problem().bounds.fixed_dp == 0) continue;
-        // Where all stages need the same DP degree, what does not divide stays idle.
         const PlanBounds& bounds = evaluator.problem().bounds;
+        if (bounds.fixed_pp > 0 ? pp != bounds.fixed_pp : !worth_trying(pp, total) && bounds.fixed_dp == 0) continue;
+        // Where all stages need the same DP degree, what does not divide stays idle.
         const int dp = bounds.fixed_dp > 0 ? bounds.fixed_dp : total / pp;
         const int used = bounds.fixed_dp > 0 || bounds.uniform_dp ? dp * pp : total;
         if (used > total) break;
