@@ -351,8 +351,9 @@ class Simulation {
     }
     const double step = true_step(job, *act.plan);
     ElasticJob& elastic = *elastic_job(act.job);
-    const RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
-                                            job.state.kind->coefficients, *job.state.plan, *act.plan);
+    RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
+                                      job.state.kind->coefficients, *job.state.plan, *act.plan);
+    cost.overlap_seconds += act.thought_seconds;
     if (policy_.keeps_basic()) {
       extend(job, elastic, act);
     } else {

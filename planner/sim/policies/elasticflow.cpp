@@ -60,6 +60,6 @@ class ElasticFlow final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_elasticflow() { return std::make_unique<ElasticFlow>(); }
+std::unique_ptr<Policy> make_elasticflow(const PolicyOptions&) { return std::make_unique<ElasticFlow>(); }
 
 }  // namespace espalier::sim

@@ -88,6 +88,6 @@ class Gavel final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_gavel(GavelObjective objective) { return std::make_unique<Gavel>(objective); }
+std::unique_ptr<Policy> make_gavel(const PolicyOptions&) { return std::make_unique<Gavel>(GavelObjective::throughput); }
 
 }  // namespace espalier::sim

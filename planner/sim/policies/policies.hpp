@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "planner/sim/policies/gavel_shares.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
@@ -22,9 +21,10 @@ std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions
 // One per file of this folder.
 std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf: the base queue alone
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
+std::unique_ptr<Policy> make_metis(const PolicyOptions& options);
 std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
 std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);
-std::unique_ptr<Policy> make_elasticflow();
-std::unique_ptr<Policy> make_gavel(GavelObjective objective = GavelObjective::throughput);
+std::unique_ptr<Policy> make_elasticflow(const PolicyOptions& options);
+std::unique_ptr<Policy> make_gavel(const PolicyOptions& options);
 
 }  // namespace espalier::sim
