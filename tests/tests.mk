@@ -6,12 +6,12 @@ BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
 $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx $(SIM_LIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts reach on recorded and made-up problems. Built with everything, installed nowhere.
 $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(SIM) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx $(SIM_LIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
 
 .PHONY: test check demo bench
 test:

@@ -65,6 +65,7 @@ const char* const kUsage =
     "  reclaim JOBID             take its extensions back now\n"
     "  ping                      is the planner there?\n"
     "  plan                      the best plans of a job that need not exist; see plan --help\n"
+    "  simulate                  what elasticity would do for a cluster; see simulate --help\n"
     "\n"
     "  -o, --oneliner            one line per record\n"
     "      --json                JSON instead of records\n"

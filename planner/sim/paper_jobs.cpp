@@ -11,8 +11,6 @@
 namespace espalier::sim {
 namespace {
 
-constexpr double kUtilization = 0.45;
-
 constexpr std::array<PaperJob, 17> kJobs{{
     {"gpt2-350m", JobSize::S, 1, 1, 1},
     {"gpt2-1.3b", JobSize::S, 1, 4, 1},
@@ -63,17 +61,16 @@ ModelShape paper_shape(const PaperJob& job) {
 
 int paper_batch(const PaperJob& job) { return job.size == JobSize::XL ? 512 : 256; }
 
-JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware) {
-  const ModelShape shape = paper_shape(job);
+JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware) {
   JobCoefficients coefficients =
-      model_sizes(shape, {{2, 2, 12, 2}, false, true, job.size == JobSize::XL}, hardware.types.size());
-  coefficients.global_batch = global_batch;
+      model_sizes(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1}, hardware.types.size());
+  coefficients.global_batch = shape.global_batch;
   coefficients.tp_degrees.clear();
   for (const int tp : {1, 2, 4, 8})
     if (shape.heads % tp == 0) coefficients.tp_degrees.push_back(tp);
   for (std::size_t t = 0; t < hardware.types.size(); ++t) {
     GpuCoefficients& gpu = coefficients.gpu[t];
-    gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * kUtilization);
+    gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * assumed.utilization);
     gpu.backward = 2;
     gpu.overlap = 2;
     // Adam reads and writes every state byte once.
@@ -83,6 +80,12 @@ JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const 
             : 0;
   }
   return coefficients;
+}
+
+JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware) {
+  ModelShape shape = paper_shape(job);
+  shape.global_batch = global_batch;
+  return assumed_coefficients(shape, {0.45, true, job.size == JobSize::XL}, hardware);
 }
 
 }  // namespace espalier::sim

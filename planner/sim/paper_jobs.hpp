@@ -19,9 +19,18 @@ std::span<const PaperJob> paper_jobs();
 // By model name, case and punctuation aside ("llama2-13b"). Throws Error that lists them.
 const PaperJob& paper_job(const std::string& model);
 
-// BF16 with FP32 Adam state (Mixed precision as in Megatron), 45% model FLOPs utilization, half of the gradient
-// synchronization hidden (k_overlap 2). All recompute activations, XL shards the optimizer (ZeRO-1): without,
-// their default plans do not fit into 80 GB.
+// What nobody has measured of a job.
+struct Assumed {
+  double utilization = 0.45;  // of the GPUs' peak that its computation reaches
+  bool recompute = true, zero1 = false;
+};
+
+// BF16 with FP32 Adam state (mixed precision as in Megatron), half of the gradient synchronization hidden (k_overlap
+// 2).
+JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware);
+
+// 45% model FLOPs utilization. All recompute activations, XL shards the optimizer (ZeRO-1): without, their default
+// plans do not fit into 80 GB.
 JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware);
 
 // The samples of an iteration that a job of its size uses: 256, XL 512.

@@ -1,6 +1,7 @@
 // What it costs to change from one plan to another, by the way it is done (Suika §3.3, Fig. 10 and 14b).
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "planner/core/model/coefficients.hpp"
@@ -16,6 +17,12 @@ enum class Method {
   adopt        // Espalier: what stays on its GPU is not copied at all
 };
 
+struct RedeployCost {
+  double overlap_seconds = 0;  // from the decision on; the old plan trains
+  double pause_seconds = 0;    // after it; nothing trains
+  bool operator==(const RedeployCost&) const = default;
+};
+
 // Defaults. The paper prints no times but these: about "seconds" to copy 20 GB of local state by CUDA IPC (§3.3), a
 // redeployment of LLaMA2-13B from 16 to 24 GPUs 7 times faster than by checkpoint-resume, 4.9 and 4.4 times faster on
 // average over a trace (§5.3), no job delayed by more than 60 s (§5.3). Start-up, storage and the share of the network
@@ -25,14 +32,11 @@ struct RedeployOptions {
   double storage_gb_s = 10;           // of one job to and from shared storage; 1e9 bytes
   double local_gb_s = 10;             // of a GPU copying to itself through CUDA IPC, allocation included
   double network_share = 0.5;         // of the bandwidths that planning uses, what a transfer of state reaches
-  double switch_seconds = 2;          // of every pause by `device`: the last step, communicators, the first step
+  double switch_seconds = 4;          // of every pause by `device`: the last step, communicators, the first step
   double adopt_switch_seconds = 0.2;  // the same by `adopt`
+  // What a site has measured of a method, whatever the plans, instead of the model.
+  std::map<Method, RedeployCost> measured;
   bool operator==(const RedeployOptions&) const = default;
-};
-
-struct RedeployCost {
-  double overlap_seconds = 0;  // from the decision on; the old plan trains
-  double pause_seconds = 0;    // after it; nothing trains
 };
 
 // Both plans name GPUs of `site`. Bytes that move: where a GPU's layers and slices under `to` differ from those it has
