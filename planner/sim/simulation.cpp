@@ -115,7 +115,7 @@ class Simulation {
     return true;
   }
 
-  // Memory stays true: a plan that does not fit would not be a slow one, but none.
+  // Sizes stay true: a plan that does not fit into memory would not be a slow one, but none.
   JobCoefficients mistaken(const SimulatedJob& job) const {
     JobCoefficients known = kinds_[job.kind].coefficients;
     Random random(options_.seed * 0x9e3779b97f4a7c15ULL + job.id);
@@ -124,7 +124,6 @@ class Simulation {
       gpu.comp *= factor();
       gpu.optim *= factor();
     }
-    known.activ_bytes *= factor();
     return known;
   }
 
