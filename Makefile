@@ -38,7 +38,7 @@ LAUNCHER := $(call objects,$(call sources,launcher))
 
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
-SIM_LIBS  := -lcsv -lz
+SIM_LIBS  := -lcsv -lz -lglpk
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report espalier-bench)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 

@@ -30,6 +30,8 @@ struct PlanningInput {
   std::map<JobId, double> redeploy_seconds;  // measured pause of a job's reconfigurations; absent: the option's
 };
 
+class PrefixSolver;
+
 struct SchedulerOptions {
   int max_lease_minutes = 60;
   int kill_wait_seconds = 30;    // Slurm's KillWait, for the lease's length
@@ -47,9 +49,10 @@ struct SchedulerOptions {
   int rounds = 64;   // scale-outs in one decision at most; what is left idle is next decision's (bounds its latency)
   int looks = 4096;  // jobs looked at again in one decision at most, likewise
   int window = 8;    // W of Algorithm 1
-  bool as_printed = false;  // policy `suika`: the paper's search; else the planner's own on top of it
-  bool data_parallel_only = false;  // stages and TP degrees stay as submitted (policy `suika-dp`)
-  bool eager = false;       // solve every job again in every round: what the lazy rounds are measured against
+  bool as_printed = false;               // policy `suika`: the paper's search; else the planner's own on top of it
+  std::shared_ptr<PrefixSolver> solver;  // in Algorithm 1's place (algorithm1.hpp); null: Algorithm 1
+  bool data_parallel_only = false;       // stages and TP degrees stay as submitted (policy `suika-dp`)
+  bool eager = false;  // solve every job again in every round: what the lazy rounds are measured against
 };
 
 // What the last decide() thought of one job's growth, for people.

@@ -57,6 +57,8 @@ struct Act {
   std::optional<Plan> plan;
   std::string reason;
   std::vector<JobId> release;  // extensions given back; only of policies that keep basic demands
+  // How long deciding it took, in simulated time: a running job trains on until then, on its old plan.
+  double thought_seconds = 0;
 };
 
 class Policy {

@@ -115,7 +115,7 @@ class Simulation {
     return true;
   }
 
-  // Memory stays true: a plan that does not fit would not be a slow one, but none.
+  // Sizes stay true: a plan that does not fit into memory would not be a slow one, but none.
   JobCoefficients mistaken(const SimulatedJob& job) const {
     JobCoefficients known = kinds_[job.kind].coefficients;
     Random random(options_.seed * 0x9e3779b97f4a7c15ULL + job.id);
@@ -124,7 +124,6 @@ class Simulation {
       gpu.comp *= factor();
       gpu.optim *= factor();
     }
-    known.activ_bytes *= factor();
     return known;
   }
 
@@ -351,8 +350,9 @@ class Simulation {
     }
     const double step = true_step(job, *act.plan);
     ElasticJob& elastic = *elastic_job(act.job);
-    const RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
-                                            job.state.kind->coefficients, *job.state.plan, *act.plan);
+    RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
+                                      job.state.kind->coefficients, *job.state.plan, *act.plan);
+    cost.overlap_seconds += act.thought_seconds;
     if (policy_.keeps_basic()) {
       extend(job, elastic, act);
     } else {

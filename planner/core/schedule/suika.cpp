@@ -68,6 +68,7 @@ class Suika final : public Scheduler {
   explicit Suika(const SchedulerOptions& options) : options_(options) {
     expand_ = options.as_printed ? ExpandOptions::as_printed() : ExpandOptions{};
     expand_.window = options.window;
+    expand_.solver = options.solver.get();
   }
   std::string name() const override { return options_.as_printed ? "suika" : "espalier"; }
   const std::vector<Weighed>& weighed() const override { return weighed_; }

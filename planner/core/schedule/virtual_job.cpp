@@ -185,7 +185,8 @@ void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions&
   std::vector<Piece> pieces;
   for (const AffinityUnit& unit : units_)
     pieces.push_back({unit.node, unit.type, static_cast<std::int16_t>(unit.gpus.size())});
-  prefixes_ = expand_prefixes(*evaluator_, present_, pieces, options, std::move(prefixes_));
+  prefixes_ = options.solver != nullptr ? options.solver->solve(*evaluator_, present_, pieces, std::move(prefixes_))
+                                        : expand_prefixes(*evaluator_, present_, pieces, options, std::move(prefixes_));
 }
 
 bool VirtualJob::looks_at(const std::vector<int>& nodes) const {

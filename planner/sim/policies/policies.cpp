@@ -15,12 +15,23 @@ struct Named {
 
 std::unique_ptr<Policy> non_elastic(const std::string& name, const PolicyOptions&) { return make_non_elastic(name); }
 
+// Those that have one name only.
+template <std::unique_ptr<Policy> make(const PolicyOptions&)>
+std::unique_ptr<Policy> only(const std::string&, const PolicyOptions& options) {
+  return make(options);
+}
+
 constexpr std::array kPolicies{
     Named{"fifo", non_elastic},
     Named{"sjf", non_elastic},
     Named{"suika", make_scheduler_policy},
     Named{"suika-dp", make_scheduler_policy},
     Named{"espalier", make_scheduler_policy},
+    Named{"metis", only<make_metis>},
+    Named{"sia", only<make_sia>},
+    Named{"rubick", only<make_rubick>},
+    Named{"elasticflow", only<make_elasticflow>},
+    Named{"gavel", only<make_gavel>},
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace espalier::sim {
 
 struct PolicyOptions {
-  double lambda = 1;  // tau = U^lambda, of the policies with a threshold
+  double lambda = 1;         // tau = U^lambda, of the policies with a threshold
+  RedeployOptions redeploy;  // what restarts cost, for policies that weigh it
 };
 
 const std::vector<std::string>& policy_names();
@@ -20,5 +21,10 @@ std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions
 // One per file of this folder.
 std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf: the base queue alone
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
+std::unique_ptr<Policy> make_metis(const PolicyOptions& options);
+std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
+std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);
+std::unique_ptr<Policy> make_elasticflow(const PolicyOptions& options);
+std::unique_ptr<Policy> make_gavel(const PolicyOptions& options);
 
 }  // namespace espalier::sim

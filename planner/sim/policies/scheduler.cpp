@@ -17,7 +17,8 @@ class SchedulerPolicy final : public Policy {
   std::vector<Act> decide(const SimulatedView& view) override {
     std::vector<Act> acts;
     for (Decision& decision : scheduler_->decide(view.input))
-      acts.push_back({decision.job, std::move(decision.plan), std::move(decision.reason), std::move(decision.release)});
+      acts.push_back(
+          {decision.job, std::move(decision.plan), std::move(decision.reason), std::move(decision.release), 0});
     return acts;
   }
 
