@@ -198,7 +198,7 @@ TEST_SUITE("simulate") {
       CHECK(table_refusal(text).find("jobs." + std::string(key) + ": missing") != std::string::npos);
     }
     std::string unknown = kKind, size = kKind, pp = kKind, dp = kKind;
-    CHECK(table_refusal(unknown.replace(unknown.find("gpt2-1.3b"), 9, "gpt9-1.3b")).find("jobs.toml:2: jobs.model: ") ==
+    CHECK(table_refusal(unknown.replace(unknown.find("gpt2-1.3b"), 9, "bert-1.3b")).find("jobs.toml:2: jobs.model: ") ==
           0);
     CHECK(table_refusal(size.replace(size.find("\"S\""), 3, "\"Z\"")).find("jobs.toml:3: jobs.size: ") == 0);
     CHECK(table_refusal(pp.replace(pp.find("pp = 1"), 6, "pp = 0")).find("jobs.toml:4: jobs.pp: ") == 0);

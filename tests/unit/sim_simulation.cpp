@@ -10,12 +10,6 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-std::vector<double> ends(const sim::PolicyRun& run) {
-  std::vector<double> result;
-  for (const sim::JobOutcome& job : run.jobs) result.push_back(job.end);
-  return result;
-}
-
 void check_ends(const sim::PolicyRun& run, const std::vector<double>& expected) {
   REQUIRE(run.jobs.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i)
