@@ -94,13 +94,15 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else if (key == "scale") arguments.workload.scale = real(option, value, 1e-6, 1e6);
   else if (key == "mix") arguments.workload.mix = mix(value);
   else if (key == "lambda") arguments.lambda = real(option, value, 0, 100);
+  else if (key == "small-first") arguments.small_first = real(option, value, 0, 4);
   else if (key == "queue") arguments.queue = queue_order(value);
   else if (key == "error") arguments.prediction_error = real(option, value, 0, 1);
   else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
   else if (key == "trace") arguments.trace = value;
   else
-    throw UsageError("--sweep: \"" + key +
-                     "\" cannot be swept; use bandwidth, load, scale, mix, lambda, queue, trace, error or seed");
+    throw UsageError(
+        "--sweep: \"" + key +
+        "\" cannot be swept; use bandwidth, load, scale, mix, lambda, small-first, queue, trace, error or seed");
 }
 
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
@@ -108,7 +110,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus;
+      trace_gpus, small_first;
   app.add_option("--cluster", result.cluster, "nodes, GPUs and switches: a file, or cluster-a, cluster-b");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
   app.add_option("--format", result.format, "of the trace: csv, sacct, philly, philly-json, helios, pai, arena");
@@ -126,6 +128,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
   app.add_option("--queue", queue, "order of the base queue, fifo or sjf (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
+  app.add_option("--small-first", small_first, "of espalier: how much small jobs come first, from 0 to 1");
   app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
   app.add_option("--bandwidth", bandwidth, "factor on the bandwidth between nodes (1)");
   app.add_option("--sweep", sweep, "KEY=V1,V2,...: once for each value");
@@ -163,6 +166,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!scale.empty()) result.workload.scale = real("--scale", scale, 1e-6, 1e6);
   if (!load.empty()) result.workload.load = real("--load", load, 0.01, 100);
   if (!lambda.empty()) result.lambda = real("--lambda", lambda, 0, 100);
+  if (!small_first.empty()) result.small_first = real("--small-first", small_first, 0, 4);
   if (!error.empty()) result.prediction_error = real("--error", error, 0, 1);
   if (!bandwidth.empty()) result.bandwidth = real("--bandwidth", bandwidth, 1e-4, 100);
   if (!sweep.empty()) {

@@ -27,7 +27,8 @@ struct SimulateArguments {
   sim::WorkloadOptions workload;  // scale, load, mix, seed
   sim::QueueOrder queue = sim::QueueOrder::fifo;
   double lambda = 1, prediction_error = 0;
-  double bandwidth = 1;  // factor on what nodes have between them
+  std::optional<double> small_first;  // of espalier
+  double bandwidth = 1;               // factor on what nodes have between them
   std::optional<Sweep> sweep;
   bool json = false, latency = false, quiet = false;
   std::string report;  // folder

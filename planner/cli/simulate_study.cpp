@@ -92,7 +92,7 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   simulation.clock = clock_seconds;
   const auto play = [&](const std::string& name) {
     simulation.progress = [&](double share) { progress(name, share); };
-    const auto policy = sim::make_policy(name, {arguments.lambda, cluster.redeploy});
+    const auto policy = sim::make_policy(name, {arguments.lambda, cluster.redeploy, arguments.small_first});
     return sim::simulate(cluster.site, cluster.view, study.kinds, study.workload.jobs, *policy, simulation);
   };
   study.reference = play("fifo");

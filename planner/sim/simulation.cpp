@@ -252,6 +252,7 @@ class Simulation {
     elastic.accuracy = Accuracy::relaxed;
     elastic.model = job.state.kind->shape;
     elastic.model.micro_batches = job.state.kind->micro_batches;
+    elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
     const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), elastic.id,
                                      [](const ElasticJob& one, JobId id) { return one.id < id; });
     return *input_.jobs.insert(at, std::move(elastic));
@@ -269,7 +270,11 @@ class Simulation {
       for (const SimulatedJobState* job : queue_.waiting())
         input_.cluster.waiting.push_back({job->id, job->kind->gpus(), 1, {}, {}, 0});
     }
-    for (auto& [id, job] : live_) job.advance(input_.now);
+    for (auto& [id, job] : live_) {
+      job.advance(input_.now);
+      if (job.state.plan)
+        elastic_job(id)->step = static_cast<std::int64_t>(job.state.job->iterations - job.state.iterations_left);
+    }
     const double begin = options_.clock ? options_.clock() : 0;
     const auto acts = policy_.decide({input_, present_});
     if (options_.clock) run_.latencies.push_back(options_.clock() - begin);

@@ -2,6 +2,7 @@
 // (job, prefix) takes its GPUs in a virtual cluster; at the end at most one reconfiguration per job comes out.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "planner/core/error.hpp"
@@ -22,17 +23,18 @@ namespace {
 // Many remainders are weighed for one that is taken: without local search their plans are a little slower than they
 // could be, which keeps scale-outs rather than taking them back.
 constexpr SearchEffort kStackEffort{1, 0, 0};
-constexpr SearchEffort kShrinkEffort{1, 10, 0};
-constexpr SearchEffort kPolishEffort{1, 30, 12000};
+constexpr SearchEffort kShrinkEffort{1, 10, 0, 10'000};
+constexpr SearchEffort kPolishEffort{1, 30, 12000, 40'000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{1, 10, 0};
+constexpr SearchEffort kReplanEffort{1, 10, 0, 10'000};
 
 // A job in one decision.
 struct Player {
   const ElasticJob* job = nullptr;
   VirtualJob* virtual_job = nullptr;
   double discount = 1;
+  double turn = 1;      // its benefits count so many times when it comes to whose turn is next
   double first_ms = 0;  // of its plan when the decision began, printed and exact
   double first_exact = 0;
   double base_exact = 0;  // of the best plan known on its GPUs: what benefits are measured against
@@ -127,6 +129,7 @@ class Suika final : public Scheduler {
       one.base_exact = one.first_exact;
       one.first_size = slot->size_of(slot->held());
       one.first_gpus = slot->present().sketch.gpus();
+      if (!options_.as_printed) one.turn = std::pow(one.first_size, -options_.small_first);
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
@@ -172,7 +175,8 @@ class Suika final : public Scheduler {
       if (!someone_waits && !options_.reclaim) continue;
       auto& stack = stacks[one.job->id] = one.virtual_job->stack(kStackEffort);
       for (const StackTop& top : stack)
-        for (const JobId extension : top.extensions) worth.try_emplace(extension, top.benefit * one.discount);
+        for (const JobId extension : top.extensions)
+          worth.try_emplace(extension, top.benefit * one.discount * one.turn);
     }
     return stacks;
   }
@@ -189,7 +193,7 @@ class Suika final : public Scheduler {
   // Gives `leaving` (sorted) back, and with them extensions that the smaller plan has no use for. nullopt: no valid
   // plan.
   std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
-    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), kShrinkEffort);
+    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), shrink_effort());
     if (!below) return std::nullopt;
     leave_what_brings_nothing(one, *below, leaving);
     auto plan =
@@ -209,6 +213,9 @@ class Suika final : public Scheduler {
     return d;
   }
 
+  // The paper goes back along the history of scale-outs, without a search of its own.
+  const SearchEffort& shrink_effort() const { return options_.as_printed ? kStackEffort : kShrinkEffort; }
+
   // Where GPUs are left over a whole extension may be: the newest first that the plan is no slower without.
   void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
     VirtualJob& job = *one.virtual_job;
@@ -220,7 +227,7 @@ class Suika final : public Scheduler {
       if (below.sketch.gpus() == count_gpus(pieces_of(job.held_without(leaving), *site_))) return;
       auto more = leaving;
       more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
-      auto less = job.shrunk_to(job.held_without(more), kShrinkEffort);
+      auto less = job.shrunk_to(job.held_without(more), shrink_effort());
       if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
       below = std::move(*less);
       leaving = std::move(more);
@@ -287,11 +294,18 @@ class Suika final : public Scheduler {
   }
 
   // ---- growth
+  // Until the job ends at its present speed; infinity where its steps are not known.
+  static double remaining_seconds(const ElasticJob& job) {
+    if (job.total_steps <= 0 || job.step_seconds <= 0) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(std::max<std::int64_t>(0, job.total_steps - job.step)) * job.step_seconds;
+  }
+
   bool worth_its_cost(const PlanningInput& input, const Player& one, double present_ms, double next_ms,
                       int gpus) const {
     if (next_ms * options_.least_gain > present_ms) return false;
-    const double idle =
-        options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
+    double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
+    // A job that has ended by then gains nothing.
+    if (!options_.as_printed) idle = std::min(idle, remaining_seconds(*one.job) - options_.start_seconds);
     const auto measured = input.redeploy_seconds.find(one.job->id);
     const double cost = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
     return (present_ms / next_ms - 1) * idle > cost;
@@ -337,9 +351,9 @@ class Suika final : public Scheduler {
       double most = 0;
       for (Player& one : players_) {
         const double hope = one.grows && one.best.prefix > 0 ? one.best.benefit * (one.fresh ? 1 : kStaleBonus) : 0;
-        if (hope > most) most = hope, top = &one;
+        if (hope >= threshold_ && hope * one.turn > most) most = hope * one.turn, top = &one;
       }
-      if (top == nullptr || most < threshold_) return nullptr;
+      if (top == nullptr) return nullptr;
       if (top->fresh && !top->shifted) return top;
       if (++looks_ > options_.looks) return nullptr;
       look_again(input, *top, idle);

@@ -10,8 +10,9 @@
 namespace espalier::sim {
 
 struct PolicyOptions {
-  double lambda = 1;         // tau = U^lambda, of the policies with a threshold
-  RedeployOptions redeploy;  // what restarts cost, for policies that weigh it
+  double lambda = 1;                  // tau = U^lambda, of the policies with a threshold
+  RedeployOptions redeploy;           // what restarts cost, for policies that weigh it
+  std::optional<double> small_first;  // of espalier (scheduler.hpp); nullopt: its default
 };
 
 const std::vector<std::string>& policy_names();

@@ -35,6 +35,8 @@ std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const Pol
   options.lambda = given.lambda;
   options.as_printed = name != "espalier";
   options.data_parallel_only = name == "suika-dp";
+  options.start_seconds = given.redeploy.start_seconds;
+  if (given.small_first) options.small_first = *given.small_first;
   return std::make_unique<SchedulerPolicy>(name, options);
 }
 
