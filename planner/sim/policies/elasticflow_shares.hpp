@@ -1,4 +1,4 @@
-// The heart of ElasticFlow (ASPLOS '23, §4.2-4.3) where no job has a deadline: minimum shares in the order of
+// The heart of ElasticFlow (ASPLOS '23) where no job has a deadline: minimum shares in the order of
 // admission, then GPUs to where they bring most.
 #pragma once
 
