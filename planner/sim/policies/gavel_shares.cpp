@@ -6,6 +6,7 @@
 #include "planner/sim/policies/linear_program.hpp"
 
 namespace espalier::sim {
+
 std::vector<std::vector<double>> gavel_shares(std::span<const GavelJob> jobs, std::span<const int> capacity) {
   LinearProgram program;
   std::vector<int> type_rows;
