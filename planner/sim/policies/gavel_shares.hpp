@@ -1,5 +1,5 @@
-// The heart of Gavel (OSDI '20): which share of the time every job spends on every GPU type, as a linear program (§4),
-// and how rounds realize the shares (§5).
+// The heart of Gavel (OSDI '20): which share of the time every job spends on every GPU type, as a linear program,
+// and how rounds realize the shares.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,9 @@ struct GavelJob {
   std::vector<double> throughput;  // by type; 0: it does not fit there
 };
 
-enum class GavelObjective {
-  throughput,  // the sum of throughputs, each relative to the job's best (what Sia's and Arena's authors compare with)
-  fairness     // the least share, weighted by GPUs, as large as possible; then the sum
-};
-
-// shares[job][type], each job's at most 1 in sum. Throws Error when the solver fails.
-std::vector<std::vector<double>> gavel_shares(std::span<const GavelJob> jobs, std::span<const int> capacity,
-                                              GavelObjective objective);
+// shares[job][type], each job's at most 1 in sum: the sum of throughputs, each relative to the job's best, is as large
+// as it can be. Throws Error when the solver fails.
+std::vector<std::vector<double>> gavel_shares(std::span<const GavelJob> jobs, std::span<const int> capacity);
 
 struct GavelRoundJob {
   int gpus = 0;

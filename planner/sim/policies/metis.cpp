@@ -29,8 +29,8 @@ class Metis final : public Policy {
     const double searched = solver_->take_seconds();
     for (Decision& decision : decisions) {
       Act act{decision.job, std::move(decision.plan), std::move(decision.reason), std::move(decision.release)};
-      // Reclaim needs no search.
-      if (decision.kind != DecisionKind::shrink) act.thought_seconds = searched;
+      // What gives GPUs back does so at once.
+      if (decision.kind == DecisionKind::grow) act.thought_seconds = searched;
       acts.push_back(std::move(act));
     }
     return acts;

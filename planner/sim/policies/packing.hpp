@@ -1,5 +1,5 @@
 // Where counts of GPUs go: whole nodes first, jobs stay where they are as far as possible, small jobs make room for
-// larger ones (as Sia places its configurations: §3.5 of its paper, "restart and placement rules").
+// larger ones (as Sia's released code places its configurations).
 #pragma once
 
 #include <span>

@@ -46,7 +46,7 @@ class Sia final : public Policy {
     job.restart_seconds = resume_seconds(redeploy_, *state.coefficients);
     job.fixed = state.redeploying;
     JobSpeeds& speeds = book_.of(state);
-    // At most twice as many as it has ever run on (§3.3).
+    // At most twice as many as it has ever run on.
     const int most = 2 * std::max(state.most_gpus, state.kind->gpus());
     for (int p = 0; p < static_cast<int>(book_.pools().size()); ++p) {
       const GpuPool& pool = book_.pools()[static_cast<std::size_t>(p)];

@@ -1,4 +1,4 @@
-// The heart of Sia (SOSP '23, §3.4): which configuration every job runs on in the next round, as an integer program.
+// The heart of Sia (SOSP '23): which configuration every job runs on in the next round, as an integer program.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct SiaOptions {
   long nodes = 2000;             // of branch and bound at most; the best one found then counts
 };
 
-// GPU counts on nodes of one type: powers of two inside a node, then whole nodes (Sia §3.3).
+// GPU counts on nodes of one type: powers of two inside a node, then whole nodes.
 std::vector<int> sia_counts(int node_gpus, int nodes);
 
 // r: what a restart leaves of a configuration's worth; 1 while the job is younger than a restart takes.
