@@ -6,7 +6,9 @@ CXX         ?= g++
 CC          ?= gcc
 PYTHON      ?= python3
 CACHE_HOME  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/espalier
-TORCH_HOME  ?= $(CACHE_HOME)/torch-2.11.0/torch
+TORCH_HOME  ?= $(CACHE_HOME)/torch-2.11.0-cp311/torch
+# A Python with the torch of TORCH_HOME and transformers, for tests and benchmarks that compare with them.
+TEST_PYTHON ?= $(if $(filter file,$(origin TORCH_HOME)),$(TORCH_HOME)/../bin/python,$(PYTHON))
 CUDA_HOME   ?= $(firstword $(wildcard /usr/local/cuda /opt/cuda))
 CUDA        ?= $(if $(wildcard $(CUDA_HOME)/bin/nvcc),1,0)
 SAN         ?= 0

@@ -1,23 +1,19 @@
 // The machine side: events through the transition table, and what each action does.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 
 #include "launcher/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 namespace {
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -44,23 +40,38 @@ void Launcher::process(Event event, const std::string& why) {
   const JobPhase from = phase_;
   if (change_ && !why.empty()) change_->why_aborted = why;
   if (event == Event::terminate) exit_code_ = 128 + SIGTERM;
-  if (event == Event::current_lost) {
+  const bool losing = event == Event::current_lost || event == Event::current_failed || event == Event::unrecoverable;
+  if (losing && row->to == JobPhase::ending) {
     spdlog::error("espalier: launch: {}; the job ends", why);
-    if (exit_code_ == 0) exit_code_ = 1;
+    if (exit_code_ == 0) exit_code_ = loss_code_.value_or(1);
+  } else if (losing || from == JobPhase::recovering) {
+    if (event == Event::current_lost) note_loss(why);
+    if (event == Event::next_failed) recovery_->last_try = why;
+    spdlog::debug("launch: {}: {}", to_string(event), why);  // one message per loss, when all about it is known
   } else if (!why.empty()) {
     spdlog::info("espalier: launch: {}: {}", to_string(event), why);
   }
   phase_ = row->to;
   spdlog::debug("launch: {} --{}--> {}", to_string(from), to_string(event), to_string(phase_));
-  planner_->report(wire::Transition{context_.job, unix_time(), to_string(from), to_string(event), to_string(phase_),
-                                    generation_, change_ ? change_->decision.id : 0});
+  planner_->report(wire::Transition{context_.job, wire::unix_seconds(), to_string(from), to_string(event),
+                                    to_string(phase_), generation_, change_ ? change_->decision.id : 0});
   for (const Action action : row->actions) perform(action);
   // A notice that came between the proposal and this state.
   if (change_ && (phase_ == JobPhase::acquiring || phase_ == JobPhase::starting || phase_ == JobPhase::ready ||
-                  phase_ == JobPhase::switching))
+                  phase_ == JobPhase::switching || phase_ == JobPhase::saving))
     for (const JobId id : extensions_->noticed())
       if (!leaves(id)) raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   if (phase_ != JobPhase::ending) entered(phase_);
+}
+
+// Events that a world raised before it was dropped say nothing about the one in its place.
+void Launcher::forget_events(bool of_next) {
+  std::erase_if(events_, [&](const auto& waiting) {
+    using enum Event;
+    const Event event = waiting.first;
+    return of_next ? event == next_ready || event == next_failed || event == next_loaded
+                   : event == old_switched || event == current_finished || event == current_lost;
+  });
 }
 
 void Launcher::drop(std::unique_ptr<World>& world) {
@@ -72,6 +83,7 @@ void Launcher::drop(std::unique_ptr<World>& world) {
 
 void Launcher::entered(JobPhase phase) {
   set_deadline(phase);
+  watch_steps();
   planner_->report(wire::Status{state()});
 }
 
@@ -89,8 +101,30 @@ void Launcher::set_deadline(JobPhase phase) {
                      "the running generation did not reach a boundary");
     case JobPhase::switching:
       return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
+    case JobPhase::recovering:
+      if (!next_) return deadline_.reset();
+      // Once all its workers are there they may read a checkpoint, which takes its time.
+      if (!recovery_->at.contains("ready")) {
+        const std::chrono::seconds start(context_.config.start_seconds);
+        deadline_ = loop_.after(start, [this, start] {
+          const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
+          if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0))
+            return raise(Event::next_failed, "the next generation was not ready in time");
+          deadline_ =
+              loop_.after(more, [this] { raise(Event::next_failed, "the next generation was not ready in time"); });
+        });
+        return;
+      }
+      return give_up(std::max(context_.config.switch_seconds, context_.config.hang_seconds), Event::next_failed,
+                     "the state was not there");
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
+    case JobPhase::saving:
+      return give_up(context_.config.switch_seconds, Event::next_failed,
+                     "the running generation did not save its state at a boundary");
+    case JobPhase::restarting:
+      return give_up(context_.config.start_seconds, Event::current_lost,
+                     "the old generation has ended, and the next one was not ready");
     default:
       deadline_.reset();
   }
@@ -99,6 +133,7 @@ void Launcher::set_deadline(JobPhase phase) {
 void Launcher::perform(Action action) {
   switch (action) {
     case Action::start_training:
+      measured_.start = milliseconds(wire::steady_now() - started_at_) / 1000;
       if (current_) current_->send_all(wire::Commit{});
       return;
     case Action::submit_extensions:
@@ -109,16 +144,22 @@ void Launcher::perform(Action action) {
       return start_next();
     case Action::abort_next:
       drop(next_);
-      return;
+      return forget_events(true);
     case Action::send_switch:
-      change_->at["ready"] = Clock::now();
-      return current_->request_switch(change_->decision.plan);
+      change_->at["asked"] = wire::steady_now();
+      // Whoever reads the checkpoint is not there yet, and the old generation does not need to know who it is.
+      return current_->request_switch(change_->decision.plan, next_ ? next_->generation() : last_generation_ + 1);
     case Action::send_load:
-      change_->at["boundary"] = Clock::now();
+      change_->at["boundary"] = wire::steady_now();
       change_->boundary = current_->boundary();
       return next_->send_all(wire::Load{current_->boundary()});
     case Action::resume_old:
       return current_->send_all(wire::Resume{});
+    case Action::end_old:
+      change_->at["boundary"] = wire::steady_now();
+      change_->boundary = current_->boundary();
+      leaving_ = std::move(current_);
+      return leaving_->retire(std::chrono::seconds(2));
     case Action::commit:
       return commit();
     case Action::release_leaving:
@@ -126,13 +167,23 @@ void Launcher::perform(Action action) {
       return;
     case Action::kill_old:
       drop(leaving_);
-      return;
+      return let_go_of_old_state();
+    case Action::abort_current:
+      return abort_current();
+    case Action::start_recovery:
+      return start_recovery();
+    case Action::send_recover:
+      return send_recover();
+    case Action::commit_recovery:
+      return commit_recovery();
     case Action::report_committed:
       change_.reset();  // the report follows with the first step of the new generation, which completes the figures
       return;
     case Action::report_aborted:
-      spdlog::warn("espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
-                   change_->why_aborted);
+      // A loss has its own message.
+      spdlog::log(phase_ == JobPhase::recovering ? spdlog::level::debug : spdlog::level::warn,
+                  "espalier: launch: {} given up: {}; training goes on", to_string(change_->decision.kind),
+                  change_->why_aborted);
       report("aborted: " + change_->why_aborted);
       // What failed at once would fail at once again.
       if (change_->decision.id == 0)
@@ -160,31 +211,35 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
   request.first = first;
   request.binds_cpus = context_.site.binds_cpus;
   // For the agent, which mpirun starts with nothing but a host name.
-  std::ofstream owners(std::filesystem::path(request.directory) / "owners");
+  std::string owners;
   for (const auto& [node, owner] : node_owners(request))
-    owners << node << ' ' << owner.job << ' ' << owner.gpus << '\n';
-  if (!owners.flush()) throw Error(request.directory + "/owners: cannot be written; is the disk full?");
+    owners += node + ' ' + std::to_string(owner.job) + ' ' + std::to_string(owner.gpus) + '\n';
+  directory_.write_owners(generation, owners);
   // Only the world that is current or next may raise events: one that was destroyed has no callbacks left.
   WorldCallbacks on;
   on.hello = [this](const wire::Hello& hello) { first_hello(hello); };
   on.step = [this, generation](const wire::Step& step) {
     if (current_ && current_->generation() == generation) stepped(step);
   };
+  on.profiled = [this, generation](int rank, const wire::Frame& frame) {
+    if (!current_ || current_->generation() != generation) return;
+    if (const std::string why = profiles_.take(frame, rank, plan_, model_); !why.empty())
+      spdlog::warn("espalier: launch: {}; it is not passed on", why);
+  };
   on.noticed = [this](JobId extension) { extensions_->notice(extension); };
-  on.ready = [this, first] { raise(first ? Event::world_ready : Event::next_ready); };
+  on.ready = [this, first] {
+    if (change_) change_->at["ready"] = wire::steady_now();
+    raise(first ? Event::world_ready : Event::next_ready);
+  };
   on.switched = [this] { raise(Event::old_switched); };
+  on.stays = [this](const std::string& why) { raise(Event::next_failed, why); };
   on.loaded = [this] { raise(Event::next_loaded); };
   on.finished = [this, generation](int code) {
-    if (next_ && next_->generation() == generation)
-      return raise(Event::next_failed, "it ended with code " + std::to_string(code));
+    if (next_ && next_->generation() == generation) return next_lost("it ended with code " + std::to_string(code));
     exit_code_ = code;
     raise(Event::current_finished);
   };
-  on.lost = [this, generation](const std::string& why, int code) {
-    if (next_ && next_->generation() == generation) return raise(Event::next_failed, why);
-    exit_code_ = code;
-    raise(Event::current_lost, why);
-  };
+  on.lost = [this, generation](const Loss& loss) { lost(generation, loss); };
   on.gone = [this] {
     world_gone_ = phase_ == JobPhase::ending;
     raise(Event::old_gone);
@@ -215,32 +270,48 @@ void Launcher::start_next() {
           left.erase(left.begin());
         }
     next_ = make_world(++last_generation_, plan, false);
-    next_->assign(plan, wire::Assign::Source{generation_, plan_});
+    // Without a source it starts from the newest checkpoint.
+    next_->assign(plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_}) : std::nullopt,
+                  context_.accuracy);
   } catch (const Error& error) {
     next_.reset();
-    raise(Event::next_failed, error.what());
+    next_lost(error.what());
   }
+}
+
+// Once the old generation has ended, the next one is all there is.
+void Launcher::next_lost(const std::string& why) {
+  raise(phase_ == JobPhase::restarting ? Event::current_lost : Event::next_failed, why);
 }
 
 void Launcher::commit() {
   next_->send_all(wire::Commit{});
-  change_->at["commit"] = Clock::now();
-  leaving_ = std::move(current_);
+  change_->at["commit"] = wire::steady_now();
+  change_->load_phases_ms = next_->load_phases_ms();
+  if (current_) {
+    leaving_ = std::move(current_);
+    leaving_->retire(std::chrono::seconds(2));
+  }
   current_ = std::move(next_);
-  leaving_->retire(std::chrono::seconds(2));
   extensions_->keep_acquired();
   plan_ = change_->decision.plan;
   generation_ = current_->generation();
   step_seconds_ = 0;
+  profiles_.forget();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
                change_->boundary, generation_, describe(plan_));
+  if (const World::MovedBytes moved = current_->moved_bytes(); leaving_)
+    spdlog::info(
+        "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
+        "one",
+        generation_, moved.adopted, moved.copied, moved.sent, moved.most_to_a_node);
   change_->at["last_step"] = last_step_at_;
   awaiting_first_step_ = std::move(change_);
   // release_leaving needs the decision still
   change_ = Change{awaiting_first_step_->decision, {}, "", 0};
 }
 
-void Launcher::finish_pause(std::int64_t step) {
+void Launcher::finish_pause(std::int64_t step, std::optional<double> step_seconds) {
   Change change = std::move(*awaiting_first_step_);
   awaiting_first_step_.reset();
   const auto between = [&](const char* from, const char* to) {
@@ -254,16 +325,27 @@ void Launcher::finish_pause(std::int64_t step) {
   outcome.generation = generation_;
   outcome.step = change.boundary;
   outcome.plan = plan_;
+  const double first_step = milliseconds(wire::steady_now() - change.at["commit"]);
+  const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
   // The pause: from the end of the last step on the old generation to the start of the first on the new one.
-  outcome.pause_ms = between("last_step", "commit");
+  outcome.pause_ms = between("last_step", "commit") + resume;
+  const bool restarted = change.at["ready"] > change.at["boundary"];
   outcome.phases_ms = {{"acquire", between("proposed", "acquired")},
-                       {"start", between(change.at.contains("acquired") ? "acquired" : "proposed", "ready")},
-                       {"boundary", between("ready", "boundary")},
-                       {"load", between("boundary", "commit")},
-                       {"first_step", milliseconds(Clock::now() - change.at["commit"])}};
-  spdlog::info(
-      "espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms beside training)",
-      outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"]);
+                       {"start", between(restarted                        ? "boundary"
+                                         : change.at.contains("acquired") ? "acquired"
+                                                                          : "proposed",
+                                         "ready")},
+                       {"boundary", between("asked", "boundary")},
+                       {"stand", between("last_step", "boundary")},
+                       {"load", between(restarted ? "ready" : "boundary", "commit")},
+                       {"resume", resume},
+                       {"first_step", first_step}};
+  for (const auto& [phase, ms] : change.load_phases_ms) outcome.phases_ms["load_" + phase] = ms;
+  measured_.start = outcome.phases_ms["start"] / 1000;
+  measured_.load = outcome.phases_ms["load"] / 1000;
+  spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
+               outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"],
+               restarted ? " of it" : " beside training");
   planner_->report_outcome(outcome);
 }
 
@@ -286,22 +368,24 @@ void Launcher::end_job() {
   leaving_.reset();
   extensions_->release_all();
   if (awaiting_first_step_) finish_pause(step_);
+  if (recovery_) finish_recovery(recovery_->taken ? "committed" : "aborted: training did not go on");
   planner_->leave({context_.job, exit_code_});
-  for (const auto& keeper : anchor_keepers_) keeper->send(wire::GiveBack{});
+  for (const AnchorKeeper& keeper : anchor_keepers_)
+    if (keeper.connection) keeper.connection->send(wire::GiveBack{});
   if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {
     // A program of its own kind may want to save its work: it has as long as Slurm gives it.
     current_->retire(std::chrono::hours(24));
     current_->signal(SIGTERM);
-    return finish_when_released(Clock::now() + std::chrono::hours(24));
+    return finish_when_released(wire::steady_now() + std::chrono::hours(24));
   }
   if (current_) current_->retire(std::chrono::milliseconds(500));
   world_gone_ = true;
-  finish_when_released(Clock::now() + std::chrono::seconds(4));
+  finish_when_released(wire::steady_now() + std::chrono::seconds(4));
 }
 
 void Launcher::finish_when_released(Clock::time_point give_up) {
   // Keepers see the control socket close and give back by themselves; waiting only makes the usual case tidy.
-  if ((extensions_->empty() && world_gone_) || Clock::now() >= give_up) {
+  if ((extensions_->empty() && world_gone_) || wire::steady_now() >= give_up) {
     slurm_.drain(std::chrono::seconds(1));
     ending_ = loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
     return;

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
 
@@ -70,6 +72,12 @@ fs::path Directory::generation(int number) const {
   const fs::path made = path_ / ("g" + std::to_string(number));
   make_generation_directory(made);
   return made;
+}
+
+void Directory::write_owners(int generation, const std::string& text) const {
+  const fs::path path = path_ / ("g" + std::to_string(generation)) / "owners";
+  std::ofstream file(path);
+  if (!(file << text).flush()) throw Error(path.string() + ": cannot be written; is the disk full?");
 }
 
 void Directory::remove_generation(int number) const {

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
@@ -12,6 +13,8 @@ namespace {
 constexpr wire::Loop::Milliseconds kPoll{100};
 constexpr wire::Loop::Milliseconds kConfirm{150};
 constexpr wire::Loop::Milliseconds kWatch{5000};
+constexpr int kMissedHeartbeats = 10;
+constexpr int kFalters = 3;      // of them
 constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
 }  // namespace
 
@@ -53,12 +56,28 @@ void Extensions::notice(JobId id) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end() || at->second.noticed || at->second.leaving) return;
   at->second.noticed = true;
+  at->second.noticed_at = wire::steady_now();
   callbacks_.noticed(id);
 }
 
 void Extensions::heartbeat() {
+  std::vector<JobId> silent;
+  for (auto& [id, job] : jobs_) {
+    if (!job.keeper) continue;
+    job.keeper->send(wire::Heartbeat{});
+    if (++job.missed > kMissedHeartbeats) silent.push_back(id);
+  }
+  for (const JobId id : silent) lose_keeper(id);
+}
+
+void Extensions::keep(int generation) {
   for (auto& [id, job] : jobs_)
-    if (job.keeper) job.keeper->send(wire::Heartbeat{});
+    if (job.keeper) job.keeper->send(wire::Keep{generation});
+}
+
+bool Extensions::falters(JobId id) const {
+  const auto at = jobs_.find(id);
+  return at != jobs_.end() && at->second.missed > kFalters;
 }
 
 void Extensions::acquire(const std::vector<ExtensionRequest>& requests) {
@@ -184,21 +203,28 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
     throw Error("keeper: job " + std::to_string(hello.job) + " is not awaited");
   at->second.keeper = connection;
   connection->on_frame = [this, id = hello.job](const wire::Frame& frame) {
+    if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.missed = 0;
     if (frame.type == wire::Notice::type) notice(id);
   };
   connection->on_closed = [this, id = hello.job](const std::string&) {
-    const auto job = jobs_.find(id);
-    if (job == jobs_.end()) return;
-    job->second.keeper.reset();
-    if (job->second.leaving) return;
-    const bool acquiring = job->second.acquiring;
-    release(id);
-    if (acquiring) fail("extension " + std::to_string(id) + " was lost");
-    callbacks_.lost(id);
+    if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.keeper.reset();
+    lose_keeper(id);
   };
   if (at->second.leaving) return connection->send(wire::GiveBack{});
   connection->send(wire::Heartbeat{});  // it is taken on: from now on losing us means to leave
   check_complete();
+}
+
+void Extensions::lose_keeper(JobId id) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end()) return;
+  if (const auto silent = std::exchange(at->second.keeper, nullptr)) silent->close();
+  if (at->second.leaving) return;
+  const bool acquiring = at->second.acquiring;
+  const Holding holding = at->second.holding;
+  release(id);
+  if (acquiring) fail("extension " + std::to_string(id) + " was lost");
+  callbacks_.lost(holding);
 }
 
 void Extensions::release(JobId id) {
@@ -256,6 +282,14 @@ std::set<JobId> Extensions::noticed() const {
   for (const auto& [id, job] : jobs_)
     if (job.noticed && !job.leaving) ids.insert(id);
   return ids;
+}
+
+double Extensions::since_notice(const std::set<JobId>& ids) const {
+  double longest = 0;
+  for (const auto& [id, job] : jobs_)
+    if (ids.contains(id) && job.noticed)
+      longest = std::max(longest, std::chrono::duration<double>(wire::steady_now() - job.noticed_at).count());
+  return longest;
 }
 
 bool Extensions::acquired(JobId id) const {

@@ -1,6 +1,7 @@
 // The extensions of one job: submitting, watching, giving back. The only owner of extension jobs besides their keepers.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -20,7 +21,7 @@ class Extensions {
     std::function<void()> granted;                       // every requested extension runs and its keeper is connected
     std::function<void(const std::string& why)> failed;  // of those being acquired: one was refused, lost or late
     std::function<void(JobId)> noticed;                  // Slurm wants this one back
-    std::function<void(JobId)> lost;                     // in use, and its keeper is gone
+    std::function<void(const Holding&)> lost;            // in use, and its keeper is gone
     std::function<void(JobId)> released;                 // Slurm confirmed its end
   };
   // `environment`: what a keeper needs to find the launcher.
@@ -34,6 +35,10 @@ class Extensions {
   void release_all();  // for the end of the job
   bool empty() const { return jobs_.empty() && submitting_ == 0; }
 
+  void keep(int generation);  // to all keepers
+  // Of those in use: the keeper was not heard for a while, though not yet for so long that it is lost.
+  bool falters(JobId id) const;
+
   void notice(JobId id);  // somebody heard that Slurm takes it back; nothing when that is known
 
   // A keeper of an extension introduced itself. Throws Error when nobody waits for it.
@@ -41,7 +46,9 @@ class Extensions {
 
   std::vector<Holding> holdings(bool with_acquired) const;
   std::set<JobId> noticed() const;  // in use or acquired
-  bool acquired(JobId id) const;    // by the current proposal
+  // How long ago the first of these was noticed, seconds.
+  double since_notice(const std::set<JobId>& ids) const;
+  bool acquired(JobId id) const;  // by the current proposal
   bool known(JobId id) const { return jobs_.contains(id); }
 
  private:
@@ -49,7 +56,9 @@ class Extensions {
     ExtensionRequest request;
     Holding holding;  // gpus are filled in when it runs
     bool acquiring = true, running = false, noticed = false, leaving = false;
+    int missed = 0;      // heartbeats of its keeper
     bool asked = false;  // a question about it is on its way to Slurm
+    std::chrono::steady_clock::time_point noticed_at{};
     wire::ConnectionPtr keeper;
     wire::Watch check;
   };
@@ -60,6 +69,7 @@ class Extensions {
   void fail(const std::string& why);
   void confirm_release(JobId id, int attempt);
   void heartbeat();
+  void lose_keeper(JobId id);
 
   wire::Loop& loop_;
   SlurmThread& slurm_;

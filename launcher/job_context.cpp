@@ -94,6 +94,10 @@ std::string own_address(const std::string& network, const std::string& node) {
   return address;
 }
 
+std::string vault_prefix(JobId job, unsigned step) {
+  return "espalier-vault-" + std::to_string(job) + "." + std::to_string(step);
+}
+
 std::vector<std::uint16_t> launcher_ports(JobId job, unsigned step) {
   // Below the ephemeral range; a neighbour that took one only moves us to the next.
   constexpr unsigned kFirst = 20000, kCount = 12000, kTries = 16;

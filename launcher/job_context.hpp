@@ -34,6 +34,9 @@ void complete(JobContext& context);
 // The address other nodes reach this one at: its interface in `network` (CIDR), else its name.
 std::string own_address(const std::string& network, const std::string& node);
 
+// What the names of the job's vaults (vault.hpp) begin with; "-<Slurm job of the node's step>" follows.
+std::string vault_prefix(JobId job, unsigned step);
+
 // Ports that a launcher tries, in this order, so that its anchor's keepers can find it.
 std::vector<std::uint16_t> launcher_ports(JobId job, unsigned step);
 

@@ -6,27 +6,27 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "launcher/directory.hpp"
 #include "launcher/job_context.hpp"
+#include "launcher/tenure.hpp"
+#include "launcher/vault.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/descriptor.hpp"
+#include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr auto kFindLauncher = std::chrono::seconds(5);
-// A launcher that is gone closes its sockets at once; silence means a cut network, or a node that stands still.
-constexpr int kMissedHeartbeats = 10;                     // until it knows us
-constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
 
 wire::Descriptor catch_signals() {
   sigset_t set;
@@ -54,30 +54,37 @@ struct Watcher {
   }
 };
 
-// True: asked to give back. False: the launcher is lost. `acknowledged`: it had taken us on.
-bool serve(wire::Client& client, Watcher& watcher, bool& acknowledged) {
+// A vault of the same name may be a job's that was started within this one: then this node's state does not outlive its
+// workers.
+std::unique_ptr<Vault> open_vault(const std::string& prefix, JobId owner) {
+  try {
+    return std::make_unique<Vault>(vault_name(prefix, std::to_string(owner)));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "espalier: keeper: %s; after a loss the job goes on with older state\n", error.what());
+    return nullptr;
+  }
+}
+
+void let_go(Vault* vault, const wire::Frame& frame) {
+  if (frame.type == wire::Keep::type && vault != nullptr) vault->keep(wire::from_frame<wire::Keep>(frame).generation);
+}
+
+// Until the connection is over.
+void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
   client.send(wire::KeeperHello{std::getenv("ESPALIER_TOKEN") ? std::getenv("ESPALIER_TOKEN") : "", watcher.context.job,
                                 watcher.context.node, true});
-  auto heard = Clock::now();
-  auto sent = Clock::now();
-  bool told = false;
+  tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());
+    if (watcher.noticed) tenure.signalled();
     while (const auto frame = client.receive(milliseconds(0))) {
-      if (frame->type == wire::GiveBack::type) return true;
-      if (frame->type == wire::Refused::type) return false;
-      acknowledged = true;
-      heard = Clock::now();
+      if (!tenure.hears(frame->type, Clock::now())) return;
+      let_go(vault, *frame);
     }
-    if (watcher.noticed && !told && acknowledged) {
-      client.send(wire::Notice{watcher.context.job});
-      told = true;
-    }
-    if (Clock::now() - heard > kMissedHeartbeats * watcher.heartbeat) return false;
-    if (Clock::now() - sent >= watcher.heartbeat) {
-      client.send(wire::Heartbeat{});
-      sent = Clock::now();
-    }
+    const Tenure::Turn turn = tenure.turn(Clock::now());
+    if (turn.notice) client.send(wire::Notice{watcher.context.job});
+    if (turn.heartbeat) client.send(wire::Heartbeat{});
+    if (turn.lost) return;
   }
 }
 
@@ -112,18 +119,18 @@ int keep_extension() {
   Watcher watcher{read_context({}), milliseconds(1000)};
   watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
   const auto [host, port] = launcher_address();
-  bool acknowledged = false;
-  const auto start = Clock::now();
-  for (auto until = start + kReachLauncher; !acknowledged && Clock::now() < until;) {
+  const char* prefix = std::getenv("ESPALIER_VAULT");
+  auto vault = prefix == nullptr ? nullptr : open_vault(prefix, watcher.context.job);
+  for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
     try {
       auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
-      until = start + kFindLauncher;
-      if (serve(client, watcher, acknowledged)) break;
+      serve(client, watcher, tenure, vault.get());
     } catch (const Error&) {
-      // Lost or refused. Before the launcher has read Slurm's answer to its submission it does not know us yet.
+      // Lost or refused.
     }
-    if (!acknowledged) std::this_thread::sleep_for(milliseconds(100));
+    if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
   }
+  vault.reset();
   fence(watcher.context.job);
   if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
     remove_if_abandoned(std::filesystem::path(directory).parent_path());
@@ -132,7 +139,14 @@ int keep_extension() {
 
 int keep_anchor() {
   const JobContext context = read_context({});
-  Watcher watcher{context, milliseconds(1000)};
+  Watcher watcher{context, milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000))};
+  // The launcher has its own node's; of several tasks on a node one keeps its state.
+  const auto is_zero = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && std::string(value) == "0";
+  };
+  const bool keeps = !is_zero("SLURM_NODEID") && is_zero("SLURM_LOCALID");
+  const auto vault = keeps ? open_vault(vault_prefix(context.job, context.step), context.job) : nullptr;
   const char* nodes = std::getenv("SLURM_STEP_NODELIST");  // task 0, the launcher, is on the first
   const std::string host = nodes == nullptr ? context.node : first_host(nodes);
   bool found = false;
@@ -141,14 +155,19 @@ int keep_anchor() {
       try {
         auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
         client.send(wire::KeeperHello{"", context.job, context.node, false});
-        for (;;) {
+        for (auto sent = Clock::now();;) {
           watcher.wait(client.fd());
           if (watcher.noticed) return 0;
+          if (found && Clock::now() - sent >= watcher.heartbeat) {
+            client.send(wire::Heartbeat{});
+            sent = Clock::now();
+          }
           const auto frame = client.receive(milliseconds(0));
           if (!frame) continue;
           if (frame->type == wire::Refused::type) break;  // the launcher of another step
           found = true;
           if (frame->type == wire::GiveBack::type) return 0;
+          let_go(vault.get(), *frame);
         }
       } catch (const Error&) {
         if (found) return 0;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/holdings.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
+#include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
@@ -21,27 +23,29 @@ std::string base_directory(const wire::Config& config) {
 }
 }  // namespace
 
-Launcher::Launcher(JobContext context)
+Launcher::Launcher(JobContext context, std::function<void(int)> keep)
     : context_(std::move(context)),
       directory_(base_directory(context_.config), context_.job, context_.step),
       token_(wire::fresh_nonce()),
-      slurm_(loop_) {
+      slurm_(loop_),
+      keep_(std::move(keep)) {
   listen();
   Extensions::Callbacks on;
   on.granted = [this] {
-    change_->at["acquired"] = Clock::now();
-    raise(Event::granted);
+    change_->at["acquired"] = wire::steady_now();
+    raise(restarts() ? Event::granted_restart : Event::granted);
   };
   on.failed = [this](const std::string& why) { raise(Event::acquire_failed, why); };
   on.noticed = [this](JobId id) { noticed(id); };
-  on.lost = [this](JobId id) {
-    spdlog::warn("espalier: launch: extension {} is gone", id);
-    if (change_ && !leaves(id)) raise(Event::notice_breaks, "extension " + std::to_string(id) + " is gone");
-  };
+  on.lost = [this](const Holding& holding) { extension_lost(holding); };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
   PlannerLink::Callbacks planner;
-  planner.state = [this] { return state(); };
+  planner.state = [this] {
+    ElasticJob job = state();
+    job.profile = profiles_.newest();
+    return job;
+  };
   planner.proposed = [this](const Decision& decision) { propose(decision); };
   planner.unreachable = [this](const std::string& why) {
     spdlog::warn("espalier: launch: planner {}; the job trains on with the GPUs it has until the planner answers", why);
@@ -78,7 +82,9 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_GENERATION=" + std::to_string(generation),
       "ESPALIER_DIRECTORY=" + (directory_.path() / ("g" + std::to_string(generation))).string(),
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
-      "ESPALIER_ACTIVE=" + std::to_string(context_.job)};  // the plugin leaves nested steps alone
+      "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
+      "ESPALIER_VAULT=" + vault_prefix(context_.job, context_.step),
+      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
@@ -123,10 +129,14 @@ void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::K
     return;
   }
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
-  connection->on_frame = nullptr;
-  connection->on_closed = nullptr;
+  const std::size_t place = anchor_keepers_.size();
+  connection->on_frame = [this, place](const wire::Frame&) {
+    anchor_keepers_[place].missed = 0;
+    lost_nodes_.erase(anchor_keepers_[place].node);
+  };
+  connection->on_closed = [this, place](const std::string&) { anchor_keepers_[place].connection.reset(); };
   connection->send(wire::Heartbeat{});  // it has found the right one
-  anchor_keepers_.push_back(connection);
+  anchor_keepers_.push_back({hello.node, connection, 0});
 }
 
 void Launcher::first_hello(const wire::Hello& hello) {
@@ -138,16 +148,17 @@ void Launcher::first_hello(const wire::Hello& hello) {
   speaks_protocol_ = true;
   protocol_deadline_.reset();
   model_ = hello.model;
+  handoff_ = hello.handoff;
   total_steps_ = hello.total_steps;
   const auto gpus = context_.anchor_gpus();
   try {
     plan_ =
         uniform_plan(static_cast<int>(gpus.size()), 1, model_.layers, model_.global_batch, model_.micro_batches, gpus);
   } catch (const Error& error) {
-    return raise(Event::current_lost, error.what());
+    return raise(Event::current_failed, error.what());
   }
   loop_.defer([this] {
-    if (current_) current_->assign(plan_, std::nullopt);
+    if (current_) current_->assign(plan_, std::nullopt, context_.accuracy);
   });
 }
 
@@ -162,8 +173,9 @@ void Launcher::no_protocol() {
 void Launcher::propose(const Decision& decision) {
   const auto refusal = refuse(decision);
   if (!refusal) {
-    change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
-    return raise(decision.acquire.empty() ? Event::propose_direct : Event::propose_acquire);
+    change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
+    if (!decision.acquire.empty()) return raise(Event::propose_acquire);
+    return raise(restarts() ? Event::propose_restart : Event::propose_direct);
   }
   wire::Outcome outcome;
   outcome.job = context_.job;
@@ -184,8 +196,8 @@ std::optional<std::string> Launcher::refuse(const Decision& decision) const {
     return "invalid plan: " + broken.front();
   if (decision.plan.global_batch != model_.global_batch) return "invalid plan: the global batch must not change";
   if (decision.plan.gpu_count() > context_.max_gpus) return "the plan exceeds the job's maximum";
-  const auto anchor = context_.anchor_gpus();
-  if (decision.plan.ranks().front() != anchor.front())
+  const auto anchor = usable(context_.anchor);
+  if (anchor.empty() || decision.plan.ranks().front() != GpuId{anchor.front().node, anchor.front().gpus.front()})
     return "invalid plan: rank 0 must stay on the anchor's first GPU";
   std::map<std::string, int> wanted;
   for (const ExtensionRequest& request : decision.acquire) {
@@ -212,11 +224,11 @@ bool Launcher::leaves(JobId extension) const {
 void Launcher::answer_notices() {
   const std::set<JobId> taken = extensions_->noticed();
   if (taken.empty() || retry_notices_ || change_ || phase_ != JobPhase::running || !events_.empty()) return;
+  if (too_late_for(taken)) return;
   Decision decision;
   decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
   decision.reason = "Slurm takes extensions back";
-  decision.release.assign(taken.begin(), taken.end());
   std::set<GpuId> lost;
   for (const Holding& holding : all_holdings(false))
     if (taken.contains(holding.job))
@@ -231,20 +243,44 @@ void Launcher::answer_notices() {
     return;
   }
   decision.plan = *plan;
-  change_ = Change{decision, {{"proposed", Clock::now()}}, "", 0};
-  raise(Event::propose_direct);
+  decision.release = leaving(*plan, extensions_->holdings(false), taken);
+  change_ = Change{decision, {{"proposed", wire::steady_now()}}, "", 0};
+  raise(restarts() ? Event::propose_restart : Event::propose_direct);
+}
+
+// A change-over that Slurm would cut short costs the state of the GPUs that go, and time: then only a checkpoint is
+// asked for, and when the GPUs are gone the job goes on as after any loss.
+bool Launcher::too_late_for(const std::set<JobId>& taken) {
+  const auto grace = grace_seconds(context_.site, context_.config.partition);
+  if (!grace) return false;
+  measured_.step = step_seconds_;
+  const double left = *grace - extensions_->since_notice(taken), needed = predicted_seconds(measured_);
+  if (needed <= left) return false;
+  if (!std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) {
+    given_up_.insert(taken.begin(), taken.end());
+    spdlog::warn(
+        "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
+        "checkpoint "
+        "is written now, and the job goes on with fewer GPUs when they are gone",
+        needed, left);
+    current_->send_all(wire::Checkpoint{});
+  }
+  return true;
 }
 
 void Launcher::stepped(const wire::Step& step) {
-  const auto now = Clock::now();
-  if (awaiting_first_step_) finish_pause(step.step);
-  last_step_at_ = now;
+  const auto now = wire::steady_now();
+  if (awaiting_first_step_) finish_pause(step.step, step.seconds);
+  if (recovery_ && recovery_->taken) finish_recovery("committed");
+  last_step_at_ = last_progress_ = now;
   step_ = step.step;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
   if (now - last_status_ >= std::chrono::seconds(1)) {
     last_status_ = now;
-    planner_->report(wire::Status{state()});
+    ElasticJob job = state();
+    job.profile = profiles_.untold();
+    planner_->report(wire::Status{std::move(job)});
   }
 }
 
@@ -267,20 +303,21 @@ ElasticJob Launcher::state() const {
   if (!plan_.stages.empty()) job.plan = plan_;
   job.generation = generation_;
   job.phase = phase_;
-  job.anchor = context_.anchor;
-  if (extensions_) job.extensions = extensions_->holdings(true);
+  job.anchor = usable(context_.anchor);
+  if (extensions_) job.extensions = usable(extensions_->holdings(true));
   job.step_seconds = step_seconds_;
   job.step = step_;
   job.total_steps = total_steps_;
   return job;
 }
 
-int Launcher::run() {
+void Launcher::start() {
   // Generation 0: the anchor's GPUs, one rank each. The plan follows when the workers have told the model's shape.
   Plan first;
   for (const GpuId& gpu : context_.anchor_gpus()) first.stages.push_back({1, 1, {{1, {gpu}}}});
   if (first.stages.empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  started_at_ = wire::steady_now();
   current_ = make_world(0, first, true);
   started_ = true;
   protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {
@@ -290,18 +327,32 @@ int Launcher::run() {
     forwarded_.push_back(loop_.on_signal(number, [this, number] {
       if (current_) current_->signal(number);
     }));
+  heartbeat_ = loop_.every(std::chrono::milliseconds(static_cast<long>(context_.config.heartbeat_seconds * 1000)),
+                           [this] { heartbeat(); });
   hangup_ = loop_.on_signal(SIGHUP, [this] { raise(Event::terminate, "SIGHUP"); });
   term_ = loop_.on_signal(SIGTERM, [this] { raise(Event::terminate, "SIGTERM"); });
   interrupt_ = loop_.on_signal(SIGINT, [this] { raise(Event::terminate, "SIGINT"); });
-  for (;;) {
-    try {
-      loop_.run();
-      return exit_code_;
-    } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
-      if (phase_ == JobPhase::ending) return exit_code_ == 0 ? 1 : exit_code_;
-      raise(Event::current_lost, error.what());
+}
+
+bool Launcher::serve() {
+  try {
+    loop_.run();
+    return true;
+  } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
+    if (phase_ == JobPhase::ending) {
+      if (exit_code_ == 0) exit_code_ = 1;
+      return true;
     }
+    raise(Event::current_failed, error.what());
+    return false;
   }
+}
+
+int Launcher::run() {
+  start();
+  while (!serve()) {
+  }
+  return exit_code_;
 }
 
 }  // namespace espalier::launcher

@@ -3,14 +3,19 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "launcher/directory.hpp"
 #include "launcher/extensions.hpp"
+#include "launcher/faults.hpp"
+#include "launcher/grace.hpp"
 #include "launcher/planner_link.hpp"
+#include "launcher/profile_relay.hpp"
 #include "launcher/state_machine.hpp"
 #include "launcher/world.hpp"
 
@@ -18,14 +23,24 @@ namespace espalier::launcher {
 
 class Launcher {
  public:
-  // Throws Error when the job cannot even start.
-  explicit Launcher(JobContext context);
+  // Throws Error when the job cannot even start. `keep` is called as the keepers of other nodes get a Keep: for the
+  // vault of this node.
+  explicit Launcher(JobContext context, std::function<void(int generation)> keep = {});
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
   // Runs the job to its end; the exit code for srun. Throws Error only while nothing has been started.
   int run();
+
+  // Its two halves. start(): generation 0 and what is watched. serve(): the loop, until it stops (true) or a callback
+  // threw, which ends the job and not the launcher (false: serve again).
+  void start();
+  bool serve();
+  // What the planner is told.
+  ElasticJob state() const;
+  JobPhase phase() const { return phase_; }
+  bool owns(JobId extension) const { return extensions_->known(extension); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,6 +51,24 @@ class Launcher {
     std::map<std::string, Clock::time_point> at;  // phase ends, for the outcome
     std::string why_aborted;
     std::int64_t boundary = 0;
+    std::map<std::string, double> load_phases_ms = {};
+  };
+
+  // From the loss of the running generation to the first step after it.
+  struct Recovery {
+    std::string why;       // what was lost, in words
+    std::string last_try;  // why the attempt before this one failed
+    Clock::time_point since;
+    std::int64_t last_step = 0;  // that was done
+    Plan plan;                   // of the attempt under way
+    std::map<std::string, Clock::time_point> at;
+    std::optional<wire::Loaded> taken;  // once committed
+  };
+
+  struct AnchorKeeper {
+    std::string node;
+    wire::ConnectionPtr connection;  // null: gone
+    int missed = 0;                  // heartbeats
   };
 
   void listen();
@@ -43,6 +76,7 @@ class Launcher {
   void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
 
+  bool restarts() const { return handoff_ == HandoffMethod::checkpoint; }
   void raise(Event event, const std::string& why = "");
   void process(Event event, const std::string& why);
   void perform(Action action);
@@ -52,22 +86,48 @@ class Launcher {
   std::unique_ptr<World> make_world(int generation, const Plan& plan, bool first);
   void start_next();
   void commit();
-  void finish_pause(std::int64_t step);
+  void next_lost(const std::string& why);
+  // The first step of the new generation took `step_seconds`; without: the job ends before.
+  void finish_pause(std::int64_t step, std::optional<double> step_seconds = std::nullopt);
   void end_job();
   void finish_when_released(Clock::time_point give_up);
   void drop(std::unique_ptr<World>& world);
+
+  void heartbeat();
+  void watch_steps();
+  void check_steps();
+  void lost(int generation, const Loss& loss);
+  void extension_lost(const Holding& holding);
+  void forget_events(bool of_next);
+  void note_loss(const std::string& why);
+  void abort_current();
+  void doubt_nodes();
+  void start_recovery();
+  void try_recovery();
+  void retry_recovery();
+  struct RecoveryPlan {
+    Plan plan;
+    std::vector<GpuId> chosen;  // by the faults
+  };
+  std::optional<RecoveryPlan> choose_recovery_plan();
+  void send_recover();
+  void commit_recovery();
+  void finish_recovery(const std::string& result);
+  void let_go_of_old_state();
+  std::set<GpuId> gpus_left() const;
 
   void first_hello(const wire::Hello& hello);
   void no_protocol();
   void propose(const Decision& decision);
   std::optional<std::string> refuse(const Decision& decision) const;
   void answer_notices();
+  bool too_late_for(const std::set<JobId>& taken);
   void noticed(JobId extension);
   bool leaves(JobId extension) const;  // by the change under way
   void stepped(const wire::Step& step);
   void report(const std::string& result);
-  ElasticJob state() const;
   std::vector<Holding> all_holdings(bool with_acquired) const;
+  std::vector<Holding> usable(std::vector<Holding> holdings) const;
   std::vector<std::string> environment(int generation) const;
 
   JobContext context_;
@@ -78,22 +138,33 @@ class Launcher {
   SlurmThread slurm_;
   std::unique_ptr<Extensions> extensions_;
   std::unique_ptr<PlannerLink> planner_;
-  std::vector<wire::ConnectionPtr> anchor_keepers_;
+  std::vector<AnchorKeeper> anchor_keepers_;
+  std::set<std::string> lost_nodes_;  // of the anchor
+  std::function<void(int)> keep_;
 
   JobPhase phase_ = JobPhase::launching;
   std::unique_ptr<World> current_, next_, leaving_;
   Plan plan_;
   ModelShape model_;
+  HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
   double step_seconds_ = 0;
+  ProfileRelay profiles_;
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
-  Clock::time_point last_step_at_{}, last_status_{};
+  MeasuredPhases measured_;
+  std::set<JobId> given_up_;  // extensions that go before the job can leave them
+  Faults faults_;
+  std::set<GpuId> died_;  // in the loss that is being dealt with
+  std::optional<Recovery> recovery_;
+  std::optional<int> loss_code_;  // for the job's exit code
+  Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
   bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
   std::deque<std::pair<Event, std::string>> events_;
   wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_, hangup_, retry_notices_;
+  wire::Watch heartbeat_, watchdog_, retry_recovery_;
   std::vector<wire::Watch> forwarded_;
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "launcher/keeper.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/tether.hpp"
+#include "launcher/vault.hpp"
 #include "planner/core/error.hpp"
 
 namespace {
@@ -36,7 +38,17 @@ int run(const Words& program) {
     auto context = espalier::launcher::read_context(program);
     if (std::getenv("ESPALIER_LOG") == nullptr) spdlog::set_level(spdlog::level::from_str(context.config.log_level));
     espalier::launcher::complete(context);
-    espalier::launcher::Launcher launcher(std::move(context));
+    const std::string name = espalier::launcher::vault_name(espalier::launcher::vault_prefix(context.job, context.step),
+                                                            std::to_string(context.job));
+    std::unique_ptr<espalier::launcher::Vault> vault;
+    try {
+      vault = std::make_unique<espalier::launcher::Vault>(name);
+    } catch (const espalier::Error& error) {
+      spdlog::warn("espalier: launch: {}; after a loss the job goes on with older state", error.what());
+    }
+    espalier::launcher::Launcher launcher(std::move(context), [&vault](int generation) {
+      if (vault) vault->keep(generation);
+    });
     return launcher.run();
   } catch (const std::exception& error) {
     std::signal(SIGPIPE, SIG_DFL);

@@ -171,7 +171,14 @@ SlurmSite load_site() {
   site.planner_uids.push_back(conf->slurm_user_id);
   const std::string plugins = text(conf->task_plugin);
   site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;
+  site.kill_wait_seconds = conf->kill_wait;
   slurm_free_ctl_conf(conf);
+  partition_info_msg_t* message = nullptr;
+  if (slurm_load_partitions(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
+  const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(message);
+  for (std::uint32_t i = 0; i < message->record_count; ++i)
+    site.grace_seconds[text(message->partition_array[i].name)] =
+        static_cast<int>(message->partition_array[i].grace_time);
   return site;
 }
 

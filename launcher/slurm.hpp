@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ std::string first_host(const std::string& list);
 struct SlurmSite {
   std::vector<uid_t> planner_uids{0};  // that may run espalierd: root and SlurmUser
   bool binds_cpus = false;             // a TaskPlugin that binds; srun complains about --cpu-bind where there is none
+  int kill_wait_seconds = 0;           // from the notice at a job's time limit to its end
+  std::map<std::string, int> grace_seconds;  // by partition: from the notice of a preemption to its end; 0: KillWait
 };
 SlurmSite load_site();
 

@@ -34,6 +34,14 @@ std::span<const Row> transition_table() {
 
       {committed, old_gone, running, {kill_old, report_committed}},
 
+      // By checkpoint: from the end of the old generation to the start of the next one there is none.
+      {running, propose_restart, saving, {send_switch}},
+      {acquiring, granted_restart, saving, {send_switch}},
+      {saving, old_switched, restarting, {end_old, start_next}},
+      {saving, next_failed, running, {resume_old, cancel_acquired, report_aborted}},
+      {saving, notice_breaks, running, {resume_old, cancel_acquired, report_aborted}},
+      {restarting, next_ready, running, {commit, release_leaving, kill_old, report_committed}},
+
       {launching, current_finished, ending, {end_job}},
       {running, current_finished, ending, {end_job}},
       {acquiring, current_finished, ending, {end_job}},
@@ -41,14 +49,40 @@ std::span<const Row> transition_table() {
       {ready, current_finished, ending, {end_job}},
       {switching, current_finished, ending, {end_job}},
       {committed, current_finished, ending, {report_committed, end_job}},
+      {saving, current_finished, ending, {end_job}},
 
+      // A job that never trained has nothing to recover.
       {launching, current_lost, ending, {end_job}},
-      {running, current_lost, ending, {end_job}},
-      {acquiring, current_lost, ending, {end_job}},
-      {starting, current_lost, ending, {end_job}},
-      {ready, current_lost, ending, {end_job}},
-      {switching, current_lost, ending, {end_job}},
-      {committed, current_lost, ending, {end_job}},
+      {running, current_lost, recovering, {abort_current, start_recovery}},
+      {acquiring, current_lost, recovering, {cancel_acquired, report_aborted, abort_current, start_recovery}},
+      {starting,
+       current_lost,
+       recovering,
+       {abort_next, cancel_acquired, report_aborted, abort_current, start_recovery}},
+      {ready, current_lost, recovering, {abort_next, cancel_acquired, report_aborted, abort_current, start_recovery}},
+      {switching,
+       current_lost,
+       recovering,
+       {abort_next, cancel_acquired, report_aborted, abort_current, start_recovery}},
+      {committed, current_lost, recovering, {kill_old, report_committed, abort_current, start_recovery}},
+      {saving, current_lost, recovering, {cancel_acquired, report_aborted, abort_current, start_recovery}},
+      {restarting, current_lost, recovering, {abort_next, kill_old, cancel_acquired, report_aborted, start_recovery}},
+
+      {recovering, next_ready, recovering, {send_recover}},
+      {recovering, next_loaded, running, {commit_recovery}},
+      {recovering, next_failed, recovering, {abort_next, start_recovery}},
+      {recovering, unrecoverable, ending, {end_job}},
+
+      {launching, current_failed, ending, {end_job}},
+      {running, current_failed, ending, {end_job}},
+      {acquiring, current_failed, ending, {end_job}},
+      {starting, current_failed, ending, {end_job}},
+      {ready, current_failed, ending, {end_job}},
+      {switching, current_failed, ending, {end_job}},
+      {committed, current_failed, ending, {end_job}},
+      {saving, current_failed, ending, {end_job}},
+      {restarting, current_failed, ending, {end_job}},
+      {recovering, current_failed, ending, {end_job}},
 
       {launching, terminate, ending, {end_job}},
       {running, terminate, ending, {end_job}},
@@ -57,6 +91,9 @@ std::span<const Row> transition_table() {
       {ready, terminate, ending, {end_job}},
       {switching, terminate, ending, {end_job}},
       {committed, terminate, ending, {end_job}},
+      {saving, terminate, ending, {end_job}},
+      {restarting, terminate, ending, {end_job}},
+      {recovering, terminate, ending, {end_job}},
   };
   return table;
 }
@@ -68,18 +105,19 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{"world_ready",    "propose_acquire", "propose_direct", "granted",
-                                    "acquire_failed", "next_ready",      "next_failed",    "old_switched",
-                                    "next_loaded",    "old_gone",        "notice_breaks",  "current_finished",
-                                    "current_lost",   "terminate"};
+  static constexpr std::array names{
+      "world_ready",    "propose_acquire",  "propose_direct", "propose_restart", "granted",       "granted_restart",
+      "acquire_failed", "next_ready",       "next_failed",    "old_switched",    "next_loaded",   "old_gone",
+      "notice_breaks",  "current_finished", "current_lost",   "current_failed",  "unrecoverable", "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 
 std::string to_string(Action action) {
   static constexpr std::array names{
-      "start_training", "submit_extensions", "cancel_acquired", "start_next", "abort_next",
-      "send_switch",    "send_load",         "resume_old",      "commit",     "release_leaving",
-      "kill_old",       "report_committed",  "report_aborted",  "end_job"};
+      "start_training",  "submit_extensions", "cancel_acquired", "start_next",     "abort_next",
+      "send_switch",     "send_load",         "resume_old",      "end_old",        "commit",
+      "release_leaving", "kill_old",          "abort_current",   "start_recovery", "send_recover",
+      "commit_recovery", "report_committed",  "report_aborted",  "end_job"};
   return names.at(static_cast<std::size_t>(action));
 }
 

@@ -1,5 +1,6 @@
 #include "launcher/world.hpp"
 
+#include <algorithm>
 #include <csignal>
 
 #include "planner/core/error.hpp"
@@ -7,12 +8,14 @@
 namespace espalier::launcher {
 namespace {
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
-}
+constexpr int kMissedHeartbeats = 10;
+}  // namespace
 
 World::World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
              WorldCallbacks callbacks)
     : loop_(loop),
       generation_(generation),
+      gpus_(request.gpus),
       size_(static_cast<int>(request.gpus.size())),
       callbacks_(std::move(callbacks)) {
   mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.first,
@@ -36,24 +39,43 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
   else if (assignment_) give_assignment(hello.rank);
 }
 
-void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source) {
-  assignment_ = wire::Assign{plan, std::move(source)};
+void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
+  assignment_ = wire::Assign{plan, std::move(source), accuracy};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);
 }
 
 void World::give_assignment(int rank) { workers_.at(rank).connection->send(*assignment_); }
 
-void World::request_switch(const Plan& next) {
+void World::request_switch(const Plan& next, int generation) {
   boundary_ = 0;
   for (auto& [rank, worker] : workers_) {
     worker.switched = false;
     ++worker.unanswered;
   }
-  send_all(wire::Switch{next});
+  send_all(wire::Switch{next, generation});
 }
 
 void World::send_all(const wire::Frame& frame) {
   for (auto& [rank, worker] : workers_) worker.connection->send(frame);
+}
+
+std::map<std::string, double> World::load_phases_ms() const {
+  std::map<std::string, double> longest;
+  for (const auto& [rank, worker] : workers_)
+    for (const auto& [phase, ms] : worker.report.phases_ms) longest[phase] = std::max(longest[phase], ms);
+  return longest;
+}
+
+World::MovedBytes World::moved_bytes() const {
+  MovedBytes moved;
+  std::map<std::string, std::int64_t> to_node;
+  for (const auto& [rank, worker] : workers_) {
+    moved.adopted += worker.report.bytes_adopted;
+    moved.copied += worker.report.bytes_copied;
+    moved.sent += worker.report.bytes_sent;
+    moved.most_to_a_node = std::max(moved.most_to_a_node, to_node[worker.node] += worker.report.bytes_sent);
+  }
+  return moved;
 }
 
 bool World::all(bool Worker::*flag) const {
@@ -64,8 +86,9 @@ bool World::all(bool Worker::*flag) const {
 }
 
 void World::handle(int rank, const wire::Frame& frame) {
-  if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;
   Worker& worker = workers_.at(rank);
+  worker.missed = 0;
+  if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;
   const auto mark = [&](bool Worker::*flag, const std::function<void()>& callback) {
     worker.*flag = true;
     if (all(flag) && callback && !retired_) callback();
@@ -73,26 +96,36 @@ void World::handle(int rank, const wire::Frame& frame) {
   try {
     if (frame.type == wire::Step::type) {
       if (!retired_) callbacks_.step(wire::from_frame<wire::Step>(frame));
+    } else if (frame.type == wire::Profiled::type) {
+      if (!retired_) callbacks_.profiled(rank, frame);
     } else if (frame.type == wire::Ready::type) {
       mark(&Worker::ready, callbacks_.ready);
     } else if (frame.type == wire::Switched::type) {
-      const auto step = wire::from_frame<wire::Switched>(frame).step;
+      const auto switched = wire::from_frame<wire::Switched>(frame);
+      const std::int64_t step = switched.step;
       if (worker.unanswered == 0) throw Error("worker: stands at a boundary that nobody asked for");
       if (--worker.unanswered > 0) return;  // the answer to a switch that was given up
       if (boundary_ != 0 && step != boundary_)
         throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
       boundary_ = step;
-      mark(&Worker::switched, callbacks_.switched);
+      worker.problem = switched.problem;
+      mark(&Worker::switched, [this] {
+        for (const auto& [number, one] : workers_)
+          if (!one.problem.empty()) return callbacks_.stays(one.problem);
+        callbacks_.switched();
+      });
     } else if (frame.type == wire::Loaded::type) {
-      (void)wire::from_frame<wire::Loaded>(frame);
+      worker.report = wire::from_frame<wire::Loaded>(frame);
+      take_loaded(worker.report);
       mark(&Worker::loaded, callbacks_.loaded);
     } else if (frame.type == wire::Notice::type) {
       if (!retired_) callbacks_.noticed(wire::from_frame<wire::Notice>(frame).job);
     } else if (frame.type == wire::Done::type) {
       worker.done = true;
     } else if (frame.type == wire::Failed::type) {
-      last_words_ =
-          "rank " + std::to_string(rank) + " on " + worker.node + ": " + wire::from_frame<wire::Failed>(frame).message;
+      take_last_words(rank, wire::from_frame<wire::Failed>(frame));
+    } else if (frame.type == wire::Heartbeat::type) {
+      worker.beats = true;
     } else {
       throw Error("worker: unknown message " + frame.type);
     }
@@ -101,24 +134,65 @@ void World::handle(int rank, const wire::Frame& frame) {
   }
 }
 
+void World::take_loaded(const wire::Loaded& loaded) {
+  if (taken_ && (taken_->step != loaded.step || taken_->from != loaded.from))
+    throw Error("worker: took the state of step " + std::to_string(loaded.step) + ", another that of step " +
+                std::to_string(taken_->step));
+  taken_ = loaded;
+}
+
+void World::take_last_words(int rank, const wire::Failed& words) {
+  Worker& worker = workers_.at(rank);
+  worker.told = true;
+  const std::string text = "rank " + std::to_string(rank) + " on " + worker.node + ": " + words.message;
+  // The first failure is the cause; those of others follow from it.
+  if (!words.peer && !own_failure_) last_words_ = text;
+  own_failure_ = own_failure_ || !words.peer;
+  if (words.peer) lose(text, 1);  // it may hang while it leaves
+}
+
+void World::beat() {
+  if (lost_ || retired_) return;
+  for (auto& [rank, worker] : workers_) {
+    if (!worker.beats || worker.done || ++worker.missed <= kMissedHeartbeats) continue;
+    const std::string why = "rank " + std::to_string(rank) + " on " + worker.node + " has been silent for " +
+                            std::to_string(kMissedHeartbeats) + " heartbeats";
+    died_.emplace(rank, why);
+    lose(why, 1);
+  }
+}
+
 void World::closed(int rank) {
   Worker& worker = workers_.at(rank);
-  if (worker.done || lost_) return;
+  if (worker.done) return;
   if (retired_) {
     worker.done = true;
     if (all(&Worker::done) || workers_.empty()) end_mpirun();
     return;
   }
-  lose("rank " + std::to_string(rank) + " on " + worker.node + " was lost", 1);
+  const std::string why = "rank " + std::to_string(rank) + " on " + worker.node + " was lost";
+  if (!worker.told) died_.emplace(rank, why);
+  lose(why, 1);
 }
 
 void World::lose(const std::string& why, int code) {
   if (lost_ || retired_) return;
   lost_ = true;
-  // mpirun may know better how it ended (its exit code), and last words may be on their way: give both a moment.
-  patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] {
-    callbacks_.lost(last_words_.empty() ? why : last_words_, exit_code_.value_or(0) == 0 ? code : *exit_code_);
-  });
+  // mpirun may know better how it ended (its exit code), last words may be on their way, and a rank that only cannot
+  // reach another may be faster than the news of that one's end: give them a moment.
+  patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] { callbacks_.lost(loss(why, code)); });
+}
+
+Loss World::loss(const std::string& why, int code) const {
+  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}};
+  for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
+  if (own_failure_) {
+    loss.why = last_words_;
+  } else if (!died_.empty()) {
+    loss.why = died_.begin()->second;
+    if (died_.size() > 1) loss.why += ", and " + std::to_string(died_.size() - 1) + " more";
+  }
+  return loss;
 }
 
 void World::exited(int status) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,25 @@
 
 namespace espalier::launcher {
 
+// How a world ended before its time.
+struct Loss {
+  std::string why;
+  int code = 1;          // the job's exit code, should it end of this
+  bool own = false;      // a worker said that it failed by itself: the program's fault, no loss
+  std::set<GpuId> died;  // whose ranks ended without a word or fell silent
+};
+
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
 // through Loop::defer.
 struct WorldCallbacks {
-  std::function<void(const wire::Hello&)> hello;  // of each worker, before it is assigned anything
-  std::function<void()> ready, switched, loaded;  // all workers said so
+  std::function<void(const wire::Hello&)> hello;      // of each worker, before it is assigned anything
+  std::function<void()> ready, switched, loaded;      // all workers said so
+  std::function<void(const std::string& why)> stays;  // all have answered, and their state cannot be had
   std::function<void(const wire::Step&)> step;
+  std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
   std::function<void(int code)> finished;                      // the program ended by itself
-  std::function<void(const std::string& why, int code)> lost;  // a worker or mpirun failed
+  std::function<void(const Loss&)> lost;                       // a worker or mpirun failed
   std::function<void()> gone;                                  // a retired world has ended
 };
 
@@ -38,14 +49,23 @@ class World {
   int generation() const { return generation_; }
   int size() const { return size_; }
   bool anyone_said_hello() const { return !workers_.empty(); }
-  std::int64_t boundary() const { return boundary_; }  // after `switched`
+  bool everyone_said_hello() const { return static_cast<int>(workers_.size()) == size_; }
+  std::int64_t boundary() const { return boundary_; }    // after `switched`
+  const wire::Loaded& taken() const { return *taken_; }  // after `loaded`: the step, and where the state came from
+  // After `loaded`: the longest that any rank took, by phase.
+  std::map<std::string, double> load_phases_ms() const;
+  struct MovedBytes {
+    std::int64_t adopted = 0, copied = 0, sent = 0;
+    std::int64_t most_to_a_node = 0;  // of `sent`
+  };
+  MovedBytes moved_bytes() const;  // after `loaded`
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
-  void assign(const Plan& plan, std::optional<wire::Assign::Source> source);
+  void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest.
-  void request_switch(const Plan& next);
+  void request_switch(const Plan& next, int generation);
   void send_all(const wire::Frame& frame);
   template <class Message>
   void send_all(const Message& message) {
@@ -54,31 +74,46 @@ class World {
   // Tells the workers to leave and ends mpirun when they have, or after `patience`. Only `gone` is called afterwards.
   void retire(wire::Loop::Milliseconds patience);
   void signal(int number) const { mpirun_->signal(number); }
+  // Once every heartbeat interval: a worker that sends heartbeats and was not heard for ten of them is lost.
+  void beat();
 
  private:
   struct Worker {
     wire::ConnectionPtr connection;
     std::string node;
     bool ready = false, switched = false, loaded = false, done = false;
-    int unanswered = 0;  // switches
+    bool told = false;         // why it leaves
+    bool beats = false;        // it sends heartbeats
+    int missed = 0;            // of them
+    int unanswered = 0;        // switches
+    std::string problem = {};  // with the latest one
+    wire::Loaded report = {};
   };
   void handle(int rank, const wire::Frame& frame);
   void closed(int rank);
   void exited(int status);
   void lose(const std::string& why, int code);
+  Loss loss(const std::string& why, int code) const;
+  void take_last_words(int rank, const wire::Failed& words);
+  void take_loaded(const wire::Loaded& loaded);
   bool all(bool Worker::*flag) const;
   void give_assignment(int rank);
   void end_mpirun();
   void conclude();
 
   wire::Loop& loop_;
-  int generation_, size_;
+  int generation_;
+  std::vector<GpuId> gpus_;  // by rank
+  int size_;
   WorldCallbacks callbacks_;
   std::map<int, Worker> workers_;
   std::optional<wire::Assign> assignment_;
   std::int64_t boundary_ = 0;
+  std::optional<wire::Loaded> taken_;
   bool retired_ = false, lost_ = false;
-  std::optional<int> exit_code_;  // mpirun's
+  bool own_failure_ = false;
+  std::map<int, std::string> died_;  // rank -> in words
+  std::optional<int> exit_code_;     // mpirun's
   std::string last_words_;
   std::unique_ptr<Child> mpirun_;
   wire::Watch patience_, kill_;

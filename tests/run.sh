@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh [SUITE...]: runs the test suites (unit torchrt install cluster; all of them by default) of a built tree and ends with
+# run.sh [SUITE...]: runs the test suites (unit sim torchrt install cluster; all of them by default) of a built tree and ends with
 # one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time limit.
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
@@ -9,7 +9,7 @@
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-export BUILD=${BUILD:-build} BATS_TEST_TIMEOUT
+export BUILD=${BUILD:-build}
 passed=0 failed=0 skipped=0
 
 # Each line: for how many seconds the machine stood still. Load does not keep a sleeping process from running for this long.
@@ -22,7 +22,8 @@ watch_clock() {
   done
 }
 watch_clock & watcher=$!
-trap 'kill "$watcher"; rm -f "$stood_still"' EXIT
+beside='' beside_output=''
+trap 'kill $watcher $beside 2>/dev/null; rm -f "$stood_still" $beside_output' EXIT
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -63,15 +64,35 @@ suite_unit() {
   echo "  $p passed, $f failed in $BUILD/test/unit"
 }
 
-bats_file() { # FILE [COMMAND...]: the command runs bats, e.g. a box
-  local file=$1 limit each start=$SECONDS; shift
+one_of_sim() { # WHAT ARGUMENT...: one run of the simulation is one test
+  local what=$1 output; shift
+  if output=$(timeout -k 5 900 "$BUILD/test/sim" "$@" 2>&1); then
+    passed=$((passed + 1)); echo "  ok   $what: $(tail -n 1 <<< "$output")"
+  else
+    failed=$((failed + 1)); tail -n 200 <<< "$output"; echo "  FAIL $what"
+  fi
+}
+suite_sim() {
+  heading "simulation"
+  one_of_sim "each way to break the model is noticed" --mutants
+  one_of_sim "launchers, planner and Slurm under faults" --histories 2000
+}
+
+run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
+  local file=$1 limit each; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
-  BATS_TEST_TIMEOUT=${each:-120}
+  BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "$file" 2>&1 < /dev/null
+}
+
+stillness() { [ ! -s "$stood_still" ] || echo "  the machine stood still for $(paste -sd+ "$stood_still") s meanwhile"; }
+
+bats_file() { # FILE [COMMAND...]
+  local file=$1 start=$SECONDS
   : > "$stood_still"
   heading "$file"
-  tally "$file" < <(timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "$file" 2>&1 < /dev/null)
+  tally "$file" < <(run_bats "$@")
   echo "  $((SECONDS - start)) s"
-  [ ! -s "$stood_still" ] || echo "  the machine stood still for $(paste -sd+ "$stood_still") s meanwhile"
+  stillness
 }
 
 chosen() { # FOLDER: its bats files, the preemption tests first
@@ -83,13 +104,28 @@ chosen() { # FOLDER: its bats files, the preemption tests first
   done | awk '!seen[$0]++'
 }
 
-# Outside a box. What killed MPI worlds leave is kept in one place and removed.
+# Outside a box, two files at a time: most of it is MPI worlds that start. What killed ones leave is kept in one place and
+# removed.
 suite_plain() {
-  local file scratch
+  local file scratch start=$SECONDS lanes=()
   scratch=$(mktemp -d)
+  : > "$stood_still"
   for file in $(chosen "$1"); do
-    OMPI_MCA_orte_tmpdir_base=$scratch OMPI_MCA_btl_vader_backing_directory=$scratch TMPDIR=$scratch bats_file "$file"
+    if [ ${#lanes[@]} -ge 2 ]; then
+      wait "${lanes[0]}"
+      lanes=("${lanes[@]:1}")
+    fi
+    OMPI_MCA_orte_tmpdir_base=$scratch OMPI_MCA_btl_vader_backing_directory=$scratch TMPDIR=$scratch \
+      run_bats "$file" > "$scratch/$(basename "$file").tap" &
+    lanes+=($!)
   done
+  [ ${#lanes[@]} -eq 0 ] || wait "${lanes[@]}"
+  for file in $(chosen "$1"); do
+    heading "$file"
+    tally "$file" < "$scratch/$(basename "$file").tap"
+  done
+  echo "  $((SECONDS - start)) s in $1"
+  stillness
   rm -rf "$scratch"
 }
 
@@ -109,14 +145,34 @@ suite_cluster() {
   done
 }
 
+# The cluster tests mostly wait: what computes is built and run beside them, and gives way.
+start_beside() {
+  beside_output=$(mktemp)
+  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt" check \
+    > "$beside_output" 2>&1 < /dev/null &
+  beside=$!
+}
+
+end_beside() {
+  local counts p f s
+  wait "$beside"
+  beside=''
+  counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' <(grep -v '^make' "$beside_output"))
+  # Make's commands are of no interest unless they failed.
+  if [ -n "$counts" ]; then sed -n '/^== /,$p' "$beside_output" | grep -v '^make'; else tail -n 60 "$beside_output"; fi
+  [ -n "$counts" ] || { echo "  FAIL unit tests and runtime tests: did not run"; counts='0 1 0'; }
+  read -r p f s <<< "$counts"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
 started=$SECONDS
 for suite in "${@:-all}"; do
   case $suite in
-    all) suite_unit; suite_plain tests/torchrt; suite_plain tests/install; suite_cluster ;;
-    unit) suite_unit ;;
+    all) start_beside; suite_plain tests/install; suite_cluster; end_beside ;;
+    unit | sim) "suite_$suite" ;;
     torchrt | install) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
-    *) echo "espalier: test: no suite '$suite'; there are unit, torchrt, install and cluster" >&2; exit 2 ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install and cluster" >&2; exit 2 ;;
   esac
 done
 heading "$((SECONDS - started)) s"

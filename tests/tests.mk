@@ -8,20 +8,57 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIR
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
-# What the planner's parts reach on recorded and made-up problems. Built with everything, installed nowhere.
-$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(SIM) $(CORE)
+# What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
 
-.PHONY: test check demo bench
+# Launchers, planner and Slurm in virtual time (tests/sim/main.cpp): the product's objects but for its edges to the outside,
+# for which tests/sim/seams.cpp stands in.
+SIM_TEST         := $(BUILD)/test/sim
+SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
+  $(addprefix launcher/,launcher.cpp actions.cpp extensions.cpp faults.cpp grace.cpp holdings.cpp planner_link.cpp \
+    profile_relay.cpp recovery.cpp state_machine.cpp tenure.cpp world.cpp world_command.cpp job_context.cpp) \
+  $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp gate.cpp \
+    event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp strays.cpp) \
+  $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp toml_keys.cpp))
+$(SIM_TEST): $(SIM_TEST_OBJECTS) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc
+
+# From SEED on; the seed of a history that breaks an invariant is printed.
+HISTORIES ?= 100000
+SEED      ?= 1
+.PHONY: test-sim
+test-sim:
+	$(call build_after_deps,$(SIM_TEST))
+	@$(SIM_TEST) --mutants
+	@$(SIM_TEST) --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
+
+.PHONY: test check demo bench bench-train
 test:
-	$(call build_after_deps,$(if $(filter 1,$(SAN)),,all) $(UNIT_TEST))
+	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all))
 	@+$(MAKE) --no-print-directory check
-check: $(UNIT_TEST)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+# Without SUITES run.sh has the unit tests built itself, beside the cluster tests.
+check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))
+	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+# FAULTS holds its arguments: --seed N --count N --state STATE --fault TEXT.
+.PHONY: test-faults
+test-faults:
+	$(call build_after_deps,all)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh
 bench:
 	$(call build_after_deps,all)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/bench/run.sh
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/bench/run.sh
+	@+$(MAKE) --no-print-directory bench-train
+
+# What the models of plans and schedules say, for the training benchmark to compare with.
+$(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS)
+bench-train:
+	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
+	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/run.py

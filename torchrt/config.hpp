@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "torchrt/comm/buffer.hpp"
+#include "torchrt/model/model_config.hpp"
 
 namespace espalier::torchrt {
-
-struct ModelConfig {
-  int layers = 0;
-  int hidden = 0;
-  int heads = 0;
-  int sequence = 0;      // tokens per sample
-  int vocabulary = 256;  // bytes
-  bool operator==(const ModelConfig&) const = default;
-};
 
 struct TrainingConfig {
   std::int64_t steps = 0;
@@ -28,17 +21,63 @@ struct TrainingConfig {
   std::int64_t warmup_steps = 0;
   double weight_decay = 0.1;  // of matrices only
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-  double clip_norm = 1.0;         // of the whole gradient; 0: no clipping
-  std::string schedule = "1f1b";  // or "gpipe"
+  double clip_norm = 1.0;              // of the whole gradient; 0: no clipping
+  std::string schedule = "1f1b";       // or "gpipe"
+  DataType dtype = DataType::float32;  // of parameters and activations; float32 or bfloat16
+  Accuracy accuracy = Accuracy::bitwise;
+  bool zero1 = false;      // the optimizer's state is divided among a stage's replicas
+  bool recompute = false;  // activations are computed again in backward
+  int threads = 1;         // of one rank on CPU
+};
+
+enum class TokenFormat { bytes, uint16, uint32 };  // little endian
+
+struct DataConfig {
+  std::string path;
+  TokenFormat format = TokenFormat::bytes;  // of both files
+  std::string validation;                   // empty: none
+  std::int64_t validate_every = 0;          // steps; 0: never
+  int validation_samples = 0;               // a multiple of the global batch
+};
+
+struct CheckpointConfig {
+  std::string directory;      // empty: none is written or read
+  std::int64_t every = 1000;  // steps, and after the last one; 0: only then
+  int keep = 2;               // good ones; older ones are removed
+  bool resume = true;         // start from the newest good one, if there is any
+};
+
+struct RecoveryConfig {
+  int snapshot_steps = 0;  // between two copies of the state in memory, own and another node's; 0: none
+};
+
+struct MetricsConfig {
+  std::string path;         // JSON lines; empty: none
+  int progress_every = 10;  // steps between two progress lines; 0: none
+  double peak_tflops = 0;   // of one GPU in training.dtype, for MFU; 0: from a table, by the card's name
+};
+
+struct ProfileConfig {
+  std::int64_t every = 100;  // steps between two profiles; 0: none is made
+  std::string path;          // profiles as JSON lines; empty: they only go to the planner
+  std::string trace;         // folder for the measured operations of every rank; empty: none
+};
+
+struct HandoffConfig {
+  HandoffMethod method = HandoffMethod::adopt;  // through the disk: needs checkpoint.directory
 };
 
 struct Config {
   std::string path;
   ModelConfig model;
+  std::string weights;  // safetensors file, index or folder that training starts from; empty: random initial values
   TrainingConfig training;
-  std::string data_path;     // raw bytes; each byte is a token
-  std::string metrics_path;  // JSON lines; empty: none
-  int progress_every = 10;   // steps between two progress lines; 0: none
+  DataConfig data;
+  CheckpointConfig checkpoint;
+  RecoveryConfig recovery;
+  MetricsConfig metrics;
+  ProfileConfig profile;
+  HandoffConfig handoff;
 };
 
 // `overrides` are "section.key=value" and win over the file. Throws Error naming file (or override), line and key for

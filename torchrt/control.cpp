@@ -16,9 +16,10 @@ constexpr int kLastWordsMs = 300;
 
 }  // namespace
 
-Control::Control(const std::string& host, std::uint16_t port, int rank)
+Control::Control(const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat)
     : client_(wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, kConnect)),
       rank_(rank),
+      heartbeat_(heartbeat),
       stop_(::eventfd(0, EFD_CLOEXEC)) {
   watcher_ = std::thread([this] { watch(); });
 }
@@ -31,13 +32,22 @@ Control::~Control() {
 
 void Control::watch() {
   pollfd waits[2] = {{client_.fd(), POLLRDHUP, 0}, {stop_.get(), POLLIN, 0}};
-  while (::poll(waits, 2, -1) < 0) {
-  }
+  const int limit = heartbeat_.count() > 0 ? static_cast<int>(heartbeat_.count()) : -1;
+  for (int events = 0; (events = ::poll(waits, 2, limit)) <= 0;)
+    if (events == 0) beat();
   if (waits[1].revents != 0) return;
   pollfd stop = waits[1];
   if (::poll(&stop, 1, kLastWordsMs) > 0 || leaving_) return;
   std::fprintf(stderr, "espalier: train: rank %d: the launcher is gone; leaving\n", rank_);
   ::_exit(1);  // the main thread may wait for ever for ranks that have left already
+}
+
+void Control::beat() {
+  if (!introduced_) return;
+  try {
+    send(wire::Heartbeat{});
+  } catch (const Error&) {  // poll() will tell
+  }
 }
 
 wire::Frame Control::next(const std::string& what, Milliseconds timeout) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,20 +17,24 @@ namespace espalier::torchrt {
 struct LeaveNow {};
 
 // One thread, beside a watcher of its own that sees the loss of the launcher while this thread computes or waits in
-// MPI.
+// MPI, and tells the launcher that the process is there.
 class Control {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Throws Error when the launcher cannot be reached or authenticated within 10 s.
-  Control(const std::string& host, std::uint16_t port, int rank);
+  // Throws Error when the launcher cannot be reached or authenticated within 10 s. `heartbeat`: after the first message
+  // the launcher hears from this process so often, whatever it is doing; 0: not.
+  Control(const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat = {});
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
   template <class Message>
   void send(const Message& message) {
+    const std::lock_guard lock(sending_);
     client_.send(message);
+    // At once: silence counts from the first heartbeat on.
+    if (!introduced_.exchange(true) && heartbeat_.count() > 0) client_.send(wire::Heartbeat{});
   }
   // The next message of type Message. Throws LeaveNow on `exit`, Error on another message or when `timeout` passes.
   template <class Message>
@@ -48,9 +53,13 @@ class Control {
 
  private:
   void watch();
+  void beat();
   wire::Client client_;
   int rank_;
+  Milliseconds heartbeat_;
   UniqueFd stop_;
+  std::mutex sending_;
+  std::atomic<bool> introduced_{false};
   std::atomic<bool> leaving_{false};
   std::thread watcher_;
 };

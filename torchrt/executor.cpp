@@ -1,5 +1,7 @@
 #include "torchrt/executor.hpp"
 
+#include <algorithm>
+#include <climits>
 #include <cmath>
 
 #include "planner/core/error.hpp"
@@ -9,134 +11,291 @@ namespace espalier::torchrt {
 
 namespace {
 
-int tag(const Op& op) {
-  const bool gradient = op.kind == OpKind::send_gradient || op.kind == OpKind::receive_gradient;
-  return 2 * op.micro_batch + (gradient ? 1 : 0);
-}
+// Tags of activations and gradients count micro-batches, of which there are at most 2^20.
+constexpr int kTiedTag = 1 << 20;
+// A received block of the tied table's gradient takes at most so much memory.
+constexpr std::int64_t kTiedBlockBytes = 32 << 20;
+// Compute's loss_sum() counts in these.
+constexpr double kLossUnit = 1 << 20;
+
+// After the norms in the agreement.
+enum Slot : std::size_t { loss, stop, written, write_failed, save, checked_step, out_of_range, slots };
 
 }  // namespace
 
-Executor::Executor(const Config& config, const Schedule& schedule, World& world, Compute& compute, const Data& data)
-    : config_(config),
-      schedule_(schedule),
-      layout_(schedule.layout.ranks[static_cast<std::size_t>(world.rank())]),
-      world_(world),
-      compute_(compute),
-      data_(data),
-      replicas_(world.split(layout_.stage)),
-      input_(layout_.first_stage ? 0 : floats_per_sample() * static_cast<std::size_t>(layout_.samples)),
-      gradient_(layout_.last_stage ? 0 : floats_per_sample() * static_cast<std::size_t>(layout_.samples)) {}
-
-std::size_t Executor::floats_per_sample() const {
-  return static_cast<std::size_t>(config_.model.sequence) * static_cast<std::size_t>(config_.model.hidden);
+ScheduleOptions schedule_options(const Config& config) {
+  ScheduleOptions options;
+  options.name = config.training.schedule;
+  options.zero1 = config.training.zero1;
+  options.recompute = config.training.recompute;
+  if (config.model.tied_embeddings) options.tied_rows = config.model.vocabulary;
+  const std::int64_t row = std::int64_t{config.model.hidden} * static_cast<std::int64_t>(sizeof(float));
+  options.tied_block_rows = static_cast<int>(std::max<std::int64_t>(1, kTiedBlockBytes / row));
+  return options;
 }
 
-StepOutcome Executor::run(std::int64_t step, const SwitchQuestion& switch_requested) {
-  return execute(schedule_, step, switch_requested, false);
-}
-
-void Executor::rehearse() {
-  Layout one = schedule_.layout;
-  one.micro_batches = 1;
-  execute(
-      make_schedule(one, config_.training.schedule), 1, [] { return false; }, true);
-}
-
-StepOutcome Executor::execute(const Schedule& schedule, std::int64_t step, const SwitchQuestion& switch_requested,
-                              bool rehearsal) {
-  const std::uint64_t step_start =
-      static_cast<std::uint64_t>(step - 1) * static_cast<std::uint64_t>(config_.training.global_batch);
-  StepOutcome outcome;
-  double scale = 1, rate = 0;
-  compute_.begin_step();
-  for (const Op& op : schedule.ranks[static_cast<std::size_t>(world_.rank())]) {
-    switch (op.kind) {
-      case OpKind::receive_activation:
-      case OpKind::receive_gradient:
-      case OpKind::send_activation:
-      case OpKind::send_gradient:
-        transfer(op);
-        break;
-      case OpKind::forward: {
-        const int first = op.micro_batch * schedule_.layout.micro_batch + layout_.first_sample;
-        Batch batch;
-        if (layout_.first_stage || layout_.last_stage)
-          batch = data_.samples(step_start + static_cast<std::uint64_t>(first), layout_.samples);
-        compute_.forward(op.micro_batch, batch, input_);
-        break;
-      }
-      case OpKind::backward:
-        compute_.backward(op.micro_batch, gradient_);
-        break;
-      case OpKind::reduce:
-        replicas_.sum(compute_.gradient(op.unit));
-        compute_.reduced(op.unit);
-        break;
-      case OpKind::agree: {
-        outcome = agree(step, switch_requested());
-        if (rehearsal) break;
-        if (!std::isfinite(outcome.loss) || !std::isfinite(outcome.gradient_norm))
-          throw Error("training: the loss of step " + std::to_string(step) +
-                      " is not a finite number; lower training.learning_rate");
-        const double clip = config_.training.clip_norm;
-        if (clip > 0 && outcome.gradient_norm > clip) scale = clip / (outcome.gradient_norm + 1e-6);
-        rate = learning_rate(config_.training, step);
-        break;
-      }
-      case OpKind::update:
-        if (!rehearsal) compute_.update(op.unit, step, rate, scale);
-        break;
-    }
+Executor::Executor(Engine engine)
+    : engine_(std::move(engine)),
+      self_(engine_.layout.ranks[static_cast<std::size_t>(engine_.world.rank())]),
+      options_(schedule_options(engine_.config)),
+      ops_(make_operations(engine_.layout, options_, engine_.world.rank())) {
+  std::copy_if(ops_.begin(), ops_.end(), std::back_inserter(forward_ops_), [](const Op& op) {
+    return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
+  });
+  micro_batches_ = engine_.layout.micro_batches;
+  std::size_t next = 0;
+  for (int unit = 0; unit < engine_.layout.units; ++unit) {
+    norm_slots_.push_back(next);
+    next += static_cast<std::size_t>(engine_.layout.stage_of_unit(unit).tp);
   }
-  world_.drain();
-  return outcome;
+  norm_slots_.push_back(next);
+}
+
+StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestion& vote) {
+  step_ = step;
+  vote_ = vote;
+  engine_.compute.begin_step(step);
+  execute(ops_, data,
+          static_cast<std::uint64_t>(step - 1) * static_cast<std::uint64_t>(engine_.config.training.global_batch));
+  if (marks_) {
+    engine_.device.wait();  // GPU: until here the update was only ordered
+    for (const int unit : self_.units) marks_->set(unit, step);
+  }
+  return outcome_;
+}
+
+void Executor::rehearse(const Data& data) {
+  Layout one = engine_.layout;
+  one.micro_batches = micro_batches_ = 1;
+  step_ = 1;
+  vote_ = [] { return Vote{}; };
+  engine_.compute.begin_step(1);
+  OpObserver* const observer = std::exchange(observer_, nullptr);
+  rehearsal_ = true;
+  execute(make_operations(one, options_, engine_.world.rank()), data, 0);
+  rehearsal_ = false;
+  micro_batches_ = engine_.layout.micro_batches;
+  observer_ = observer;
+}
+
+double Executor::evaluate(const Data& data, int samples) {
+  const int batch = engine_.config.training.global_batch;
+  ESPALIER_INVARIANT(samples > 0 && samples % batch == 0);
+  OpObserver* const observer = std::exchange(observer_, nullptr);
+  double sum = 0;
+  for (int first = 0; first < samples; first += batch) {
+    engine_.compute.begin_evaluation();
+    execute(forward_ops_, data, static_cast<std::uint64_t>(first));
+    sum += engine_.compute.loss_sum();
+  }
+  observer_ = observer;
+  engine_.world.sum({&sum, 1});
+  return sum / (kLossUnit * samples * engine_.config.model.sequence);
+}
+
+void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample) {
+  for (const Op& op : ops) {
+    if (observer_) observer_->begin(op);
+    execute(op, data, first_sample);
+    if (observer_) observer_->end(op);
+    // MPI moves what is under way only when it is called.
+    if (!reductions_.empty()) reductions_.begin()->second->poll();
+    engine_.fabric.transport().poll();
+    if (beside_) beside_();
+  }
+  engine_.fabric.transport().drain();
+}
+
+void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sample) {
+  Compute& compute = engine_.compute;
+  const auto each_unit = [&](const auto& work) {
+    if (op.unit >= 0) return work(op.unit);
+    for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) work(*unit);
+  };
+  switch (op.kind) {
+    case OpKind::receive_activation:
+    case OpKind::receive_gradient:
+    case OpKind::send_activation:
+    case OpKind::send_gradient:
+      return transfer(op);
+    case OpKind::forward: {
+      const std::uint64_t first =
+          first_sample + static_cast<std::uint64_t>(op.micro_batch * engine_.layout.micro_batch + self_.first_sample);
+      Batch batch;
+      if (self_.first_stage || self_.last_stage) batch = data.samples(first, self_.samples);
+      await_arrivals();
+      return compute.forward(op.micro_batch, first, batch);
+    }
+    case OpKind::backward:
+      await_arrivals();
+      return each_unit([&](int unit) { compute.backward(op.micro_batch, unit); });
+    case OpKind::weight_gradient:
+      // Without replicas a unit's gradient is whole here; with them, when its reduction is over.
+      return each_unit([&](int unit) {
+        compute.weight_gradient(op.micro_batch, unit);
+        if (self_.replicas == 1 && op.micro_batch + 1 == micro_batches_) compute.reduced(unit);
+      });
+    case OpKind::reduce:
+      return start_reduction(op.unit);
+    case OpKind::finish_reduce:
+      finish(reductions_, op.unit);
+      return compute.reduced(op.unit);
+    case OpKind::send_tied:
+      if (op.peer == engine_.world.rank()) return;
+      return engine_.fabric.transport().post(compute.tied_gradient(op.unit, {op.first, op.count}), address(op), {});
+    case OpKind::receive_tied:
+      return receive_tied(op);
+    case OpKind::add_tied: {
+      const auto rows = tied_.extract({op.unit, op.first});
+      if (rows.mapped().arrival) rows.mapped().arrival->wait();
+      if (observer_) observer_->arrived();
+      return compute.add_tied(op.unit, {op.first, op.count}, rows.mapped().buffer);
+    }
+    case OpKind::agree:
+      return agree();
+    case OpKind::update:
+      if (rehearsal_) return;
+      return update(op.unit);
+    case OpKind::gather:
+      if (rehearsal_) return;
+      gathers_[op.unit] = engine_.replicas->start_gather(compute.parameters(op.unit), engine_.parts.at(op.unit));
+      return;
+    case OpKind::finish_gather:
+      if (rehearsal_) return;
+      return finish(gathers_, op.unit);
+  }
+}
+
+// On CPU each unit is marked as soon as it is done: the less of it a death in this moment tears.
+void Executor::update(int unit) {
+  if (marks_) marks_->set(unit, -1);
+  engine_.compute.update(unit, step_, outcome_.learning_rate, scale_);
+  const bool gathers = engine_.parts.count(unit) != 0;
+  if (marks_ && !gathers && engine_.device.kind() == DeviceKind::cpu) marks_->set(unit, step_);
+}
+
+void Executor::await_arrivals() {
+  for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+  if (observer_) observer_->arrived();
+}
+
+Address Executor::address(const Op& op) const {
+  return {op.peer, lane_of(op), op.micro_batch >= 0 ? op.micro_batch : kTiedTag};
 }
 
 void Executor::transfer(const Op& op) {
-  const std::size_t width = floats_per_sample();
-  const std::size_t first = static_cast<std::size_t>(op.first - layout_.first_sample) * width;
-  const std::size_t count = static_cast<std::size_t>(op.count) * width;
-  switch (op.kind) {
-    case OpKind::receive_activation:
-      world_.receive(std::span(input_).subspan(first, count), op.peer, tag(op));
-      break;
-    case OpKind::receive_gradient:
-      world_.receive(std::span(gradient_).subspan(first, count), op.peer, tag(op));
-      break;
-    case OpKind::send_activation:
-      world_.post(compute_.output(op.micro_batch).subspan(first, count), op.peer, tag(op));
-      break;
-    default:
-      world_.post(compute_.input_gradient(op.micro_batch).subspan(first, count), op.peer, tag(op));
-      break;
+  const int first = op.first - self_.first_sample;
+  Transport& transport = engine_.fabric.transport();
+  Compute& compute = engine_.compute;
+  if (is_receive(op.kind)) {
+    const Buffer into = op.kind == OpKind::receive_activation
+                            ? compute.input(op.micro_batch, first, op.count)
+                            : compute.output_gradient(op.micro_batch, first, op.count);
+    arrivals_.push_back(transport.start_receive(into, address(op)));
+  } else {
+    Slice slice = op.kind == OpKind::send_activation ? compute.output(op.micro_batch, first, op.count)
+                                                     : compute.input_gradient(op.micro_batch, first, op.count);
+    transport.post(slice.buffer, address(op), std::move(slice.keep));
   }
 }
 
-// Everyone sends its units' norms, its share of the loss and its wish. The sums are made by everyone alike in the order
-// of units and ranks, so no layout changes a bit of the clipping (with one replica per stage, nor of the loss).
-StepOutcome Executor::agree(std::int64_t step, bool switch_requested) {
-  const Layout& layout = schedule_.layout;
-  const std::size_t units = static_cast<std::size_t>(layout.units), width = units + 3;
-  std::vector<double> mine(width, 0.0);
-  for (const int unit : layout_.units) mine[static_cast<std::size_t>(unit)] = compute_.squared_norm(unit);
-  mine[units] = layout_.last_stage ? compute_.loss_sum() : 0;
-  mine[units + 1] = switch_requested ? 1 : 0;
-  mine[units + 2] = static_cast<double>(step);
-  const std::vector<double> all = world_.gather_all(mine);
-  StepOutcome outcome;
+// Relaxed ZeRO-1 needs of a sum only the own part. Not so bitwise: a norm must be the same whatever the number of
+// parts; nor the tied table, whose gradient is exchanged by rows.
+const std::vector<Range>* Executor::parts(int unit) const {
+  if (engine_.parts.empty() || engine_.config.training.accuracy == Accuracy::bitwise) return nullptr;
+  if (options_.tied_rows > 0 && (unit == 0 || unit == engine_.layout.units - 1)) return nullptr;
+  return &engine_.parts.at(unit);
+}
+
+void Executor::start_reduction(int unit) {
+  const Buffer gradient = engine_.compute.gradient(unit);
+  const std::vector<Range>* scattered = parts(unit);
+  reductions_[unit] =
+      scattered ? engine_.replicas->start_reduce_scatter(gradient, *scattered) : engine_.replicas->start_sum(gradient);
+}
+
+void Executor::finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit) {
+  const auto found = under_way.find(unit);
+  ESPALIER_INVARIANT(found != under_way.end());
+  found->second->wait();
+  under_way.erase(found);
+}
+
+void Executor::receive_tied(const Op& op) {
+  TiedRows& rows = tied_[{op.unit, op.first}];
+  if (op.peer == engine_.world.rank()) {
+    const int other = op.unit == 0 ? engine_.layout.units - 1 : 0;
+    rows.buffer = engine_.compute.tied_gradient(other, {op.first, op.count});
+    return;
+  }
+  const std::size_t slot = tied_.size() - 1;
+  const std::size_t count = static_cast<std::size_t>(op.count) * static_cast<std::size_t>(engine_.config.model.hidden);
+  if (tied_memory_.size() <= slot) tied_memory_.resize(slot + 1);
+  std::unique_ptr<Allocation>& memory = tied_memory_[slot];
+  if (!memory || memory->bytes() < count * sizeof(float))
+    memory = engine_.device.allocate(count * sizeof(float), "espalier-tied");
+  rows.buffer = {memory->data(), count, DataType::float32};
+  rows.arrival = engine_.fabric.transport().start_receive(rows.buffer, address(op));
+}
+
+// One sum of numbers: each norm's place is filled by one rank (relaxed ZeRO-1: each replica's share of it), so that the
+// sum's order changes no bit. Bitwise, losses are whole numbers.
+void Executor::agree() {
+  Compute& compute = engine_.compute;
+  const std::size_t norms = norm_slots_.back();
+  std::vector<double> all(norms + slots, 0.0);
+  for (const int unit : self_.units) {
+    const bool whole = parts(unit) == nullptr;
+    if (whole && unit % self_.replicas != self_.replica) continue;
+    all[norm_slots_[static_cast<std::size_t>(unit)] + static_cast<std::size_t>(self_.tp_rank)] =
+        compute.squared_norm(unit, whole);
+  }
+  const bool bad_norm = !std::all_of(all.begin(), all.end(), [](double norm) { return std::isfinite(norm); });
+  const Vote vote = vote_();
+  all[norms + loss] = compute.loss_sum();
+  all[norms + stop] = vote.stop ? 1 : 0;
+  all[norms + written] = vote.checkpoint.done;
+  all[norms + write_failed] = vote.checkpoint.failed;
+  all[norms + save] = vote.checkpoint.asked;
+  all[norms + checked_step] = static_cast<double>(step_);
+  const bool bad_loss = !std::isfinite(all[norms + loss]), bad_gradient = bad_norm || compute.out_of_range();
+  all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
+  engine_.world.sum(all);
+  ESPALIER_INVARIANT(all[norms + checked_step] == static_cast<double>(step_) * engine_.world.size());
+  if (rehearsal_) return;
+  if (all[norms + out_of_range] > 0) complain(bad_loss, bad_gradient);
   double squared = 0;
-  for (const std::vector<int>& stage : layout.stage_ranks) {
-    const std::size_t owner = static_cast<std::size_t>(stage.front());
-    for (const int unit : layout.ranks[owner].units) squared += all[owner * width + static_cast<std::size_t>(unit)];
-  }
-  for (std::size_t rank = 0; rank < layout.ranks.size(); ++rank) {
-    outcome.loss += all[rank * width + units];
-    outcome.switch_agreed = outcome.switch_agreed || all[rank * width + units + 1] != 0;
-    ESPALIER_INVARIANT(all[rank * width + units + 2] == static_cast<double>(step));
-  }
-  outcome.loss /= static_cast<double>(config_.training.global_batch) * config_.model.sequence;
-  outcome.gradient_norm = std::sqrt(squared);
-  return outcome;
+  for (std::size_t i = 0; i < norms; ++i) squared += all[i];
+  const TrainingConfig& training = engine_.config.training;
+  outcome_.gradient_norm = std::sqrt(squared);
+  outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
+  outcome_.switch_agreed = all[norms + stop] > 0;
+  outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};
+  outcome_.learning_rate = torchrt::learning_rate(training, step_);
+  const double clip = training.clip_norm;
+  scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
+  if (!marks_) return;
+  marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
+  // Nobody changes anything before all know that they will: a rank that dies while it waits for the agreement leaves
+  // everything as it was, on all others too.
+  if (engine_.world.size() > 1) engine_.world.barrier();
+}
+
+// All ranks come here together, and find the first of those that have something to complain about: a wrong loss before
+// wrong gradients, which may only follow from it.
+void Executor::complain(bool bad_loss, bool bad_gradient) {
+  const int size = engine_.world.size();
+  const int first = engine_.world.minimum(bad_loss       ? engine_.world.rank()
+                                          : bad_gradient ? size + engine_.world.rank()
+                                                         : INT_MAX);
+  const std::string where = "training: step " + std::to_string(step_) + ", rank " + std::to_string(first % size);
+  if (first < size) throw AgreedError(where + ": the loss is not a finite number; lower training.learning_rate");
+  if (engine_.config.training.accuracy == Accuracy::bitwise)
+    throw AgreedError(
+        where +
+        ": a gradient is not a number or too large to be summed bit by bit; lower training.learning_rate or "
+        "set training.accuracy = \"relaxed\"");
+  throw AgreedError(where + ": a gradient is not a finite number; lower training.learning_rate");
 }
 
 }  // namespace espalier::torchrt

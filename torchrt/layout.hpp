@@ -1,32 +1,48 @@
-// What a plan means for each rank: its units of the model and its samples of each micro-batch. Pure.
+// What a plan means for each rank: its units of the model, its samples of each micro-batch and its part of each tensor.
+// Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "planner/core/plan.hpp"
+#include "torchrt/range.hpp"
 
 namespace espalier::torchrt {
 
 // Units number the model from front to back: 0 is the embedding, 1..layers the blocks, layers+1 the final norm and
-// head.
+// head. The ranks of a stage come replica by replica, within a replica by TP rank.
 struct RankLayout {
-  int stage = 0, replica = 0;
+  int stage = 0;
+  int replica = 0, replicas = 1;      // data parallelism: of the stage
+  int tp_rank = 0, tp = 1;            // tensor parallelism: of the replica
   int first_sample = 0, samples = 0;  // of each micro-batch
   std::vector<int> units;             // ascending, without a gap
   bool first_stage = false, last_stage = false;
   bool operator==(const RankLayout&) const = default;
 };
 
+// A stage's ranks are [first_rank, first_rank + replicas * tp).
+struct StageLayout {
+  int first_rank = 0, replicas = 1, tp = 1;
+  int rank(int replica, int tp_rank) const { return first_rank + replica * tp + tp_rank; }
+  int ranks() const { return replicas * tp; }
+  bool operator==(const StageLayout&) const = default;
+};
+
 struct Layout {
   int micro_batches = 0;
   int micro_batch = 0;  // samples
   int units = 0;
-  std::vector<RankLayout> ranks;              // by rank
-  std::vector<std::vector<int>> stage_ranks;  // by stage, in replica order
+  std::vector<RankLayout> ranks;  // by rank
+  std::vector<StageLayout> stages;
+  const StageLayout& stage_of_unit(int unit) const;
 };
 
-// Throws Error when the plan is invalid, does not fit a model of `layers` layers, or uses tensor parallelism.
+// Throws Error when the plan is invalid or does not fit a model of `layers` layers.
 Layout make_layout(const Plan& plan, int layers);
+
+// The rows of a table of `rows` rows that TP rank `tp_rank` holds.
+Range table_rows(std::int64_t rows, int tp, int tp_rank);
 
 }  // namespace espalier::torchrt

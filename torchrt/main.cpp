@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/executor.hpp"
+#include "torchrt/export.hpp"
 #include "torchrt/schedule/op.hpp"
 #include "torchrt/standalone.hpp"
 #include "torchrt/worker.hpp"
@@ -15,10 +17,12 @@ using namespace espalier;
 using namespace espalier::torchrt;
 
 struct Arguments {
-  std::string config, plan, metrics, data;
+  std::string config, plan, metrics, data, export_folder, export_from;
   std::int64_t steps = 0;
+  int keep = 0;
   std::vector<std::string> overrides;
   int print_schedule = 0;
+  bool checksum = false;
 };
 
 // Before MPI starts, every rank finds the same mistakes; one says so.
@@ -29,36 +33,51 @@ bool first_rank() {
 
 void complain(const char* what) { std::fprintf(stderr, "espalier: train: %s\n", what); }
 
+// As TOML writes a string, so that a file called 7 is not taken for a number.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
 Config configure(const Arguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   if (arguments.steps > 0) overrides.push_back("training.steps=" + std::to_string(arguments.steps));
-  Config config = load_config(arguments.config, overrides);
-  if (!arguments.metrics.empty()) config.metrics_path = arguments.metrics;
-  if (!arguments.data.empty()) config.data_path = arguments.data;
-  return config;
+  if (arguments.keep > 0) overrides.push_back("checkpoint.keep=" + std::to_string(arguments.keep));
+  if (!arguments.metrics.empty()) overrides.push_back("metrics.path=" + quoted(arguments.metrics));
+  if (!arguments.data.empty()) overrides.push_back("data.path=" + quoted(arguments.data));
+  return load_config(arguments.config, overrides);
 }
 
 int run(const Arguments& arguments, int argc, char** argv) {
   const Config config = configure(arguments);
+  if (!arguments.export_folder.empty()) {
+    export_model(config, arguments.export_from, arguments.export_folder);
+    return 0;
+  }
   if (arguments.print_schedule > 0) {
     const Plan plan = standalone_plan(config, arguments.plan, arguments.print_schedule);
-    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), config.training.schedule);
+    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), schedule_options(config));
     std::printf("%s\n%s", describe(plan).c_str(), describe(schedule).c_str());
     return 0;
   }
   const std::optional<WorkerEnvironment> environment = worker_environment();
   if (environment) shield_worker();
   World world(&argc, &argv);
-  if (environment) return run_worker(config, *environment, world);
-  return train_standalone(config, arguments.plan, world);
+  if (environment) return run_worker(config, *environment, world, arguments.checksum);
+  return train_standalone(config, {arguments.plan, arguments.checksum}, world);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint beyond the limit is an error like any other
   Arguments arguments;
-  CLI::App app("Trains a byte-level GPT, in pipeline and data parallelism over MPI.", "espalier-train");
+  CLI::App app("Trains language models in pipeline, data and tensor parallelism, elastically.", "espalier-train");
   app.set_version_flag("--version", "espalier-train " ESPALIER_VERSION);
   app.add_option("config", arguments.config, "training configuration (TOML)")->required();
   app.add_option("--set", arguments.overrides, "section.key=value, wins over the file; may be repeated")
@@ -67,7 +86,13 @@ int main(int argc, char** argv) {
   app.add_option("--steps", arguments.steps, "short for --set training.steps=N")->check(CLI::PositiveNumber);
   app.add_option("--data", arguments.data, "short for --set data.path=FILE");
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
+  app.add_flag("--checksum", arguments.checksum,
+               "print a checksum of the weights at the end; under a launcher, on both sides of every hand-off");
+  app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
   app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
+  CLI::Option* exported = app.add_option("--export", arguments.export_folder,
+                                         "write the newest checkpoint as a Hugging Face model into this folder");
+  app.add_option("--from", arguments.export_from, "the checkpoint to export")->needs(exported);
   app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
       ->check(CLI::PositiveNumber);
   try {

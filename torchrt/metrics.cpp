@@ -4,46 +4,107 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "torchrt/model_flops.hpp"
+#include "torchrt/write_file.hpp"
 
 namespace espalier::torchrt {
 
-Metrics::Metrics(const std::string& path, bool fresh, int generation, int gpus, std::string plan, int progress_every,
-                 std::int64_t total_steps)
-    : path_(path),
-      plan_(std::move(plan)),
-      generation_(generation),
-      gpus_(gpus),
-      progress_every_(progress_every),
-      total_steps_(total_steps) {
-  if (path.empty()) return;
-  file_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (fresh ? O_TRUNC : 0), 0644));
-  if (!file_) throw Error("metrics file " + path + ": " + std::strerror(errno) + "; set metrics.path");
+namespace {
+
+// Steps after `done` will be made again: every step has one line.
+void drop_later(const std::string& path, std::int64_t done) {
+  std::ifstream in(path);
+  if (!in) return;
+  std::string kept;
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step") && json["step"].is_number() && json["step"] <= done)
+      kept += line + "\n";
+  }
+  const std::string next = path + ".tmp";
+  write_whole_file(next, kept);
+  std::filesystem::rename(next, path);
+}
+
+}  // namespace
+
+Metrics::Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done)
+    : path_(config.metrics.path),
+      setting_(std::move(setting)),
+      progress_every_(config.metrics.progress_every),
+      validation_samples_(config.data.validation_samples),
+      total_steps_(config.training.steps),
+      tokens_per_step_(static_cast<double>(config.training.global_batch) * config.model.sequence),
+      flops_per_token_(model_flops_per_token(config.model)) {
+  if (path_.empty()) return;
+  if (done && *done > 0) drop_later(path_, *done);
+  const int empty = done && *done == 0 ? O_TRUNC : 0;
+  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | empty, 0644));
+  if (!file_) throw Error("metrics file " + path_ + ": " + std::strerror(errno) + "; set metrics.path");
+}
+
+void Metrics::write_line(const std::string& text) {
+  if (file_ && ::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
+}
+
+// What is not known is null.
+void Metrics::write_step(const StepRecord& step, double tokens_per_second, double utilization) {
+  const Json line = {{"step", step.step},
+                     {"loss", step.loss},
+                     {"gradient_norm", step.gradient_norm},
+                     {"learning_rate", step.learning_rate},
+                     {"seconds", step.seconds},
+                     {"tokens_per_second", tokens_per_second},
+                     {"mfu", utilization},
+                     {"generation", setting_.generation},
+                     {"gpus", setting_.gpus},
+                     {"plan", setting_.plan}};
+  write_line(line.dump() + "\n");
+}
+
+void Metrics::record_missing(const StepRecord& step) {
+  std::ifstream in(path_);
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("loss") && json["step"] == step.step) return;
+  }
+  write_step(step, std::nan(""), std::nan(""));
 }
 
 void Metrics::record(const StepRecord& step) {
-  if (file_) {
-    const Json line = {{"step", step.step},
-                       {"loss", step.loss},
-                       {"seconds", step.seconds},
-                       {"tokens_per_second", step.tokens_per_second},
-                       {"generation", generation_},
-                       {"gpus", gpus_},
-                       {"plan", plan_}};
-    const std::string text = line.dump() + "\n";
-    if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-      throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
-  }
-  if (progress_every_ > 0 && (step.step % progress_every_ == 0 || step.step == total_steps_)) {
-    std::printf("step %lld/%lld  loss %.4f  %.0f ms  %.0f tokens/s  %s\n", static_cast<long long>(step.step),
-                static_cast<long long>(total_steps_), step.loss, step.seconds * 1e3, step.tokens_per_second,
-                plan_.c_str());
-    std::fflush(stdout);
-  }
+  const double tokens_per_second = tokens_per_step_ / step.seconds;
+  const double peak = setting_.peak_flops * setting_.gpus;
+  const double utilization = peak > 0 ? tokens_per_second * flops_per_token_ / peak : 0;
+  write_step(step, tokens_per_second, peak > 0 ? utilization : std::nan(""));
+  if (progress_every_ == 0 || (step.step % progress_every_ != 0 && step.step != total_steps_)) return;
+  char mfu[32] = "";
+  if (peak > 0) std::snprintf(mfu, sizeof mfu, "  MFU %.1f%%", utilization * 100);
+  std::printf("step %lld/%lld  loss %.4f  norm %.3f  lr %.2e  %.0f ms  %.0f tokens/s%s  %d GPUs  %s\n",
+              static_cast<long long>(step.step), static_cast<long long>(total_steps_), step.loss, step.gradient_norm,
+              step.learning_rate, step.seconds * 1e3, tokens_per_second, mfu, setting_.gpus, setting_.plan.c_str());
+  std::fflush(stdout);
+}
+
+void Metrics::record_validation(std::int64_t step, double loss, double seconds) {
+  const Json line = {{"step", step},
+                     {"validation_loss", loss},
+                     {"validation_samples", validation_samples_},
+                     {"seconds", seconds},
+                     {"generation", setting_.generation}};
+  write_line(line.dump() + "\n");
+  if (progress_every_ == 0) return;
+  std::printf("step %lld/%lld  validation loss %.4f\n", static_cast<long long>(step),
+              static_cast<long long>(total_steps_), loss);
+  std::fflush(stdout);
 }
 
 }  // namespace espalier::torchrt

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "torchrt/config.hpp"
 #include "torchrt/device/unique_fd.hpp"
 
 namespace espalier::torchrt {
@@ -11,22 +13,39 @@ namespace espalier::torchrt {
 struct StepRecord {
   std::int64_t step = 0;
   double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
   double seconds = 0;
-  double tokens_per_second = 0;
+};
+
+// What all lines of one generation have in common.
+struct MetricsSetting {
+  int generation = 0;
+  int gpus = 0;
+  std::string plan;
+  double peak_flops = 0;  // per second, of one GPU; 0: unknown, no MFU is reported
 };
 
 class Metrics {
  public:
-  // `fresh` empties the file: the job starts. A later generation appends. `path` empty: no file. Throws Error.
-  Metrics(const std::string& path, bool fresh, int generation, int gpus, std::string plan, int progress_every,
-          std::int64_t total_steps);
-  // One write(2) with O_APPEND per record: lines of two generations never mix. Throws Error when it fails.
+  // The file of [metrics], if there is one, is continued. `done`: the job starts, after this step: lines of later ones
+  // are dropped, with 0 all. Throws Error.
+  Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done);
+  // One write(2) with O_APPEND per record: lines of two generations never mix. Throw Error when it fails.
   void record(const StepRecord& step);
+  // A step that another generation did and did not live to record; of its times nothing is known. Nothing when it did.
+  void record_missing(const StepRecord& step);
+  void record_validation(std::int64_t step, double loss, double seconds);
 
  private:
-  std::string path_, plan_;
-  int generation_, gpus_, progress_every_;
+  void write_step(const StepRecord& step, double tokens_per_second, double utilization);
+  void write_line(const std::string& text);
+
+  std::string path_;
+  MetricsSetting setting_;
+  int progress_every_, validation_samples_;
   std::int64_t total_steps_;
+  double tokens_per_step_, flops_per_token_;
   UniqueFd file_;
 };
 

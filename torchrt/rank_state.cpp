@@ -1,52 +1,85 @@
 #include "torchrt/rank_state.hpp"
 
+#include <array>
+
 #include "planner/core/error.hpp"
-#include "torchrt/model/initialise.hpp"
+#include "torchrt/weights_checksum.hpp"
 
 namespace espalier::torchrt {
 
-RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device, const Data& data)
-    : config_(config), plan_(plan), world_(world), device_(device), data_(data), specs_(unit_specs(config.model)) {
+RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device)
+    : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.layers)) {
   if (plan.global_batch != config.training.global_batch)
     throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config.path + " says " +
                 std::to_string(config.training.global_batch) + "; the global batch never changes");
   if (plan.gpu_count() != world.size())
     throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
                 std::to_string(world.size()) + " ranks; start one rank per GPU");
-  schedule_ = make_schedule(make_layout(plan, config.model.layers), config.training.schedule);
+  // All ranks refuse together a plan that one of them cannot run.
+  for (const StageLayout& stage : layout_.stages) unit_spec(config.model, 1, stage.tp, 0);
+  for (const int unit : units()) specs_.emplace(unit, unit_spec(config.model, unit, self().tp, self().tp_rank));
+}
+
+StateLayout RankState::state_layout(int unit) const {
+  const bool divided = config_.training.zero1;
+  return torchrt::state_layout(spec(unit), config_.training.dtype, divided ? self().replicas : 1,
+                               divided ? self().replica : 0);
 }
 
 void RankState::place(int unit, std::unique_ptr<Allocation> allocation) {
-  ESPALIER_INVARIANT(allocation->bytes() == spec(unit).state_bytes());
+  ESPALIER_INVARIANT(allocation->bytes() == state_layout(unit).bytes());
   std::unique_ptr<Allocation>& slot = allocations_[unit];
   const std::unique_ptr<Allocation> before = std::exchange(slot, std::move(allocation));
   if (compute_) compute_->rebind(view(unit));
 }
 
 void RankState::allocate(int unit) {
-  place(unit, device_.allocate(spec(unit).state_bytes(), "espalier-unit" + std::to_string(unit)));
-}
-
-void RankState::initialise() {
-  for (const int unit : units()) {
-    std::vector<float> parameters(spec(unit).floats, 0.0F);
-    torchrt::initialise(spec(unit), config_.training.seed, parameters);
-    device_.from_host(allocation(unit).data(), parameters.data(), parameters.size() * sizeof(float));
-  }
+  place(unit, device_.allocate(state_layout(unit).bytes(), "espalier-unit" + std::to_string(unit)));
 }
 
 void RankState::build() {
+  const StageLayout& stage = layout_.stages[static_cast<std::size_t>(self().stage)];
+  std::vector<int> tensor_members, replica_members;
+  for (int t = 0; t < stage.tp; ++t) tensor_members.push_back(stage.rank(self().replica, t));
+  for (int j = 0; j < stage.replicas; ++j) replica_members.push_back(stage.rank(j, self().tp_rank));
+  ESPALIER_INVARIANT(fabric_ != nullptr);
+  if (auto group = fabric_->group(tensor_members)) tensor_group_ = std::make_unique<TimedGroup>(std::move(group));
+  replicas_ = fabric_->group(replica_members);
+
   std::vector<UnitView> views;
   for (const int unit : units()) views.push_back(view(unit));
-  const RankLayout& mine = layout().ranks[static_cast<std::size_t>(world_.rank())];
-  compute_ = std::make_unique<Compute>(config_, mine, device_, std::move(views));
-  executor_ = std::make_unique<Executor>(config_, schedule_, world_, *compute_, data_);
+  compute_ = std::make_unique<Compute>(config_, self(), device_, tensor_group_.get(), std::move(views));
+  Engine engine{config_, layout_, world_, *fabric_, device_, *compute_, replicas_.get(), {}};
+  if (config_.training.zero1 && stage.replicas > 1)
+    for (const int unit : units())
+      for (int j = 0; j < stage.replicas; ++j)
+        engine.parts[unit].push_back(zero_part(spec(unit).floats, stage.replicas, j));
+  executor_ = std::make_unique<Executor>(std::move(engine));
 }
 
-UnitView RankState::view(int unit) {
-  float* start = static_cast<float*>(allocation(unit).data());
-  const std::size_t floats = spec(unit).floats;
-  return {&spec(unit), start, start + floats, start + 2 * floats};
+UnitView RankState::view(int unit) { return {&spec(unit), state_layout(unit), allocation(unit).data()}; }
+
+void RankState::observe(OpObserver* operations, SumObserver* sums) {
+  executor_->observe(operations);
+  if (tensor_group_) tensor_group_->observe(sums);
+}
+
+std::uint64_t RankState::checksum() {
+  std::uint64_t mine = 0;
+  for (const int unit : units()) {
+    if (self().replica > 0) break;
+    const StateLayout state = state_layout(unit);
+    std::vector<char> parameters(state.parameter_bytes());
+    device_.to_host(parameters.data(), allocation(unit).data(), parameters.size());
+    mine += weights_checksum(spec(unit), state.dtype, parameters.data());
+  }
+  // Sums of 16-bit pieces are exact.
+  std::array<double, 4> pieces{};
+  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = static_cast<double>((mine >> (16 * i)) & 0xffffu);
+  world_.sum(pieces);
+  std::uint64_t whole = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) whole += static_cast<std::uint64_t>(pieces[i]) << (16 * i);
+  return whole;
 }
 
 }  // namespace espalier::torchrt

@@ -3,36 +3,43 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "torchrt/executor.hpp"
+#include "torchrt/profiler/timed_group.hpp"
 
 namespace espalier::torchrt {
 
 // Collective where noted. One thread.
 class RankState {
  public:
-  // Throws Error when the plan does not suit the configuration or the world.
-  RankState(const Config& config, const Plan& plan, World& world, Device& device, const Data& data);
+  // Throws Error when the plan does not suit the configuration or the world. `config` outlives it.
+  RankState(const Config& config, const Plan& plan, World& world, Device& device);
 
+  const Config& config() const { return config_; }
   const Plan& plan() const { return plan_; }
-  const Layout& layout() const { return schedule_.layout; }
-  const std::vector<int>& units() const { return layout().ranks[static_cast<std::size_t>(world_.rank())].units; }
-  const UnitSpec& spec(int unit) const { return specs_[static_cast<std::size_t>(unit)]; }
+  const Layout& layout() const { return layout_; }
+  const RankLayout& self() const { return layout_.ranks[static_cast<std::size_t>(world_.rank())]; }
+  const std::vector<int>& units() const { return self().units; }
+  const UnitSpec& spec(int unit) const { return specs_.at(unit); }
+  StateLayout state_layout(int unit) const;
 
   // Memory for one unit: given from outside, or new and zero. Replaces what was there, also under a built engine.
   void place(int unit, std::unique_ptr<Allocation> allocation);
   void allocate(int unit);
-  // Random initial parameters and zero moments for every unit; all are placed.
-  void initialise();
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
 
-  // Builds the engine on what is placed; collective.
+  // Starts to connect the ranks, in the background where the backend can. Collective.
+  void connect() { fabric_ = make_fabric(world_, device_); }
+  // Builds the engine on what is placed, after connect(); collective.
   void build();
-  void rehearse() { executor_->rehearse(); }
-  StepOutcome step(std::int64_t step, const SwitchQuestion& switch_requested) {
-    return executor_->run(step, switch_requested);
-  }
+  void rehearse(const Data& data) { executor_->rehearse(data); }
+  Executor& executor() { return *executor_; }
+  Compute& compute() { return *compute_; }
+  Transport& transport() { return fabric_->transport(); }
+  // Of a built engine: who sees its operations and its tensor-parallel sums from now on. Null: nobody, at no cost.
+  void observe(OpObserver* operations, SumObserver* sums);
+  // Of all weights of the model, the same on every rank and in every layout. Collective.
+  std::uint64_t checksum();
 
  private:
   UnitView view(int unit);
@@ -41,10 +48,12 @@ class RankState {
   Plan plan_;
   World& world_;
   Device& device_;
-  const Data& data_;
-  std::vector<UnitSpec> specs_;
-  Schedule schedule_;
+  Layout layout_;
+  std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<TimedGroup> tensor_group_;
+  std::unique_ptr<Group> replicas_;
   std::unique_ptr<Compute> compute_;
   std::unique_ptr<Executor> executor_;
 };

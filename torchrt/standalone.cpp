@@ -2,16 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
+#include <climits>
 #include <cstdio>
 #include <fstream>
-#include <optional>
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
-#include "torchrt/metrics.hpp"
-#include "torchrt/rank_state.hpp"
+#include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
 
@@ -40,63 +37,69 @@ namespace {
 
 struct Run {
   std::unique_ptr<Device> device;
-  std::unique_ptr<Data> data;
   std::unique_ptr<RankState> state;
-  std::optional<Metrics> metrics;
+  std::unique_ptr<Training> training;
+  std::int64_t done = 0;  // steps, before the first one here
 };
 
-Run prepare(const Config& config, const std::string& plan_path, World& world) {
-  Run run;
+// Everything that a rank does alone, so that it may fail alone.
+void prepare(const Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
-  run.data = std::make_unique<Data>(config.data_path, config.model.sequence, config.training.seed);
   run.device = make_device(world.local_rank());
-  run.state = std::make_unique<RankState>(config, plan, world, *run.device, *run.data);
+  run.state = std::make_unique<RankState>(config, plan, world, *run.device);
   for (const int unit : run.state->units()) run.state->allocate(unit);
-  run.state->initialise();
-  if (world.rank() == 0)
-    run.metrics.emplace(config.metrics_path, true, 0, plan.gpu_count(), describe(plan), config.progress_every,
-                        config.training.steps);
-  return run;
+  run.training = std::make_unique<Training>(config, world, *run.device, *run.state, 0);
 }
 
 void complain(const World& world, const std::string& problem) {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world.rank(), problem.c_str());
 }
 
-void train(const Config& config, Run& run) {
-  using Clock = std::chrono::steady_clock;
-  run.state->build();
-  run.state->rehearse();
-  const double tokens = static_cast<double>(config.training.global_batch) * config.model.sequence;
-  for (std::int64_t step = 1; step <= config.training.steps; ++step) {
-    const Clock::time_point start = Clock::now();
-    const StepOutcome outcome = run.state->step(step, [] { return false; });
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    if (run.metrics) run.metrics->record({step, outcome.loss, seconds, tokens / seconds});
+// Usually all ranks fail alike: the first that did speaks for all. True when none did.
+template <class Work>
+bool together(World& world, const Work& work) {
+  std::string problem;
+  try {
+    work();
+  } catch (const Error& error) {
+    problem = error.what();
   }
+  const int first = world.minimum(problem.empty() ? INT_MAX : world.rank());
+  if (first == world.rank()) complain(world, problem);
+  return first == INT_MAX;
+}
+
+void train(const Config& config, World& world, Run& run, bool checksum) {
+  run.state->build();
+  run.state->rehearse(run.training->data());
+  for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step)
+    run.training->step(step, [] { return false; });
+  run.training->finish();
+  if (!checksum) return;
+  const std::uint64_t sum = run.state->checksum();
+  if (world.rank() == 0) std::printf("weights %016llx\n", static_cast<unsigned long long>(sum));
 }
 
 }  // namespace
 
-int train_standalone(const Config& config, const std::string& plan_path, World& world) {
-  prepare_torch();
+int train_standalone(const Config& config, const StandaloneOptions& options, World& world) {
+  prepare_torch(config.training.threads);
   Run run;
-  std::string problem;
-  try {
-    run = prepare(config, plan_path, world);
-  } catch (const Error& error) {
-    problem = error.what();
-  }
-  // Usually all ranks fail alike: the first that did speaks for all.
-  const std::vector<double> failed = world.gather_all({problem.empty() ? 0.0 : 1.0});
-  const auto first = std::find(failed.begin(), failed.end(), 1.0);
-  if (first != failed.end()) {
-    if (first - failed.begin() == world.rank()) complain(world, problem);
+  const bool ready = together(world, [&] { prepare(config, options.plan, world, run); }) && together(world, [&] {
+                       run.state->connect();
+                       run.done = run.training->start();
+                       if (world.rank() == 0) run.training->open_metrics(run.done);
+                     });
+  if (!ready) {
     world.finalize();
     return 1;
   }
   try {
-    train(config, run);
+    train(config, world, run, options.checksum);
+  } catch (const AgreedError& error) {
+    if (world.rank() == 0) complain(world, error.what());
+    world.finalize();
+    return 1;
   } catch (const Error& error) {
     complain(world, error.what());
     world.abort();

@@ -103,7 +103,7 @@ void TomlSection::fail(const std::string& key, const std::string& problem) const
 }
 
 void TomlSection::read(const std::string& key, std::int64_t& value, std::int64_t least, std::int64_t most) {
-  known_.push_back(key);
+  note(key);
   const toml::value* found = file_->content_->find(name_, key);
   if (!found) return;
   if (!found->is_integer()) fail(key, "must be an integer, not " + kind_of(*found));
@@ -126,7 +126,7 @@ void TomlSection::read(const std::string& key, std::uint64_t& value, std::int64_
 }
 
 void TomlSection::read(const std::string& key, double& value, double least, double most) {
-  known_.push_back(key);
+  note(key);
   const toml::value* found = file_->content_->find(name_, key);
   if (!found) return;
   if (!found->is_floating() && !found->is_integer()) fail(key, "must be a number, not " + kind_of(*found));
@@ -139,11 +139,19 @@ void TomlSection::read(const std::string& key, double& value, double least, doub
 }
 
 void TomlSection::read(const std::string& key, std::string& value) {
-  known_.push_back(key);
+  note(key);
   const toml::value* found = file_->content_->find(name_, key);
   if (!found) return;
   if (!found->is_string()) fail(key, "must be a string, not " + kind_of(*found));
   value = found->as_string().str;
+}
+
+void TomlSection::read(const std::string& key, bool& value) {
+  note(key);
+  const toml::value* found = file_->content_->find(name_, key);
+  if (!found) return;
+  if (!found->is_boolean()) fail(key, "must be true or false, not " + kind_of(*found));
+  value = found->as_boolean();
 }
 
 void TomlSection::finish() const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/error.hpp"
@@ -21,6 +23,19 @@ class TomlSection {
   void read(const std::string& key, std::uint64_t& value, std::int64_t least, std::int64_t most);
   void read(const std::string& key, double& value, double least, double most);
   void read(const std::string& key, std::string& value);
+  void read(const std::string& key, bool& value);
+  // A word out of a list, each standing for a value.
+  template <class Value>
+  void choose(const std::string& key, Value& value, std::initializer_list<std::pair<const char*, Value>> choices) {
+    if (!has(key)) return note(key);
+    std::string word, known;
+    read(key, word);
+    for (const auto& [name, meaning] : choices) {
+      if (word == name) return static_cast<void>(value = meaning);
+      known += (known.empty() ? "\"" : ", \"") + std::string(name) + "\"";
+    }
+    fail(key, "is \"" + word + "\"; known are " + known);
+  }
   template <class Value, class... Bounds>
   void require(const std::string& key, Value& value, Bounds... bounds) {
     if (!has(key)) missing(key);
@@ -36,6 +51,7 @@ class TomlSection {
   friend class TomlFile;
   TomlSection(const TomlFile& file, std::string name) : file_(&file), name_(std::move(name)) {}
   [[noreturn]] void missing(const std::string& key) const;
+  void note(const std::string& key) { known_.push_back(key); }
 
   const TomlFile* file_;
   std::string name_;

@@ -1,9 +1,21 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
-TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/comm torchrt/device)
-TRAIN_PURE   := $(call objects,$(addprefix torchrt/,config.cpp toml_reader.cpp layout.cpp data.cpp data_order.cpp \
-                  learning_rate.cpp metrics.cpp worker_environment.cpp device/cpu.cpp model/units.cpp \
-                  model/initialise.cpp handoff/transfer_plan.cpp handoff/state_socket.cpp) $(call sources,torchrt/schedule))
-TRAIN_CUDA   := $(call objects,$(addprefix torchrt/device/,cuda.cpp cuda_driver.cpp flavour/cuda.cpp))
+TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/handoff/transfer torchrt/recovery torchrt/comm torchrt/device \
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers torchrt/profiler)
+MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
+                  state_layout.cpp units.cpp)
+# What a hand-off's plan is made of.
+HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,torchrt/model/families torchrt/handoff/transfer))
+TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
+                  toml_reader.cpp layout.cpp data.cpp \
+                  data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp \
+                  worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp partners.cpp recovery_plan.cpp)) \
+                  $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
+                  $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
+TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
+TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
+                  comm/nccl_fabric.cpp comm/nccl_group.cpp comm/nccl_transport.cpp) \
+                  $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler)))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
 
@@ -14,32 +26,56 @@ MPI_INC    := $(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile 2>/dev
 MPI_LIBS   := $(shell $(MPICC) --showme:link 2>/dev/null)
 # The very libcudart that libtorch uses: two in one process break.
 CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.so.*) $(wildcard $(CUDA_HOME)/lib64/libcudart.so.*))
+# NCCL: the one beside torch, else the toolkit's, else the one of `make deps`.
+NCCL_HOME  ?= $(patsubst %/include/nccl.h,%,$(firstword $(wildcard $(addsuffix /include/nccl.h,$(TORCH_HOME)/../nvidia/nccl $(CUDA_HOME) $(CACHE_HOME)/nccl-2.28.9/nvidia/nccl))))
+NCCL_INC   := $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
+NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCCL_HOME)/,lib lib64))))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
-$(BUILD)/obj/torchrt/model/gpt.o $(BUILD)/obj/torchrt/model/compute.o: CPPFLAGS += $(TORCH_INC)
-$(BUILD)/obj/torchrt/comm/world.o: CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
-$(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC)
+$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+# at::parallel_for runs in parallel only in what is compiled for OpenMP.
+$(call objects,$(addprefix torchrt/model/,fixed_point.cpp squared_sum.cpp)): CXXFLAGS += -fopenmp
+# llrint becomes one instruction, and loops of it vectors.
+$(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp host_exchange.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+               tests/torchrt/collectives.cpp)
+$(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
+$(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
 # and what libtorch_cuda needs beyond them, may be absent.
 # Exported: the sched_yield of comm/waits.cpp, for MPI to use.
-TRAIN_LINK = $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
+TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
-$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(call objects,torchrt/device/flavour/cpu.cpp) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
-	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(MPI_LIBS) $(WIRE_LIBS)
+	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(NCCL_LIB) -Wl,-rpath,$(realpath $(dir $(NCCL_LIB))) $(MPI_LIBS) $(WIRE_LIBS)
+
+# Adoption and copies of a GPU's memory between processes. Built with the CUDA flavour, run by tests/gpu/run.
+STATE_MEMORY := $(BUILD)/test/state_memory
+$(call objects,tests/gpu/state_memory.cpp): CPPFLAGS += $(CUDA_INC)
+$(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp \
+    handoff/state_socket.cpp) planner/wire/packet_socket.cpp) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)
 
+# The MPI backend alone, under mpirun.
+$(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
+    mpi_group.cpp mpi_requests.cpp mpi_transport.cpp)) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
+
 # Plays the launcher in tests/torchrt.
-$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp) $(WIRE) $(CORE)
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/vault.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif

@@ -7,17 +7,20 @@
 #include <cstdio>
 #include <deque>
 
+#include "torchrt/comm/peer_error.hpp"
 #include "torchrt/control.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
-#include "torchrt/metrics.hpp"
+#include "torchrt/recovery/keeping.hpp"
+#include "torchrt/recovery/recover.hpp"
+#include "torchrt/recovery/snapshots.hpp"
+#include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 // The launcher's own limits are shorter; these only make sure that no wait is without an end.
 constexpr Control::Milliseconds kLauncherActs = 10min;
@@ -31,18 +34,21 @@ std::string host_name() {
 
 class Worker {
  public:
-  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control)
-      : config_(config), environment_(environment), world_(world), control_(control) {}
+  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control, bool checksum)
+      : config_(config), environment_(environment), world_(world), control_(control), checksum_(checksum) {}
 
   void run() {
     introduce();
     prepare();
-    if (!source_) serve(0);
+    serve();
     control_.send(wire::Ready{});
-    const std::int64_t done = source_ ? load() : 0;
+    const std::int64_t done = source_ ? load() : done_;
     control_.expect<wire::Commit>(kLauncherActs);
+    if (arrival_) arrival_->release(*server_);
     arrival_.reset();
+    recovery_.reset();
     train(done + 1);
+    training_->finish();
     control_.send(wire::Done{config_.training.steps});
   }
 
@@ -56,73 +62,147 @@ class Worker {
     hello.pid = ::getpid();
     hello.model = model_shape(config_);
     hello.total_steps = config_.training.steps;
+    hello.handoff = config_.handoff.method;
     control_.send(hello);
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
+    config_.training.accuracy = assign.accuracy;
     source_ = std::move(assign.source);
   }
 
   // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
   void prepare() {
-    prepare_torch();
-    data_.emplace(config_.data_path, config_.model.sequence, config_.training.seed);
+    prepare_torch(config_.training.threads);
     device_ = make_device(world_.local_rank());
-    state_.emplace(config_, plan_, world_, *device_, *data_);
-    if (source_) {
-      const auto address_of = [this](int old_rank) {
-        return state_address(environment_.token, source_->generation, old_rank);
-      };
-      arrival_.emplace(*state_, world_, *device_, source_->plan, config_.model.layers, address_of);
+    state_.emplace(config_, plan_, world_, *device_);
+    state_->connect();
+    training_.emplace(config_, world_, *device_, *state_, environment_.generation);
+    if (source_ && source_->recovery) recover();
+    if (source_ && !recovery_ && !by_disk())
+      arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, addresses());
+    if (arrival_) {
       arrival_->prepare();
+      training_->take_over();
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
-      state_->initialise();
+      if (by_disk()) training_->take_over();
+      else done_ = training_->start();
     }
-    world_.connect_all();
-    if (world_.rank() == 0)
-      metrics_.emplace(config_.metrics_path, !source_, environment_.generation, plan_.gpu_count(), describe(plan_),
-                       config_.progress_every, config_.training.steps);
+    world_.connect();
+    if (world_.rank() == 0) training_->open_metrics(source_ && !recovery_ ? std::nullopt : std::optional(done_));
+    if (recovery_) record_last_step();
     state_->build();
-    state_->rehearse();
+    state_->rehearse(training_->data());
   }
 
+  // The state will be in a checkpoint when it is asked for.
+  bool by_disk() const { return source_ && !source_->recovery && through_disk(config_.handoff.method); }
+
+  AddressOf addresses() const {
+    return [this](bool old, int rank) {
+      return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
+    };
+  }
+
+  void recover() {
+    const auto tell = [this](const std::string& what) {
+      std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
+    };
+    recovery_.emplace(
+        *state_, world_, *device_,
+        LostGeneration{environment_.vault, source_->generation, environment_.generation, source_->plan, node()}, tell);
+    const SourceChoice& choice = recovery_->choice();
+    if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {
+      arrival_ = recovery_->arrival(addresses());
+      done_ = choice.step;
+    } else {
+      config_.checkpoint.resume = true;  // what is there, this job has written
+    }
+  }
+
+  // The state after a step may be there though whoever would have recorded the step died before.
+  void record_last_step() {
+    if (!arrival_) return;
+    const wire::VaultMarks last = recovery_->agreement();
+    if (world_.rank() == 0 && last.step == done_)
+      training_->record_missing(last.step, last.loss, last.gradient_norm, last.learning_rate);
+  }
+
+  // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
+  std::string origin() const {
+    if (!recovery_) return "";
+    if (arrival_) return to_string(recovery_->choice().origin);
+    return to_string(done_ > 0 ? Origin::checkpoint : Origin::start);
+  }
+
+  // The state is that after the step returned.
   std::int64_t load() {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
-    const ArrivalBytes bytes = arrival_->load(load.step);
-    serve(load.step);
-    control_.send(wire::Loaded{bytes.adopted, bytes.copied, bytes.sent});
-    return load.step;
+    const std::int64_t step = recovery_ ? done_ : load.step;
+    ArrivalReport report;
+    if (arrival_) report = arrival_->load(step);
+    else if (by_disk()) training_->load(step);
+    print_checksum(step);
+    server_->mark(step);
+    keeping_->mark(step);
+    training_->stands_after(step);
+    control_.send(wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms});
+    return step;
   }
 
-  // Before the launcher can know that the generation may become the job: from the commit on it may start the next one,
-  // whose ranks ask here, and a rank of ours may be slow to hear of the commit.
-  void serve(std::int64_t done) {
+  // Before the old generation is asked to stand: its ranks may have to write into our memory. And before the launcher
+  // can know that the generation may become the job: from the commit on it may start the next one, whose ranks ask
+  // here, and a rank of ours may be slow to hear of the commit.
+  void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    for (const int unit : state_->units())
-      server_->offer(unit, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
-    server_->mark(done);
+    keep();
+    if (!arrival_) {
+      for (const int unit : state_->units())
+        server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
+      if (!by_disk()) server_->mark(done_);
+      return;
+    }
+    arrival_->offer(*server_);
+    world_.barrier();
+    arrival_->connect();
   }
+
+  // At the vault of the Slurm job whose step this is; outside Slurm, of the node as the plan calls it.
+  void keep() {
+    const std::string owner = environment_.owner.empty() ? node() : environment_.owner;
+    const auto tell = [this](const std::string& what) {
+      std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
+    };
+    if (config_.recovery.snapshot_steps > 0)
+      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps);
+    keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
+                     world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
+    if (snapshots_) snapshots_->deposit(*keeping_);
+    if (!arrival_ && !by_disk()) keeping_->mark(done_);
+  }
+
+  std::string node() const { return plan_.ranks().at(static_cast<std::size_t>(world_.rank())).node; }
 
   void train(std::int64_t first) {
+    state_->executor().mark(&keeping_->marks());
+    if (snapshots_) state_->executor().beside([this] { snapshots_->poll(); });
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
       listen();
       return !requests_.empty();
     };
     for (std::int64_t step = first; step <= config_.training.steps; ++step) {
-      const Clock::time_point begin = Clock::now();
       server_->mark(-1);
-      const StepOutcome outcome = state_->step(step, switch_requested);
+      const StepReport report = training_->step(step, switch_requested);
       server_->mark(step);
-      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-      if (metrics_) {
-        metrics_->record({step, outcome.loss, seconds, tokens / seconds});
-        control_.send(wire::Step{step, outcome.loss, seconds, tokens / seconds});
-      }
+      if (snapshots_) snapshots_->boundary(step);
+      if (world_.rank() == 0)
+        control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
+      if (report.profile) control_.send(wire::Profiled{*report.profile});
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
       // At the very end there is nothing left to hand over: `done` answers the request.
-      if (outcome.switch_agreed && step < config_.training.steps) stand(step);
+      if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
     }
   }
 
@@ -131,40 +211,63 @@ class Worker {
   // all.
   void listen() {
     while (const std::optional<wire::Frame> frame = control_.poll()) {
-      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame).next, false});
+      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
       else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
+      else if (frame->type == wire::Checkpoint::type) training_->ask_checkpoint();
       else Control::unexpected(frame->type, wire::Switch::type);
     }
   }
 
   // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
   void stand(std::int64_t step) {
-    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives).next, false});
+    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives), false});
     const Request request = std::move(requests_.front());
     requests_.pop_front();
-    const Departure departure(*state_, world_, *device_, *server_, request.next, config_.model.layers);
-    control_.send(wire::Switched{step});
+    print_checksum(step);
+    const auto address_of = [&](int new_rank) {
+      return state_address(environment_.token, request.message.generation, new_rank);
+    };
+    std::optional<Departure> departure;
+    wire::Switched switched{step};
+    if (!through_disk(config_.handoff.method))
+      departure.emplace(*state_, world_, *device_, *server_, request.message.next, address_of);
+    else if (!training_->save(step))
+      switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
+    control_.send(switched);
     if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
+  }
+
+  void print_checksum(std::int64_t step) {
+    if (!checksum_) return;
+    const std::uint64_t sum = state_->checksum();
+    if (world_.rank() != 0) return;
+    std::printf("generation %d after step %lld: weights %016llx\n", environment_.generation,
+                static_cast<long long>(step), static_cast<unsigned long long>(sum));
+    std::fflush(stdout);
   }
 
   // A `switch` that this rank has not answered yet.
   struct Request {
-    Plan next;
+    wire::Switch message;
     bool resumed = false;
   };
 
-  const Config& config_;
+  Config config_;
   const WorkerEnvironment& environment_;
   World& world_;
   Control& control_;
+  bool checksum_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
-  std::optional<Data> data_;
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
-  std::optional<Arrival> arrival_;
+  std::optional<Training> training_;
+  std::int64_t done_ = 0;             // steps before this generation's first, unless it takes over
+  std::optional<Recovery> recovery_;  // the generation before is lost
+  std::unique_ptr<Arrival> arrival_;
+  std::optional<Snapshots> snapshots_;
+  std::optional<Keeping> keeping_;
   std::optional<StateServer> server_;
-  std::optional<Metrics> metrics_;
   std::deque<Request> requests_;
 };
 
@@ -177,12 +280,12 @@ void end_world(World& world) {
 
 }  // namespace
 
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world) {
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum) {
   std::string problem;
   try {
-    Control control(environment.host, environment.port, world.rank());
+    Control control(environment.host, environment.port, world.rank(), environment.heartbeat);
     try {
-      Worker(config, environment, world, control).run();
+      Worker(config, environment, world, control, checksum).run();
       control.farewell();
       end_world(world);
       return 0;
@@ -195,7 +298,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, World
     } catch (const std::exception& error) {
       problem = error.what();
       control.farewell();
-      control.send(wire::Failed{problem});
+      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});
       ::_exit(1);  // the launcher tells the user
     }
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 // A rank as a worker of a launcher: one generation from hello to done, or to its replacement by the next.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,11 +18,14 @@ struct WorkerEnvironment {
   std::uint16_t port = 0;
   std::string token;
   int generation = 0;
-  JobId extension = 0;  // whose step this is; 0: the anchor's own
+  JobId extension = 0;                     // whose step this is; 0: the anchor's own
+  std::string vault;                       // what the names of the job's vaults begin with; empty: there are none
+  std::string owner;                       // of this process's vault: a Slurm job; empty: outside Slurm
+  std::chrono::milliseconds heartbeat{0};  // 0: the launcher wants none
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN and ESPALIER_GENERATION. nullopt: there is no launcher. Throws Error when the
-// variables are there but malformed.
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_HEARTBEAT. nullopt: there is no
+// launcher. Throws Error when the variables are there but malformed.
 std::optional<WorkerEnvironment> worker_environment();
 
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process
@@ -31,7 +35,8 @@ void shield_worker();
 // True once after each SIGTERM.
 bool take_notice();
 
-// Returns the exit code after at most one message. Collective.
-int run_worker(const Config& config, const WorkerEnvironment& environment, World& world);
+// Returns the exit code after at most one message. Collective. `checksum`: prints one of the weights on both sides of
+// every hand-off.
+int run_worker(const Config& config, const WorkerEnvironment& environment, World& world, bool checksum);
 
 }  // namespace espalier::torchrt

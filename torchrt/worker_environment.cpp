@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 
@@ -59,6 +60,16 @@ std::optional<WorkerEnvironment> worker_environment() {
     throw Error("ESPALIER_TOKEN: is not a hexadecimal number of at least 8 digits");
   if (const char* job = std::getenv("SLURM_JOB_ID"); job != nullptr)
     environment.extension = number<JobId>("SLURM_JOB_ID", job);
+  if (const char* vault = std::getenv("ESPALIER_VAULT"); vault != nullptr) environment.vault = vault;
+  // mpirun's own node knows no step of Slurm's: there the job is the anchor's.
+  for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"})
+    if (const char* job = std::getenv(name); job != nullptr)
+      environment.owner = std::to_string(number<JobId>(name, job));
+  if (const char* seconds = std::getenv("ESPALIER_HEARTBEAT"); seconds != nullptr) {
+    const double value = number<double>("ESPALIER_HEARTBEAT", seconds);
+    if (!(value > 0 && value <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
+    environment.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(value * 1000)));
+  }
   if (environment.generation < 0) throw Error("ESPALIER_GENERATION: is negative");
   return environment;
 }

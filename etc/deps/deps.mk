@@ -1,9 +1,12 @@
-# `make deps`: everything a fresh Debian 12 lacks. Fast when nothing is missing. TORCH_HOME= given by hand: no download.
+# `make deps`: everything a fresh Debian 12 lacks. Fast when nothing is missing. TORCH_HOME= given by hand: no download of torch.
 .PHONY: deps
 deps:
 	@etc/deps/packages.sh
 ifeq ($(origin TORCH_HOME),file)
-	@PYTHON=$(PYTHON) etc/deps/torch.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(patsubst %/,%,$(dir $(TORCH_HOME))) etc/deps/wheels.txt etc/deps/python.sh
+endif
+ifeq ($(CUDA)$(wildcard $(NCCL_HOME)/include/nccl.h),1)
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt
 endif
 
 # $(call build_after_deps,TARGETS): `make test` and `make demo` begin on a bare machine; what the Makefile found out when it was

@@ -28,7 +28,7 @@ struct PlannedCount {
 };
 
 // One for each of `counts` (ascending): the best plan found on the first GPUs of `order`, searched from the one before.
-// accuracy=bitwise keeps TP and DP degrees and N_b of `present`, or of the first plan. Throws Error where a count is
+// accuracy=bitwise keeps the TP degree and N_b of `present`, or of the first plan. Throws Error where a count is
 // beyond `order` or the job's own limits.
 std::vector<PlannedCount> plan_counts(const PlanJob& job, const Site& site, const PlanCoefficients& coefficients,
                                       const std::vector<GpuAt>& order, const std::optional<Plan>& present,

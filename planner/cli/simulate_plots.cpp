@@ -33,8 +33,8 @@ std::string script_of(const Plot& plot) {
   std::string script =
       "set terminal svg size 720,400 dynamic font 'Helvetica,14' background '#ffffff'\n"
       "set border 3 lc rgb '#555555'\nset tics nomirror tc rgb '#333333'\nset grid lc rgb '#dddddd' lt 1\n"
-      "set key outside right center noenhanced\nset yrange [0:1]\nset format y '%g%%'\nset ytics ('0%' 0, '25%' 0.25, "
-      "'50%' 0.5, '75%' 0.75, '100%' 1)\n";
+      "set key outside right center noenhanced\nset yrange [0:1]\n"
+      "set ytics ('0%%' 0, '25%%' 0.25, '50%%' 0.5, '75%%' 0.75, '100%%' 1)\n";
   script += "set title " + literal(plot.title) + " noenhanced\nset xlabel " + literal(plot.x) +
             " noenhanced\nset ylabel " + literal(plot.y) + " noenhanced\n";
   if (plot.log_x) script += "set logscale x\nset format x '%g'\n";

@@ -10,7 +10,8 @@
 
 namespace espalier {
 
-enum class DecisionKind { nothing, grow, shrink, migrate };
+// `recover` is a launcher's own: it went on after a loss on what was left.
+enum class DecisionKind { nothing, grow, shrink, migrate, recover };
 
 // The event that made the planner think.
 enum class Trigger {

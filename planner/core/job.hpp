@@ -14,12 +14,34 @@ namespace espalier {
 
 using JobId = std::uint32_t;  // Slurm's
 
-// bitwise: only plans that keep every loss bit-identical (today: the pipeline degree changes, nothing else).
-// relaxed: data-parallel degrees may change too; gradients are summed in another order.
+// bitwise: only plans that keep every loss and weight bit-identical: all may change but TP degree and micro-batches;
+// gradients are summed as integers, which costs time and memory. relaxed: all may change, sums are made as they come.
 enum class Accuracy { bitwise, relaxed };
 
+// How training state gets from one generation to the next (Suika Fig. 14b). adopt: what stays on its GPU is mapped, not
+// copied. device: it is copied, and nothing else differs. overlap: by a checkpoint on disk, the next generation
+// starting beside training. checkpoint: likewise, and only when the old generation has ended does the next one start.
+enum class HandoffMethod { adopt, device, overlap, checkpoint };
+constexpr bool through_disk(HandoffMethod method) {
+  return method == HandoffMethod::overlap || method == HandoffMethod::checkpoint;
+}
+
 // Launcher's state, in the order of a reconfiguration (DESIGN §6).
-enum class JobPhase { launching, running, acquiring, starting, ready, switching, committed, ending };
+// `recovering`: the running generation was lost, another starts on what is left.
+// `saving` and `restarting`: in the place of starting to committed where the hand-off method is `checkpoint`.
+enum class JobPhase {
+  launching,
+  running,
+  acquiring,
+  starting,
+  ready,
+  switching,
+  committed,
+  recovering,
+  saving,
+  restarting,
+  ending
+};
 
 // GPUs that one Slurm job holds on one node.
 struct Holding {

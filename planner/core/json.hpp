@@ -31,10 +31,12 @@ void to_json(Json&, const NodeView&);
 
 // Enumerations by name, in messages and in the decision store.
 std::string to_string(Accuracy);
+std::string to_string(HandoffMethod);
 std::string to_string(JobPhase);
 std::string to_string(DecisionKind);
 std::string to_string(Trigger);
 Accuracy accuracy_from(const std::string&);
+HandoffMethod handoff_method_from(const std::string&);
 JobPhase phase_from(const std::string&);
 DecisionKind kind_from(const std::string&);
 Trigger trigger_from(const std::string&);

@@ -9,9 +9,11 @@ namespace espalier {
 namespace {
 
 constexpr std::array<std::string_view, 2> kAccuracy{"bitwise", "relaxed"};
-constexpr std::array<std::string_view, 8> kPhase{"launching", "running",   "acquiring", "starting",
-                                                 "ready",     "switching", "committed", "ending"};
-constexpr std::array<std::string_view, 4> kKind{"nothing", "grow", "shrink", "migrate"};
+constexpr std::array<std::string_view, 4> kHandoffMethod{"adopt", "device", "overlap", "checkpoint"};
+constexpr std::array<std::string_view, 11> kPhase{"launching", "running",    "acquiring", "starting",
+                                                  "ready",     "switching",  "committed", "recovering",
+                                                  "saving",    "restarting", "ending"};
+constexpr std::array<std::string_view, 5> kKind{"nothing", "grow", "shrink", "migrate", "recover"};
 constexpr std::array<std::string_view, 8> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
                                                    "generation_done", "node_down",     "timer",       "user"};
 
@@ -34,10 +36,14 @@ Enum value_of(const std::string& name, const std::array<std::string_view, N>& na
 }  // namespace
 
 std::string to_string(Accuracy value) { return name_of(value, kAccuracy); }
+std::string to_string(HandoffMethod value) { return name_of(value, kHandoffMethod); }
 std::string to_string(JobPhase value) { return name_of(value, kPhase); }
 std::string to_string(DecisionKind value) { return name_of(value, kKind); }
 std::string to_string(Trigger value) { return name_of(value, kTrigger); }
 Accuracy accuracy_from(const std::string& name) { return value_of<Accuracy>(name, kAccuracy, "accuracy"); }
+HandoffMethod handoff_method_from(const std::string& name) {
+  return value_of<HandoffMethod>(name, kHandoffMethod, "hand-off method");
+}
 JobPhase phase_from(const std::string& name) { return value_of<JobPhase>(name, kPhase, "phase"); }
 DecisionKind kind_from(const std::string& name) { return value_of<DecisionKind>(name, kKind, "decision kind"); }
 Trigger trigger_from(const std::string& name) { return value_of<Trigger>(name, kTrigger, "trigger"); }

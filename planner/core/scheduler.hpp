@@ -42,8 +42,8 @@ struct SchedulerOptions {
   double least_gain = 1.02;      // a reconfiguration must promise this much more throughput
   double redeploy_seconds = 1;   // training time that a reconfiguration costs, where none was measured
   double start_seconds = 0;      // from a decision to the new plan's first step, beside training
-  // Beyond the paper (as_printed false): whose turn is next. Benefits are compared after multiplying them by |R0| to the
-  // power of minus this: 0 weighs a job by its GPUs, as the paper does; 1 counts every job alike, which is what an
+  // Beyond the paper (as_printed false): whose turn is next. Benefits are compared after multiplying them by |R0| to
+  // the power of minus this: 0 weighs a job by its GPUs, as the paper does; 1 counts every job alike, which is what an
   // average of completion times does. Thresholds are not touched.
   double small_first = 0.5;
   // How long `gpus` idle GPUs are likely to stay idle, seconds. Empty: `idle_seconds`.

@@ -1,12 +1,10 @@
 // The daemon's clock: seconds since the epoch, as in every record.
 #pragma once
 
-#include <chrono>
+#include "planner/wire/clock.hpp"
 
 namespace espalier {
 
-inline double clock_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+inline double clock_seconds() { return wire::unix_seconds(); }
 
 }  // namespace espalier

@@ -24,9 +24,12 @@ struct LiveJob {
   double saved = 0;                   // when the store last got it
   double tokens_per_second = 0;
   ProfileBook profiles;
+  std::string unfit_profile;            // what was wrong with the last one that did not even get there
   std::optional<double> pause_seconds;  // of the last reconfigurations that were committed
 
   std::optional<DecisionRecord> open;      // proposed, no outcome yet
+  int proposed_to = 0;                     // the generation that ran when `open` was proposed
+  bool back_since = false;                 // ... and whether the launcher has registered again since
   std::set<JobId> before;                  // extensions when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed, its step time still being measured
   std::string shadowed;                    // what --shadow recorded last

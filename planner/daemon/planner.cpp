@@ -203,6 +203,8 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   record.moments["proposed"] = clock_seconds();
   store_.update(record);
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
+  live.proposed_to = live.job.generation;
+  live.back_since = false;
   live.before.clear();
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
@@ -245,6 +247,7 @@ void Planner::note_pause(LiveJob& live) {
   int count = 0;
   for (const DecisionRecord& record : store_.decisions(live.job.id, kLooked)) {
     if (record.decision.outcome != "committed" || record.decision.pause_ms <= 0) continue;
+    if (record.decision.kind == DecisionKind::recover) continue;  // nobody chose it, and none of it was prepared
     sum += record.decision.pause_ms / 1000;
     if (++count == kMeant) break;
   }

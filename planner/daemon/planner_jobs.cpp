@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -74,6 +75,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   const bool again = live.link != nullptr || live.pid == message.pid;
   if (live.link && live.link != link) live.link->close();  // the same launcher's older, broken connection
   live.link = link;
+  live.back_since = true;
   live.host = printable(message.host, 255);
   live.pid = message.pid;
   live.job = message.job;
@@ -104,6 +106,13 @@ void Planner::status(JobId id, const ElasticJob& news) {
                        old.extensions != news.extensions || !(old.model == news.model);
   if (changed || now - live.saved > 30) save(live, now);
   if (news.phase != JobPhase::running) return;
+  // After a registration a launcher repeats its last outcomes first, then tells news.
+  if (live.open && live.back_since && live.proposed_to == news.generation) {
+    DecisionRecord record = std::move(*live.open);
+    record.decision.outcome = "aborted: lost with the launcher's connection";
+    finish(live, std::move(record), now);
+    return think(Trigger::generation_done);
+  }
   if (news.generation != old.generation || old.phase != JobPhase::running) think(Trigger::generation_done);
   else if (old.step_seconds <= 0 && news.step_seconds > 0) think(Trigger::profile_ready);
 }
@@ -119,6 +128,11 @@ void Planner::measure(LiveJob& live) {
 void Planner::take_profile(LiveJob& live) {
   const auto profile = std::exchange(live.job.profile, std::nullopt);
   if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
+  if (const std::string why = unfit(*profile, *live.job.plan, live.job.model); !why.empty()) {
+    if (std::exchange(live.unfit_profile, why) != why)
+      spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(why));
+    return;
+  }
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:
@@ -156,9 +170,13 @@ void Planner::outcome(const wire::Outcome& message) {
   std::optional<DecisionRecord> record;
   if (message.decision != 0) {
     record = live.open && live.open->decision.id == message.decision ? live.open : store_.decision(message.decision);
-    if (!record || record->decision.job != message.job)
-      throw Error("outcome of decision " + std::to_string(message.decision) + ", which is not of job " +
-                  std::to_string(message.job));
+    // Launchers repeat their last outcome after every registration, and the store may be a newer one: it may not have
+    // that decision, or another job's under its number.
+    if (!record || record->decision.job != message.job) {
+      spdlog::warn("job {}: outcome of decision {}, which the store does not have for it; ignored", message.job,
+                   message.decision);
+      return;
+    }
   } else {  // the launcher acted by itself
     record.emplace();
     Decision& own = record->decision;
@@ -167,7 +185,7 @@ void Planner::outcome(const wire::Outcome& message) {
     own.kind = message.kind;
     own.job = message.job;
     own.plan = message.plan;
-    own.reason = "the launcher acted by itself: Slurm took GPUs back, or one was lost";
+    own.reason = message.reason.empty() ? "the launcher acted by itself" : printable(message.reason);
     record->moments["decided"] = now;
     own.id = store_.add(*record);
   }

@@ -17,12 +17,21 @@ namespace {
 
 }  // namespace
 
-Statement::Statement(sqlite3* database, const std::string& sql) : database_(database) {
-  if (sqlite3_prepare_v2(database, sql.c_str(), -1, &statement_, nullptr) != SQLITE_OK) fail(database);
+Statement::Statement(Database& database, const std::string& sql) : database_(database), sql_(sql) {
+  if (const auto idle = database_.idle_.find(sql); idle != database_.idle_.end()) {
+    statement_ = idle->second;
+    database_.idle_.erase(idle);
+  } else if (sqlite3_prepare_v2(database_.handle_, sql.c_str(), -1, &statement_, nullptr) != SQLITE_OK) {
+    fail(database_.handle_);
+  }
 }
 Statement::Statement(Statement&& other) noexcept
-    : database_(other.database_), statement_(std::exchange(other.statement_, nullptr)) {}
-Statement::~Statement() { sqlite3_finalize(statement_); }
+    : database_(other.database_), sql_(std::move(other.sql_)), statement_(std::exchange(other.statement_, nullptr)) {}
+Statement::~Statement() {
+  if (statement_ == nullptr) return;
+  reset();
+  database_.idle_.emplace(std::move(sql_), statement_);
+}
 
 bool Statement::step() {
   switch (sqlite3_step(statement_)) {
@@ -33,7 +42,7 @@ bool Statement::step() {
       return false;
     default:
       sqlite3_reset(statement_);
-      fail(database_);
+      fail(database_.handle_);
   }
 }
 
@@ -56,15 +65,15 @@ std::string Statement::text(int column) const {
 }
 
 void Statement::put(int at, std::int64_t value) {
-  if (sqlite3_bind_int64(statement_, at, value) != SQLITE_OK) fail(database_);
+  if (sqlite3_bind_int64(statement_, at, value) != SQLITE_OK) fail(database_.handle_);
 }
 void Statement::put(int at, double value) {
-  if (sqlite3_bind_double(statement_, at, value) != SQLITE_OK) fail(database_);
+  if (sqlite3_bind_double(statement_, at, value) != SQLITE_OK) fail(database_.handle_);
 }
 void Statement::put(int at, const std::string& value) {
   const auto size = static_cast<sqlite3_uint64>(value.size());
   if (sqlite3_bind_text64(statement_, at, value.data(), size, SQLITE_TRANSIENT, SQLITE_UTF8) != SQLITE_OK)
-    fail(database_);
+    fail(database_.handle_);
 }
 
 Database::Database(const std::string& path) {
@@ -82,7 +91,10 @@ Database::Database(const std::string& path) {
     throw;
   }
 }
-Database::~Database() { sqlite3_close_v2(handle_); }
+Database::~Database() {
+  for (const auto& [sql, statement] : idle_) sqlite3_finalize(statement);
+  sqlite3_close_v2(handle_);
+}
 
 void Database::execute(const std::string& sql) {
   if (sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail(handle_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 struct sqlite3;
@@ -9,10 +10,13 @@ struct sqlite3_stmt;
 
 namespace espalier {
 
-// A prepared statement; resets itself when `rows` end or on the next bind. Belongs to one Database, one thread.
+class Database;
+
+// A prepared statement; resets itself when `rows` end or on the next bind. Belongs to one Database, one thread; goes
+// back to it for the next use of the same text.
 class Statement {
  public:
-  Statement(sqlite3* database, const std::string& sql);
+  Statement(Database& database, const std::string& sql);
   Statement(Statement&& other) noexcept;
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -41,7 +45,8 @@ class Statement {
   void put(int at, double value);
   void put(int at, const std::string& value);
 
-  sqlite3* database_;
+  Database& database_;
+  std::string sql_;
   sqlite3_stmt* statement_ = nullptr;
 };
 
@@ -54,11 +59,13 @@ class Database {
   ~Database();
 
   void execute(const std::string& sql);
-  Statement prepare(const std::string& sql) { return Statement(handle_, sql); }
+  Statement prepare(const std::string& sql) { return Statement(*this, sql); }
   std::int64_t last_id() const;
 
  private:
+  friend class Statement;
   sqlite3* handle_ = nullptr;
+  std::multimap<std::string, sqlite3_stmt*> idle_;  // prepared, by text: parsing costs more than most of them
 };
 
 // Rolls back unless committed.

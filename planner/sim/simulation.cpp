@@ -55,7 +55,7 @@ class Simulation {
         else asked = happen(event) || asked;
       }
       if (asked && !policy_.owns_queue()) start_waiting();
-      if (policy_.period() == 0 ? asked : round) think();
+      if (!live_.empty() && (policy_.period() == 0 ? asked : round)) think();
       if (round) round_pending_ = false;
       plan_round();
       note_level();

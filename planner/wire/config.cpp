@@ -48,6 +48,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_whole(path, k, c.acquire_seconds, 1, 86400); });
   add("launch", "switch_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.switch_seconds, 1, 86400); });
+  add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
   add("launch", "heartbeat_seconds",
       [&](const std::string& k) { return toml_real(path, k, c.heartbeat_seconds, 0.1, 60); });
   add("launch", "mpirun", [&](const std::string& k) { return toml_text(path, k, c.mpirun, false); });

@@ -40,7 +40,8 @@ struct Config {
   int start_seconds = 60;        // a generation not ready by then is given up
   int acquire_seconds = 20;      // an extension not granted by then is cancelled
   int switch_seconds = 60;       // a hand-off not done by then is aborted
-  double heartbeat_seconds = 1;  // keepers; ten missed ones mean loss
+  int hang_seconds = 600;        // a training that did no step for so long is taken for lost
+  double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
   std::string mpirun = "mpirun";
   std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
 

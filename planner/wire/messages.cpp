@@ -13,7 +13,7 @@ namespace {
 template <class Visitor>
 void visit(Hello& m, Visitor& v) {
   v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
-  v("model", m.model), v("total_steps", m.total_steps);
+  v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff);
 }
 template <class Visitor>
 void visit(Ready&, Visitor&) {}
@@ -22,12 +22,17 @@ void visit(Step& m, Visitor& v) {
   v("step", m.step), v("loss", m.loss), v("seconds", m.seconds), v("tokens_per_second", m.tokens_per_second);
 }
 template <class Visitor>
+void visit(Profiled& m, Visitor& v) {
+  v("profile", m.profile);
+}
+template <class Visitor>
 void visit(Switched& m, Visitor& v) {
-  v("step", m.step);
+  v("step", m.step), v("problem", m.problem);
 }
 template <class Visitor>
 void visit(Loaded& m, Visitor& v) {
   v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
+  v("step", m.step), v("from", m.from), v("phases_ms", m.phases_ms);
 }
 template <class Visitor>
 void visit(Done& m, Visitor& v) {
@@ -35,15 +40,15 @@ void visit(Done& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Failed& m, Visitor& v) {
-  v("message", m.message);
+  v("message", m.message), v("peer", m.peer);
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
-  v("plan", m.plan), v("source", m.source);
+  v("plan", m.plan), v("source", m.source), v("accuracy", m.accuracy);
 }
 template <class Visitor>
 void visit(Switch& m, Visitor& v) {
-  v("next", m.next);
+  v("next", m.next), v("generation", m.generation);
 }
 template <class Visitor>
 void visit(Load& m, Visitor& v) {
@@ -53,6 +58,8 @@ template <class Visitor>
 void visit(Commit&, Visitor&) {}
 template <class Visitor>
 void visit(Resume&, Visitor&) {}
+template <class Visitor>
+void visit(Checkpoint&, Visitor&) {}
 template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
@@ -65,6 +72,10 @@ void visit(Notice& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Heartbeat&, Visitor&) {}
+template <class Visitor>
+void visit(Keep& m, Visitor& v) {
+  v("generation", m.generation);
+}
 template <class Visitor>
 void visit(GiveBack&, Visitor&) {}
 template <class Visitor>
@@ -82,7 +93,8 @@ void visit(Transition& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Outcome& m, Visitor& v) {
-  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("generation", m.generation);
+  v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("reason", m.reason);
+  v("generation", m.generation);
   v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
 }
 template <class Visitor>
@@ -119,8 +131,12 @@ struct Writer {
     body[name] = value;
   }
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
+  void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
+  void operator()(const char* name, HandoffMethod value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
-    body[name] = source ? Json{{"generation", source->generation}, {"plan", source->plan}} : Json(nullptr);
+    body[name] = Json(nullptr);
+    if (source)
+      body[name] = {{"generation", source->generation}, {"plan", source->plan}, {"recovery", source->recovery}};
   }
 };
 
@@ -137,14 +153,25 @@ struct Reader {
     (*this)(name, text);
     value = kind_from(text);
   }
+  void operator()(const char* name, Accuracy& value) {
+    std::string text;
+    (*this)(name, text);
+    value = accuracy_from(text);
+  }
+  void operator()(const char* name, HandoffMethod& value) {
+    std::string text;
+    (*this)(name, text);
+    value = handoff_method_from(text);
+  }
   void operator()(const char* name, std::optional<Assign::Source>& source) {
     Json value;
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery"});
     inner.get("generation", source.emplace().generation);
     inner.get("plan", source->plan);
+    if (inner.has("recovery")) inner.get("recovery", source->recovery);
   }
 };
 
@@ -176,6 +203,7 @@ Message from_frame(const Frame& frame) {
 ESPALIER_MESSAGE(Hello)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
+ESPALIER_MESSAGE(Profiled)
 ESPALIER_MESSAGE(Switched)
 ESPALIER_MESSAGE(Loaded)
 ESPALIER_MESSAGE(Done)
@@ -185,10 +213,12 @@ ESPALIER_MESSAGE(Switch)
 ESPALIER_MESSAGE(Load)
 ESPALIER_MESSAGE(Commit)
 ESPALIER_MESSAGE(Resume)
+ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
+ESPALIER_MESSAGE(Keep)
 ESPALIER_MESSAGE(GiveBack)
 ESPALIER_MESSAGE(Register)
 ESPALIER_MESSAGE(Status)

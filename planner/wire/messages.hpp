@@ -24,6 +24,7 @@ struct Hello {
   int pid = 0;
   ModelShape model;
   std::int64_t total_steps = 0;
+  HandoffMethod handoff = HandoffMethod::adopt;
 };
 
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.
@@ -40,16 +41,29 @@ struct Step {
   double tokens_per_second = 0;
 };
 
-// An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state.
+// What the generation measured of itself, gathered at rank 0 and sent from there alone, every so many steps. A launcher
+// that cannot use it drops it: the job does not depend on it.
+struct Profiled {
+  static constexpr const char* type = "profile";
+  Profile profile;
+};
+
+// An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state; or its state is
+// in a checkpoint, unless `problem` says why not.
 struct Switched {
   static constexpr const char* type = "switched";
   std::int64_t step = 0;
+  std::string problem = {};
 };
 
-// A new rank holds all of its state. `first_step` is the next step it will do.
+// A new rank holds all of its state, which is that after `step`. `from` tells a recovery's source: "generation" (what
+// the lost one left), "snapshot", "checkpoint" or "start"; it is empty in a hand-off.
 struct Loaded {
   static constexpr const char* type = "loaded";
   std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
+  std::int64_t step = 0;
+  std::string from = {};
+  std::map<std::string, double> phases_ms = {};  // what took how long on this rank, for the outcome
 };
 
 // This rank has finished the last step.
@@ -58,10 +72,12 @@ struct Done {
   std::int64_t step = 0;
 };
 
-// A worker's last words: a message for the user.
+// A worker's last words: a message for the user. `peer`: it did not fail by itself, it could not reach another rank, so
+// that the job may go on without that one.
 struct Failed {
   static constexpr const char* type = "failed";
   std::string message;
+  bool peer = false;
 };
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
@@ -72,19 +88,23 @@ struct Assign {
   struct Source {
     int generation = 0;
     Plan plan;
+    bool recovery = false;  // that generation is lost: take what is left of it, else older state. May be absent
   };
   Plan plan;
   std::optional<Source> source;
+  Accuracy accuracy = Accuracy::bitwise;  // the job's; wins over the training configuration
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must
-// leave.
+// leave, `generation` who takes it.
 struct Switch {
   static constexpr const char* type = "switch";
   Plan next;
+  int generation = 0;
 };
 
-// To the new generation: the old one stands after `step`; take the state.
+// To the new generation: the old one stands after `step`; take the state. In a recovery `step` is -1: the new
+// generation itself knows what is left.
 struct Load {
   static constexpr const char* type = "load";
   std::int64_t step = 0;
@@ -98,6 +118,12 @@ struct Commit {
 // To the old generation at the boundary: the new one failed, train on.
 struct Resume {
   static constexpr const char* type = "resume";
+};
+
+// To the running generation: write a checkpoint at the next boundary, when there is a place for checkpoints; GPUs will
+// go before their state can.
+struct Checkpoint {
+  static constexpr const char* type = "checkpoint";
 };
 
 // Leave at once, with exit code 0.
@@ -121,8 +147,15 @@ struct Notice {
   JobId job = 0;
 };
 
+// From a keeper or a worker, and from the launcher to a keeper: still there.
 struct Heartbeat {
   static constexpr const char* type = "heartbeat";
+};
+
+// To a keeper, after a commit: `generation` is the job, state of older ones may be let go.
+struct Keep {
+  static constexpr const char* type = "keep";
+  int generation = 0;
 };
 
 // To a keeper: kill the job's other steps, complete the job, exit.
@@ -162,8 +195,9 @@ struct Outcome {
   std::int64_t decision = 0;  // 0: the launcher acted by itself; the planner then records a decision of its own
   DecisionKind kind = DecisionKind::nothing;
   std::string result;  // "committed" or "aborted: why"
+  std::string reason;  // one sentence; of a decision of the launcher's own
   int generation = 0;
-  std::int64_t step = 0;  // last step of the old generation
+  std::int64_t step = 0;  // last step of the old generation; in a recovery the one whose state training went on from
   double pause_ms = 0;
   std::map<std::string, double> phases_ms;
   Plan plan;

@@ -4,22 +4,23 @@
 #   -n NODES   nodes n1, n2, ... (4)             -c LINE  a line for slurm.conf, may be repeated
 #   -g GPUS    fake GPUs of each node (4)        -e LINE  a line for espalier.toml, as in 'planner.poll_seconds = 1'
 #   -d         without espalierd                 -k DIR   where to keep the logs when COMMAND fails
-#   -p         plain Slurm: no plugin either
+#   -p         plain Slurm: no plugin either      -r RATE  of every node's link, both ways, as in 10gbit (not limited)
 # Everything lives in private pid, mount, net, uts and ipc namespaces and on private tmpfs: when COMMAND ends, or this
 # script is killed in whatever way, nothing is left on the machine. Any number of boxes run side by side.
 # Exit status: COMMAND's; 75 when there is no way to become root here.
 set -euo pipefail
 self=$(readlink -f "$0")
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$self" >&2; exit 2; }
-export BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_KEEP=''
+export BOX_RATE='' BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_KEEP=''
 arguments=("$@")
-while getopts n:g:c:e:k:dph option; do
+while getopts n:g:c:e:k:r:dph option; do
   case $option in
     n) BOX_NODES=$OPTARG ;;
     g) BOX_GPUS=$OPTARG ;;
     c) BOX_SLURM_LINES+=$OPTARG$'\n' ;;
     e) BOX_PLANNER_LINES+=$OPTARG$'\n' ;;
     k) BOX_KEEP=$(realpath -m "$OPTARG") ;;
+    r) BOX_RATE=$OPTARG ;;
     d) BOX_PLANNER=0 ;;
     p) BOX_PLUGIN=0 BOX_PLANNER=0 ;;
     *) usage ;;
@@ -28,7 +29,7 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || usage
 
-export TORCH_HOME=${TORCH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier/torch-2.11.0/torch} # the Makefile's default
+export TORCH_HOME=${TORCH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier/torch-2.11.0-cp311/torch} # the Makefile's default
 if [ "$(id -u)" != 0 ]; then
   sudo -n true 2>/dev/null || { echo "espalier: box: needs root, or sudo without a password" >&2; exit 75; }
   exec sudo -n --preserve-env=BUILD,TORCH_HOME,BATS_TEST_TIMEOUT "$self" "${arguments[@]}"

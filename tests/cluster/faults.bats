@@ -28,14 +28,6 @@ all_gone_within() { # SECONDS: A, its extensions and every process and object
   goes_on_well
 }
 
-@test "a worker of the running generation killed: the job ends with an error, everything is released" {
-  grown_cast
-  kill -KILL "$(workers 1 | tail -n 1)"
-  wait_for 20 "the job has ended" job_over "$A"
-  [ "$(exit_code "$A")" != 0:0 ]
-  all_gone_within 5
-}
-
 @test "the launcher killed: everything it owned is released within 5 s" {
   grown_cast
   kill -KILL "$(launcher_pid)"
@@ -88,14 +80,12 @@ cancel_anchor_in() {
   goes_on_well
 }
 
-@test "scancel of an extension of the running generation: the job leaves it in its time, or ends with an error and leaves nothing" {
+@test "scancel of an extension of the running generation: the job leaves it in its time, or goes on after the loss" {
   grown_cast
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   as_user scancel "$(extensions_of "$A" | tail -n 1)"
-  wait_for 45 "A runs without it, or has ended" eval 'job_over "$A" || [ "$(metric A generation)" -ge 2 ]'
-  same_losses A
-  as_user scancel "$A"
-  leaves_nothing
+  wait_for 60 "A runs without it" eval '[ "$(metric A generation)" -ge 2 ]'
+  goes_on_well
 }
 
 @test "slurmd of an extension's node killed: the training goes on" {

@@ -38,15 +38,43 @@ ranks() { # NUMBER ARGUMENTS...: standalone training
   timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
 }
 
-# plan STAGE...: a stage is LAYERS:SHARE@NODE/GPU[,SHARE@NODE/GPU...]. Prints the plan's JSON.
+# shape MICRO_BATCHES STAGE...: a stage is LAYERSxTP:SHARE[,SHARE...]. Prints the plan's JSON; GPUs are numbered through.
+shape() {
+  python3 - "$@" << 'PY'
+import json, sys
+stages, used = [], 0
+for text in sys.argv[2:]:
+    size, shares = text.split(":")
+    layers, tp = map(int, size.split("x"))
+    stages.append({"layers": layers, "tp": tp, "replicas": []})
+    for share in shares.split(","):
+        gpus = [f"a/{used + t}" for t in range(tp)]
+        used += tp
+        stages[-1]["replicas"].append({"share": int(share), "gpus": gpus})
+print(json.dumps({"global_batch": 8, "micro_batches": int(sys.argv[1]), "stages": stages}))
+PY
+}
+
+# on_shape "MICRO_BATCHES STAGE..." ARGUMENTS...: trains on such a plan, one rank for each of its GPUs.
+on_shape() {
+  local file=shape-$BATS_TEST_NUMBER.json words
+  read -ra words <<< "$1"; shift
+  shape "${words[@]}" > "$file"
+  ranks "$(grep -o '"a/' "$file" | wc -l)" --plan "$file" "$@"
+}
+
+# plan STAGE...: a stage is LAYERS:SHARE@NODE/GPU[+GPU...][,SHARE@NODE/GPU...]; with GPUs added, TP. Prints the plan's JSON.
 plan() {
   python3 - "$@" << 'PY'
 import json, sys
 stages = []
 for text in sys.argv[1:]:
     layers, replicas = text.split(":")
-    stages.append({"layers": int(layers), "tp": 1, "replicas": [
-        {"share": int(share), "gpus": [gpu]} for share, gpu in (r.split("@") for r in replicas.split(","))]})
+    stages.append({"layers": int(layers), "replicas": []})
+    for share, gpus in (replica.split("@") for replica in replicas.split(",")):
+        node, numbers = gpus.split("/")
+        stages[-1]["replicas"].append({"share": int(share), "gpus": [f"{node}/{n}" for n in numbers.split("+")]})
+    stages[-1]["tp"] = len(stages[-1]["replicas"][0]["gpus"])
 print(json.dumps({"global_batch": 8, "micro_batches": 4, "stages": stages}))
 PY
 }

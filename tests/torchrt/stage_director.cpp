@@ -2,24 +2,34 @@
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
-// "loaded"}]}
+// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
-// on. The play ends at a boundary, kEpilogue steps after the last act: how many steps a generation's start takes
-// depends on the machine, so no number of steps given beforehand is right for all. A play without acts ends with the
-// training.
+// on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
+// stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
+// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. The play ends at a
+// boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no
+// number of steps given beforehand is right for all. A play without acts ends with the training.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
+#include "launcher/vault.hpp"
+#include "planner/core/profile_check.hpp"
+#include "planner/wire/descriptor.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
+#include "planner/wire/vault_message.hpp"
 
 namespace {
 
@@ -33,17 +43,51 @@ struct Act {
   std::int64_t after = 0;
   Plan plan;
   std::string abort;
+  std::vector<int> kill, stop;  // ranks
+  std::vector<std::string> lose;
+  bool torn = false;
+  int at_ms = -1;
+  bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
 struct Generation {
   int number = -1;
   pid_t mpirun = -1;
   Plan plan;
+  ModelShape model;
   std::map<int, ConnectionPtr> ranks;
+  std::map<int, pid_t> processes;   // by rank
   std::map<std::string, int> seen;  // how many ranks said it
   std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
   std::int64_t adopted = 0, copied = 0, sent = 0;
+  std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
+};
+
+// At which steps a living worker's units stand.
+class ProcessMarks {
+ public:
+  ProcessMarks(pid_t process, int units) : units_(units) {
+    for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
+      if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
+        marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  // Units of other ranks are never marked.
+  std::set<std::int64_t> look() {
+    std::set<std::int64_t> steps;
+    std::int64_t mark = 0;
+    for (int unit = 0; unit < units_; ++unit) {
+      if (::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) != 8) return {};
+      if (mark >= 0) own_.insert(unit);
+      if (own_.count(unit) != 0) steps.insert(mark);
+    }
+    return steps;
+  }
+
+ private:
+  int units_;
+  Descriptor marks_;
+  std::set<int> own_;
 };
 
 class Director {
@@ -52,7 +96,10 @@ class Director {
       : summary_path_(std::move(summary)), command_(std::move(command)) {
     for (const Json& act : script.value("acts", Json::array()))
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
-                       act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>()});
+                       act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
+                       act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
+                       act.value("lose", std::vector<std::string>()), act.value("torn", false),
+                       act.value("at_ms", -1)});
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
@@ -64,6 +111,7 @@ class Director {
     loop_.run();
     kill_generation(current_);
     kill_generation(next_);
+    summary_["heard"] = heard_.size();
     std::ofstream(summary_path_) << summary_.dump(2) << "\n";
     if (!failure_.empty()) std::fprintf(stderr, "stage_director: %s\n", failure_.c_str());
     return failure_.empty() ? 0 : 1;
@@ -80,10 +128,15 @@ class Director {
     generation.number = number;
     generation.plan = plan;
     started_ = Clock::now();
+    for (const GpuId& gpu : plan.ranks())
+      if (std::unique_ptr<launcher::Vault>& vault = vaults_[gpu.node]; !vault)
+        vault = std::make_unique<launcher::Vault>(launcher::vault_name(vault_base(), gpu.node));
     generation.mpirun = ::fork();
     if (generation.mpirun != 0) return;
     ::setenv("ESPALIER_LAUNCHER", ("127.0.0.1:" + std::to_string(listener_->port())).c_str(), 1);
     ::setenv("ESPALIER_TOKEN", token_.c_str(), 1);
+    ::setenv("ESPALIER_VAULT", vault_base().c_str(), 1);
+    ::setenv("ESPALIER_HEARTBEAT", "0.1", 1);
     ::setenv("ESPALIER_GENERATION", std::to_string(number).c_str(), 1);
     std::vector<std::string> arguments = {
         "mpirun", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(plan.gpu_count())};
@@ -98,6 +151,8 @@ class Director {
     ::_exit(127);
   }
 
+  std::string vault_base() const { return "espalier-vault-" + token_.substr(0, 8); }
+
   static void kill_generation(Generation& generation) {
     if (generation.mpirun > 0) ::kill(generation.mpirun, SIGKILL);
     generation.mpirun = -1;
@@ -111,6 +166,7 @@ class Director {
       if (pid <= 0) return;
       if (pid == current_.mpirun) {
         current_.mpirun = -1;
+        if (recovering_) continue;
         if (finished_ && status == 0) return loop_.stop();
         fail("the running generation ended with status " + std::to_string(status));
       } else if (pid == next_.mpirun) {
@@ -132,13 +188,15 @@ class Director {
       Generation& generation = hello.generation == current_.number ? current_ : next_;
       if (hello.token != token_ || hello.generation != generation.number) return fail("a foreign hello");
       generation.ranks[hello.rank] = self;
+      generation.processes[hello.rank] = hello.pid;
+      generation.model = hello.model;
       const int number = generation.number, rank = hello.rank;
       self->on_frame = [this, number, rank](const Frame& next) { hear(number, rank, next); };
       self->on_closed = [](const std::string&) {};
       std::erase(waiting_, self);
       Assign assign;
       assign.plan = generation.plan;
-      if (&generation == &next_) assign.source = Assign::Source{current_.number, current_.plan};
+      if (&generation == &next_) assign.source = Assign::Source{current_.number, current_.plan, recovering_};
       self->send(assign);
     };
     connection->on_closed = [](const std::string&) {};
@@ -162,12 +220,17 @@ class Director {
     const bool is_next = number == next_.number;
     if (!is_next && number != current_.number) return;
     Generation& generation = is_next ? next_ : current_;
+    if (frame.type == Heartbeat::type) heard_.insert({number, rank});
+    if (recovering_ && !is_next) return;
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
+    if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
-      boundary_ = from_frame<Switched>(frame).step;
+      const Switched switched = from_frame<Switched>(frame);
+      if (!switched.problem.empty()) return fail("rank " + std::to_string(rank) + ": " + switched.problem);
+      boundary_ = switched.step;
       if (--generation.unanswered == 0 && awaiting_) leaving_ ? leave() : on_switched();
     }
     if (frame.type == Loaded::type) {
@@ -175,6 +238,7 @@ class Director {
       generation.adopted += loaded.bytes_adopted;
       generation.copied += loaded.bytes_copied;
       generation.sent += loaded.bytes_sent;
+      generation.origins.insert({loaded.step, loaded.from});
       if (all_said(generation, frame.type)) on_loaded();
     }
     if (frame.type == Done::type && all_said(generation, frame.type)) finished_ = true;
@@ -202,17 +266,82 @@ class Director {
 
   void on_step(const Step& step) {
     if (next_act_ < acts_.size()) {
-      if (next_.mpirun < 0 && step.step >= acts_[next_act_].after) start(next_, ++last_number_, acts_[next_act_].plan);
+      if (next_.mpirun < 0 && step.step >= acts_[next_act_].after && acts_[next_act_].recovers()) lose();
+      else if (next_.mpirun < 0 && step.step >= acts_[next_act_].after)
+        start(next_, ++last_number_, acts_[next_act_].plan);
     } else if (!acts_.empty() && step.step >= boundary_ + kEpilogue && !leaving_) {
       leaving_ = true;
-      ask_to_switch(current_.plan);
+      ask_to_switch(current_.plan, current_.number);
     }
   }
 
-  void ask_to_switch(const Plan& plan) {
+  void lose() {
+    const Act& act = acts_[next_act_];
+    recovering_ = true;
+    if (act.at_ms >= 0) {
+      recovery_ = loop_.after(std::chrono::milliseconds(act.at_ms), [this] { strike(); });
+      return;
+    }
+    if (!catch_moment(act)) return fail("the moment of the loss never comes");
+    strike();
+  }
+
+  void strike() {
+    const Act& act = acts_[next_act_];
+    lost_at_ = Clock::now();
+    for (const int rank : act.kill) ::kill(current_.processes.at(rank), SIGKILL);
+    const std::vector<GpuId> gpus = current_.plan.ranks();
+    for (const std::string& node : act.lose) {
+      for (std::size_t rank = 0; rank < gpus.size(); ++rank)
+        if (gpus[rank].node == node) ::kill(current_.processes.at(static_cast<int>(rank)), SIGKILL);
+      vaults_.erase(node);
+    }
+    // The others come as far as they can without the lost ones.
+    for (const auto& [rank, process] : current_.processes)
+      if (!std::count(act.stop.begin(), act.stop.end(), rank)) ::kill(process, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    recover();
+  }
+
+  // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.
+  bool catch_moment(const Act& act) {
+    std::map<int, ProcessMarks> marks;
+    for (const auto& [rank, process] : current_.processes)
+      marks.emplace(rank, ProcessMarks(process, current_.model.layers + 2));
+    for (int look = 0; look < 20; ++look) {
+      for (auto& [rank, seen] : marks) seen.look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
+      if (act.torn && !marks.at(act.kill.front()).look().count(-1)) continue;
+      for (const auto& [rank, process] : current_.processes) ::kill(process, SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::set<std::int64_t> steps;
+      for (auto& [rank, seen] : marks) steps.merge(seen.look());
+      if (act.torn ? marks.at(act.kill.front()).look().count(-1) != 0 : steps.size() == 1 && *steps.begin() >= 0)
+        return true;
+      for (const auto& [rank, process] : current_.processes) ::kill(process, SIGCONT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(act.torn ? 0 : 7));
+    }
+    return false;
+  }
+
+  void recover() {
+    if (acts_[next_act_].stop.empty()) kill_generation(current_);
+    start(next_, ++last_number_, acts_[next_act_].plan);
+  }
+
+  // As the launcher takes them.
+  void on_profile(const Generation& generation, int rank, const Profile& profile) {
+    if (rank != 0) return fail("rank " + std::to_string(rank) + " sends a profile");
+    if (const std::string why = unfit(profile, generation.plan, generation.model); !why.empty()) return fail(why);
+    summary_["profiles"].push_back({{"generation", generation.number}, {"profile", profile}});
+  }
+
+  void ask_to_switch(const Plan& plan, int generation) {
     current_.unanswered += current_.size();
     awaiting_ = true;
-    tell(current_, Switch{plan});
+    tell(current_, Switch{plan, generation});
   }
 
   void leave() {
@@ -222,9 +351,10 @@ class Director {
 
   void on_next_ready() {
     ready_ms_ = milliseconds_since(started_);
+    if (recovering_) return tell(next_, Load{-1});
     if (acts_[next_act_].abort == "ready") return give_up(false);
     switch_sent_ = Clock::now();
-    ask_to_switch(next_.plan);
+    ask_to_switch(next_.plan, next_.number);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
   }
 
@@ -237,6 +367,7 @@ class Director {
   }
 
   void on_loaded() {
+    if (recovering_) return on_recovered();
     if (acts_[next_act_].abort == "loaded") return give_up(true);
     const int ready_to_be_left = listening(next_.number);
     tell(next_, Commit{});
@@ -250,10 +381,43 @@ class Director {
                                 {"bytes_copied", next_.copied},
                                 {"bytes_sent", next_.sent}});
     tell(current_, Exit{});
+    for (const auto& [node, vault] : vaults_) vault->keep(next_.number);
     left_.insert(current_.mpirun);
     current_ = std::move(next_);
     next_ = Generation();
     ++next_act_;
+  }
+
+  void on_recovered() {
+    if (next_.origins.size() != 1) return fail("the ranks do not go on from one step and source");
+    const auto [step, from] = *next_.origins.begin();
+    int living = 0;
+    for (const auto& [rank, process] : current_.processes) living += runs(process) ? 1 : 0;
+    tell(next_, Commit{});
+    kill_generation(current_);
+    for (const auto& [node, vault] : vaults_) vault->keep(next_.number);
+    boundary_ = step;
+    summary_["acts"].push_back({{"generation", next_.number},
+                                {"step", step},
+                                {"from", from},
+                                {"living", living},
+                                {"lost_ms", milliseconds_since(lost_at_)},
+                                {"ready_ms", ready_ms_},
+                                {"bytes_adopted", next_.adopted},
+                                {"bytes_copied", next_.copied},
+                                {"bytes_sent", next_.sent}});
+    current_ = std::move(next_);
+    next_ = Generation();
+    recovering_ = false;
+    ++next_act_;
+  }
+
+  static bool runs(pid_t process) {
+    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    for (std::string line; std::getline(status, line);)
+      if (line.rfind("State:", 0) == 0)
+        return line.find('Z') == std::string::npos && line.find('X') == std::string::npos;
+    return false;
   }
 
   // The old generation must train on as if nothing had been.
@@ -277,14 +441,18 @@ class Director {
   std::vector<ConnectionPtr> waiting_;
   Generation current_, next_;
   int last_number_ = 0;
+  std::set<std::pair<int, int>> heard_;  // generations and ranks whose heart beats
   std::set<pid_t> left_;
   bool finished_ = false;
   bool awaiting_ = false;  // answers to a switch
   bool leaving_ = false;   // that switch is the play's end
+  bool recovering_ = false;
+  std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it
+  Watch recovery_;
   std::int64_t boundary_ = 0;
-  Clock::time_point started_, switch_sent_, stood_;
+  Clock::time_point started_, switch_sent_, stood_, lost_at_;
   double ready_ms_ = 0, switched_ms_ = 0;
-  Json summary_ = {{"acts", Json::array()}};
+  Json summary_ = {{"acts", Json::array()}, {"profiles", Json::array()}};
   std::string failure_;
 };
 

@@ -83,6 +83,60 @@ TEST_CASE("a failed decision is not repeated at once") {
   CHECK(daemon.store.decisions(10, 10)[0].decision.outcome == "aborted: no extension");
 }
 
+TEST_CASE(
+    "a proposal that was lost with the connection is closed when the launcher, back, says that it runs as before") {
+  Daemon daemon;
+  auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const auto id = link->got<wire::Propose>()->decision.id;
+  SUBCASE("it says nothing of the kind") {
+    link->says(wire::Status{job(10, "n1", {0, 1})});
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+  }
+  SUBCASE("it carries the proposal out") {
+    link->on_closed("reset");
+    link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    auto busy = job(10, "n1", {0, 1});
+    busy.phase = JobPhase::acquiring;
+    link->says(wire::Status{busy});
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+    busy.phase = JobPhase::running;  // its first step, with which the outcome comes, is still to be done
+    busy.generation = 1;
+    link->says(wire::Status{busy});
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+  }
+  SUBCASE("it never heard of it") {
+    link->on_closed("reset");
+    link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+    link->says(wire::Status{job(10, "n1", {0, 1})});
+    CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
+  }
+}
+
+TEST_CASE("a launcher that repeats an outcome which this store does not have for its job keeps its line") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  DecisionRecord other;
+  other.decision.job = 11;
+  other.decision.id = daemon.store.add(other);
+  Decision forgotten;  // pruned, or of a store that was moved away
+  forgotten.id = 77;
+  SUBCASE("it has none of that number") {}
+  SUBCASE("it has another job's under that number") { forgotten.id = other.decision.id; }
+  forgotten.job = 10;
+  forgotten.kind = DecisionKind::grow;
+  forgotten.plan = *job(10, "n1", {0, 1}).plan;
+  link->says(outcome_of(forgotten, "committed"));
+  CHECK_FALSE(link->closed);
+  CHECK_FALSE(link->got<wire::Refused>());
+  CHECK_FALSE(daemon.store.decision(77));
+  CHECK(daemon.store.decision(other.decision.id)->decision.outcome.empty());
+}
+
 TEST_CASE("what a launcher did by itself becomes a decision of its own") {
   Daemon daemon(true);
   const auto link = daemon.launcher();

@@ -143,6 +143,17 @@ TEST_CASE("profiles of another plan than the one that runs are not taken") {
   CHECK(job.predicted(profiles) == assumed);
 }
 
+TEST_CASE("profiles that no job of this kind can have measured are refused, and the launcher stays") {
+  const Measured job;
+  auto profiles = job.profiles(8, 0.002);
+  const double assumed = job.predicted({});
+  for (Profile& one : profiles) one.replicas.push_back(one.replicas[0]);
+  CHECK(job.predicted(profiles) == assumed);
+  profiles = job.profiles(8, 0.002);
+  for (Profile& one : profiles) one.shape.hidden *= 2;
+  CHECK(job.predicted(profiles) == assumed);
+}
+
 TEST_CASE("a profile goes both ways through JSON, strictly") {
   const Measured job;
   auto profile = job.profile(3, 0);

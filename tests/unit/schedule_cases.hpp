@@ -25,19 +25,20 @@ inline void hold(ClusterView& cluster, const Holding& held) {
       for (const int gpu : held.gpus) view.gpu_owner[static_cast<std::size_t>(gpu)] = held.job;
 }
 
-// A running job of 8 layers and 4 micro-batches, one pipeline stage per GPU of its anchor.
+// A running job of 8 layers and 4 micro-batches of one sample, which no replicas can share: one pipeline stage per GPU
+// of its anchor.
 inline ElasticJob job(JobId id, const std::string& on, const std::vector<int>& gpus, int max_gpus = 8) {
   ElasticJob result;
   result.id = id;
   result.uid = 1000;
   result.min_gpus = 1;
   result.max_gpus = max_gpus;
-  result.model = {"gpt2", 8, 512, 8, 256, 1000, 8, 4};
+  result.model = {"gpt2", 8, 512, 8, 256, 1000, 4, 4};
   result.phase = JobPhase::running;
   result.anchor = {{id, on, gpus}};
   std::vector<GpuId> order;
   for (const int gpu : gpus) order.push_back({on, gpu});
-  result.plan = uniform_plan(static_cast<int>(order.size()), 1, 8, 8, 4, order);
+  result.plan = uniform_plan(static_cast<int>(order.size()), 1, 8, 4, 4, order);
   result.step_seconds = 1;
   return result;
 }
@@ -46,13 +47,13 @@ inline void extend(ElasticJob& to, JobId extension, const std::string& on, const
   to.extensions.push_back({extension, on, gpus});
   auto order = to.plan->ranks();
   for (const int gpu : gpus) order.push_back({on, gpu});
-  to.plan = uniform_plan(static_cast<int>(order.size()), 1, to.model.layers, 8, 4, order);
+  to.plan = uniform_plan(static_cast<int>(order.size()), 1, to.model.layers, 4, 4, order);
 }
 
 // Deeper: the plan keeps its GPUs, one stage each.
 inline void deepen(ElasticJob& job, int layers) {
   job.model.layers = layers;
-  job.plan = uniform_plan(job.plan->gpu_count(), 1, layers, 8, 4, job.plan->ranks());
+  job.plan = uniform_plan(job.plan->gpu_count(), 1, layers, 4, 4, job.plan->ranks());
 }
 
 inline PlanningInput input_of(std::vector<NodeView> nodes, std::vector<ElasticJob> jobs) {

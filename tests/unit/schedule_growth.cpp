@@ -79,28 +79,28 @@ TEST_CASE("a node beside the anchor's gives one extension at a time") {
     for (const ExtensionRequest& request : each.acquire) CHECK(request.node == "n1");
 }
 
-TEST_CASE("accuracy=bitwise changes the pipeline degree only; relaxed also replicates") {
-  auto wide = job(10, "n1", {0, 1});
-  deepen(wide, 2);
-  CHECK(decide(input_of({node("n1", 4)}, {wide})).empty());  // no third stage from two layers
-  wide.accuracy = Accuracy::relaxed;
-  const auto d = decide(input_of({node("n1", 4)}, {wide})).at(0);
-  CHECK(d.plan.gpu_count() == 4);
-  CHECK(d.plan.stages[0].replicas.size() > 1);
-  CHECK(validate(d.plan, 2).empty());
+TEST_CASE("whatever the accuracy, what cannot become a deeper pipeline is replicated") {
+  for (const Accuracy accuracy : {Accuracy::bitwise, Accuracy::relaxed}) {
+    auto wide = job(10, "n1", {0, 1});
+    wide.model.layers = 2;  // no third stage from two layers
+    wide.model.global_batch = 8;
+    wide.plan = uniform_plan(2, 1, 2, 8, 4, wide.plan->ranks());
+    wide.accuracy = accuracy;
+    const auto d = decide(input_of({node("n1", 4)}, {wide})).at(0);
+    CHECK(d.plan.gpu_count() == 4);
+    CHECK(d.plan.stages[0].replicas.size() > 1);
+    CHECK(validate(d.plan, 2).empty());
+  }
 }
 
-TEST_CASE("bitwise keeps the replicas and shares that a job has") {
+TEST_CASE("bitwise keeps the TP degree and the number of micro-batches") {
   auto replicated = job(10, "n1", {0, 1});
+  replicated.model.global_batch = 8;
   replicated.plan = uniform_plan(1, 2, 8, 8, 4, {{"n1", 0}, {"n1", 1}});
   const auto d = decide(input_of({node("n1", 4), node("n2", 3)}, {replicated})).at(0);
-  CHECK(d.plan.stages.size() == 3);  // of 5 more GPUs the odd one cannot be used
+  CHECK(d.plan.gpu_count() > 2);
   CHECK(d.plan.micro_batches == 4);
-  for (const Stage& stage : d.plan.stages) {
-    REQUIRE(stage.replicas.size() == 2);
-    CHECK(stage.replicas[0].share == 1);
-    CHECK(stage.replicas[1].share == 1);
-  }
+  for (const Stage& stage : d.plan.stages) CHECK(stage.tp == 1);
 }
 
 TEST_CASE("who is held, unmeasured, reconfiguring or cooling down does not grow") {

@@ -67,6 +67,8 @@ PlanningInput random_input(Dice& dice) {
       }
     }
     if (!made) continue;
+    made->model.global_batch = 8;  // so that replicas are possible
+    made->plan = uniform_plan(made->plan->gpu_count(), 1, 8, 8, 4, made->plan->ranks());
     if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
     if (dice.roll(0, 4) == 0) made->model = {"", 8, 0, 0, 0, 0, 8, 4};  // all that is known
     input.jobs.push_back(*made);
@@ -100,7 +102,7 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
     CHECK(d.plan.global_batch == job.plan->global_batch);
     if (job.accuracy == Accuracy::bitwise) {
       CHECK(d.plan.micro_batches == job.plan->micro_batches);
-      for (const Stage& stage : d.plan.stages) CHECK(stage.replicas.size() == job.plan->stages[0].replicas.size());
+      for (const Stage& stage : d.plan.stages) CHECK(stage.tp == job.plan->stages[0].tp);
     }
     for (const Stage& stage : d.plan.stages)  // a tensor-parallel group has one type
       for (const Replica& replica : stage.replicas)

@@ -11,11 +11,7 @@ namespace {
 // Two jobs that one idle GPU could serve: job 1 of four GPUs, job 2 of one.
 PlanningInput contended() {
   PlanningInput input = input_of({node("n1", 6)}, {job(1, "n1", {0, 1, 2, 3}), job(2, "n1", {4})});
-  for (ElasticJob& one : input.jobs) {
-    one.accuracy = Accuracy::relaxed;
-    deepen(one, 60);
-    one.model.global_batch = 8;
-  }
+  for (ElasticJob& one : input.jobs) deepen(one, 60);
   return input;
 }
 
@@ -26,9 +22,9 @@ std::vector<JobId> grown(const PlanningInput& input, const SchedulerOptions& opt
   return ids;
 }
 
-SchedulerOptions bold() {
+SchedulerOptions boldest() {
   SchedulerOptions options;
-  options.lambda = 64;  // any gain will do
+  options.lambda = 64;
   return options;
 }
 
@@ -36,7 +32,7 @@ SchedulerOptions bold() {
 
 TEST_SUITE("schedule") {
   TEST_CASE("small jobs come first as much as the policy says") {
-    SchedulerOptions options = bold();
+    SchedulerOptions options = boldest();
     options.small_first = 8;
     CHECK(grown(contended(), options) == std::vector<JobId>{2});
     options.small_first = -8;
@@ -44,7 +40,7 @@ TEST_SUITE("schedule") {
   }
 
   TEST_CASE("as printed, nobody's turn depends on anything but the benefit") {
-    SchedulerOptions options = bold();
+    SchedulerOptions options = boldest();
     options.as_printed = true;
     options.small_first = 8;
     const auto with = grown(contended(), options);
@@ -56,7 +52,7 @@ TEST_SUITE("schedule") {
   TEST_CASE("a job that ends before its new plan runs is left alone") {
     PlanningInput input = contended();
     input.jobs.erase(input.jobs.begin());
-    SchedulerOptions options = bold();
+    SchedulerOptions options = boldest();
     options.start_seconds = 25;
     input.jobs[0].total_steps = 100;
     input.jobs[0].step = 80;  // 20 s

@@ -118,7 +118,7 @@ TEST_CASE("what brings least goes first, wherever it is") {
   CHECK(decisions[0].release == std::vector<JobId>{20});
   auto options = bold();
   options.discount = [](const ElasticJob& one) { return one.id == 11 ? 0.0 : 1.0; };
-  poor.plan = uniform_plan(6, 1, 48, 8, 4, poor.plan->ranks());
+  poor.plan = uniform_plan(6, 1, 48, 4, 4, poor.plan->ranks());
   poor.model.layers = 48;
   input.jobs[0] = poor;
   CHECK(decide(input, options).at(0).job == 11);
@@ -126,11 +126,11 @@ TEST_CASE("what brings least goes first, wherever it is") {
 
 TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   auto wide = job(10, "n1", {0, 1});
-  extend(wide, 20, "n2", {0});
-  extend(wide, 21, "n3", {0});
+  extend(wide, 20, "n2", {0, 1});
   extend(wide, 22, "n4", {0, 1});
-  wide.plan = uniform_plan(3, 2, 8, 8, 4, wide.plan->ranks());  // bitwise: two replicas everywhere
-  auto input = input_of({node("n1", 2), node("n2", 1), node("n3", 1), node("n4", 2)}, {wide});
+  wide.plan = uniform_plan(3, 1, 8, 4, 4, wide.plan->ranks(), 2);
+  wide.extensions.push_back({21, "n3", {0}});  // bitwise: TP degree 2 everywhere, which one GPU is not
+  auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 1), node("n4", 2)}, {wide});
   input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
   CHECK(d.plan.stages.size() == 2);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 
 #include "planner/core/error.hpp"
 #include "torchrt/config.hpp"
@@ -46,7 +47,18 @@ std::string changed(const std::string& from, const std::string& to) {
 TEST_CASE("a good configuration is read, defaults filled in") {
   const ConfigFile file(kGood);
   const Config config = load_config(file.path_);
-  CHECK(config.model == ModelConfig{4, 32, 4, 16, 256});
+  CHECK(config.model.family == "gpt2");
+  CHECK(config.model.head_size == 8);
+  CHECK(config.model.intermediate == 128);
+  CHECK(config.model.vocabulary == 256);
+  CHECK(config.model.tied_embeddings);
+  CHECK(config.training.dtype == DataType::float32);
+  CHECK(config.training.accuracy == Accuracy::bitwise);
+  CHECK(config.data.format == TokenFormat::bytes);
+  CHECK(config.data.validate_every == 0);
+  CHECK(config.checkpoint.directory.empty());
+  CHECK(config.checkpoint.keep == 2);
+  CHECK(config.recovery.snapshot_steps == 0);
   CHECK(config.training.global_batch == 8);
   CHECK(config.training.clip_norm == 1.0);
   CHECK(config.training.schedule == "1f1b");
@@ -58,8 +70,8 @@ TEST_CASE("overrides win, typed or bare") {
   const Config config = load_config(file.path_, {"training.steps=99", "data.path=/some/file",
                                                  "metrics.path=\"m.jsonl\"", "training.learning_rate=1"});
   CHECK(config.training.steps == 99);
-  CHECK(config.data_path == "/some/file");
-  CHECK(config.metrics_path == "m.jsonl");
+  CHECK(config.data.path == "/some/file");
+  CHECK(config.metrics.path == "m.jsonl");
   CHECK(config.training.learning_rate == 1.0);
 }
 
@@ -79,9 +91,126 @@ TEST_CASE("each mistake names file, line and key") {
   CHECK(complaint(changed("steps = 10", "steps = 10\nclip_norm = \"no\"")) ==
         "FILE:8: training.clip_norm: must be a number, not string");
   CHECK(complaint(changed("steps = 10", "steps = 10\nschedule = \"zz\""))
-            .rfind("FILE:8: training.schedule: is \"zz\"", 0) == 0);
+            .rfind("FILE:8: training.schedule: is \"zz\"; known are \"1f1b\", \"gpipe\"", 0) == 0);
   CHECK(complaint(changed("[data]", "[data")).rfind("FILE: is not valid TOML", 0) == 0);
   CHECK_THROWS_AS(load_config("/nonexistent.toml"), Error);
+}
+
+TEST_CASE("every key of every section is read") {
+  const ConfigFile file(
+      "[model]\nfamily = \"qwen2\"\nlayers = 4\nhidden = 32\nheads = 4\nkey_value_heads = 2\nintermediate = 96\n"
+      "sequence = 16\nvocabulary = 1000\ntied_embeddings = true\nrope_theta = 1e6\nnorm_epsilon = 1e-5\n"
+      "attention_dropout = 0.1\nweights = \"w\"\n"
+      "[training]\nsteps = 10\nglobal_batch = 8\nmicro_batches = 2\nseed = 7\nlearning_rate = 1e-2\n"
+      "minimum_learning_rate = 1e-3\nwarmup_steps = 2\nweight_decay = 0.2\nbeta1 = 0.8\nbeta2 = 0.9\nepsilon = 1e-6\n"
+      "clip_norm = 0.5\nschedule = \"gpipe\"\ndtype = \"bfloat16\"\naccuracy = \"relaxed\"\nzero1 = true\n"
+      "recompute = true\nthreads = 2\n"
+      "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
+      "validation_samples = 16\n"
+      "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
+      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n"
+      "[handoff]\nmethod = \"overlap\"\n");
+  const Config config = load_config(file.path_);
+  CHECK(config.model.key_value_heads == 2);
+  CHECK(config.model.intermediate == 96);
+  CHECK(config.model.tied_embeddings);
+  CHECK(config.model.attention_bias);
+  CHECK(config.model.rope_theta == 1e6);
+  CHECK(config.model.attention_dropout == 0.1);
+  CHECK(config.weights == "w");
+  CHECK(config.training.dtype == DataType::bfloat16);
+  CHECK(config.training.accuracy == Accuracy::relaxed);
+  CHECK(config.training.zero1);
+  CHECK(config.training.recompute);
+  CHECK(config.training.threads == 2);
+  CHECK(config.data.format == TokenFormat::uint32);
+  CHECK(config.data.validation == "v");
+  CHECK(config.data.validation_samples == 16);
+  CHECK(config.checkpoint.every == 3);
+  CHECK(config.recovery.snapshot_steps == 50);
+  CHECK_FALSE(config.checkpoint.resume);
+  CHECK(config.metrics.peak_tflops == 1.5);
+  CHECK(config.profile.every == 9);
+  CHECK(config.handoff.method == HandoffMethod::overlap);
+}
+
+TEST_CASE("a .bin file holds 16-bit tokens unless told otherwise, and validation has defaults") {
+  const ConfigFile file(changed("\"text\"", "\"tokens.bin\"\nvalidation = \"v.bin\""));
+  const Config config = load_config(file.path_);
+  CHECK(config.data.format == TokenFormat::uint16);
+  CHECK(config.data.validate_every == 100);
+  CHECK(config.data.validation_samples == 8);
+}
+
+TEST_CASE("a model whose parts do not fit each other is refused by key") {
+  CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"bert\"")) ==
+        "FILE:5: model.family: is \"bert\"; known are \"gpt2\", \"llama\", \"qwen2\"");
+  CHECK(complaint(changed("heads = 4", "heads = 4\nkey_value_heads = 2")) ==
+        "FILE:5: model.key_value_heads: is no key of family \"gpt2\"; remove it");
+  CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"llama\"\nresidual_dropout = 0.1")) ==
+        "FILE:6: model.residual_dropout: is no key of family \"llama\"; remove it");
+  CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"llama\"\nkey_value_heads = 3")) ==
+        "FILE:6: model.key_value_heads: does not divide heads = 4; choose a divisor");
+  CHECK(complaint(changed("heads = 4", "heads = 32\nfamily = \"llama\""))
+            .rfind("FILE:4: model.heads: makes heads of 1, which cannot be rotated", 0) == 0);
+  CHECK(complaint(changed("heads = 4", "heads = 4\nattention_dropout = 1.0"))
+            .rfind("FILE:5: model.attention_dropout: is 1; it must lie between 0 and 0.99", 0) == 0);
+  CHECK(complaint(changed("heads = 4", "heads = 4\nconfig = \"config.json\"")) ==
+        "FILE:2: model.layers: is decided by model.config = \"config.json\"; remove it");
+}
+
+TEST_CASE("words, truth values and dependent keys are checked") {
+  CHECK(complaint(changed("steps = 10", "steps = 10\ndtype = \"float16\"")) ==
+        "FILE:8: training.dtype: is \"float16\"; known are \"float32\", \"bfloat16\"");
+  CHECK(complaint(changed("steps = 10", "steps = 10\naccuracy = \"exact\"")) ==
+        "FILE:8: training.accuracy: is \"exact\"; known are \"bitwise\", \"relaxed\"");
+  CHECK(complaint(changed("steps = 10", "steps = 10\nzero1 = 1")) ==
+        "FILE:8: training.zero1: must be true or false, not integer");
+  CHECK(complaint(changed("\"text\"", "\"text\"\nformat = \"int8\"")) ==
+        "FILE:12: data.format: is \"int8\"; known are \"bytes\", \"uint16\", \"uint32\"");
+  CHECK(complaint(changed("\"text\"", "\"text\"\nvalidate_every = 3")) ==
+        "FILE:12: data.validate_every: needs data.validation, the file to validate on");
+  CHECK(complaint(changed("\"text\"", "\"text\"\nvalidation = \"v\"\nvalidation_samples = 12")) ==
+        "FILE:13: data.validation_samples: is not a multiple of training.global_batch = 8; choose one");
+  CHECK(complaint(changed("[data]", "[checkpoint]\nkeep = 0\n[data]")).rfind("FILE:11: checkpoint.keep: is 0", 0) == 0);
+  CHECK(complaint(changed("[data]", "[checkpoint]\nresume = \"no\"\n[data]")) ==
+        "FILE:11: checkpoint.resume: must be true or false, not string");
+  CHECK(complaint(changed("[data]", "[metrics]\npeak = 3\n[data]")) ==
+        "FILE:11: metrics.peak: unknown key; remove it or correct its name");
+  CHECK(complaint(changed("[data]", "[profile]\nevery = -1\n[data]")).rfind("FILE:11: profile.every: is -1", 0) == 0);
+}
+
+TEST_CASE("a hand-off through the disk needs a place there, and one by checkpoint to resume from it") {
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"device\"\n[data]")).empty());
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"copy\"\n[data]")) ==
+        "FILE:11: handoff.method: is \"copy\"; known are \"adopt\", \"device\", \"overlap\", \"checkpoint\"");
+  CHECK(complaint(changed("[data]", "[handoff]\nmethod = 1\n[data]")) ==
+        "FILE:11: handoff.method: must be a string, not integer");
+  CHECK(complaint(changed("[data]", "[handoff]\nway = \"device\"\n[data]")) ==
+        "FILE:11: handoff.way: unknown key; remove it or correct its name");
+  for (const char* method : {"overlap", "checkpoint"})
+    CHECK(complaint(changed("[data]", "[handoff]\nmethod = \"" + std::string(method) + "\"\n[data]")) ==
+          "FILE:11: handoff.method: goes through checkpoints and needs checkpoint.directory, where they are written");
+  const std::string kept = "[checkpoint]\ndirectory = \"c\"\nresume = false\n[handoff]\nmethod = ";
+  CHECK(complaint(changed("[data]", kept + "\"overlap\"\n[data]")).empty());
+  CHECK(complaint(changed("[data]", kept + "\"checkpoint\"\n[data]")) ==
+        "FILE:14: handoff.method: starts every generation from a checkpoint and needs checkpoint.resume = true");
+}
+
+TEST_CASE("a model may come from Hugging Face's config.json") {
+  const std::string json = "/tmp/espalier-config-" + std::to_string(::getpid()) + ".json";
+  std::ofstream(json) << R"({"model_type": "qwen2", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64, "vocab_size": 500,
+    "tie_word_embeddings": true})";
+  const ConfigFile file("[model]\nconfig = \"" + json +
+                        "\"\nsequence = 16\n[training]\nsteps = 1\nglobal_batch = 1\n[data]\npath = \"text\"\n");
+  const Config config = load_config(file.path_);
+  ::unlink(json.c_str());
+  CHECK(config.model.family == "qwen2");
+  CHECK(config.model.layers == 3);
+  CHECK(config.model.sequence == 16);
+  CHECK(config.model.positions == 64);
+  CHECK_THROWS_WITH_AS(load_config(file.path_), doctest::Contains(json.c_str()), Error);  // it is gone
 }
 
 TEST_CASE("a wrong override is named as such") {
@@ -91,6 +220,27 @@ TEST_CASE("a wrong override is named as such") {
         "--set training.steps=many: training.steps: must be an integer, not string");
   CHECK(complaint(kGood, {"steps=4"}) == "--set steps=4: is not of the form section.key=value");
   CHECK(complaint(kGood, {"nowhere.steps=4"}) == "--set nowhere.steps=4: there is no section [nowhere]");
+}
+
+TEST_CASE("a worker's vault is that of the Slurm job whose step it is, else the anchor's, else none of Slurm's") {
+  const std::map<std::string, std::string> before = {{"ESPALIER_LAUNCHER", "node1:4711"},
+                                                     {"ESPALIER_TOKEN", "0123456789abcdef"},
+                                                     {"ESPALIER_GENERATION", "3"},
+                                                     {"ESPALIER_VAULT", "espalier-vault-17.0"},
+                                                     {"ESPALIER_HEARTBEAT", "0.25"}};
+  for (const auto& [name, value] : before) ::setenv(name.c_str(), value.c_str(), 1);
+  ::unsetenv("SLURM_JOB_ID");
+  CHECK(worker_environment()->vault == "espalier-vault-17.0");
+  CHECK(worker_environment()->owner.empty());
+  CHECK(worker_environment()->heartbeat == std::chrono::milliseconds(250));
+  ::setenv("ESPALIER_ANCHOR", "17", 1);
+  CHECK(worker_environment()->owner == "17");
+  ::setenv("SLURM_JOB_ID", "23", 1);
+  CHECK(worker_environment()->owner == "23");
+  ::setenv("ESPALIER_HEARTBEAT", "0", 1);
+  CHECK_THROWS_AS(worker_environment(), Error);
+  for (const auto& [name, value] : before) ::unsetenv(name.c_str());
+  for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"}) ::unsetenv(name);
 }
 
 TEST_CASE("a worker's environment is checked, and absent without a launcher") {
@@ -105,6 +255,8 @@ TEST_CASE("a worker's environment is checked, and absent without a launcher") {
   CHECK(environment->host == "node1");
   CHECK(environment->port == 4711);
   CHECK(environment->generation == 3);
+  CHECK(environment->vault.empty());
+  CHECK(environment->heartbeat.count() == 0);
   CHECK_THROWS_AS(with("node1", "0123456789abcdef", "3"), Error);
   CHECK_THROWS_AS(with("node1:70000", "0123456789abcdef", "3"), Error);
   CHECK_THROWS_AS(with("node1:4711", "0123", "3"), Error);

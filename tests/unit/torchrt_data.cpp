@@ -8,7 +8,6 @@
 #include "planner/core/error.hpp"
 #include "torchrt/data.hpp"
 #include "torchrt/learning_rate.hpp"
-#include "torchrt/model/initialise.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -21,12 +20,22 @@ class DataFile {
     std::ofstream out(path_, std::ios::binary);
     for (std::size_t i = 0; i < size; ++i) out.put(static_cast<char>(i * 7));
   }
+  template <class Token>
+  explicit DataFile(const std::vector<Token>& tokens) {
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(tokens.data()),
+               static_cast<std::streamsize>(tokens.size() * sizeof(Token)));
+  }
   ~DataFile() { ::unlink(path_.c_str()); }
   const std::string& path() const { return path_; }
 
  private:
   std::string path_ = "/tmp/espalier-data-" + std::to_string(::getpid());
 };
+
+Data bytes(const std::string& path, int sequence, std::uint64_t seed = 1) {
+  return Data(path, TokenFormat::bytes, 256, sequence, seed);
+}
 
 }  // namespace
 
@@ -54,7 +63,7 @@ TEST_CASE("another seed gives another order") {
 
 TEST_CASE("a target is the byte after its token, and samples do not depend on how they are asked for") {
   const DataFile file(1001);
-  const Data data(file.path(), 10, 3);
+  const Data data = bytes(file.path(), 10, 3);
   const Batch together = data.samples(95, 10);  // crosses the end of the first epoch
   REQUIRE(together.tokens.size() == 100);
   for (std::size_t i = 0; i < 100; ++i) CHECK(together.targets[i] == (together.tokens[i] + 7) % 256);
@@ -67,12 +76,69 @@ TEST_CASE("a target is the byte after its token, and samples do not depend on ho
 TEST_CASE("a data file shorter than one sample is an error, one byte more is not") {
   {
     const DataFile file(10);
-    CHECK_THROWS_AS(Data(file.path(), 10, 1), Error);
+    CHECK_THROWS_AS(bytes(file.path(), 10), Error);
   }
   const DataFile file(11);
-  CHECK(Data(file.path(), 10, 1).samples(5, 1).tokens.size() == 10);
-  CHECK_THROWS_AS(Data("/nonexistent/file", 10, 1), Error);
-  CHECK_THROWS_AS(Data("/tmp", 10, 1), Error);
+  CHECK(bytes(file.path(), 10).samples(5, 1).tokens.size() == 10);
+  CHECK_THROWS_AS(bytes("/nonexistent/file", 10), Error);
+  CHECK_THROWS_AS(bytes("/tmp", 10), Error);
+}
+
+TEST_CASE("tokens of 16 and 32 bits are read, little endian") {
+  const auto check = [](auto token, TokenFormat format, int vocabulary) {
+    std::vector<decltype(token)> tokens;
+    for (int i = 0; i < 21; ++i) tokens.push_back(static_cast<decltype(token)>(vocabulary - 1 - i));
+    const DataFile file(tokens);
+    const Batch batch = Data(file.path(), format, vocabulary, 20, 1).samples(0, 1);
+    for (std::size_t i = 0; i < 20; ++i) {
+      CHECK(batch.tokens[i] == tokens[i]);
+      CHECK(batch.targets[i] == tokens[i + 1]);
+    }
+  };
+  check(std::uint16_t{}, TokenFormat::uint16, 65536);
+  check(std::uint32_t{}, TokenFormat::uint32, 1 << 20);
+}
+
+TEST_CASE("a token beyond the vocabulary is refused by file, position and id, when it is used") {
+  std::vector<std::uint16_t> tokens(41, 99);
+  tokens[33] = 100;
+  const DataFile file(tokens);
+  const Data data(file.path(), TokenFormat::uint16, 100, 10, 1);
+  int refused = 0;
+  for (std::uint64_t sample = 0; sample < 4; ++sample) {
+    try {
+      data.samples(sample, 1);
+    } catch (const Error& problem) {
+      ++refused;
+      CHECK(std::string(problem.what()) == "data file " + file.path() +
+                                               ": token 33: its id 100 is beyond the vocabulary of 100; correct "
+                                               "model.vocabulary or data.format");
+    }
+  }
+  CHECK(refused == 1);
+}
+
+TEST_CASE("half a token at the end is refused, so is a file of too few tokens") {
+  const DataFile file(23);
+  CHECK_THROWS_WITH_AS(Data(file.path(), TokenFormat::uint16, 65536, 4, 1),
+                       doctest::Contains("has 23 bytes, no whole number of tokens of 2 bytes; set data.format"), Error);
+  const DataFile even(20);
+  CHECK_THROWS_WITH_AS(Data(even.path(), TokenFormat::uint16, 65536, 10, 1),
+                       doctest::Contains("has 10 tokens, one sample needs 11"), Error);
+}
+
+TEST_CASE("a validation file with fewer samples than asked for is refused") {
+  const DataFile file(100);
+  Config config;
+  config.model.sequence = 10;
+  config.data.path = config.data.validation = file.path();
+  config.data.validation_samples = 9;
+  CHECK(validation_data(config)->pieces() == 9);
+  config.data.validation_samples = 10;
+  CHECK_THROWS_WITH_AS(validation_data(config), doctest::Contains("has 9 samples, data.validation_samples is 10"),
+                       Error);
+  config.data.validation.clear();
+  CHECK_FALSE(validation_data(config));
 }
 
 TEST_CASE("the learning rate warms up linearly and falls along a cosine to its minimum") {
@@ -86,49 +152,4 @@ TEST_CASE("the learning rate warms up linearly and falls along a cosine to its m
   CHECK(learning_rate(training, 60) == doctest::Approx(0.6));
   CHECK(learning_rate(training, 110) == doctest::Approx(0.2));
   CHECK(learning_rate(training, 500) == doctest::Approx(0.2));
-}
-
-TEST_CASE("tensors of a unit are aligned, apart, and those with weight decay come first") {
-  ModelConfig model{3, 24, 2, 10, 256};
-  const std::vector<UnitSpec> units = unit_specs(model);
-  REQUIRE(units.size() == 5);
-  for (const UnitSpec& unit : units) {
-    std::size_t end = 0;
-    for (const TensorSpec& tensor : unit.tensors) {
-      CHECK(tensor.offset % 16 == 0);
-      CHECK(tensor.offset >= end);
-      CHECK(tensor.decay == (tensor.offset < unit.decay_floats));
-      end = tensor.offset + tensor.elements();
-    }
-    CHECK(end <= unit.floats);
-    CHECK(unit.state_bytes() == 12 * unit.floats);
-  }
-  std::size_t parameters = 0;
-  for (const UnitSpec& unit : units)
-    for (const TensorSpec& tensor : unit.tensors) parameters += tensor.elements();
-  CHECK(parameters == 256 * 24 + 10 * 24 + 3 * (12 * 24 * 24 + 13 * 24) + 2 * 24 + 256 * 24);
-}
-
-TEST_CASE("initial values depend on seed, unit and tensor, and have the asked-for spread") {
-  const std::vector<UnitSpec> units = unit_specs({2, 64, 2, 16, 256});
-  const auto values = [&](std::size_t unit, std::uint64_t seed) {
-    std::vector<float> out(units[unit].floats, 0.0F);
-    initialise(units[unit], seed, out);
-    return out;
-  };
-  CHECK(values(1, 5) == values(1, 5));
-  CHECK(values(1, 5) != values(2, 5));
-  CHECK(values(1, 5) != values(1, 6));
-  const std::vector<float> block = values(1, 5);
-  const TensorSpec& matrix = units[1].tensor("mlp.c_fc.weight");
-  double sum = 0, squares = 0;
-  for (std::size_t i = 0; i < matrix.elements(); ++i) {
-    const double value = static_cast<double>(block[matrix.offset + i]);
-    sum += value;
-    squares += value * value;
-  }
-  const double count = static_cast<double>(matrix.elements());
-  CHECK(sum / count == doctest::Approx(0).epsilon(0.001));
-  CHECK(squares / count == doctest::Approx(0.02 * 0.02).epsilon(0.05));
-  CHECK(block[units[1].tensor("ln_1.weight").offset] == 1.0F);
 }

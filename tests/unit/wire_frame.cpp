@@ -67,7 +67,8 @@ TEST_CASE("a message with a missing, unknown or ill-typed field is refused by na
   CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", Json::object()}), "switched.step: missing", Error);
   CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", "1"}}}), "switched.step: must be a whole number",
                        Error);
-  CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", 1}, {"x", 1}}}), "switched.x: unknown field", Error);
+  CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", 1}, {"problem", ""}, {"x", 1}}}),
+                       "switched.x: unknown field", Error);
   CHECK_THROWS_WITH_AS(from_frame<Ready>({"switched", {{"step", 1}}}), "message switched: expected ready", Error);
   CHECK_THROWS_AS(from_frame<Propose>({"propose", {{"decision", 1}}}), Error);
 }
@@ -80,10 +81,22 @@ TEST_CASE("bytes that are no UTF-8 do not keep a message from being sent") {
 }
 
 TEST_CASE("an assignment carries its source or none") {
-  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt};
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   CHECK(!from_frame<Assign>(to_frame(assign)).source);
+  CHECK(from_frame<Assign>(to_frame(assign)).accuracy == Accuracy::relaxed);
   assign.source = Assign::Source{3, assign.plan};
   CHECK(from_frame<Assign>(to_frame(assign)).source->generation == 3);
+}
+
+TEST_CASE("a source is lost only where the assignment says so") {
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
+  assign.source = Assign::Source{3, assign.plan};
+  Frame frame = to_frame(assign);
+  CHECK(!from_frame<Assign>(frame).source->recovery);
+  frame.body["source"].erase("recovery");
+  CHECK(!from_frame<Assign>(frame).source->recovery);
+  frame.body["source"]["recovery"] = true;
+  CHECK(from_frame<Assign>(frame).source->recovery);
 }
 
 TEST_CASE("datagram events are of one exact form") {

@@ -35,6 +35,7 @@ class CpuDevice : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
   int index() const override { return 0; }
+  std::string name() const override { return ""; }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string& label) override {
     UniqueFd fd(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -61,6 +62,12 @@ class CpuDevice : public Device {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
+                 std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i)
+      std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride, run);
+  }
+  void wait() override {}
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 };

@@ -7,6 +7,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/cuda_driver.hpp"
+#include "torchrt/device/cuda_ipc.hpp"
 
 namespace espalier::torchrt {
 
@@ -73,9 +74,19 @@ class CudaAllocation : public Allocation {
   bool mapped_now_ = false;
 };
 
+bool shares_by_descriptor(int index) {
+  for (const CUdevice_attribute needed : {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                          CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}) {
+    int supported = 0;
+    must(cuda_driver().attribute(&supported, needed, index), "asking what the GPU supports");
+    if (supported == 0) return false;
+  }
+  return true;
+}
+
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(int index) : index_(index) {
+  CudaDevice(int index, CudaSharing sharing) : index_(index) {
     int count = 0;
     must_run(::cudaGetDeviceCount(&count), "looking for GPUs");
     if (index >= count)
@@ -83,14 +94,22 @@ class CudaDevice : public Device {
                   " GPUs; give each rank one");
     must_run(::cudaSetDevice(index), "choosing a GPU");
     must_run(::cudaFree(nullptr), "starting the GPU");  // makes the context that the driver's functions need
+    descriptors_ = sharing == CudaSharing::descriptors || (sharing == CudaSharing::best && shares_by_descriptor(index));
+    if (!descriptors_) return;
     const CUmemAllocationProp wanted = properties(index);
     must(cuda_driver().granularity(&granularity_, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "asking for granularity");
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   int index() const override { return index_; }
+  std::string name() const override {
+    cudaDeviceProp found{};
+    must_run(::cudaGetDeviceProperties(&found, index_), "asking for the GPU's name");
+    return found.name;
+  }
 
   std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string&) override {
+    if (!descriptors_) return allocate_ipc(bytes);
     const CudaDriver& driver = cuda_driver();
     const CUmemAllocationProp wanted = properties(index_);
     CUmemGenericAllocationHandle created{};
@@ -107,6 +126,7 @@ class CudaDevice : public Device {
   }
 
   std::unique_ptr<Allocation> adopt(UniqueFd fd, std::size_t bytes) override {
+    if (!descriptors_) return map_ipc(std::move(fd), bytes);
     CUmemGenericAllocationHandle imported{};
     void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get()));
     must(cuda_driver().import_handle(&imported, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
@@ -115,7 +135,15 @@ class CudaDevice : public Device {
     return std::make_unique<CudaAllocation>(memory, std::move(fd), bytes, rounded(bytes), index_);
   }
 
+  bool adopts() const override { return descriptors_; }
+
   void copy(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
+                 std::size_t count) override {
+    must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
+    must_run(::cudaDeviceSynchronize(), "copying state");
+  }
+  void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 
@@ -126,11 +154,14 @@ class CudaDevice : public Device {
     must_run(::cudaDeviceSynchronize(), "copying state");
   }
   int index_;
+  bool descriptors_ = true;
   std::size_t granularity_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(int index) { return std::make_unique<CudaDevice>(index); }
+std::unique_ptr<Device> make_cuda_device(int index, CudaSharing sharing) {
+  return std::make_unique<CudaDevice>(index, sharing);
+}
 
 }  // namespace espalier::torchrt

@@ -34,6 +34,7 @@ CudaDriver load() {
   find("cuMemSetAccess", 10020, driver.set_access);
   find("cuMemExportToShareableHandle", 10020, driver.export_handle);
   find("cuMemImportFromShareableHandle", 10020, driver.import_handle);
+  find("cuDeviceGetAttribute", 2000, driver.attribute);
   find("cuGetErrorString", 6000, driver.error_string);
   return driver;
 }

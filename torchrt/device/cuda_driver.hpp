@@ -18,6 +18,7 @@ struct CudaDriver {
   PFN_cuMemSetAccess_v10020 set_access;
   PFN_cuMemExportToShareableHandle_v10020 export_handle;
   PFN_cuMemImportFromShareableHandle_v10020 import_handle;
+  PFN_cuDeviceGetAttribute_v2000 attribute;
   PFN_cuGetErrorString_v6000 error_string;
 };
 

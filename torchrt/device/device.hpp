@@ -27,12 +27,20 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  virtual int index() const = 0;  // for torch; 0 on CPU
+  virtual int index() const = 0;         // for torch; 0 on CPU
+  virtual std::string name() const = 0;  // as its maker calls it; "" on CPU
   // Zeroed and resident: nothing is left for first touch.
   virtual std::unique_ptr<Allocation> allocate(std::size_t bytes, const std::string& label) = 0;
   // Maps memory that another process allocated with the same `bytes`.
   virtual std::unique_ptr<Allocation> adopt(UniqueFd fd, std::size_t bytes) = 0;
+  // Whether what is adopted outlives the process that allocated it. Else it is there to be copied, while that lives.
+  virtual bool adopts() const { return true; }
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  // `count` runs of `run` bytes; strides from the start of one to the next.
+  virtual void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
+                         std::size_t count) = 0;
+  // Until all work on it is done, on whatever stream.
+  virtual void wait() = 0;
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
   virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
 };

@@ -4,48 +4,69 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/handoff/handoff_plan.hpp"
 #include "torchrt/handoff/state_socket.hpp"
-#include "torchrt/handoff/transfer_plan.hpp"
+#include "torchrt/handoff/transfer/operations.hpp"
 #include "torchrt/rank_state.hpp"
 
 namespace espalier::torchrt {
 
-struct ArrivalBytes {
-  std::int64_t adopted = 0, copied = 0, sent = 0;  // sent: by this rank
+struct ArrivalReport {
+  std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: to this rank, from other nodes
+  std::map<std::string, double> phases_ms;         // of load(): check, copy, send
 };
 
-// prepare() maps everything that exists already while the old generation still trains; load() does the rest at its
-// boundary. Nothing of the old generation is written. Throws Error.
+// The state socket of a rank of the old or of the new generation.
+using AddressOf = std::function<std::string(bool old, int rank)>;
+
+// Maps memory of the old generation when its ranks are gone.
+using MapLost = std::function<std::unique_ptr<Allocation>(const MemoryId&)>;
+
+// prepare(), offer() and connect() while the old generation still trains, load() at its boundary. Nothing of the old
+// generation is written. Throws Error.
 class Arrival {
  public:
-  // `address_of`: the state socket of an old rank.
-  Arrival(RankState& state, World& world, Device& device, const Plan& before, int layers,
-          std::function<std::string(int old_rank)> address_of);
-  // Every unit of the rank is placed afterwards: in its final memory, or in a stand-in until load().
+  // Throws Error, before anything has changed, where the hand-off is not possible: see plan_handoff().
+  Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of);
+  // From a generation that is lost: nobody of it is asked anything.
+  Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, MapLost map_lost);
+  // Every unit of the rank is placed afterwards, in its final memory; and what others hold of it in the old generation
+  // is mapped.
   void prepare();
-  // Collective. Checks that every source stands after `step`.
-  ArrivalBytes load(std::int64_t step);
-  // After the commit: lets go of what belongs to the old generation only.
-  void release();
+  // What others of the node write to or read from: `server` offers it from now on.
+  void offer(StateServer& server);
+  // Maps what others of the node receive. All ranks have offered theirs.
+  void connect();
+  // Collective, over an engine that is built. Checks that every source stands after `step`.
+  ArrivalReport load(std::int64_t step);
+  // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
+  void release(StateServer& server);
 
  private:
-  FetchedUnit fetch(int unit, int old_rank, std::int64_t expected_step) const;
-  std::unique_ptr<Allocation> map(int unit, int old_rank, std::int64_t expected_step);
-  bool deferred(int unit, int old_rank) const { return plan_.collapsed(unit, old_rank); }
+  FetchedState fetch(const MemoryId& memory, std::int64_t expected_step) const;
+  std::unique_ptr<Allocation> map(const MemoryId& memory) const;
+  void borrow(const MemoryId& memory);
   void check_sources(std::int64_t step);
-  const Allocation& donated(const Donation& donation);
+  void check_landed(std::int64_t step);
+  char* memory(const MemoryId& wanted);
+  std::int64_t play(const std::vector<CopyOperation>& copies);
 
   RankState& state_;
   World& world_;
   Device& device_;
-  TransferPlan plan_;
-  std::function<std::string(int)> address_of_;
-  std::vector<Take> takes_;                                              // of this rank
-  std::map<std::pair<int, int>, std::unique_ptr<Allocation>> borrowed_;  // by unit and old rank
+  HandoffPlan plan_;
+  AddressOf address_of_;
+  MapLost map_lost_;  // empty: the old generation is there
+  RankOperations operations_;
+  std::vector<MessageOperation> messages_;
+  std::set<std::pair<int, int>> landings_;  // old ranks that write into this rank's memory, and units (or kRelay)
+  std::unique_ptr<Allocation> relay_;
+  std::map<MemoryId, std::unique_ptr<Allocation>> borrowed_;
 };
 
 }  // namespace espalier::torchrt

@@ -1,27 +1,50 @@
 #include "torchrt/handoff/leave.hpp"
 
-#include "torchrt/handoff/move.hpp"
+#include "planner/core/error.hpp"
+#include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/handoff_plan.hpp"
 
 namespace espalier::torchrt {
 
-Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next, int layers)
-    : server_(server) {
-  const TransferPlan plan = plan_transfer(state.plan(), next, layers, device.kind() == DeviceKind::cuda);
-  for (const Collapse& collapse : plan.collapses) {
-    if (collapse.from == world.rank()) {
-      send_state(world, device, state.allocation(collapse.unit), collapse.to, collapse.unit);
-    } else if (collapse.to == world.rank()) {
-      std::unique_ptr<Allocation>& target = collapsed_[collapse.unit];
-      target =
-          device.allocate(state.spec(collapse.unit).state_bytes(), "espalier-unit" + std::to_string(collapse.unit));
-      receive_state(world, device, *target, collapse.from, collapse.unit);
-      server_.offer(collapse.unit, target->fd(), target->bytes());
-    }
+namespace {
+
+std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address, int unit, std::size_t bytes) {
+  try {
+    FetchedState fetched = fetch_state(address, {unit});
+    return device.adopt(std::move(fetched.fd), bytes);
+  } catch (const Error&) {  // given up meanwhile: its generation cannot load
+    return nullptr;
   }
 }
 
+}  // namespace
+
+Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
+                     const std::function<std::string(int)>& address_of)
+    : server_(server) {
+  const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
+  const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
+  for (const MessageOperation& message : messages) {
+    const MemoryId& memory = message.memory;
+    if (message.sends || guests_.count(memory) != 0) continue;
+    const std::size_t bytes = memory.unit == kRelay ? plan.routes.relay_bytes[static_cast<std::size_t>(memory.rank)]
+                                                    : plan.transfer.shard(memory).state.bytes();
+    guests_[memory] = map_guest(device, address_of(memory.rank), memory.unit, bytes);
+  }
+  const std::vector<std::size_t> damaged =
+      exchange(state.transport(), device, messages, [&](const MemoryId& memory) -> char* {
+        if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
+        const std::unique_ptr<Allocation>& guest = guests_.at(memory);
+        return guest ? static_cast<char*>(guest->data()) : nullptr;
+      });
+  // Whose new rank then finds that it lacks it, and gives up.
+  for (const std::size_t place : damaged) guests_.erase(messages[place].memory);
+  for (const auto& [memory, guest] : guests_)
+    if (guest) server_.offer({memory.unit, memory.rank}, guest->fd(), guest->bytes());
+}
+
 Departure::~Departure() {
-  for (const auto& [unit, allocation] : collapsed_) server_.withdraw(unit);
+  for (const auto& [memory, guest] : guests_) server_.withdraw({memory.unit, memory.rank});
 }
 
 }  // namespace espalier::torchrt

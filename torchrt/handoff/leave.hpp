@@ -1,28 +1,32 @@
-// The old generation's half of a hand-off.
+// The old generation's half of a hand-off: GPUs that the job leaves give what the new generation cannot reach.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "torchrt/comm/world.hpp"
 #include "torchrt/handoff/state_socket.hpp"
-#include "torchrt/handoff/transfer_plan.hpp"
+#include "torchrt/handoff/transfer/plan.hpp"
 #include "torchrt/rank_state.hpp"
 
 namespace espalier::torchrt {
 
-// While it lives, the server also offers the units that collapsed onto this rank; its end forgets them, and the old
-// generation is as it was. Collective over the old world. Throws Error.
+// Writes into memory of the new generation only, and while it lives the server says what it wrote. A new rank that is
+// not there any more is no error: what was meant for it is dropped. Collective over the old world. Throws Error.
 class Departure {
  public:
-  Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next, int layers);
+  // `address_of`: the state socket of a new rank.
+  Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
+            const std::function<std::string(int new_rank)>& address_of);
   ~Departure();
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 
  private:
   StateServer& server_;
-  std::map<int, std::unique_ptr<Allocation>> collapsed_;
+  std::map<MemoryId, std::unique_ptr<Allocation>> guests_;  // memory of new ranks; null: gone
 };
 
 }  // namespace espalier::torchrt

@@ -2,6 +2,7 @@
 // with the kernel that the other is of their own user.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -15,6 +16,14 @@ namespace espalier::torchrt {
 // "espalier-<first 8 characters of the token>-g<generation>-r<rank>"
 std::string state_address(const std::string& token, int generation, int rank);
 
+// What is on offer: a unit's state that the rank holds, or (`guest` >= 0) that of new rank `guest`, which the rank has
+// written into the guest's own memory.
+struct StateKey {
+  int unit = 0;
+  int guest = -1;
+  auto operator<=>(const StateKey&) const = default;
+};
+
 // Serves from a thread of its own until destroyed. Methods may be called from any thread.
 class StateServer {
  public:
@@ -24,8 +33,8 @@ class StateServer {
   StateServer& operator=(const StateServer&) = delete;
 
   // `fd` stays the caller's and must live until withdraw() or the end.
-  void offer(int unit, int fd, std::uint64_t bytes);
-  void withdraw(int unit);
+  void offer(const StateKey& key, int fd, std::uint64_t bytes);
+  void withdraw(const StateKey& key);
   // The state is that after `step`; -1: it is being changed.
   void mark(std::int64_t step);
 
@@ -39,18 +48,18 @@ class StateServer {
 
   UniqueFd listener_, stop_;
   std::mutex mutex_;
-  std::map<int, Offer> offers_;
+  std::map<StateKey, Offer> offers_;
   std::int64_t step_ = -1;
   std::thread thread_;
 };
 
-struct FetchedUnit {
+struct FetchedState {
   UniqueFd fd;
   std::uint64_t bytes = 0;
   std::int64_t step = -1;
 };
 
-// Throws Error when nobody of this user serves there, the unit is not on offer, or 5 s pass.
-FetchedUnit fetch_unit(const std::string& address, int unit);
+// Throws Error when nobody of this user serves there, the state is not on offer, or 5 s pass.
+FetchedState fetch_state(const std::string& address, const StateKey& key);
 
 }  // namespace espalier::torchrt

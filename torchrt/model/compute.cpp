@@ -2,49 +2,46 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <map>
 
 #include "planner/core/error.hpp"
-#include "torchrt/model/gpt.hpp"
+#include "torchrt/model/device_memory.hpp"
+#include "torchrt/model/unit.hpp"
+#include "torchrt/random.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-// Both halves of a unit's tensors, as flat tensors for the fused update.
-struct Half {
-  at::Tensor parameters, gradient, first_moment, second_moment;
-  double weight_decay = 0;
-};
+constexpr double kLossUnits = 0x1p20;
 
-struct Unit {
-  const UnitSpec* spec = nullptr;
-  TensorMap tensors;
-  at::Tensor gradient;       // flat, on the device
-  at::Tensor host_gradient;  // the same memory on CPU
-  std::vector<Half> halves;
-};
-
+// One unit's run over the samples of one pass.
 struct UnitGraph {
   at::Tensor input, output;
+  std::unique_ptr<PutOffs> gradients = std::make_unique<PutOffs>();
+};
+
+// Samples that are forwarded together: all of the rank's, or with bitwise one.
+struct SampleGroup {
+  int first = 0, count = 0;
+  std::vector<UnitGraph> graphs;  // by unit of the rank
+  at::Tensor flowing;             // gradient of the output of the next unit to go backward
 };
 
 struct MicroBatch {
-  std::vector<UnitGraph> graphs;
-  at::Tensor output, input_gradient;  // on the host
+  std::uint64_t first_sample = 0;
+  at::Tensor tokens, targets;
+  at::Tensor input, output, output_gradient, input_gradient;  // of all samples; in backends' hands too
+  std::vector<SampleGroup> groups;
 };
-
-std::span<const float> view(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
-}
 
 // What torch throws is not ours to let through: callers know Error.
 template <class Function>
@@ -59,178 +56,275 @@ auto guarded(const char* what, Function&& function) {
 }  // namespace
 
 struct Compute::State {
-  ModelConfig model;
-  TrainingConfig training;
+  UnitContext context;
   RankLayout layout;
-  at::TensorOptions options = at::TensorOptions().dtype(at::kFloat);
-  std::vector<Unit> units;
+  Group* tensor_group = nullptr;
+  std::vector<std::unique_ptr<Unit>> units;
   std::map<int, MicroBatch> micro_batches;
-  double loss_sum = 0;
-  double loss_scale = 0;  // the loss is the mean over all tokens of the step
+  at::Tensor loss;  // float64, on the device, in units of 2^-20
+  std::uint64_t step_seed = 0;
+  bool evaluating = false;
 
-  Unit& unit(int number) {
-    const std::size_t index = static_cast<std::size_t>(number - layout.units.front());
-    ESPALIER_INVARIANT(index < units.size());
-    return units[index];
+  std::size_t index(int unit) const {
+    const std::size_t index = static_cast<std::size_t>(unit - layout.units.front());
+    ESPALIER_INVARIANT(unit >= layout.units.front() && index < units.size());
+    return index;
+  }
+  Unit& unit(int number) { return *units[index(number)]; }
+
+  std::vector<std::int64_t> activation_shape() const {
+    return {layout.samples, context.model.sequence, context.model.hidden};
   }
 
-  at::Tensor from_host(std::span<const float> values) const {
-    const std::int64_t count = static_cast<std::int64_t>(values.size());
-    const std::int64_t tokens = std::int64_t{model.sequence} * model.hidden;
-    ESPALIER_INVARIANT(count == layout.samples * tokens);
-    return at::from_blob(const_cast<float*>(values.data()), {layout.samples, model.sequence, model.hidden},
-                         at::TensorOptions().dtype(at::kFloat))
-        .to(options.device(), at::kFloat, false, true);
+  // Samples [first, first + count) of an activation; makes it on first use.
+  Buffer part(at::Tensor& activation, int first, int count) const {
+    if (!activation.defined()) activation = at::empty(activation_shape(), context.options);
+    return buffer_of(activation.narrow(0, first, count));
+  }
+  Slice slice(const at::Tensor& activation, int first, int count) const {
+    return {buffer_of(activation.narrow(0, first, count)), std::make_shared<at::Tensor>(activation)};
   }
 
-  at::Tensor from_host(const std::vector<std::int64_t>& values) const {
-    ESPALIER_INVARIANT(static_cast<std::int64_t>(values.size()) == std::int64_t{layout.samples} * model.sequence);
-    return at::from_blob(const_cast<std::int64_t*>(values.data()), {layout.samples, model.sequence},
-                         at::TensorOptions().dtype(at::kLong))
-        .to(options.device(), at::kLong, false, true);
+  // Through pinned memory on GPUs: nothing waits for the device.
+  at::Tensor token_tensor(const std::vector<std::int64_t>& values) const {
+    ESPALIER_INVARIANT(values.size() ==
+                       static_cast<std::size_t>(layout.samples) * static_cast<std::size_t>(context.model.sequence));
+    const bool cuda = context.options.device().is_cuda();
+    const at::Tensor host =
+        at::empty({layout.samples, context.model.sequence}, at::TensorOptions().dtype(at::kLong).pinned_memory(cuda));
+    std::memcpy(host.mutable_data_ptr<std::int64_t>(), values.data(), values.size() * sizeof(std::int64_t));
+    return cuda ? host.to(context.options.device(), at::kLong, true) : host;
   }
 
-  Unit make_unit(const UnitView& view_of) const {
-    Unit made;
-    made.spec = view_of.spec;
-    const UnitSpec& spec = *made.spec;
-    const auto flat = [&](float* start, std::size_t count) {
-      return at::from_blob(start, {static_cast<std::int64_t>(count)}, options);
+  Pass pass(const Unit& unit, const MicroBatch& micro, const SampleGroup& group, PutOffs* gradients) const {
+    const UnitSpec& spec = unit.spec();
+    return {context.model, tensor_group, spec.tp,   spec.tp_rank,
+            gradients,     !evaluating,  step_seed, micro.first_sample + static_cast<std::uint64_t>(group.first),
+            spec.unit};
+  }
+
+  at::Tensor run(const Unit& unit, const MicroBatch& micro, const SampleGroup& group, const at::Tensor& input,
+                 PutOffs* gradients) const {
+    const auto mine = [&](const at::Tensor& tokens) {
+      return tokens.defined() ? tokens.narrow(0, group.first, group.count) : tokens;
     };
-    made.gradient = at::zeros({static_cast<std::int64_t>(spec.floats)}, options);
-    for (const TensorSpec& tensor : spec.tensors) {
-      at::Tensor parameter = at::from_blob(view_of.parameters + tensor.offset, tensor.shape, options);
-      parameter.set_requires_grad(true);
-      parameter.mutable_grad() =
-          made.gradient
-              .narrow(0, static_cast<std::int64_t>(tensor.offset), static_cast<std::int64_t>(tensor.elements()))
-              .view(tensor.shape);
-      made.tensors.emplace(tensor.name, std::move(parameter));
+    const at::AutoGradMode grad_mode(gradients != nullptr);
+    return unit.run(pass(unit, micro, group, gradients), input, mine(micro.tokens), mine(micro.targets));
+  }
+
+  bool recomputed(const Unit& unit) const {
+    return context.training.recompute && unit.number() >= 1 && unit.number() <= context.model.layers;
+  }
+
+  void forward(MicroBatch& micro, SampleGroup& group) {
+    at::Tensor activation;
+    if (!layout.first_stage) activation = micro.input.narrow(0, group.first, group.count);
+    for (const std::unique_ptr<Unit>& unit : units) {
+      UnitGraph graph;
+      if (activation.defined()) {
+        graph.input = activation.detach();
+        graph.input.set_requires_grad(!evaluating);
+      }
+      PutOffs* const gradients = evaluating || recomputed(*unit) ? nullptr : graph.gradients.get();
+      graph.output = run(*unit, micro, group, graph.input, gradients);
+      activation = graph.output.detach();
+      if (recomputed(*unit)) graph.output.reset();
+      if (!evaluating) group.graphs.push_back(std::move(graph));
     }
-    const auto add_half = [&](std::size_t first, std::size_t count, double weight_decay) {
-      if (count == 0) return;
-      made.halves.push_back(
-          {flat(view_of.parameters + first, count),
-           made.gradient.narrow(0, static_cast<std::int64_t>(first), static_cast<std::int64_t>(count)),
-           flat(view_of.first_moment + first, count), flat(view_of.second_moment + first, count), weight_decay});
-    };
-    add_half(0, spec.decay_floats, training.weight_decay);
-    add_half(spec.decay_floats, spec.floats - spec.decay_floats, 0);
-    return made;
+    if (layout.last_stage) {
+      activation.mul_(kLossUnits);
+      loss.add_(context.bitwise ? activation.round_() : activation);
+    } else {
+      keep(micro.output, group, activation);
+    }
   }
 
-  at::Tensor run(const Unit& current, const at::Tensor& input, const Batch& batch) const {
-    if (current.spec->unit == 0) return embed(current.tensors, from_host(batch.tokens));
-    if (current.spec->unit <= model.layers) return block(current.tensors, model, input);
-    return head_loss(current.tensors, model, input, from_host(batch.targets));
+  // The group's part of `all`; where there is only one group, its memory.
+  void keep(at::Tensor& all, const SampleGroup& group, const at::Tensor& part) const {
+    if (group.count == layout.samples) {
+      all = part.contiguous();
+      return;
+    }
+    if (!all.defined()) all = at::empty(activation_shape(), context.options);
+    all.narrow(0, group.first, group.count).copy_(part);
+  }
+
+  void backward(MicroBatch& micro, SampleGroup& group, std::size_t index) const {
+    UnitGraph& graph = group.graphs[index];
+    const bool last = index + 1 == units.size();
+    if (last && !layout.last_stage) group.flowing = micro.output_gradient.narrow(0, group.first, group.count);
+    if (recomputed(*units[index])) graph.output = run(*units[index], micro, group, graph.input, graph.gradients.get());
+    graph.output.backward(group.flowing);
+    graph.output.reset();
+    group.flowing = graph.input.defined() ? graph.input.grad() : at::Tensor();
+    graph.input.reset();
+    if (index == 0 && !layout.first_stage) keep(micro.input_gradient, group, group.flowing);
   }
 };
 
-void prepare_torch() {
+void prepare_torch(int threads) {
   // MKL otherwise chooses kernels by the alignment of its operands, and losses would depend on addresses.
   ::setenv("MKL_CBWR", "AUTO,STRICT", 0);
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // cuBLAS: the same result every time
-  at::set_num_threads(1);
+  count_host_memory();
+  at::set_num_threads(threads);
   at::set_num_interop_threads(1);
-  at::globalContext().setDeterministicAlgorithms(true, true);
-  at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-Compute::Compute(const Config& config, const RankLayout& layout, const Device& device, std::vector<UnitView> units)
+Compute::Compute(const Config& config, const RankLayout& layout, const Device& device, Group* tensor_group,
+                 std::vector<UnitView> units)
     : state_(std::make_unique<State>()) {
-  state_->model = config.model;
-  state_->training = config.training;
-  state_->layout = layout;
+  UnitContext& context = state_->context;
+  context.model = config.model;
+  context.training = config.training;
+  context.bitwise = config.training.accuracy == Accuracy::bitwise;
+  context.options = at::TensorOptions().dtype(config.training.dtype == DataType::bfloat16 ? at::kBFloat16 : at::kFloat);
   if (device.kind() == DeviceKind::cuda)
-    state_->options = state_->options.device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index())));
-  state_->loss_scale = 1.0 / (static_cast<double>(config.training.global_batch) * config.model.sequence);
+    context.options = context.options.device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index())));
+  context.loss_scale = 1.0 / (static_cast<double>(config.training.global_batch) * config.model.sequence);
+  context.scratch = std::make_shared<at::Tensor>();
+  state_->layout = layout;
+  state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
   guarded("preparing parameters", [&] {
-    for (const UnitView& unit : units) state_->units.push_back(state_->make_unit(unit));
+    at::globalContext().setDeterministicAlgorithms(context.bitwise, true);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+    if (family(config.model.family).positions == nullptr) context.rotary = rotary_tables(config.model, context.options);
+    state_->loss = at::zeros({}, context.options.dtype(at::kDouble));
+    for (const UnitView& unit : units) {
+      ESPALIER_INVARIANT(unit.state.dtype == config.training.dtype);
+      ESPALIER_INVARIANT(unit.spec->tp == (tensor_group != nullptr ? tensor_group->size() : 1));
+      state_->units.push_back(std::make_unique<Unit>(context, unit));
+    }
   });
 }
 
 Compute::~Compute() = default;
 
 void Compute::rebind(const UnitView& unit) {
-  guarded("preparing parameters", [&] { state_->unit(unit.spec->unit) = state_->make_unit(unit); });
+  guarded("preparing parameters", [&] { state_->unit(unit.spec->unit).rebind(unit); });
 }
 
-void Compute::begin_step() {
-  state_->micro_batches.clear();
-  state_->loss_sum = 0;
-  for (Unit& unit : state_->units) unit.gradient.zero_();
+void Compute::begin_step(std::int64_t step) {
+  guarded("beginning a step", [&] {
+    state_->micro_batches.clear();
+    state_->loss.zero_();
+    state_->evaluating = false;
+    state_->step_seed = mix(state_->context.training.seed, static_cast<std::uint64_t>(step));
+    for (const std::unique_ptr<Unit>& unit : state_->units) unit->begin_step();
+  });
 }
 
-void Compute::forward(int micro_batch, const Batch& batch, std::span<const float> input) {
+void Compute::begin_evaluation() {
+  begin_step(0);
+  state_->evaluating = true;
+}
+
+Buffer Compute::input(int micro_batch, int first, int count) {
+  return state_->part(state_->micro_batches[micro_batch].input, first, count);
+}
+
+void Compute::forward(int micro_batch, std::uint64_t first_sample, const Batch& batch) {
   guarded("forward", [&] {
     MicroBatch& micro = state_->micro_batches[micro_batch];
-    at::Tensor activation;
-    if (!state_->layout.first_stage) activation = state_->from_host(input);
-    for (const Unit& unit : state_->units) {
-      UnitGraph graph;
-      if (activation.defined()) graph.input = activation.detach().set_requires_grad(true);
-      graph.output = state_->run(unit, graph.input, batch);
-      activation = graph.output;
-      micro.graphs.push_back(std::move(graph));
+    micro.first_sample = first_sample;
+    if (state_->layout.first_stage) micro.tokens = state_->token_tensor(batch.tokens);
+    if (state_->layout.last_stage) micro.targets = state_->token_tensor(batch.targets);
+    const int samples = state_->layout.samples, together = state_->context.bitwise ? 1 : samples;
+    for (int first = 0; first < samples; first += together) {
+      SampleGroup& group = micro.groups.emplace_back();
+      group.first = first;
+      group.count = together;
+      state_->forward(micro, group);
     }
-    if (state_->layout.last_stage) state_->loss_sum += activation.item<double>();
-    else micro.output = activation.detach().to(at::kCPU).contiguous();
+    micro.input.reset();  // lives on in the first unit's graph
   });
 }
 
-std::span<const float> Compute::output(int micro_batch) { return view(state_->micro_batches.at(micro_batch).output); }
+Slice Compute::output(int micro_batch, int first, int count) {
+  return state_->slice(state_->micro_batches.at(micro_batch).output, first, count);
+}
 
-void Compute::backward(int micro_batch, std::span<const float> gradient) {
+Buffer Compute::output_gradient(int micro_batch, int first, int count) {
+  return state_->part(state_->micro_batches[micro_batch].output_gradient, first, count);
+}
+
+void Compute::backward(int micro_batch, int unit) {
   guarded("backward", [&] {
     MicroBatch& micro = state_->micro_batches.at(micro_batch);
-    at::Tensor flowing =
-        state_->layout.last_stage ? at::full({}, state_->loss_scale, state_->options) : state_->from_host(gradient);
-    for (; !micro.graphs.empty(); micro.graphs.pop_back()) {
-      UnitGraph& graph = micro.graphs.back();
-      graph.output.backward(flowing);
-      if (graph.input.defined()) flowing = graph.input.grad();
+    for (SampleGroup& group : micro.groups) state_->backward(micro, group, state_->index(unit));
+    if (unit == state_->layout.units.back()) {
+      micro.output.reset();
+      micro.output_gradient.reset();
     }
-    if (!state_->layout.first_stage) micro.input_gradient = flowing.to(at::kCPU).contiguous();
   });
 }
 
-std::span<const float> Compute::input_gradient(int micro_batch) {
-  return view(state_->micro_batches.at(micro_batch).input_gradient);
-}
-
-double Compute::loss_sum() const { return state_->loss_sum; }
-
-std::span<float> Compute::gradient(int number) {
-  Unit& unit = state_->unit(number);
-  unit.host_gradient = unit.gradient.to(at::kCPU);
-  return {unit.host_gradient.mutable_data_ptr<float>(), unit.spec->floats};
-}
-
-void Compute::reduced(int number) {
-  Unit& unit = state_->unit(number);
-  if (!unit.gradient.is_cpu()) unit.gradient.copy_(unit.host_gradient);
-}
-
-double Compute::squared_norm(int number) {
-  return guarded("gradient norm", [&] {
-    const double norm =
-        at::linalg_vector_norm(state_->unit(number).gradient, 2, std::nullopt, false, at::kDouble).item<double>();
-    return norm * norm;
-  });
-}
-
-void Compute::update(int number, std::int64_t step, double learning_rate, double scale) {
-  guarded("optimizer", [&] {
+void Compute::weight_gradient(int micro_batch, int unit) {
+  guarded("weight gradients", [&] {
     const at::NoGradGuard no_grad;
-    const TrainingConfig& training = state_->training;
-    const at::Tensor steps = at::full({}, static_cast<double>(step), state_->options);
-    Unit& unit = state_->unit(number);
-    if (scale != 1.0) unit.gradient.mul_(scale);
-    for (Half& half : unit.halves)
-      at::_fused_adamw_({half.parameters}, {half.gradient}, {half.first_moment}, {half.second_moment}, {}, {steps},
-                        learning_rate, training.beta1, training.beta2, half.weight_decay, training.epsilon, false,
-                        false);
+    for (SampleGroup& group : state_->micro_batches.at(micro_batch).groups) {
+      PutOffs& gradients = *group.graphs[state_->index(unit)].gradients;
+      for (PutOff& put_off : gradients) {
+        state_->unit(unit).gradients().add(put_off);
+        put_off = {};
+      }
+      gradients.clear();
+    }
   });
 }
+
+Slice Compute::input_gradient(int micro_batch, int first, int count) {
+  return state_->slice(state_->micro_batches.at(micro_batch).input_gradient, first, count);
+}
+
+double Compute::loss_sum() {
+  const bool counts = state_->layout.last_stage && state_->units.back()->spec().tp_rank == 0;
+  return guarded("loss", [&] { return counts ? state_->loss.item<double>() : 0.0; });
+}
+
+bool Compute::out_of_range() {
+  if (!state_->context.bitwise) return false;
+  return guarded("gradients", [&] {
+    for (const std::unique_ptr<Unit>& unit : state_->units)
+      if (unit->gradients().out_of_range().item<bool>()) return true;
+    return false;
+  });
+}
+
+Buffer Compute::gradient(int unit) {
+  return guarded("gradients", [&] { return buffer_of(state_->unit(unit).gradients().sum()); });
+}
+
+void Compute::reduced(int unit) {
+  guarded("gradients", [&] { state_->unit(unit).gradients().finish(); });
+}
+
+Buffer Compute::tied_gradient(int unit, Range rows) {
+  return guarded("gradients", [&] { return buffer_of(state_->unit(unit).tied_gradient(rows)); });
+}
+
+void Compute::add_tied(int unit, Range rows, Buffer received) {
+  guarded("gradients", [&] {
+    ESPALIER_INVARIANT(received.type == DataType::float32 &&
+                       received.count == static_cast<std::size_t>(rows.count * state_->context.model.hidden));
+    const at::Tensor values = at::from_blob(received.data, {static_cast<std::int64_t>(received.count)},
+                                            state_->context.options.dtype(at::kFloat));
+    state_->unit(unit).add_tied(rows, values);
+  });
+}
+
+double Compute::squared_norm(int unit, bool whole) {
+  return guarded("gradient norm", [&] { return state_->unit(unit).squared_norm(whole); });
+}
+
+void Compute::update(int unit, std::int64_t step, double learning_rate, double scale) {
+  guarded("optimizer", [&] { state_->unit(unit).update(step, learning_rate, scale); });
+}
+
+Buffer Compute::parameters(int unit) { return buffer_of(state_->unit(unit).parameters()); }
+
+std::size_t Compute::peak_bytes() const { return most_device_memory(state_->context.options.device()); }
+
+void Compute::reset_peak() { reset_most_device_memory(state_->context.options.device()); }
 
 }  // namespace espalier::torchrt

@@ -30,8 +30,14 @@ void initialise(const UnitSpec& spec, std::uint64_t seed, std::span<float> param
       std::fill(values.begin(), values.end(), tensor.init_value);
       continue;
     }
-    const std::uint64_t key = mix(mix(seed, static_cast<std::uint64_t>(spec.unit)), hash_name(tensor.name));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(tensor.init_scale * normal(key, i));
+    const std::uint64_t key = mix(seed, hash_name(tensor.hugging_face));
+    const std::uint64_t width = tensor.global_shape.size() > 1 ? static_cast<std::uint64_t>(tensor.global_shape[1]) : 1;
+    std::size_t place = 0;
+    for (const Range& rows : tensor.rows)
+      for (std::int64_t row = rows.first; row < rows.end(); ++row)
+        for (std::int64_t column = tensor.columns.first; column < tensor.columns.end(); ++column)
+          values[place++] = static_cast<float>(tensor.init_scale * normal(key, static_cast<std::uint64_t>(row) * width +
+                                                                                   static_cast<std::uint64_t>(column)));
   }
 }
 

@@ -1,4 +1,4 @@
-// Initial parameters by global coordinate (seed, unit, tensor, index): the same in every layout. Pure.
+// Initial parameters by global coordinate (seed, tensor's name, row, column): the same in every layout. Pure.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace espalier::torchrt {
 
-// Fills the unit's parameters; `parameters` has spec.floats elements and is zero before.
+// Fills the shard's parameters; `parameters` has spec.floats elements and is zero before. Tied tables get the same.
 void initialise(const UnitSpec& spec, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace espalier::torchrt

@@ -4,31 +4,158 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "torchrt/model/family.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-constexpr std::size_t kAlignFloats = 16;  // 64 bytes: kernels then take the same path wherever the unit lies
-
-TensorSpec matrix(std::string name, std::int64_t rows, std::int64_t columns, double scale) {
-  return {std::move(name), {rows, columns}, scale, 0, true};
-}
-TensorSpec vector(std::string name, std::int64_t size, float value) {
-  return {std::move(name), {size}, 0, value, false};
-}
-
-UnitSpec place(int unit, std::vector<TensorSpec> tensors) {
-  UnitSpec spec;
-  spec.unit = unit;
-  std::stable_partition(tensors.begin(), tensors.end(), [](const TensorSpec& tensor) { return tensor.decay; });
-  for (TensorSpec& tensor : tensors) {
-    tensor.offset = spec.floats;
-    spec.floats += (tensor.elements() + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
-    if (tensor.decay) spec.decay_floats = spec.floats;
+// Makes the tensors of one unit, whole first; place() cuts them.
+class UnitBuilder {
+ public:
+  UnitBuilder(const Family& family, const ModelConfig& model, int unit, int tp, int tp_rank)
+      : family_(family), model_(model) {
+    spec_.unit = unit;
+    spec_.tp = tp;
+    spec_.tp_rank = tp_rank;
   }
-  spec.tensors = std::move(tensors);
-  return spec;
+
+  // Names of what follows are `prefix` + module + ".weight" in Hugging Face's and the same without `prefix` in ours.
+  void prefix(std::string prefix) { prefix_ = std::move(prefix); }
+
+  TensorSpec& matrix(const std::string& module, std::int64_t rows, std::int64_t columns, Split split, double scale) {
+    TensorSpec& tensor = add(module + ".weight", {rows, columns}, split);
+    tensor.init_scale = scale;
+    tensor.decay = true;
+    return tensor;
+  }
+  TensorSpec& vector(const std::string& name, std::int64_t size, Split split, float value) {
+    TensorSpec& tensor = add(name, {size}, split);
+    tensor.init_value = value;
+    return tensor;
+  }
+  void norm(const std::string& module) {
+    vector(module + ".weight", model_.hidden, Split::none, 1);
+    if (family_.norm == NormKind::layer) vector(module + ".bias", model_.hidden, Split::none, 0);
+  }
+  // A bias follows the rows of its matrix.
+  void linear(const std::string& module, std::int64_t rows, std::int64_t columns, Split split, double scale, bool bias,
+              int row_parts = 1) {
+    TensorSpec& weight = matrix(module, rows, columns, split, scale);
+    weight.transposed = family_.transposed;
+    weight.row_parts = row_parts;
+    if (!bias) return;
+    vector(module + ".bias", rows, split == Split::rows ? Split::rows : Split::none, 0).row_parts = row_parts;
+  }
+
+  UnitSpec place() {
+    std::vector<TensorSpec>& tensors = spec_.tensors;
+    std::stable_partition(tensors.begin(), tensors.end(), [](const TensorSpec& tensor) { return tensor.decay; });
+    for (TensorSpec& tensor : tensors) {
+      cut(tensor);
+      tensor.offset = spec_.floats;
+      spec_.floats += (tensor.elements() + kAlignElements - 1) / kAlignElements * kAlignElements;
+      if (tensor.decay) spec_.decay_floats = spec_.floats;
+    }
+    return std::move(spec_);
+  }
+
+ private:
+  TensorSpec& add(const std::string& name, std::vector<std::int64_t> shape, Split split) {
+    TensorSpec tensor;
+    tensor.name = name;
+    tensor.hugging_face = prefix_ + name;
+    tensor.global_shape = std::move(shape);
+    tensor.split = split;
+    return spec_.tensors.emplace_back(std::move(tensor));
+  }
+
+  void cut(TensorSpec& tensor) const {
+    const std::int64_t rows = tensor.global_shape[0];
+    const std::int64_t columns = tensor.global_shape.size() > 1 ? tensor.global_shape[1] : 1;
+    tensor.columns = tensor.split == Split::columns ? even_part(columns, spec_.tp, spec_.tp_rank) : Range{0, columns};
+    const std::int64_t part = rows / tensor.row_parts;
+    std::int64_t held = 0;
+    for (int p = 0; p < (tensor.split == Split::rows ? tensor.row_parts : 1); ++p) {
+      Range range = tensor.split == Split::rows ? even_part(part, spec_.tp, spec_.tp_rank) : Range{0, rows};
+      range.first += p * part;
+      held += range.count;
+      tensor.rows.push_back(range);
+    }
+    tensor.shape = {held};
+    if (tensor.global_shape.size() > 1) tensor.shape.push_back(tensor.columns.count);
+    tensor.sharded = spec_.tp > 1 && tensor.split != Split::none;
+  }
+
+  const Family& family_;
+  const ModelConfig& model_;
+  std::string prefix_;
+  UnitSpec spec_;
+};
+
+// "transformer.wte" -> "transformer.", "wte"
+std::pair<std::string, std::string> parent_and_name(const std::string& module) {
+  const std::size_t dot = module.rfind('.');
+  return dot == std::string::npos ? std::pair<std::string, std::string>{"", module}
+                                  : std::pair{module.substr(0, dot + 1), module.substr(dot + 1)};
+}
+
+void add_outer(UnitBuilder& builder, const std::string& module, const auto& add) {
+  const auto [parent, name] = parent_and_name(module);
+  builder.prefix(parent);
+  add(name);
+}
+
+void add_embedding(UnitBuilder& builder, const Family& family, const ModelConfig& model) {
+  add_outer(builder, family.table, [&](const std::string& name) {
+    builder.matrix(name, model.vocabulary, model.hidden, Split::rows, model.initializer_range).tied =
+        model.tied_embeddings;
+  });
+  if (family.positions == nullptr) return;
+  add_outer(builder, family.positions, [&](const std::string& name) {
+    builder.matrix(name, model.positions, model.hidden, Split::none, model.initializer_range);
+  });
+}
+
+void add_block(UnitBuilder& builder, const Family& family, const ModelConfig& model, int layer) {
+  const std::int64_t hidden = model.hidden, queries = std::int64_t{model.heads} * model.head_size,
+                     keys = std::int64_t{model.key_value_heads} * model.head_size;
+  const double scale = model.initializer_range;
+  // GPT-2: each block adds twice to the residual stream.
+  const double residual = family.scaled_residual ? scale / std::sqrt(2.0 * model.layers) : scale;
+  builder.prefix(family.layers + std::to_string(layer) + ".");
+  builder.norm(family.attention_norm);
+  if (family.fused != nullptr) {
+    builder.linear(family.fused, 3 * queries, hidden, Split::rows, scale, model.attention_bias, 3);
+  } else {
+    builder.linear(family.query, queries, hidden, Split::rows, scale, model.attention_bias);
+    builder.linear(family.key, keys, hidden, Split::rows, scale, model.attention_bias);
+    builder.linear(family.value, keys, hidden, Split::rows, scale, model.attention_bias);
+  }
+  builder.linear(family.attention_output, hidden, queries, Split::columns, residual,
+                 model.attention_bias && family.output_projection_biased);
+  builder.norm(family.feed_forward_norm);
+  if (family.gate != nullptr)
+    builder.linear(family.gate, model.intermediate, hidden, Split::rows, scale, model.mlp_bias);
+  builder.linear(family.up, model.intermediate, hidden, Split::rows, scale, model.mlp_bias);
+  builder.linear(family.down, hidden, model.intermediate, Split::columns, residual, model.mlp_bias);
+}
+
+void add_head(UnitBuilder& builder, const Family& family, const ModelConfig& model) {
+  add_outer(builder, family.final_norm, [&](const std::string& name) { builder.norm(name); });
+  add_outer(builder, family.head, [&](const std::string& name) {
+    TensorSpec& matrix = builder.matrix(name, model.vocabulary, model.hidden, Split::rows, model.initializer_range);
+    if (!model.tied_embeddings) return;
+    matrix.tied = true;
+    matrix.hugging_face = std::string(family.table) + ".weight";
+  });
+}
+
+void must_divide(const char* what, int count, int tp) {
+  if (count % tp != 0)
+    throw Error(std::string("model: ") + what + " = " + std::to_string(count) +
+                " cannot be divided by a tensor-parallel degree of " + std::to_string(tp) +
+                "; choose a degree that divides it");
 }
 
 }  // namespace
@@ -46,24 +173,24 @@ const TensorSpec& UnitSpec::tensor(const std::string& name) const {
   return *found;
 }
 
-std::vector<UnitSpec> unit_specs(const ModelConfig& model) {
-  const std::int64_t hidden = model.hidden;
-  const double scale = 0.02;
-  const double residual = scale / std::sqrt(2.0 * model.layers);  // GPT-2: each block adds twice to the residual stream
-  std::vector<UnitSpec> units;
-  units.push_back(place(0, {matrix("wte.weight", model.vocabulary, hidden, scale),
-                            matrix("wpe.weight", model.sequence, hidden, scale / 2)}));
-  for (int layer = 1; layer <= model.layers; ++layer)
-    units.push_back(place(
-        layer, {vector("ln_1.weight", hidden, 1), vector("ln_1.bias", hidden, 0),
-                matrix("attn.c_attn.weight", 3 * hidden, hidden, scale), vector("attn.c_attn.bias", 3 * hidden, 0),
-                matrix("attn.c_proj.weight", hidden, hidden, residual), vector("attn.c_proj.bias", hidden, 0),
-                vector("ln_2.weight", hidden, 1), vector("ln_2.bias", hidden, 0),
-                matrix("mlp.c_fc.weight", 4 * hidden, hidden, scale), vector("mlp.c_fc.bias", 4 * hidden, 0),
-                matrix("mlp.c_proj.weight", hidden, 4 * hidden, residual), vector("mlp.c_proj.bias", hidden, 0)}));
-  units.push_back(place(model.layers + 1, {vector("ln_f.weight", hidden, 1), vector("ln_f.bias", hidden, 0),
-                                           matrix("lm_head.weight", model.vocabulary, hidden, scale)}));
-  return units;
+int unit_count(const ModelConfig& model) { return model.layers + 2; }
+
+UnitSpec unit_spec(const ModelConfig& model, int unit, int tp, int tp_rank) {
+  ESPALIER_INVARIANT(0 <= unit && unit < unit_count(model) && 0 <= tp_rank && tp_rank < tp);
+  must_divide("heads", model.heads, tp);
+  must_divide("key_value_heads", model.key_value_heads, tp);
+  must_divide("intermediate", model.intermediate, tp);
+  const Family& kind = family(model.family);
+  UnitBuilder builder(kind, model, unit, tp, tp_rank);
+  if (unit == 0) add_embedding(builder, kind, model);
+  else if (unit <= model.layers) add_block(builder, kind, model, unit - 1);
+  else add_head(builder, kind, model);
+  return builder.place();
+}
+
+Range even_part(std::int64_t total, int parts, int index) {
+  const std::int64_t first = total * index / parts;
+  return {first, total * (index + 1) / parts - first};
 }
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,5 @@
-// The model as a sequence of units, each with named tensors at fixed places of one allocation. Pure.
+// The model as a sequence of units, each with named tensors at fixed places of one allocation, cut for tensor
+// parallelism. Pure.
 #pragma once
 
 #include <cstddef>
@@ -6,32 +7,57 @@
 #include <string>
 #include <vector>
 
-#include "torchrt/config.hpp"
+#include "torchrt/model/model_config.hpp"
+#include "torchrt/range.hpp"
 
 namespace espalier::torchrt {
 
+// How tensor parallelism cuts a tensor: by output (rows), by input (columns), or not at all.
+enum class Split { none, rows, columns };
+
+// A tensor, or one TP rank's shard of it. Orientation: [output, input].
 struct TensorSpec {
-  std::string name;  // GPT-2's, without the layer's prefix
-  std::vector<std::int64_t> shape;
+  std::string name;                        // in the unit: "attn.c_attn.weight"
+  std::string hugging_face;                // of the whole model: "transformer.h.3.attn.c_attn.weight"
+  bool transposed = false;                 // Hugging Face's is the transpose
+  std::vector<std::int64_t> global_shape;  // of the whole tensor, in our orientation; one or two dimensions
+  // This shard: the concatenation of these rows of the whole, of each these columns. One dimension: columns = {0, 1}.
+  std::vector<Range> rows;
+  Range columns;
+  std::vector<std::int64_t> shape;  // of the shard
+  Split split = Split::none;
+  int row_parts = 1;      // rows are this many equal parts, each cut alone (a fused query, key and value: 3)
+  bool tied = false;      // the table that the first and the last unit share
   double init_scale = 0;  // standard deviation of the initial values; 0: `init_value` everywhere
   float init_value = 0;
   bool decay = false;      // weight decay applies
-  std::size_t offset = 0;  // floats from the start of the unit's parameters; 64-byte aligned
+  std::size_t offset = 0;  // elements from the start of the unit's parameters; a multiple of kAlignElements
+  bool sharded = false;    // a shard of TP > 1
   std::size_t elements() const;
+  // The same on all TP ranks: counted once, on TP rank 0, in the gradient's norm.
+  bool replicated() const { return !sharded; }
 };
 
-// The state of a unit is three arrays of `floats` floats: parameters, first and second moments of AdamW. Tensors with
-// weight decay come first, so that one fused update per half does.
+// Tensors with weight decay come first, so that one fused update per half does.
 struct UnitSpec {
   int unit = 0;
+  int tp = 1, tp_rank = 0;
   std::vector<TensorSpec> tensors;
-  std::size_t decay_floats = 0;  // the first half
-  std::size_t floats = 0;        // including padding, which stays zero
-  std::size_t state_bytes() const { return 3 * floats * sizeof(float); }
+  std::size_t decay_floats = 0;  // elements of the first half
+  std::size_t floats = 0;        // elements including padding, which stays zero
   const TensorSpec& tensor(const std::string& name) const;
 };
 
+// Kernels take the same path wherever a tensor lies; a ZeRO shard is made of whole such pieces.
+constexpr std::size_t kAlignElements = 64;
+
 // Units 0 (embedding), 1..layers (blocks), layers + 1 (final norm and head).
-std::vector<UnitSpec> unit_specs(const ModelConfig& model);
+int unit_count(const ModelConfig& model);
+// The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when heads, key and value heads or the
+// feed-forward's width cannot be divided; the vocabulary always can.
+UnitSpec unit_spec(const ModelConfig& model, int unit, int tp = 1, int tp_rank = 0);
+
+// Part `index` of `total` cut in `parts` as equal as possible: [total * index / parts, total * (index + 1) / parts).
+Range even_part(std::int64_t total, int parts, int index);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -9,9 +10,29 @@ namespace espalier::torchrt {
 
 namespace {
 
-// A message in flight: (sender, receiver, gradient?, micro-batch) -> sample range.
-using Address = std::tuple<int, int, bool, int>;
-using Range = std::pair<int, int>;
+// Runs of rows or samples that must not overlap.
+class Cover {
+ public:
+  // False when some of it is there already.
+  bool add(Range range) {
+    const auto next = runs_.lower_bound(range.first);
+    if (next != runs_.end() && next->first < range.end()) return false;
+    if (next != runs_.begin() && std::prev(next)->second > range.first) return false;
+    runs_[range.first] = range.end();
+    total_ += range.count;
+    return true;
+  }
+  bool overlaps(Range range) const { return !Cover(*this).add(range); }
+  bool contains(Range range) const {  // one run that was added
+    const auto found = runs_.find(range.first);
+    return found != runs_.end() && found->second == range.end();
+  }
+  std::int64_t total() const { return total_; }
+
+ private:
+  std::map<std::int64_t, std::int64_t> runs_;
+  std::int64_t total_ = 0;
+};
 
 class Checker {
  public:
@@ -35,63 +56,48 @@ class Checker {
   struct State {
     int rank = 0;
     std::size_t next = 0;
-    std::map<int, int> activations, gradients;  // samples received, by micro-batch
-    std::set<int> forwarded, backwarded;
-    std::map<int, int> sent_activations, sent_gradients;
-    std::set<int> reduced, updated;
+    std::map<int, Cover> activations, gradients;         // samples received, by micro-batch
+    std::map<std::tuple<OpKind, int, int>, Cover> sent;  // by kind, micro-batch or unit, and peer
+    std::set<int> forwarded;
+    std::map<int, std::vector<int>> backwarded, weighted;           // units done, by micro-batch
+    std::size_t collectives = 0;                                    // started in the replica group
+    std::set<int> reducing, reduced, updated, gathering, gathered;  // units
+    std::map<int, Cover> tied_received, tied_added;                 // rows, by unit
     bool agreed = false;
   };
-
-  const std::vector<Op>& ops(const State& state) const { return schedule_.ranks[state.rank]; }
-  const RankLayout& place(const State& state) const { return schedule_.layout.ranks[state.rank]; }
+  const std::vector<Op>& ops(const State& state) const { return schedule_.ranks[static_cast<std::size_t>(state.rank)]; }
+  const Op& now(const State& state) const { return ops(state)[state.next]; }
+  const RankLayout& place(const State& state) const {
+    return schedule_.layout.ranks[static_cast<std::size_t>(state.rank)];
+  }
   int micro_batches() const { return schedule_.layout.micro_batches; }
-  bool replicated(const State& state) const { return schedule_.layout.stage_ranks[place(state).stage].size() > 1; }
+  bool gathers(const State& state) const { return schedule_.options.zero1 && place(state).replicas > 1; }
+  bool tied(const State& state, int unit) const {
+    return schedule_.options.tied_rows > 0 && owns(place(state), unit) &&
+           (unit == 0 || unit == schedule_.layout.units - 1);
+  }
 
   void problem(const State& state, const std::string& text) {
     problems_.push_back("rank " + std::to_string(state.rank) + ", operation " + std::to_string(state.next) + " (" +
-                        describe(ops(state)[state.next]) + "): " + text);
+                        describe(now(state)) + "): " + text);
   }
   void expect(bool condition, const State& state, const char* text) {
     if (!condition) problem(state, text);
   }
 
-  // One operation of one rank; false when it must wait. Collectives wait in meet().
+  // One operation of one rank; false when it must wait. What waits for other ranks of a group waits in meet().
   bool step(State& state) {
-    const Op& op = ops(state)[state.next];
-    const RankLayout& self = place(state);
-    const int m = op.micro_batch;
-    switch (op.kind) {
-      case OpKind::receive_activation:
-        return receive(state, op, state.activations);
-      case OpKind::receive_gradient:
-        return receive(state, op, state.gradients);
-      case OpKind::send_activation:
-        expect(state.forwarded.count(m) == 1, state, "the activation does not exist yet");
-        return send(state, op, state.sent_activations);
-      case OpKind::send_gradient:
-        expect(state.backwarded.count(m) == 1, state, "the gradient does not exist yet");
-        return send(state, op, state.sent_gradients);
-      case OpKind::forward:
-        expect(m >= 0 && m < micro_batches(), state, "no such micro-batch");
-        expect(state.forwarded.insert(m).second, state, "the micro-batch is done twice");
-        expect(self.first_stage || state.activations[m] == self.samples, state, "its input is incomplete");
-        break;
-      case OpKind::backward:
-        expect(state.forwarded.count(m) == 1, state, "no forward came before");
-        expect(state.backwarded.insert(m).second, state, "the micro-batch is done twice");
-        expect(static_cast<int>(state.backwarded.size()) == m + 1, state,
-               "backwards must come in order of micro-batches");
-        expect(self.last_stage || state.gradients[m] == self.samples, state, "its gradient is incomplete");
-        break;
-      case OpKind::update:
-        expect(state.agreed, state, "the ranks have not agreed on the norm");
-        expect(owns(self, op.unit), state, "the unit is not of this rank");
-        expect(state.updated.insert(op.unit).second, state, "the unit is updated twice");
-        break;
-      case OpKind::reduce:
-      case OpKind::agree:
-        return false;
+    const Op& op = now(state);
+    if (is_receive(op.kind)) return receive(state, op);
+    const bool together = place(state).tp > 1 && (op.kind == OpKind::forward || op.kind == OpKind::backward);
+    if (together || op.kind == OpKind::agree) return false;
+    if (op.kind == OpKind::finish_reduce || op.kind == OpKind::finish_gather) {
+      expect((op.kind == OpKind::finish_reduce ? state.reducing : state.gathering).count(op.unit) == 1, state,
+             "was never started");
+      if (!problems_.empty() || !all_started(state, op)) return false;
     }
+    if (is_send(op.kind)) send(state, op);
+    else work(state, op);
     ++state.next;
     return true;
   }
@@ -100,95 +106,244 @@ class Checker {
     return std::find(rank.units.begin(), rank.units.end(), unit) != rank.units.end();
   }
 
-  bool receive(State& state, const Op& op, std::map<int, int>& received) {
-    const auto found = flying_.find({op.peer, state.rank, op.kind == OpKind::receive_gradient, op.micro_batch});
-    if (found == flying_.end()) return false;
-    expect(found->second == Range(op.first, op.count), state, "the sender sends other samples");
-    flying_.erase(found);
-    received[op.micro_batch] += op.count;
+  void work(State& state, const Op& op) {
+    const RankLayout& self = place(state);
+    const int m = op.micro_batch;
+    if (op.unit >= 0) expect(owns(self, op.unit), state, "the unit is not of this rank");
+    switch (op.kind) {
+      case OpKind::forward:
+        expect(m >= 0 && m < micro_batches(), state, "no such micro-batch");
+        expect(state.forwarded.insert(m).second, state, "the micro-batch is done twice");
+        expect(self.first_stage || state.activations[m].total() == self.samples, state, "its input is incomplete");
+        break;
+      case OpKind::backward:
+        backward(state, op);
+        break;
+      case OpKind::weight_gradient:
+        weight_gradient(state, op);
+        break;
+      case OpKind::reduce:
+        expect(self.replicas > 1, state, "the stage has one replica");
+        expect(gradient_whole(state, op.unit), state, "the gradient is incomplete");
+        expect(state.reducing.insert(op.unit).second, state, "the unit is reduced twice");
+        start(state, op);
+        break;
+      case OpKind::finish_reduce:
+        expect(state.reduced.insert(op.unit).second, state, "the unit is reduced twice");
+        break;
+      case OpKind::add_tied:
+        expect(state.tied_received[op.unit].contains({op.first, op.count}), state, "these rows were not received");
+        expect(state.tied_added[op.unit].add({op.first, op.count}), state, "rows are added twice");
+        break;
+      case OpKind::update:
+        expect(state.agreed, state, "the ranks have not agreed on the norm");
+        expect(state.updated.insert(op.unit).second, state, "the unit is updated twice");
+        break;
+      case OpKind::gather:
+        expect(gathers(state), state, "nothing is divided among replicas");
+        expect(state.updated.count(op.unit) == 1, state, "the unit is not updated");
+        expect(state.gathering.insert(op.unit).second, state, "the unit is gathered twice");
+        start(state, op);
+        break;
+      case OpKind::finish_gather:
+        expect(state.gathered.insert(op.unit).second, state, "the unit is gathered twice");
+        break;
+      default:
+        problem(state, "is of no known kind");
+    }
+  }
+
+  // Adds the units of `op` to `done`; they come last to first.
+  void add_units(State& state, const Op& op, std::vector<int>& done) {
+    const std::vector<int>& units = place(state).units;
+    for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+      if (op.unit >= 0 && *unit != op.unit) continue;
+      expect(std::find(done.begin(), done.end(), *unit) == done.end(), state, "the unit is done twice");
+      done.push_back(*unit);
+    }
+  }
+
+  void backward(State& state, const Op& op) {
+    const RankLayout& self = place(state);
+    std::vector<int>& done = state.backwarded[op.micro_batch];
+    expect(state.forwarded.count(op.micro_batch) == 1, state, "no forward came before");
+    expect(self.last_stage || state.gradients[op.micro_batch].total() == self.samples, state,
+           "its gradient is incomplete");
+    add_units(state, op, done);
+    expect(std::is_sorted(done.rbegin(), done.rend()), state, "the units must come last to first");
+    if (!done.empty())
+      expect(done.size() == static_cast<std::size_t>(self.units.back() - done.back() + 1), state, "a unit is left out");
+  }
+
+  void weight_gradient(State& state, const Op& op) {
+    const int m = op.micro_batch;
+    const std::vector<int>& inputs = state.backwarded[m];
+    std::vector<int>& done = state.weighted[m];
+    add_units(state, op, done);
+    for (const int unit : done)
+      expect(std::find(inputs.begin(), inputs.end(), unit) != inputs.end(), state, "no backward came before");
+    expect(m == 0 || state.weighted[m - 1].size() == place(state).units.size(), state,
+           "gradients must be summed in the order of micro-batches");
+  }
+
+  bool gradient_whole(State& state, int unit) {
+    for (int m = 0; m < micro_batches(); ++m) {
+      const std::vector<int>& done = state.weighted[m];
+      if (std::find(done.begin(), done.end(), unit) == done.end()) return false;
+    }
+    return place(state).replicas == 1 || state.reducing.count(unit) == 0;
+  }
+
+  bool receive(State& state, const Op& op) {
+    const auto found = flying_.find({op.peer, state.rank, lane_of(op)});
+    if (found == flying_.end() || found->second.empty()) return false;
+    const Op& message = found->second.front();
+    const bool tied_rows = op.kind == OpKind::receive_tied;
+    const OpKind sent = tied_rows                             ? OpKind::send_tied
+                        : op.kind == OpKind::receive_gradient ? OpKind::send_gradient
+                                                              : OpKind::send_activation;
+    expect(message.kind == sent && message.micro_batch == op.micro_batch && message.first == op.first &&
+               message.count == op.count,
+           state, "the sender sends something else");
+    found->second.pop_front();
+    Cover& cover = tied_rows                             ? state.tied_received[op.unit]
+                   : op.kind == OpKind::receive_gradient ? state.gradients[op.micro_batch]
+                                                         : state.activations[op.micro_batch];
+    expect(cover.add({op.first, op.count}), state, "is received twice");
+    if (tied_rows) expect(tied(state, op.unit), state, "this rank has no such table");
     ++state.next;
     return true;
   }
 
-  bool send(State& state, const Op& op, std::map<int, int>& sent) {
-    const bool fresh =
-        flying_.insert({{state.rank, op.peer, op.kind == OpKind::send_gradient, op.micro_batch}, {op.first, op.count}})
-            .second;
-    expect(fresh, state, "the same message is sent twice");
-    sent[op.micro_batch] += op.count;
-    ++state.next;
+  void send(State& state, const Op& op) {
+    const RankLayout& self = place(state);
+    if (op.peer < 0 || op.peer >= static_cast<int>(states_.size())) return problem(state, "there is no such rank");
+    const RankLayout& peer = schedule_.layout.ranks[static_cast<std::size_t>(op.peer)];
+    switch (op.kind) {
+      case OpKind::send_activation:
+        expect(state.forwarded.count(op.micro_batch) == 1, state, "the activation does not exist yet");
+        expect(peer.stage == self.stage + 1, state, "the peer is not of the next stage");
+        break;
+      case OpKind::send_gradient:
+        expect(state.backwarded[op.micro_batch].size() == self.units.size(), state, "the gradient does not exist yet");
+        expect(peer.stage == self.stage - 1, state, "the peer is not of the stage before");
+        break;
+      default:
+        expect(tied(state, op.unit), state, "this rank has no such table");
+        expect(self.replicas > 1 ? state.reduced.count(op.unit) == 1 : gradient_whole(state, op.unit), state,
+               "the gradient is incomplete");
+        expect(!state.tied_added[op.unit].overlaps({op.first, op.count}), state, "the other copy's rows are in it");
+        break;
+    }
+    const int what = op.kind == OpKind::send_tied ? op.unit : op.micro_batch;
+    expect(state.sent[{op.kind, what, op.peer}].add({op.first, op.count}), state, "is sent twice");
+    flying_[{state.rank, op.peer, lane_of(op)}].push_back(op);
+  }
+
+  // All members of a group start the same collectives in the same order.
+  void start(State& state, const Op& op) {
+    const RankLayout& self = place(state);
+    std::vector<std::pair<OpKind, int>>& order = collectives_[{self.stage, self.tp_rank}];
+    if (state.collectives == order.size()) order.push_back({op.kind, op.unit});
+    expect(order[state.collectives] == std::pair(op.kind, op.unit), state, "the group's other ranks start another one");
+    ++state.collectives;
+  }
+
+  bool all_started(const State& state, const Op& op) const {
+    const RankLayout& self = place(state);
+    const StageLayout& stage = schedule_.layout.stages[static_cast<std::size_t>(self.stage)];
+    for (int j = 0; j < stage.replicas; ++j) {
+      const State& member = states_[static_cast<std::size_t>(stage.rank(j, self.tp_rank))];
+      if ((op.kind == OpKind::finish_reduce ? member.reducing : member.gathering).count(op.unit) == 0) return false;
+    }
     return true;
   }
 
-  // Collectives: everyone concerned must stand at the same operation.
+  // What everyone concerned does at the same time: tensor-parallel work, and the agreement of all.
   bool meet() {
     bool progress = false;
-    for (const std::vector<int>& group : schedule_.layout.stage_ranks)
-      progress = meet_group(group, OpKind::reduce) || progress;
-    std::vector<int> everyone;
-    for (const State& state : states_) everyone.push_back(state.rank);
-    return meet_group(everyone, OpKind::agree) || progress;
+    for (const StageLayout& stage : schedule_.layout.stages)
+      for (int j = 0; stage.tp > 1 && j < stage.replicas; ++j)
+        progress = meet_replica(stage.rank(j, 0), stage.tp) || progress;
+    return meet_all() || progress;
   }
 
-  bool meet_group(const std::vector<int>& group, OpKind kind) {
+  bool meet_replica(int first, int size) {
     const Op* common = nullptr;
-    for (const int rank : group) {
-      const State& state = states_[rank];
-      if (state.next >= ops(state).size() || ops(state)[state.next].kind != kind) return false;
-      if (common && !(ops(state)[state.next] == *common)) {
-        problem(state, "the group's other ranks reduce another unit");
+    for (int rank = first; rank < first + size; ++rank) {
+      const State& state = states_[static_cast<std::size_t>(rank)];
+      if (state.next >= ops(state).size()) return false;
+      const Op& op = now(state);
+      if (op.kind != OpKind::forward && op.kind != OpKind::backward) return false;
+      if (common && !(op == *common)) {
+        problem(state, "the replica's other ranks do something else");
         return false;
       }
-      common = &ops(state)[state.next];
+      common = &op;
     }
-    for (const int rank : group) {
-      State& state = states_[rank];
-      expect(static_cast<int>(state.backwarded.size()) == micro_batches(), state, "gradients are incomplete");
-      if (kind == OpKind::reduce) {
-        expect(owns(place(state), common->unit), state, "the unit is not of this rank");
-        expect(state.reduced.insert(common->unit).second, state, "the unit is reduced twice");
-      } else {
-        expect(!state.agreed, state, "the ranks agree twice");
-        expect(!replicated(state) || state.reduced.size() == place(state).units.size(), state,
-               "gradients are not reduced");
-        state.agreed = true;
-      }
-      if (problems_.empty()) ++state.next;
+    for (int rank = first; rank < first + size && problems_.empty(); ++rank) {
+      State& state = states_[static_cast<std::size_t>(rank)];
+      work(state, now(state));
+      ++state.next;
     }
     return true;
+  }
+
+  bool meet_all() {
+    for (const State& state : states_)
+      if (state.next >= ops(state).size() || now(state).kind != OpKind::agree) return false;
+    for (State& state : states_) {
+      for (const int unit : place(state).units) {
+        expect(place(state).replicas > 1 ? state.reduced.count(unit) == 1 : gradient_whole(state, unit), state,
+               "gradients are incomplete");
+        if (tied(state, unit)) expect(tied_complete(state, unit), state, "the tied table's gradient is incomplete");
+      }
+      expect(!state.agreed, state, "the ranks agree twice");
+      state.agreed = true;
+      ++state.next;
+    }
+    return true;
+  }
+
+  bool tied_complete(State& state, int unit) {
+    const Range own = table_rows(schedule_.options.tied_rows, place(state).tp, place(state).tp_rank);
+    return state.tied_added[unit].total() == own.count && state.tied_received[unit].total() == own.count;
   }
 
   void finish() {
-    for (const State& state : states_) {
+    for (State& state : states_) {
       if (state.next < ops(state).size()) {
         problem(state, "waits for ever");
         continue;
       }
       const RankLayout& self = place(state);
       const std::string who = "rank " + std::to_string(state.rank) + ": ";
-      if (static_cast<int>(state.backwarded.size()) != micro_batches())
+      if (static_cast<int>(state.forwarded.size()) != micro_batches())
         problems_.push_back(who + "micro-batches are missing");
+      if (!state.agreed) problems_.push_back(who + "does not agree with the others");
       if (state.updated.size() != self.units.size()) problems_.push_back(who + "units are not updated");
+      if (gathers(state) && state.gathered.size() != self.units.size())
+        problems_.push_back(who + "parameters are not gathered");
       for (int m = 0; m < micro_batches(); ++m) {
-        if (!self.last_stage && count(state.sent_activations, m) != self.samples)
-          problems_.push_back(who + "the activation of micro-batch " + std::to_string(m) + " is not sent whole");
-        if (!self.first_stage && count(state.sent_gradients, m) != self.samples)
-          problems_.push_back(who + "the gradient of micro-batch " + std::to_string(m) + " is not sent whole");
+        if (state.backwarded[m].size() != self.units.size())
+          problems_.push_back(who + "the backward of micro-batch " + std::to_string(m) + " is incomplete");
+        if (state.weighted[m].size() != self.units.size())
+          problems_.push_back(who + "weight gradients of micro-batch " + std::to_string(m) + " are missing");
+        if (!self.last_stage && state.gradients[m].total() != self.samples)
+          problems_.push_back(who + "the gradient of micro-batch " + std::to_string(m) + " is not received whole");
       }
     }
-    if (problems_.empty() && !flying_.empty())
-      problems_.push_back("rank " + std::to_string(std::get<0>(flying_.begin()->first)) + ": a message to rank " +
-                          std::to_string(std::get<1>(flying_.begin()->first)) + " is never received");
-  }
-
-  static int count(const std::map<int, int>& counts, int key) {
-    const auto found = counts.find(key);
-    return found == counts.end() ? 0 : found->second;
+    if (!problems_.empty()) return;
+    for (const auto& [route, messages] : flying_)
+      if (!messages.empty())
+        problems_.push_back("rank " + std::to_string(std::get<0>(route)) + ": \"" + describe(messages.front()) +
+                            "\" is never received");
   }
 
   const Schedule& schedule_;
   std::vector<State> states_;
-  std::map<Address, Range> flying_;
+  std::map<std::tuple<int, int, Lane>, std::deque<Op>> flying_;  // by sender, receiver and lane; first in, first out
+  std::map<std::pair<int, int>, std::vector<std::pair<OpKind, int>>> collectives_;  // by stage and TP rank
   std::vector<std::string> problems_;
 };
 

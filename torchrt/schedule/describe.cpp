@@ -2,30 +2,73 @@
 
 namespace espalier::torchrt {
 
-std::string describe(const Op& op) {
-  const std::string range =
-      std::to_string(op.micro_batch) + "[" + std::to_string(op.first) + "," + std::to_string(op.first + op.count) + ")";
+Lane lane_of(const Op& op) {
   switch (op.kind) {
-    case OpKind::receive_activation:
-      return "receive activation " + range + " from " + std::to_string(op.peer);
-    case OpKind::forward:
-      return "forward " + std::to_string(op.micro_batch);
-    case OpKind::send_activation:
-      return "send activation " + range + " to " + std::to_string(op.peer);
-    case OpKind::receive_gradient:
-      return "receive gradient " + range + " from " + std::to_string(op.peer);
-    case OpKind::backward:
-      return "backward " + std::to_string(op.micro_batch);
     case OpKind::send_gradient:
-      return "send gradient " + range + " to " + std::to_string(op.peer);
+    case OpKind::receive_gradient:
+      return Lane::backward;
+    case OpKind::send_tied:
+      return op.unit == 0 ? Lane::forward : Lane::backward;
+    case OpKind::receive_tied:
+      return op.unit == 0 ? Lane::backward : Lane::forward;
+    default:
+      return Lane::forward;
+  }
+}
+
+bool is_send(OpKind kind) {
+  return kind == OpKind::send_activation || kind == OpKind::send_gradient || kind == OpKind::send_tied;
+}
+
+bool is_receive(OpKind kind) {
+  return kind == OpKind::receive_activation || kind == OpKind::receive_gradient || kind == OpKind::receive_tied;
+}
+
+std::string describe(OpKind kind) {
+  switch (kind) {
+    case OpKind::receive_activation:
+      return "receive activation";
+    case OpKind::forward:
+      return "forward";
+    case OpKind::send_activation:
+      return "send activation";
+    case OpKind::receive_gradient:
+      return "receive gradient";
+    case OpKind::backward:
+      return "backward";
+    case OpKind::weight_gradient:
+      return "weight gradient";
+    case OpKind::send_gradient:
+      return "send gradient";
     case OpKind::reduce:
-      return "reduce unit " + std::to_string(op.unit);
+      return "reduce";
+    case OpKind::finish_reduce:
+      return "finish reduce";
+    case OpKind::send_tied:
+      return "send tied";
+    case OpKind::receive_tied:
+      return "receive tied";
+    case OpKind::add_tied:
+      return "add tied";
     case OpKind::agree:
       return "agree";
     case OpKind::update:
-      return "update unit " + std::to_string(op.unit);
+      return "update";
+    case OpKind::gather:
+      return "gather";
+    case OpKind::finish_gather:
+      return "finish gather";
   }
   return "unknown operation";
+}
+
+std::string describe(const Op& op) {
+  std::string text = describe(op.kind);
+  if (op.micro_batch >= 0) text += " " + std::to_string(op.micro_batch);
+  if (op.unit >= 0) text += " unit " + std::to_string(op.unit);
+  if (op.count > 0) text += " [" + std::to_string(op.first) + "," + std::to_string(op.first + op.count) + ")";
+  if (op.peer < 0) return text;
+  return text + (is_send(op.kind) ? " to " : " from ") + std::to_string(op.peer);
 }
 
 std::string describe(const Schedule& schedule) {
@@ -33,9 +76,10 @@ std::string describe(const Schedule& schedule) {
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     const RankLayout& rank = schedule.layout.ranks[r];
     text += "rank " + std::to_string(r) + ": stage " + std::to_string(rank.stage) + " replica " +
-            std::to_string(rank.replica) + " units " + std::to_string(rank.units.front()) + "-" +
-            std::to_string(rank.units.back()) + " samples " + std::to_string(rank.first_sample) + "-" +
-            std::to_string(rank.first_sample + rank.samples - 1) + "\n";
+            std::to_string(rank.replica);
+    if (rank.tp > 1) text += " tp " + std::to_string(rank.tp_rank) + "/" + std::to_string(rank.tp);
+    text += " units " + std::to_string(rank.units.front()) + "-" + std::to_string(rank.units.back()) + " samples " +
+            std::to_string(rank.first_sample) + "-" + std::to_string(rank.first_sample + rank.samples - 1) + "\n";
     for (const Op& op : schedule.ranks[r]) text += "  " + describe(op) + "\n";
   }
   return text;

@@ -2,6 +2,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/schedule/op.hpp"
+#include "torchrt/schedule/tied.hpp"
 
 namespace espalier::torchrt {
 
@@ -24,47 +25,127 @@ std::vector<Work> order_of_work(int micro_batches, int warm_up) {
   return order;
 }
 
-// Transfers between a rank and the ranks of a neighbour stage: one for each that shares samples with it.
-void add_transfers(std::vector<Op>& ops, OpKind kind, int micro_batch, const RankLayout& self, const Layout& layout,
-                   int neighbour_stage) {
-  if (neighbour_stage < 0 || neighbour_stage >= static_cast<int>(layout.stage_ranks.size())) return;
-  for (const int peer : layout.stage_ranks[neighbour_stage]) {
-    const RankLayout& other = layout.ranks[peer];
-    const int first = std::max(self.first_sample, other.first_sample);
-    const int last = std::min(self.first_sample + self.samples, other.first_sample + other.samples);
-    if (first < last) ops.push_back({kind, micro_batch, -1, peer, first, last - first});
+// One rank's list.
+class Generator {
+ public:
+  Generator(const Layout& layout, const ScheduleOptions& options, int rank)
+      : layout_(layout), options_(options), rank_(rank), self_(layout.ranks[static_cast<std::size_t>(rank)]) {}
+
+  std::vector<Op> run() {
+    const int stages = static_cast<int>(layout_.stages.size());
+    const int warm_up = options_.name == "gpipe" ? layout_.micro_batches : stages - 1 - self_.stage;
+    const std::vector<Op> activations_in = transfers(OpKind::receive_activation, self_.stage - 1);
+    const std::vector<Op> activations_out = transfers(OpKind::send_activation, self_.stage + 1);
+    const std::vector<Op> gradients_in = transfers(OpKind::receive_gradient, self_.stage + 1);
+    const std::vector<Op> gradients_out = transfers(OpKind::send_gradient, self_.stage - 1);
+    for (const Work& work : order_of_work(layout_.micro_batches, warm_up)) {
+      const int m = work.micro_batch;
+      if (work.forward) {
+        add(activations_in, m);
+        add(OpKind::forward, m);
+        add(activations_out, m);
+      } else {
+        add(gradients_in, m);
+        if (m + 1 < layout_.micro_batches || self_.replicas == 1) backward(m, gradients_out);
+        else last_backward(m, gradients_out);
+      }
+    }
+    finish();
+    return std::move(ops_);
   }
-}
+
+ private:
+  // With the ranks of a neighbour stage that share samples with this one. A replica's TP ranks hold the same
+  // activations: each receiver has one sender, and a stage's senders share the receivers.
+  std::vector<Op> transfers(OpKind kind, int neighbour) const {
+    std::vector<Op> made;
+    if (neighbour < 0 || neighbour >= static_cast<int>(layout_.stages.size())) return made;
+    const StageLayout& other = layout_.stages[static_cast<std::size_t>(neighbour)];
+    const bool receives = kind == OpKind::receive_activation || kind == OpKind::receive_gradient;
+    for (int j = 0; j < other.replicas; ++j) {
+      const RankLayout& peer = layout_.ranks[static_cast<std::size_t>(other.rank(j, 0))];
+      const Range common = intersection({self_.first_sample, self_.samples}, {peer.first_sample, peer.samples});
+      if (common.count == 0) continue;
+      const int first = receives ? self_.tp_rank % other.tp : self_.tp_rank;
+      const int last = receives ? first + 1 : other.tp;
+      for (int t = first; t < last; t += self_.tp)
+        made.push_back(
+            {kind, -1, -1, other.rank(j, t), static_cast<int>(common.first), static_cast<int>(common.count)});
+    }
+    return made;
+  }
+
+  void add(const std::vector<Op>& transfers, int micro_batch) {
+    for (Op op : transfers) {
+      op.micro_batch = micro_batch;
+      ops_.push_back(op);
+    }
+  }
+  void add(OpKind kind, int micro_batch, int unit = -1) { ops_.push_back({kind, micro_batch, unit}); }
+
+  // The gradient leaves before the work on the weights: the stage before waits for it.
+  void backward(int m, const std::vector<Op>& gradients_out) {
+    if (options_.recompute) return backward_by_units(m, gradients_out, false);
+    add(OpKind::backward, m);
+    add(gradients_out, m);
+    add(OpKind::weight_gradient, m);
+  }
+
+  void backward_by_units(int m, const std::vector<Op>& gradients_out, bool last) {
+    for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) {
+      add(OpKind::backward, m, *unit);
+      if (*unit == self_.units.front()) add(gradients_out, m);
+      add(OpKind::weight_gradient, m, *unit);
+      if (last) add(OpKind::reduce, -1, *unit);
+    }
+  }
+
+  // As soon as a unit's gradient is whole its reduction starts, and overlaps the work on the other units. Nobody waits
+  // for the first stage, so there a unit's weights need not wait for the other units' inputs.
+  void last_backward(int m, const std::vector<Op>& gradients_out) {
+    if (self_.first_stage || options_.recompute) return backward_by_units(m, gradients_out, true);
+    add(OpKind::backward, m);
+    add(gradients_out, m);
+    for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) {
+      add(OpKind::weight_gradient, m, *unit);
+      add(OpKind::reduce, -1, *unit);
+    }
+  }
+
+  void finish() {
+    if (self_.replicas > 1)
+      for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) add(OpKind::finish_reduce, -1, *unit);
+    if (options_.tied_rows > 0)
+      for (const Op& op : tied_operations(layout_, options_, rank_)) ops_.push_back(op);
+    add(OpKind::agree, -1);
+    const bool gathers = options_.zero1 && self_.replicas > 1;
+    for (const int unit : self_.units) {
+      add(OpKind::update, -1, unit);
+      if (gathers) add(OpKind::gather, -1, unit);
+    }
+    if (gathers)
+      for (const int unit : self_.units) add(OpKind::finish_gather, -1, unit);
+  }
+
+  const Layout& layout_;
+  const ScheduleOptions& options_;
+  int rank_;
+  const RankLayout& self_;
+  std::vector<Op> ops_;
+};
 
 }  // namespace
 
-Schedule make_schedule(const Layout& layout, const std::string& name) {
-  if (name != "1f1b" && name != "gpipe")
-    throw Error("schedule: \"" + name + "\" is unknown; known are \"1f1b\" and \"gpipe\"");
-  Schedule schedule{layout, std::vector<std::vector<Op>>(layout.ranks.size())};
-  const int stages = static_cast<int>(layout.stage_ranks.size());
-  for (std::size_t r = 0; r < layout.ranks.size(); ++r) {
-    const RankLayout& self = layout.ranks[r];
-    std::vector<Op>& ops = schedule.ranks[r];
-    const int warm_up = name == "gpipe" ? layout.micro_batches : stages - 1 - self.stage;
-    for (const Work& work : order_of_work(layout.micro_batches, warm_up)) {
-      const int m = work.micro_batch;
-      if (work.forward) {
-        add_transfers(ops, OpKind::receive_activation, m, self, layout, self.stage - 1);
-        ops.push_back({OpKind::forward, m});
-        add_transfers(ops, OpKind::send_activation, m, self, layout, self.stage + 1);
-      } else {
-        add_transfers(ops, OpKind::receive_gradient, m, self, layout, self.stage + 1);
-        ops.push_back({OpKind::backward, m});
-        add_transfers(ops, OpKind::send_gradient, m, self, layout, self.stage - 1);
-      }
-    }
-    if (layout.stage_ranks[self.stage].size() > 1)
-      for (auto unit = self.units.rbegin(); unit != self.units.rend(); ++unit)
-        ops.push_back({OpKind::reduce, -1, *unit});
-    ops.push_back({OpKind::agree});
-    for (const int unit : self.units) ops.push_back({OpKind::update, -1, unit});
-  }
+std::vector<Op> make_operations(const Layout& layout, const ScheduleOptions& options, int rank) {
+  if (options.name != "1f1b" && options.name != "gpipe")
+    throw Error("schedule: \"" + options.name + "\" is unknown; known are \"1f1b\" and \"gpipe\"");
+  return Generator(layout, options, rank).run();
+}
+
+Schedule make_schedule(const Layout& layout, const ScheduleOptions& options) {
+  Schedule schedule{layout, options, {}};
+  for (std::size_t rank = 0; rank < layout.ranks.size(); ++rank)
+    schedule.ranks.push_back(make_operations(layout, options, static_cast<int>(rank)));
   return schedule;
 }
 

@@ -37,7 +37,6 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
   if (job.accuracy != Accuracy::bitwise || !job.plan || job.plan->stages.empty()) return bounds;
   bounds.fixed_tp = job.plan->stages.front().tp;
   bounds.fixed_micro_batches = job.plan->micro_batches;
-  bounds.fixed_dp = static_cast<int>(job.plan->stages.front().replicas.size());
   return bounds;
 }
 

@@ -11,9 +11,9 @@
 
 namespace espalier {
 
-// What the planner may choose: GPU range, and what accuracy and the training runtime fix. bitwise fixes TP degree,
-// micro-batches and, as gradients are summed in the order of the replicas, DP degree and shares. Rank 0 stays on the
-// anchor's first node.
+// What the planner may choose: GPU range, and what accuracy fixes: with bitwise the TP degree, whose sums are part of a
+// sample's arithmetic, and the number of micro-batches. Pipeline, replicas and shares change no bit: gradients are then
+// summed as integers. Rank 0 stays on the anchor's first node.
 // `data_parallel_only`: the present plan's number of stages and TP degree are fixed as well.
 PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only = false);
 

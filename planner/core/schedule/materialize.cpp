@@ -144,19 +144,13 @@ std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch
     seat_lead(seats, problem.topology.find(lead.node), lead.index);
   }
   Plan plan{problem.job.global_batch, sketch.micro_batches, {}};
-  const bool keep_shares = job.accuracy == Accuracy::bitwise && job.plan && problem.bounds.fixed_dp > 0;
   for (std::size_t s = 0; s < sketch.stages.size(); ++s) {
     const StageSketch& from = sketch.stages[s];
     std::vector<Seat> own;
     for (const Seat& seat : seats)
       if (seat.stage == static_cast<int>(s)) own.push_back(seat);
     Stage stage{from.layers, from.tp, replicas_of(problem, from.tp, std::move(own), lead)};
-    if (keep_shares) {
-      for (std::size_t j = 0; j < stage.replicas.size(); ++j)
-        stage.replicas[j].share = job.plan->stages.front().replicas[j].share;
-    } else {
-      share_out(problem, stage_shape(problem, from.pieces, {}, from.tp), plan.micro_batch(), stage.replicas);
-    }
+    share_out(problem, stage_shape(problem, from.pieces, {}, from.tp), plan.micro_batch(), stage.replicas);
     plan.stages.push_back(std::move(stage));
   }
   return plan;

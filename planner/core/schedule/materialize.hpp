@@ -13,8 +13,8 @@ namespace espalier {
 
 // The plan of `sketch` on GPUs of `available` (sorted by node, as held_gpus gives them, with what is to be added).
 // A GPU goes where the layers that it holds under the job's present plan go, as far as possible; GPUs of one TP group
-// are neighbours. Rank 0 is the anchor's first GPU when the first stage is on its node. Shares are balanced, or the
-// present ones where accuracy=bitwise fixes them. nullopt: a node has fewer GPUs than the sketch wants.
+// are neighbours. Rank 0 is the anchor's first GPU when the first stage is on its node. Shares are balanced.
+// nullopt: a node has fewer GPUs than the sketch wants.
 std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch, const ElasticJob& job,
                                 const std::vector<NodeGpus>& available);
 

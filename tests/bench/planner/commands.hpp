@@ -7,7 +7,9 @@ namespace espalier::bench {
 
 void add_accuracy(CLI::App& app);
 void add_decide(CLI::App& app);
+void add_handoff(CLI::App& app);
 void add_optimality(CLI::App& app);
+void add_pause(CLI::App& app);
 void add_versus(CLI::App& app);
 
 }  // namespace espalier::bench

@@ -1,4 +1,4 @@
-// espalier-bench: what the planner's parts reach, measured. One subcommand per question.
+// espalier-bench: what the planner's parts and the hand-off reach, measured. One subcommand per question.
 #include <cstdio>
 
 #include "tests/bench/planner/commands.hpp"
@@ -6,16 +6,14 @@
 namespace {
 
 constexpr void (*kCommands[])(CLI::App&) = {
-    espalier::bench::add_accuracy,
-    espalier::bench::add_decide,
-    espalier::bench::add_optimality,
-    espalier::bench::add_versus,
+    espalier::bench::add_accuracy,   espalier::bench::add_decide, espalier::bench::add_handoff,
+    espalier::bench::add_optimality, espalier::bench::add_pause,  espalier::bench::add_versus,
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures the planner of Espalier", "espalier-bench");
+  CLI::App app("Measures the planning of Espalier", "espalier-bench");
   app.require_subcommand(1);
   for (const auto add : kCommands) add(app);
   try {

@@ -29,12 +29,18 @@ ip link add br0 type bridge
 ip addr add 10.77.255.254/16 dev br0
 ip link set br0 up
 echo '10.77.255.254 ctl' >> /etc/hosts
+# The node's end is what it sends, the bridge's what it gets. A burst is more than one packet of segmentation offload.
+shape() { # NODE INTERFACE
+  tc -n "$1" qdisc add dev eth0 root tbf rate "$BOX_RATE" burst 2mb latency 20ms &&
+    tc qdisc add dev "$2" root tbf rate "$BOX_RATE" burst 2mb latency 20ms
+}
 for ((i = 1; i <= BOX_NODES; i++)); do
   address=10.77.$((i / 250)).$((i % 250 + 1))
   ip netns add "n$i"
   ip link add "v$i" type veth peer name eth0 netns "n$i"
   ip link set "v$i" master br0 up
   ip -n "n$i" -batch - <<< $'link set lo up\naddr add '"$address/16 dev eth0"$'\nlink set eth0 up'
+  [ -z "$BOX_RATE" ] || shape "n$i" "v$i" || fail "the links cannot be shaped to $BOX_RATE: tc and the kernel's tbf are needed"
   echo "$address n$i" >> /etc/hosts
   mkdir -p "$BOX/spool/n$i"
 done

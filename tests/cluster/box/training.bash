@@ -28,7 +28,7 @@ cast() { # [RANGE [STEPS]]
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   A=$(elastic A "${1:-2:8}" -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps "${2:-1000000}")
-  wait_for 60 "A trains" stepped_past A 10
+  wait_for 120 "A trains" stepped_past A 10
 }
 grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
   cast "$@"
@@ -37,7 +37,7 @@ grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
   finish far
   wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
   espalier release "$A"
-  wait_for 60 "A runs on 8 GPUs" runs_on A 8
+  wait_for 200 "A runs on 8 GPUs" runs_on A 8
 }
 
 # The launcher's phase, from its own log (planner.log_level = "debug").

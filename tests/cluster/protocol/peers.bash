@@ -27,7 +27,7 @@ print(json.dumps({**job, **json.loads("{" + sys.argv[2] + "}")}))' "$1" "${2:-}"
 }
 registration() { echo "frame:{\"type\":\"register\",\"host\":\"n2\",\"pid\":4242,\"job\":$(job_json "$@")}"; }
 hello() { # TOKEN GENERATION RANK
-  echo "frame:{\"type\":\"hello\",\"token\":\"$1\",\"generation\":$2,\"rank\":$3,\"node\":\"n1\",\"pid\":1,\"total_steps\":9,\"model\":$(
+  echo "frame:{\"type\":\"hello\",\"token\":\"$1\",\"generation\":$2,\"rank\":$3,\"node\":\"n1\",\"pid\":1,\"total_steps\":9,\"handoff\":\"adopt\",\"model\":$(
     job_json 1 | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["model"]))')}"
 }
 keeper() { echo "frame:{\"type\":\"keeper\",\"token\":\"$1\",\"job\":$2,\"node\":\"n1\",\"extension\":$3}"; } # TOKEN JOB EXTENSION

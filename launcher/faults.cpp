@@ -1,0 +1,75 @@
+#include "launcher/faults.hpp"
+
+#include <algorithm>
+
+namespace espalier::launcher {
+namespace {
+
+constexpr auto kMemory = std::chrono::hours(1);
+constexpr std::size_t kDeathsOfUnfit = 2;
+constexpr int kLossesOfOneStep = 3;
+constexpr int kAttemptsOnAll = 3;
+
+std::vector<GpuId> only(const std::vector<GpuId>& gpus, const auto& wanted) {
+  std::vector<GpuId> result;
+  std::copy_if(gpus.begin(), gpus.end(), std::back_inserter(result), wanted);
+  return result;
+}
+
+}  // namespace
+
+void Faults::lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool explained) {
+  if (step > furthest_) {
+    furthest_ = step;
+    losses_there_ = 0;
+    suspects_.clear();
+  }
+  if (!explained) ++losses_there_;
+  tried_.clear();
+  attempts_ = 0;
+  note_deaths(now, died);
+}
+
+void Faults::failed(Time now, const std::set<GpuId>& died) { note_deaths(now, died); }
+
+void Faults::note_deaths(Time now, const std::set<GpuId>& died) {
+  for (const GpuId& gpu : died) deaths_[gpu].push_back(now);
+  suspects_.insert(died.begin(), died.end());
+}
+
+std::set<GpuId> Faults::unfit(Time now) const {
+  std::set<GpuId> result;
+  for (const auto& [gpu, times] : deaths_) {
+    const auto recent = [&](Time time) { return now - time < kMemory; };
+    if (static_cast<std::size_t>(std::count_if(times.begin(), times.end(), recent)) >= kDeathsOfUnfit)
+      result.insert(gpu);
+  }
+  return result;
+}
+
+void Faults::tried(const std::vector<GpuId>& gpus) {
+  ++tried_[gpus];
+  ++attempts_;
+}
+
+std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
+  if (losses_there_ >= kLossesOfOneStep) return {};
+  const auto unfit_now = unfit(now);
+  const auto fit = only(left, [&](const GpuId& gpu) { return !unfit_now.contains(gpu); });
+  const auto quiet = only(fit, [&](const GpuId& gpu) { return !suspects_.contains(gpu); });
+  const auto own = only(quiet.empty() ? fit : quiet, [&](const GpuId& gpu) { return anchor.contains(gpu); });
+  for (const auto& [gpus, most] :
+       {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, kAttemptsOnAll}}) {
+    const auto before = tried_.find(gpus);
+    if (!gpus.empty() && (before == tried_.end() || before->second < most)) return gpus;
+  }
+  return {};
+}
+
+std::string Faults::why_ended() const {
+  if (losses_there_ >= kLossesOfOneStep)
+    return "step " + std::to_string(furthest_ + 1) + " failed " + std::to_string(losses_there_) + " times in a row";
+  return attempts_ == 0 ? "no GPU is left" : "it did not start again on any of the GPUs that are left";
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,36 @@
+#include "launcher/profile_relay.hpp"
+
+#include <utility>
+
+#include "planner/core/error.hpp"
+#include "planner/core/profile_check.hpp"
+
+namespace espalier::launcher {
+
+std::string ProfileRelay::take(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {
+  std::string why;
+  try {
+    if (rank != 0) throw Error("profile: from rank " + std::to_string(rank) + "; only rank 0 reports one");
+    auto profile = wire::from_frame<wire::Profiled>(frame).profile;
+    why = unfit(profile, plan, shape);
+    if (why.empty() && newest_ && profile.step <= newest_->step)
+      why = "profile: of step " + std::to_string(profile.step) + " after one of step " + std::to_string(newest_->step);
+    if (why.empty()) {
+      newest_ = std::move(profile);
+      told_ = false;
+    }
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  const std::string before = std::exchange(refused_, why);
+  return why == before ? "" : why;
+}
+
+std::optional<Profile> ProfileRelay::untold() {
+  if (!newest_ || std::exchange(told_, true)) return std::nullopt;
+  return newest_;
+}
+
+void ProfileRelay::forget() { *this = ProfileRelay(); }
+
+}  // namespace espalier::launcher

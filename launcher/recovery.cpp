@@ -1,0 +1,248 @@
+// Losses: how they are noticed, and how the job goes on after them (DESIGN 6).
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launcher/holdings.hpp"
+#include "launcher/launcher.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/scheduler.hpp"
+#include "planner/wire/clock.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
+constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
+constexpr auto kLocalTrouble = std::chrono::seconds(1);
+constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
+
+double milliseconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+std::string in_words(const std::string& source) {
+  if (source == "generation") return "with the state it left behind";
+  if (source == "snapshot") return "with snapshots kept on other nodes";
+  if (source == "checkpoint") return "with the newest checkpoint";
+  return "with the initial weights";
+}
+
+}  // namespace
+
+// ---- noticing
+
+void Launcher::heartbeat() {
+  for (AnchorKeeper& keeper : anchor_keepers_) {
+    if (!keeper.connection) continue;
+    keeper.connection->send(wire::Heartbeat{});
+    ++keeper.missed;
+  }
+  for (World* world : {current_.get(), next_.get()})
+    if (world != nullptr) world->beat();
+}
+
+void Launcher::watch_steps() {
+  const bool trains = phase_ == JobPhase::running || phase_ == JobPhase::acquiring || phase_ == JobPhase::starting;
+  if (!trains) return watchdog_.reset();
+  if (watchdog_) return;
+  last_progress_ = wire::steady_now();
+  check_steps();
+}
+
+// Also when a job was suspended with its launcher: time that this process did not have counts for nothing.
+void Launcher::check_steps() {
+  const auto now = wire::steady_now();
+  if (watchdog_ && now - check_steps_at_ > kStalled) last_progress_ = now;
+  const double limit = std::max<double>(context_.config.hang_seconds, 10 * step_seconds_);
+  const double left = limit - milliseconds(now - last_progress_) / 1000;
+  if (left <= 0) {
+    watchdog_.reset();
+    return raise(Event::current_lost, "step " + std::to_string(step_ + 1) + " was not done within " +
+                                          std::to_string(std::lround(limit)) + " s");
+  }
+  const auto delay = std::chrono::milliseconds(std::lround(left * 1000) + 1);
+  check_steps_at_ = now + delay;
+  watchdog_ = loop_.after(delay, [this] { check_steps(); });
+}
+
+void Launcher::lost(int generation, const Loss& loss) {
+  const bool next = next_ && next_->generation() == generation;
+  if (!next || phase_ == JobPhase::recovering) died_.insert(loss.died.begin(), loss.died.end());
+  if (next) return next_lost(loss.why);
+  loss_code_ = loss.code;
+  raise(loss.own ? Event::current_failed : Event::current_lost, loss.why);
+}
+
+void Launcher::extension_lost(const Holding& holding) {
+  const std::string why = "extension " + std::to_string(holding.job) + " on " + holding.node + " is gone";
+  if (current_ && uses(plan_, holding)) return raise(Event::current_lost, why);
+  if (phase_ == JobPhase::recovering) {
+    if (next_ && uses(recovery_->plan, holding)) raise(Event::next_failed, why);
+    return;
+  }
+  spdlog::warn("espalier: launch: {}", why);
+  if (change_ && !leaves(holding.job)) raise(Event::notice_breaks, why);
+}
+
+// ---- going on
+
+void Launcher::note_loss(const std::string& why) {
+  if (recovery_) {  // again, before the first step: one message tells both
+    recovery_->why += "; then " + why;
+    recovery_->taken.reset();
+  } else {
+    recovery_ = Recovery{why, "", wire::steady_now(), step_, {}, {}, {}};
+  }
+}
+
+void Launcher::abort_current() {
+  drop(current_);
+  forget_events(false);
+  if (awaiting_first_step_) finish_pause(step_);
+  doubt_nodes();
+  const auto left = gpus_left();
+  const auto ranks = plan_.ranks();
+  const bool explained = std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
+  faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
+}
+
+// A node of the anchor whose keeper is not heard, and where ranks were lost, is not there.
+void Launcher::doubt_nodes() {
+  for (const AnchorKeeper& keeper : anchor_keepers_) {
+    const bool silent = !keeper.connection || keeper.missed > kFalters;
+    for (const GpuId& gpu : died_)
+      if (silent && gpu.node == keeper.node) lost_nodes_.insert(keeper.node);
+  }
+}
+
+std::set<GpuId> Launcher::gpus_left() const {
+  std::set<GpuId> left;
+  for (const Holding& holding : all_holdings(false)) {
+    if (holding.job == context_.job ? lost_nodes_.contains(holding.node) : extensions_->falters(holding.job)) continue;
+    for (const int index : holding.gpus) left.insert({holding.node, index});
+  }
+  return left;
+}
+
+std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
+  const auto unfit = faults_.unfit(wire::steady_now());
+  for (Holding& holding : holdings)
+    std::erase_if(holding.gpus, [&](int index) {
+      return unfit.contains({holding.node, index}) || lost_nodes_.contains(holding.node);
+    });
+  std::erase_if(holdings, [](const Holding& holding) { return holding.gpus.empty(); });
+  return holdings;
+}
+
+void Launcher::start_recovery() {
+  doubt_nodes();
+  faults_.failed(wire::steady_now(), std::exchange(died_, {}));  // of the attempt before
+  if (faults_.attempts() == 0) return try_recovery();
+  retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
+}
+
+void Launcher::try_recovery() {
+  recovery_->at = {{"start", wire::steady_now()}};
+  const auto choice = choose_recovery_plan();
+  if (!choice) {
+    std::string why = recovery_->why + "; " + faults_.why_ended();
+    if (!recovery_->last_try.empty()) why += " (the last time: " + recovery_->last_try + ")";
+    return raise(Event::unrecoverable, why);
+  }
+  recovery_->plan = choice->plan;
+  try {
+    next_ = make_world(++last_generation_, choice->plan, false);
+    next_->assign(choice->plan, wire::Assign::Source{generation_, plan_, true}, context_.accuracy);
+    faults_.tried(choice->chosen);
+    set_deadline(phase_);
+  } catch (const Error& error) {  // of this node, such as a full disk: no other GPUs help, but it may pass
+    next_.reset();
+    recovery_->last_try = error.what();
+    if (wire::steady_now() - recovery_->since > std::chrono::seconds(context_.config.hang_seconds))
+      return raise(Event::unrecoverable, recovery_->why + "; training cannot be started again: " + error.what());
+    retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
+  }
+}
+
+void Launcher::retry_recovery() {
+  retry_recovery_.reset();
+  if (phase_ == JobPhase::recovering && !next_) try_recovery();
+}
+
+// The plan as it was where all its GPUs are left, else the best on those that are.
+std::optional<Launcher::RecoveryPlan> Launcher::choose_recovery_plan() {
+  const auto left = gpus_left();
+  std::vector<GpuId> candidates;
+  for (const GpuId& gpu : plan_.ranks())
+    if (left.contains(gpu)) candidates.push_back(gpu);
+  const auto own = context_.anchor_gpus();
+  const std::set<GpuId> anchor(own.begin(), own.end());
+  for (;;) {
+    const auto chosen = faults_.choose(wire::steady_now(), candidates, anchor);
+    if (chosen.empty()) return std::nullopt;
+    if (static_cast<int>(chosen.size()) == plan_.gpu_count()) return RecoveryPlan{plan_, chosen};
+    if (auto plan = plan_on_subset(state(), chosen)) return RecoveryPlan{*plan, chosen};
+    faults_.tried(chosen);
+  }
+}
+
+void Launcher::send_recover() {
+  recovery_->at["ready"] = wire::steady_now();
+  next_->send_all(wire::Load{-1});
+}
+
+void Launcher::commit_recovery() {
+  recovery_->at["commit"] = wire::steady_now();
+  recovery_->taken = next_->taken();
+  next_->send_all(wire::Commit{});
+  current_ = std::move(next_);
+  plan_ = recovery_->plan;
+  generation_ = current_->generation();
+  step_ = recovery_->taken->step;
+  step_seconds_ = 0;
+  profiles_.forget();
+  for (const Holding& holding : extensions_->holdings(false))
+    if (!uses(plan_, holding)) extensions_->release(holding.job);
+  let_go_of_old_state();
+}
+
+void Launcher::finish_recovery(const std::string& result) {
+  Recovery recovery = std::move(*recovery_);
+  recovery_.reset();
+  const auto now = wire::steady_now();
+  const auto between = [&](const char* from, const char* to) {
+    return recovery.at.contains(from) && recovery.at.contains(to) ? milliseconds(recovery.at[to] - recovery.at[from])
+                                                                  : 0.0;
+  };
+  wire::Outcome outcome;
+  outcome.job = context_.job;
+  outcome.kind = DecisionKind::recover;
+  outcome.result = result;
+  outcome.generation = generation_;
+  outcome.plan = plan_;
+  outcome.step = step_;
+  outcome.reason = recovery.why + " after step " + std::to_string(recovery.last_step);
+  if (recovery.taken) {
+    outcome.step = recovery.taken->step;
+    outcome.pause_ms = milliseconds(recovery.at["commit"] - recovery.since);
+    outcome.phases_ms = {{"start", milliseconds(recovery.at["ready"] - recovery.since)},
+                         {"load", between("ready", "commit")},
+                         {"first_step", milliseconds(now - recovery.at["commit"])}};
+    const std::string after = outcome.step == recovery.last_step ? "" : " of step " + std::to_string(outcome.step);
+    outcome.reason += "; training went on " + in_words(recovery.taken->from) + after;
+    spdlog::warn("espalier: launch: {}, {:.1f} s later: generation {}, {}", outcome.reason,
+                 milliseconds(now - recovery.since) / 1000, generation_, describe(plan_));
+  }
+  planner_->report_outcome(outcome);
+}
+
+void Launcher::let_go_of_old_state() {
+  extensions_->keep(generation_);
+  for (const AnchorKeeper& keeper : anchor_keepers_)
+    if (keeper.connection) keeper.connection->send(wire::Keep{generation_});
+  if (keep_) keep_(generation_);
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,45 @@
+#include "launcher/tenure.hpp"
+
+#include "planner/wire/messages.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+// A launcher that is gone closes its sockets at once; silence means a cut network, or a node that stands still.
+constexpr int kMissedHeartbeats = 10;
+constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
+// Until it knows us: it may not have read Slurm's answer to its submission yet.
+constexpr auto kFindLauncher = std::chrono::seconds(5);
+
+}  // namespace
+
+Tenure::Tenure(Time start, std::chrono::milliseconds heartbeat)
+    : heartbeat_(heartbeat), start_(start), until_(start + kReachLauncher) {}
+
+bool Tenure::looks(Time now) const { return !over_ && !taken_on_ && now < until_; }
+
+void Tenure::connected(Time now) {
+  until_ = start_ + kFindLauncher;
+  heard_ = sent_ = now;
+  told_ = false;
+}
+
+bool Tenure::hears(const std::string& type, Time now) {
+  if (type == wire::GiveBack::type) over_ = true;
+  if (type == wire::GiveBack::type || type == wire::Refused::type) return false;
+  taken_on_ = true;
+  heard_ = now;
+  return true;
+}
+
+Tenure::Turn Tenure::turn(Time now) {
+  Turn turn;
+  turn.notice = signalled_ && !told_ && taken_on_;
+  told_ = told_ || turn.notice;
+  turn.lost = now - heard_ > kMissedHeartbeats * heartbeat_;
+  turn.heartbeat = !turn.lost && now - sent_ >= heartbeat_;
+  if (turn.heartbeat) sent_ = now;
+  return turn;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,54 @@
+#include "planner/core/profile_check.hpp"
+
+#include <set>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+constexpr double kMostMilliseconds = 1e9;  // eleven days
+constexpr double kMostBytes = 1e15;
+
+// NaN fails every comparison.
+bool within(double value, double most) { return value >= 0 && value <= most; }
+
+std::string unfit(const ReplicaProfile& one) {
+  for (const auto& [name, ms] : {std::pair("fwd", one.fwd),
+                                 {"comm_fwd", one.comm_fwd},
+                                 {"bwd", one.bwd},
+                                 {"optim", one.optim},
+                                 {"sync", one.sync.value_or(0)}})
+    if (!within(ms, kMostMilliseconds)) return std::string(name) + " is no time in ms";
+  for (const auto& [name, bytes] : {std::pair("gradient_bytes", one.gradient_bytes),
+                                    {"weight_bytes", one.weight_bytes},
+                                    {"state_bytes", one.state_bytes},
+                                    {"edge_gradient_bytes", one.edge_gradient_bytes},
+                                    {"edge_state_bytes", one.edge_state_bytes},
+                                    {"peak_bytes", one.peak_bytes}})
+    if (!within(bytes, kMostBytes)) return std::string(name) + " is no size in bytes";
+  if (one.comm_fwd > one.fwd) return "comm_fwd is more than fwd, of which it is a part";
+  return "";
+}
+
+}  // namespace
+
+std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& shape) {
+  if (profile.plan != plan) return "profile: it is of another plan than the one that runs";
+  if (!(profile.shape == shape)) return "profile: it is of another model than the job's";
+  if (profile.step < 1) return "profile: its step must be at least 1";
+  if (!within(profile.boundary_bytes, kMostBytes)) return "profile: boundary_bytes is no size in bytes";
+  if (profile.replicas.empty()) return "profile: it holds no replica";
+  std::set<std::pair<int, int>> seen;
+  for (const ReplicaProfile& one : profile.replicas) {
+    const std::string name =
+        "profile: stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica) + ": ";
+    if (one.stage < 0 || static_cast<std::size_t>(one.stage) >= plan.stages.size() || one.replica < 0 ||
+        static_cast<std::size_t>(one.replica) >= plan.stages[static_cast<std::size_t>(one.stage)].replicas.size())
+      return name + "not in the plan";
+    if (!seen.insert({one.stage, one.replica}).second) return name + "reported twice";
+    if (const std::string why = unfit(one); !why.empty()) return name + why;
+  }
+  return "";
+}
+
+}  // namespace espalier

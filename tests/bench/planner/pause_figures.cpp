@@ -1,0 +1,129 @@
+#include "tests/bench/planner/pause_figures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+#include <regex>
+
+#include "planner/core/error.hpp"
+#include "torchrt/model/units.hpp"
+
+namespace espalier::bench {
+namespace {
+
+using nlohmann::json;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+json read(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  try {
+    return json::parse(in);
+  } catch (const json::exception& error) {
+    throw Error(path.string() + ": cannot be read: " + error.what());
+  }
+}
+
+torchrt::ModelConfig model_of(int hidden) {
+  torchrt::ModelConfig model;
+  model.layers = 12;
+  model.heads = 8;
+  model.hidden = hidden;
+  model.sequence = 16;
+  return torchrt::completed(model);
+}
+
+// What the launcher told of each hand-off, summed over the new ranks; in the order of the generations.
+std::vector<std::array<double, 4>> moved_bytes(const std::filesystem::path& log) {
+  static const std::regex line(
+      "generation [0-9]+ has adopted ([0-9]+) bytes, copied ([0-9]+), and got ([0-9]+) from other nodes, at most "
+      "([0-9]+) on one");
+  std::vector<std::array<double, 4>> found;
+  std::ifstream in(log);
+  for (std::string text; std::getline(in, text);)
+    if (std::smatch match; std::regex_search(text, match, line))
+      found.push_back({std::stod(match[1]), std::stod(match[2]), std::stod(match[3]), std::stod(match[4])});
+  return found;
+}
+
+// Figures of one hand-off, by name.
+std::map<std::string, double> figures_of(const json& decision) {
+  std::map<std::string, double> figures = decision.at("phases_ms").get<std::map<std::string, double>>();
+  figures["pause_ms"] = decision.at("pause_ms").get<double>();
+  return figures;
+}
+
+json medians(const std::vector<json>& decisions) {
+  std::map<std::string, std::vector<double>> all;
+  for (const json& decision : decisions)
+    for (const auto& [name, value] : figures_of(decision)) all[name].push_back(value);
+  json result = json::object(), phases = json::object();
+  for (const auto& [name, values] : all) (name == "pause_ms" ? result : phases)[name] = median(values);
+  result["phases_ms"] = phases;
+  json pauses = json::array();
+  for (const double pause : all["pause_ms"]) pauses.push_back(pause);
+  result["pauses_ms"] = pauses;
+  return result;
+}
+
+}  // namespace
+
+torchrt::ModelConfig pause_model(std::int64_t state_bytes) {
+  int hidden = 64;  // tensors of whole multiples of it lie without a gap, as those of real models
+  while (pause_state_bytes(model_of(hidden)) < state_bytes) hidden += 64;
+  return model_of(hidden);
+}
+
+std::int64_t pause_state_bytes(const torchrt::ModelConfig& model) {
+  std::size_t floats = 0;
+  for (int unit = 0; unit <= model.layers + 1; ++unit)
+    for (const torchrt::TensorSpec& tensor : torchrt::unit_spec(model, unit, 1, 0).tensors)
+      if (!tensor.tied || unit == 0) floats += tensor.elements();
+  return static_cast<std::int64_t>(3 * floats * sizeof(float));
+}
+
+std::vector<std::string> pause_settings(const torchrt::ModelConfig& model) {
+  return {"model.layers=" + std::to_string(model.layers),
+          "model.hidden=" + std::to_string(model.hidden),
+          "model.heads=" + std::to_string(model.heads),
+          "model.sequence=" + std::to_string(model.sequence),
+          "training.global_batch=4",
+          "training.micro_batches=4",
+          "training.warmup_steps=0",
+          "training.learning_rate=1e-5",
+          "training.minimum_learning_rate=1e-5",
+          "profile.every=8"};
+}
+
+json pause_figures(const std::filesystem::path& folder) {
+  json decisions = read(folder / "decisions.json");
+  if (decisions.is_object()) decisions = decisions.at("decisions");
+  std::map<std::string, std::vector<json>> committed;
+  for (const json& decision : decisions)
+    if (decision.at("outcome").get<std::string>().starts_with("committed"))
+      committed[decision.at("kind").get<std::string>()].push_back(decision);
+  if (committed["grow"].empty()) throw Error(folder.string() + ": the job never grew; see its logs");
+  json result = medians(committed["grow"]);
+  result["grows"] = committed["grow"].size();
+  if (!committed["shrink"].empty()) result["shrink"] = medians(committed["shrink"]);
+  const json link = read(folder / "link.json");
+  const double link_rate = link.at("bytes_per_second").get<double>();
+  result["link_bytes_per_second"] = link_rate;
+  // All grows are alike: 2 -> 3 GPUs with the same plan.
+  if (const auto moved = moved_bytes(folder / "A.out"); !moved.empty()) {
+    result["bytes_adopted"] = moved.front()[0];
+    result["bytes_copied"] = moved.front()[1];
+    result["bytes_sent"] = moved.front()[2];
+    if (const double ms = result["phases_ms"].value("load_send", 0.0); ms > 0) {
+      result["busiest_node_bytes_per_second"] = moved.front()[3] / (ms / 1000);
+      result["share_of_link"] = moved.front()[3] / (ms / 1000) / link_rate;
+    }
+  }
+  return result;
+}
+
+}  // namespace espalier::bench

@@ -1,0 +1,196 @@
+# Losses while a job trains: whatever is killed, cut off or stopped, the job goes on with what is left, and its losses are those
+# of an undisturbed run.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 45'
+# limit: 3000
+# each: 400
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  ip link set v2 up
+  clean_slate
+}
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+report() { echo "# $*" >&3; }
+generation_of() { local generation; generation=$(metric A generation); echo "${generation:-0}"; }
+in_generation_after() { [ "$(generation_of)" -gt "$1" ]; }
+
+# survives SECONDS COMMAND...: after what COMMAND does, A trains in another generation within so many seconds.
+survives() {
+  local limit=$1 before start
+  shift
+  before=$(generation_of)
+  start=$(now_ms)
+  "$@"
+  wait_for "$limit" "A trains in a generation after $before" in_generation_after "$before"
+  report "$BATS_TEST_DESCRIPTION: $(($(now_ms) - start)) ms to the next step"
+  wait_for 10 "it is told" said 'training went on'
+  grep 'training went on' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
+}
+said() { grep -q "$1" "$BOX/home/A.out"; }
+told_once() { # WHAT: and that only
+  [ "$(grep -c 'training went on' "$BOX/home/A.out")" -eq 1 ]
+  said "$1"
+  as_user espalier explain "$A" | tee "$BOX/log/explain" | grep -q 'Kind=recover'
+  grep -q "$1" "$BOX/log/explain"
+}
+worker() { # RANK, of the generation that runs
+  local pid
+  for pid in $(workers "$(generation_of)"); do
+    ! tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" || echo "$pid"
+  done
+}
+kill_worker() { kill -KILL "$(worker "${1:-5}")"; }
+ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)); }
+
+@test "one worker of eight killed" {
+  grown_cast
+  ten_steps
+  survives 120 kill_worker
+  told_once 'rank 5 on n[12] was lost after step'
+  runs_on A 8
+  goes_on_well
+}
+
+@test "five losses, each of another rank, rank 0 among them" {
+  grown_cast
+  for rank in 7 0 3 1 4; do
+    ten_steps
+    survives 120 kill_worker "$rank"
+  done
+  runs_on A 8
+  goes_on_well
+}
+
+@test "a GPU where two workers were killed is left out" {
+  grown_cast
+  as_user espalier hold "$A"
+  for _ in 1 2; do
+    ten_steps
+    survives 120 kill_worker 6
+  done
+  [ "$(gpus_of A)" -lt 8 ]
+  goes_on_well
+}
+
+@test "a worker of a job that never grew killed" {
+  cast
+  survives 120 kill_worker 1
+  told_once 'rank 1 on n1 was lost after step'
+  goes_on_well
+}
+
+@test "all workers of a generation killed at once" {
+  grown_cast
+  ten_steps
+  kill_all() { workers "$(generation_of)" | xargs kill -KILL; }
+  survives 120 kill_all
+  goes_on_well
+}
+
+@test "mpirun killed" {
+  grown_cast
+  kill_mpirun() { kill -KILL "$(processes mpirun "ESPALIER_GENERATION=$(generation_of)")"; }
+  survives 120 kill_mpirun
+  goes_on_well
+}
+
+far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$id" -o %N)" != n2 ] || echo "$id"; done; }
+
+@test "an extension killed" {
+  grown_cast
+  as_user espalier hold "$A"
+  # Its batch script may be told before its steps end: then it is a shrink in time, else a loss.
+  before=$(generation_of)
+  as_user scancel -s KILL --full "$(far_extension)"
+  wait_for 120 "A trains in another generation" in_generation_after "$before"
+  [ "$(gpus_of A)" -le 4 ]
+  goes_on_well
+}
+
+@test "the keeper of an extension killed" {
+  grown_cast
+  as_user espalier hold "$A"
+  kill_keeper() { kill -KILL "$(processes espalier-keeper "SLURM_JOB_ID=$(far_extension)")"; }
+  survives 120 kill_keeper
+  told_once 'was lost\|is gone'
+  goes_on_well
+}
+
+@test "an extension's node cut off from the network" {
+  grown_cast
+  survives 120 ip link set v2 down
+  told_once 'silent for 10 heartbeats\|was lost\|is gone\|timed out'
+  [ "$(gpus_of A)" -le 4 ]
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  same_losses A
+  ip link set v2 up
+  as_user scancel "$A"
+  finish near
+  finish far
+  wait_for 90 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  assert_nothing_left 10
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -p main -o %D)" = 1 ]'
+}
+
+@test "a worker stopped" {
+  grown_cast
+  stop_worker() { kill -STOP "$(worker 5)"; }
+  survives 120 stop_worker
+  told_once 'silent for 10 heartbeats'
+  goes_on_well
+}
+
+lost_in() { # PHASE: of the running generation a worker is killed there
+  local victim
+  cast
+  victim=$(workers 0 | tail -n 1) # now: some phases last for milliseconds
+  finish near
+  finish far
+  catch_phase "$1" 150
+  kill -KILL "$victim" || true # it may just have left
+  wait_for 120 "A trains in another generation" in_generation_after 0
+  goes_on_well
+}
+@test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
+@test "a worker of the running generation killed while a grow is starting" { lost_in starting; }
+@test "a worker of the running generation killed while a grow is ready" { lost_in ready; }
+@test "a worker of the running generation killed while switching" { lost_in switching; }
+
+@test "a worker of the new generation killed right after the commit" {
+  cast
+  finish near
+  finish far
+  catch_phase committed 150
+  workers 1 | tail -n 1 | xargs -r kill -KILL || true
+  wait_for 120 "A trains in another generation" in_generation_after 0
+  goes_on_well
+}
+
+@test "a worker of the generation that recovers killed too" {
+  grown_cast
+  before=$(generation_of)
+  kill_worker
+  wait_for 20 "the next generation's workers are there" has_workers $((before + 1))
+  workers $((before + 1)) | tail -n 1 | xargs -r kill -KILL || true
+  # A rank that dies before it is connected is only missed at the end of start_seconds.
+  wait_for 120 "A trains in a later generation" in_generation_after "$before"
+  goes_on_well
+}
+
+@test "the job finishes with the losses of an undisturbed run after a loss" {
+  steps=$(wc -l < "$BOX/share/reference.jsonl")
+  grown_cast 2:8 "$steps"
+  survives 120 kill_worker
+  ends_well "$steps"
+}
+
+@test "cancelled while it recovers: everything is released" {
+  grown_cast
+  kill_worker
+  catch_phase recovering 60
+  as_user scancel "$A"
+  wait_for 10 "A and its extensions are gone" eval 'job_over "$A" && no_extensions'
+  leaves_nothing
+}

@@ -1,0 +1,95 @@
+"""One elastic training: its launcher's phases as they are logged, its steps, and what both must satisfy."""
+import json
+import os
+import time
+
+from shell import BOX, HOME, as_user, run
+
+TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
+            "training.minimum_learning_rate=2e-3", "--data", f"{BOX}/share/text", "--steps", "1000000"]
+
+
+class Follower:
+    """The lines that were added to a file since the last look; all of them when another file has taken its place, or when it was
+    cut."""
+
+    def __init__(self, path):
+        self.path, self.file, self.rest, self.again = path, None, "", False
+
+    def lines(self):
+        try:
+            now = os.stat(self.path)
+            self.again = self.file is not None and (now.st_ino != os.fstat(self.file.fileno()).st_ino
+                                                    or now.st_size < self.file.tell())
+            if self.file is None or self.again:
+                self.file, self.rest = open(self.path, encoding="utf-8", errors="replace"), ""
+        except FileNotFoundError:
+            return []
+        parts = (self.rest + self.file.read()).split("\n")
+        self.rest = parts.pop()
+        return parts
+
+
+class Job:
+    """A batch job whose script trains on two GPUs of n1, up to eight. Losses are compared with `losses`, which all jobs of a
+    run share: they train the same model."""
+
+    def __init__(self, name, losses):
+        self.name, self.losses = name, losses
+        self.step, self.plan_gpus, self.generation = 0, 0, -1
+        self.phase, self.messages, self.problems = "", [], []
+        self.moved_at, self.longest_pause = time.monotonic(), 0.0
+        script = f"{HOME}/{name}.sh"
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("#!/bin/bash\nsrun --elastic=2:8 espalier-train " + " ".join(TRAINING)
+                       + f" --metrics {HOME}/{name}.jsonl\n")
+        os.chmod(script, 0o755)
+        self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", "-N1", "-n1", "-w", "n1",
+                          "--gres=gpu:2", script)
+        self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")
+
+    def look(self):
+        """Takes in what has happened; the phases that were entered since the last look."""
+        entered = []
+        for line in self._log.lines():
+            if "--> " in line and "--" in line.split("--> ")[0]:
+                self.phase = line.rsplit("--> ", 1)[1].strip()
+                entered.append(self.phase)
+            self.messages.append(line)
+        lines = self._metrics.lines()
+        if self._metrics.again:  # a recovery writes what it goes on from anew
+            self.step = 0
+        for line in lines:
+            self._take(json.loads(line))
+        return entered
+
+    def _take(self, record):
+        step, loss = record["step"], record["loss"]
+        if step != self.step + 1:
+            self.problems.append(f"step {step} follows step {self.step}")
+        if self.losses.setdefault(step, loss) != loss:
+            self.problems.append(f"step {step}: loss {loss!r}, elsewhere {self.losses[step]!r}")
+        self.step, self.plan_gpus, self.generation = step, record["gpus"], record["generation"]
+        now = time.monotonic()
+        self.longest_pause = max(self.longest_pause, now - self.moved_at)
+        self.moved_at = now
+
+    def until(self, condition, seconds, pause=0.005):
+        """Looks until condition(phases entered) holds; whether it did in time."""
+        end = time.monotonic() + seconds
+        while True:
+            if condition(self.look()):
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+
+    def over(self):
+        state = run("squeue", "-h", "-j", self.id, "-o", "%T", check=False)
+        return state not in ("RUNNING", "PENDING", "COMPLETING", "CONFIGURING")
+
+    def ask(self, what):
+        as_user(f"{BOX}/bin/espalier", what, self.id, check=False)
+
+    def tail(self, count=25):
+        return "\n".join(self.messages[-count:])

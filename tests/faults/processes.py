@@ -1,0 +1,70 @@
+"""The processes of boxuser, by what they are and which generation they belong to."""
+import os
+
+from shell import USER
+
+
+def _environment(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    except OSError:
+        return {}
+
+
+def _words(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def pids():
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == USER:
+                yield int(name)
+        except OSError:
+            continue
+
+
+def _name(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def of_generation(name, generation):
+    """Workers ("espalier-train"), "orted", "mpirun" or the steps ("srun") of one generation."""
+    wanted = str(generation).encode()
+    found = [pid for pid in pids() if _name(pid) == name]
+    return sorted(pid for pid in found if _environment(pid).get(b"ESPALIER_GENERATION") == wanted)
+
+
+def rank_of(pid):
+    return int(_environment(pid).get(b"OMPI_COMM_WORLD_RANK", b"-1"))
+
+
+def launchers():
+    return [pid for pid in pids() if _name(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
+            and not {"agent", "keeper", "tether", "shield"} & set(_words(pid)[1:2])]
+
+
+def keepers(extension):
+    """Of extensions, or of the anchor's other nodes."""
+    return [pid for pid in pids() if _name(pid) == "espalier-launch" and "keeper" in _words(pid)[1:2]
+            and ("--extension" in _words(pid)) == extension]
+
+
+def generations():
+    """That have a worker which is not about to be reaped."""
+    found = set()
+    for pid in pids():
+        if _name(pid) == "espalier-train":
+            generation = _environment(pid).get(b"ESPALIER_GENERATION")
+            if generation is not None:
+                found.add(int(generation))
+    return found

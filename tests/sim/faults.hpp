@@ -1,0 +1,58 @@
+// What befalls a history: drawn from its seed, each kind of fault at a rate that the seed decides too.
+#pragma once
+
+#include <array>
+
+#include "tests/sim/history.hpp"
+
+namespace espalier::sim {
+
+class Faults {
+ public:
+  explicit Faults(History& history);
+  void begin(Seconds until);  // then everything comes back
+  void after_event();         // faults like to come when a launcher has just changed its state
+  bool loses_answer();        // of a call to slurmctld
+  // So far, something happened after which a generation may be lost, or a job may end early.
+  bool may_lose() const { return may_lose_; }
+  bool may_end_jobs() const { return may_end_ || losses_ > 1 || (losses_ > 0 && may_delay_); }
+  bool may_delay() const { return may_delay_; }  // ... or one that may not leave an extension in time
+  Seconds last() const { return last_; }         // when the surroundings were last disturbed: bounds count from there
+
+ private:
+  using Kind = void (Faults::*)();
+  void next(Seconds until);
+  void strike();
+  void loss();
+  void disturbed(Seconds for_seconds);
+
+  void plain_job();
+  void planner_dies();
+  void dies_in_between();
+  void launcher_dies();
+  void keeper_dies();
+  void rank_dies();
+  void rank_stands_still();
+  void link_breaks();
+  void node_fails();
+  void node_is_cut();
+  void slurmctld_stands();
+  void somebody_stands_still();
+  void extension_cancelled();
+  void job_cancelled();
+  void disk_fills();
+  void user_asks();
+  void store_is_lost();
+
+  History& history_;
+  std::array<double, 17> weights_{};
+  double rate_ = 0;       // faults per second
+  double in_change_ = 0;  // and per change of a launcher's state
+  double lost_answers_ = 0;
+  Seconds last_ = 0;
+  Seconds silence_ = 0;  // in which launchers and keepers stood still
+  int losses_ = 0;
+  bool may_lose_ = false, may_end_ = false, may_delay_ = false;
+};
+
+}  // namespace espalier::sim

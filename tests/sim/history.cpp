@@ -1,0 +1,390 @@
+#include "tests/sim/history.hpp"
+
+#include <csignal>
+#include <cstdio>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/event_dispatch.hpp"
+#include "tests/sim/faults.hpp"
+#include "tests/sim/invariants.hpp"
+
+namespace espalier::sim {
+namespace {
+
+History* running = nullptr;
+
+class ModelSlurm final : public Slurm {
+ public:
+  SlurmSnapshot snapshot() override {
+    if (history().slurm_fails) throw Error("Slurm: unable to contact the controller");
+    SlurmSnapshot result = history().slurm->snapshot();
+    result.time = clock_seconds();
+    return result;
+  }
+  void kill(JobId job) override {
+    if (history().slurm_fails) throw Error("Slurm: unable to contact the controller");
+    history().note([&] { return "slurm: " + std::to_string(job) + " is killed by the planner"; });
+    history().training->kill_steps(job);
+    history().slurm->give_back(job);
+  }
+};
+
+std::vector<SimNode> small_cluster(Random& random) {
+  std::vector<SimNode> nodes;
+  const int count = 2 + random.below(2);
+  for (int n = 1; n <= count; ++n)
+    nodes.push_back(
+        {"n" + std::to_string(n), std::vector<JobId>(static_cast<std::size_t>(2 + random.below(2)), 0), true});
+  return nodes;
+}
+
+}  // namespace
+
+History& history() { return *running; }
+
+History::History(std::uint64_t seed, Mutant broken, bool log)
+    : random(seed), network(timeline, random), mutant(broken), logging_(log) {
+  running = this;
+  config.planner_host = kHead;
+  config.planner_port = kPlannerPort;
+  config.acquire_seconds = 6;
+  config.start_seconds = 10;
+  config.switch_seconds = 5;
+  config.hang_seconds = 20;
+  config.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
+  config.max_lease_minutes = 1;
+  StepEvents events;
+  events.completed = [this](JobId job, int generation, std::int64_t step) {
+    invariants_->completed(job, generation, step);
+  };
+  events.start_step = [this](const PartyPtr& rank, JobId step_of, const std::function<void(bool)>& then) {
+    call_slurm(rank->node, [this, rank, step_of, then] {
+      const bool started = !slurm_fails && slurm->runs_steps(step_of, rank->node);
+      timeline.at(timeline.now(), rank, [then, started] { then(started); });
+    });
+  };
+  events.recovered = [this](JobId job, int generation, std::int64_t step, const std::string& from) {
+    invariants_->recovered(job, generation, step, from);
+  };
+  events.keeps = [this](JobId step_of, const std::string& node, const std::string& reader) {
+    if (!network.reaches(node, reader)) return false;
+    if (const auto at = launchers.find(step_of); at != launchers.end()) return at->second.launcher != nullptr;
+    const auto at = keepers_.find(step_of);
+    return at != keepers_.end() && at->second->party->alive;
+  };
+  events.placed = [this](JobId job, const GpuId& gpu, JobId step_of) { invariants_->placed(job, gpu, step_of); };
+  training = std::make_unique<Training>(timeline, random, network, mutant, std::move(events));
+  training->total_steps = 15 + random.below(200);
+  training->heartbeat = config.heartbeat_seconds;
+  training->step_seconds = random.real(0.7, 2.5);
+  SlurmModel::Hooks hooks;
+  hooks.start = [this](const SimJob& job) { slurm_started(job); };
+  hooks.signal = [this](const SimJob& job) {
+    note([&] { return "slurm: SIGTERM to the steps of " + std::to_string(job.id); });
+    if (mutant != Mutant::silent_notice) training->signal_steps(job.id);
+    if (job.kind == SimJob::Kind::anchor) signal_launcher(job.id, SIGTERM);
+    if (const auto keeper = keepers_.find(job.id);
+        keeper != keepers_.end() && mutant != Mutant::silent_notice && random.chance(0.3)) {
+      keeper->second->tenure->signalled();
+      keeper_turns(keeper->second);
+    }
+  };
+  hooks.kill = [this](const SimJob& job) { slurm_killed(job); };
+  hooks.kill_steps = [this](JobId job) { training->kill_steps(job); };
+  hooks.event = [this](const std::string& text) { datagram(text); };
+  slurm = std::make_unique<SlurmModel>(timeline, random, mutant, small_cluster(random), std::move(hooks));
+  store_ = std::make_unique<Store>(":memory:");
+  invariants_ = std::make_unique<Invariants>(*this);
+  faults_ = std::make_unique<Faults>(*this);
+  network.before_send = [this](const PartyPtr& sender) {
+    if (crash_in_ > 0 && sender == crash_party_ && --crash_in_ == 0) throw Crash{};
+  };
+  start_planner();
+  const int jobs = 1 + random.below(2);
+  for (int i = 0; i < jobs; ++i) {
+    SimJob job;
+    job.kind = SimJob::Kind::anchor;
+    job.gpus = 1 + random.below(2);
+    timeline.at(random.real(0, 2), nullptr, [this, job] { slurm->submit(job); });
+  }
+  chaos_until_ = random.real(8, 30);
+  faults_->begin(chaos_until_);
+}
+
+History::~History() {
+  for (auto& [id, process] : launchers) process.launcher.reset();
+  planner_ = {};
+  network.drop_all();
+  running = nullptr;
+}
+
+std::string History::run(long most) {
+  while (violation_.empty() && !done_ && timeline.steps() < most && timeline.step()) {
+    for (auto& [id, process] : launchers) {
+      if (!process.launcher || process.launcher->phase() == process.seen) continue;
+      process.seen = process.launcher->phase();
+      ++process.changes;
+      if (process.seen == JobPhase::recovering) invariants_->generation_lost(id);
+    }
+    invariants_->after_event();
+    faults_->after_event();
+  }
+  return violation_;
+}
+
+void History::violate(const std::string& what) {
+  if (!violation_.empty()) return;
+  violation_ = what;
+  note([&] { return "VIOLATED: " + what; });
+}
+
+void History::add_line(const std::string& text) {
+  char time[32];
+  std::snprintf(time, sizeof time, "%6ld %9.4f  ", timeline.steps(), timeline.now());
+  log_.push_back(time + text);
+}
+
+Seconds History::call_slurm(const std::string& node, const std::function<void()>& work) {
+  Seconds delay = random.chance(0.02) ? random.real(0.01, 1) : random.real(0.001, 0.005);
+  if (!slurm->answers()) delay = std::min(10.0, slurm->back_at - timeline.now()) + random.real(0, 0.1);
+  timeline.at(timeline.now() + delay, nullptr, [this, node, work] {
+    slurm_fails = !slurm->answers() || !network.reaches(node, kHead);
+    answer_lost = !slurm_fails && faults_->loses_answer();
+    work();
+    slurm_fails = answer_lost = false;
+  });
+  return delay;
+}
+
+// ---- the planner
+
+void History::start_planner() {
+  note([] { return "planner: starts"; });
+  planner_.party = born = std::make_shared<Party>();
+  born->name = "planner";
+  born->node = kHead;
+  born->run = [this](const Callback& event) {
+    try {
+      event();
+    } catch (const Crash&) {
+      kill_planner(random.real(0.1, 5));
+    } catch (const std::exception& error) {
+      violate(std::string("espalierd would have ended with: ") + error.what());
+    }
+  };
+  PlannerSettings settings;
+  settings.partition = SlurmModel::kPartition;
+  settings.poll_seconds = 4;
+  settings.outcome_seconds = config.acquire_seconds + config.start_seconds + config.switch_seconds + 30;
+  settings.scheduler.max_lease_minutes = config.max_lease_minutes;
+  settings.scheduler.kill_wait_seconds = config.kill_wait_seconds;
+  settings.scheduler.cooldown_seconds = 2;
+  settings.scheduler.lambda = 8;
+  planner_.loop = std::make_unique<wire::Loop>();
+  planner_.agent = std::make_unique<SlurmAgent>(*planner_.loop, std::make_unique<ModelSlurm>());
+  planner_.planner = std::make_unique<Planner>(*planner_.loop, *planner_.agent, *store_, settings);
+  planner_.gate =
+      std::make_unique<Gate>(*planner_.planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });
+  planner_.listener =
+      wire::listen_tcp(*planner_.loop, wire::Service::planner, "0.0.0.0", kPlannerPort,
+                       [gate = planner_.gate.get()](const wire::ConnectionPtr& link) { gate->welcome(link); });
+}
+
+void History::kill_planner(Seconds back_after) {
+  if (!planner_.party->alive) return;
+  note([] { return "planner: killed"; });
+  planner_.party->alive = false;
+  network.died(planner_.party, false);
+  planner_.listener.reset();
+  planner_.gate.reset();
+  planner_.planner.reset();
+  planner_.agent.reset();
+  planner_.loop.reset();
+  timeline.at(timeline.now() + back_after, nullptr, [this] { start_planner(); });
+}
+
+// Datagrams get lost, come twice, and overtake each other.
+void History::datagram(const std::string& text) {
+  if (random.chance(0.2)) return;
+  const int copies = random.chance(0.1) ? 2 : 1;
+  for (int i = 0; i < copies; ++i)
+    timeline.at(timeline.now() + random.real(0.0001, random.chance(0.2) ? 3 : 0.01), nullptr, [this, text] {
+      if (!planner_.party->alive) return;
+      timeline.at(timeline.now(), planner_.party,
+                  [this, text] { dispatch(wire::parse_event(text), *planner_.planner); });
+    });
+}
+
+// ---- launchers
+
+void History::start_launcher(const SimJob& job) {
+  launcher::JobContext context;
+  context.job = job.id;
+  context.node = job.holdings.front().node;
+  context.self = "espalier-launch";
+  context.program = {"train"};
+  context.min_gpus = 1;
+  context.max_gpus = 2 + random.below(5);
+  context.anchor = job.holdings;
+  context.max_gpus = std::max(context.max_gpus, static_cast<int>(context.anchor_gpus().size()));
+  context.accuracy = random.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
+  context.config = config;
+  context.site.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
+  context.site.grace_seconds[SlurmModel::kPartition] = static_cast<int>(SlurmModel::kGrace);
+  LauncherProcess& process = launchers[job.id];
+  process.job = job.id;
+  process.party = born = std::make_shared<Party>();
+  born->name = "launcher " + std::to_string(job.id);
+  born->node = context.node;
+  born->run = [this, &process](const Callback& event) {
+    try {
+      event();
+    } catch (const Crash&) {
+      return end_launcher(process, false);
+    } catch (const std::exception&) {
+      process.party->loop->fail(std::current_exception());
+      if (process.launcher->serve()) process.party->stopped = true;
+    }
+    if (!process.party->stopped) return;
+    invariants_->job_ended(process.job);
+    end_launcher(process, false);
+  };
+  note([&] { return "launcher " + std::to_string(job.id) + ": starts on " + context.node; });
+  try {
+    process.launcher = std::make_unique<launcher::Launcher>(std::move(context));
+    process.launcher->start();
+  } catch (const Error&) {  // the program would run without elasticity
+    end_launcher(process, false);
+  }
+}
+
+void History::end_launcher(LauncherProcess& process, bool with_node) {
+  if (!process.party->alive) return;
+  note([&] { return process.party->name + ": is gone"; });
+  process.party->alive = false;
+  network.died(process.party, with_node);
+  process.launcher.reset();
+  process.signals.clear();
+  if (with_node) return;
+  timeline.at(timeline.now() + random.real(0.02, 0.3), nullptr, [this, id = process.job] { slurm->over(id); });
+}
+
+void History::signal_launcher(JobId job, int number) {
+  const auto at = launchers.find(job);
+  if (at == launchers.end() || !at->second.launcher) return;
+  for (const auto& [what, callback] : at->second.signals)
+    if (what == number) timeline.at(timeline.now(), at->second.party, callback);
+}
+
+// ---- what Slurm starts and kills
+
+void History::slurm_started(const SimJob& job) {
+  if (job.kind == SimJob::Kind::anchor) start_launcher(job);
+  if (job.kind == SimJob::Kind::extension) start_keeper(job);
+  if (job.kind == SimJob::Kind::plain)
+    timeline.at(timeline.now() + random.real(3, 15), nullptr, [this, id = job.id] { slurm->over(id); });
+}
+
+void History::slurm_killed(const SimJob& job) {
+  note([&] { return "slurm: " + std::to_string(job.id) + " is ending"; });
+  training->kill_steps(job.id);
+  if (const auto at = launchers.find(job.id); at != launchers.end()) end_launcher(at->second, false);
+  if (const auto at = keepers_.find(job.id); at != keepers_.end()) kill_keeper(*at->second, false);
+}
+
+// ---- keepers of extensions: launcher/keeper.cpp without its system calls
+
+void History::start_keeper(const SimJob& job) {
+  auto keeper = std::make_shared<KeeperProcess>();
+  keeper->party = std::make_shared<Party>();
+  keeper->party->name = "keeper " + std::to_string(job.id);
+  keeper->party->node = job.holdings.front().node;
+  keeper->job = job.id;
+  keeper->anchor = job.anchor;
+  for (const std::string& entry : job.environment) {
+    if (entry.starts_with("ESPALIER_TOKEN=")) keeper->token = entry.substr(15);
+    if (!entry.starts_with("ESPALIER_LAUNCHER=")) continue;
+    const auto colon = entry.rfind(':');
+    keeper->host = entry.substr(18, colon - 18);
+    keeper->port = static_cast<std::uint16_t>(std::stoul(entry.substr(colon + 1)));
+  }
+  keeper->tenure = std::make_unique<launcher::Tenure>(
+      wire::steady_now(), std::chrono::milliseconds(std::lround(config.heartbeat_seconds * 1000)));
+  keepers_[job.id] = keeper;
+  note([&] { return keeper->party->name + ": starts on " + keeper->party->node; });
+  keeper_looks(keeper);
+  keeper_ticks(keeper);
+}
+
+void History::keeper_looks(const std::shared_ptr<KeeperProcess>& keeper) {
+  if (!keeper->tenure->looks(wire::steady_now())) return keeper_leaves(keeper);
+  const auto again = [this, keeper] {
+    keeper->line.reset();
+    const Seconds pause = keeper->tenure->looks(wire::steady_now()) ? 0.1 : 0;
+    timeline.at(timeline.now() + pause, keeper->party, [this, keeper] { keeper_looks(keeper); });
+  };
+  network.connect(
+      keeper->party, keeper->host, keeper->port,
+      [this, keeper, again](const EndPtr& line) {
+        keeper->line = line;
+        line->on_closed = [again](const std::string&) { again(); };
+        line->on_frame = [this, keeper, again](const wire::Frame& frame) {
+          if (!keeper->tenure->hears(frame.type, wire::steady_now())) {
+            keeper->line->close();
+            again();
+          } else {
+            keeper_turns(keeper);
+          }
+        };
+        line->send(wire::KeeperHello{keeper->token, keeper->job, keeper->party->node, true});
+        keeper->tenure->connected(wire::steady_now());
+      },
+      [again](const std::string&) { again(); });
+}
+
+void History::keeper_turns(const std::shared_ptr<KeeperProcess>& keeper) {
+  if (!keeper->line || !keeper->party->alive || keeper->leaving) return;
+  const launcher::Tenure::Turn turn = keeper->tenure->turn(wire::steady_now());
+  if (turn.notice) keeper->line->send(wire::Notice{keeper->job});
+  if (turn.heartbeat) keeper->line->send(wire::Heartbeat{});
+  if (!turn.lost) return;
+  note([&] { return keeper->party->name + ": has not heard of its launcher for too long"; });
+  keeper->line->close();
+  keeper->line.reset();
+  keeper_looks(keeper);
+}
+
+void History::keeper_ticks(const std::shared_ptr<KeeperProcess>& keeper) {
+  timeline.at(timeline.now() + config.heartbeat_seconds, keeper->party, [this, keeper] {
+    keeper_turns(keeper);
+    if (!keeper->leaving) keeper_ticks(keeper);
+  });
+}
+
+// Fences the node, and ends: Slurm then completes the job, as soon as it hears of it.
+void History::keeper_leaves(const std::shared_ptr<KeeperProcess>& keeper) {
+  if (keeper->leaving || mutant == Mutant::immortal_keeper) return;
+  keeper->leaving = true;
+  note([&] { return keeper->party->name + ": fences and leaves"; });
+  timeline.at(timeline.now() + random.real(0.02, 0.3), keeper->party, [this, keeper] {
+    training->kill_steps(keeper->job);
+    kill_keeper(*keeper, false);
+  });
+}
+
+void History::kill_keeper(KeeperProcess& keeper, bool with_node) {
+  if (!keeper.party->alive) return;
+  keeper.party->alive = false;
+  network.died(keeper.party, with_node);
+  keeper.line.reset();
+  if (with_node) return;
+  const auto tell = std::make_shared<Callback>();
+  *tell = [this, id = keeper.job, node = keeper.party->node, weak = std::weak_ptr(tell)] {
+    if (network.reaches(node, kHead)) return slurm->over(id);
+    if (const auto self = weak.lock()) timeline.at(timeline.now() + 0.5, nullptr, [self] { (*self)(); });
+  };
+  timeline.at(timeline.now() + 0.02, nullptr, [tell] { (*tell)(); });
+}
+
+}  // namespace espalier::sim

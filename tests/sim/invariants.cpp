@@ -1,0 +1,300 @@
+#include "tests/sim/invariants.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include "tests/sim/faults.hpp"
+
+namespace espalier::sim {
+namespace {
+
+constexpr Seconds kLook = 0.5;
+// Timers of the product and of the model are late by up to this much.
+constexpr Seconds kSlack = 3;
+
+std::string name(JobId job) { return "job " + std::to_string(job); }
+
+}  // namespace
+
+Invariants::Invariants(History& history) : history_(history) {
+  history_.timeline.at(kLook, nullptr, [this] { each_half_second(); });
+}
+
+// ---- after every event
+
+void Invariants::after_event() { one_generation_trains(); }
+
+void Invariants::one_generation_trains() {
+  std::map<JobId, int> training;
+  for (const auto& generation : history_.training->all())
+    if (generation->training() && ++training[generation->job()] > 1)
+      history_.violate(name(generation->job()) + ": two generations train at once");
+}
+
+void Invariants::completed(JobId job, int generation, std::int64_t step) {
+  Steps& steps = steps_[job];
+  if (step <= steps.last)
+    history_.violate(name(job) + ": generation " + std::to_string(generation) + " does step " + std::to_string(step) +
+                     " again, which generation " + std::to_string(steps.generation) + " had done");
+  if (step > steps.last + 1)
+    history_.violate(name(job) + ": generation " + std::to_string(generation) + " does step " + std::to_string(step) +
+                     " after step " + std::to_string(steps.last));
+  if (generation < steps.generation)
+    history_.violate(name(job) + ": generation " + std::to_string(generation) + " trains after generation " +
+                     std::to_string(steps.generation));
+  if (steps.first.emplace(generation, step).second)
+    history_.note([&] {
+      return name(job) + ": generation " + std::to_string(generation) + " trains from step " + std::to_string(step);
+    });
+  steps.last = step;
+  steps.generation = generation;
+  since_.erase(name(job) + " steps");
+}
+
+// Nothing that was done is lost where the lost generation's state is taken; older state is of a step that was done.
+void Invariants::recovered(JobId job, int generation, std::int64_t step, const std::string& from) {
+  Steps& steps = steps_[job];
+  history_.note([&] {
+    return name(job) + ": generation " + std::to_string(generation) + " goes on from " + from + " after step " +
+           std::to_string(step);
+  });
+  if (step > steps.last || (from == "generation" && step != steps.last))
+    history_.violate(name(job) + ": goes on with the state of its lost generation after step " + std::to_string(step) +
+                     ", and step " + std::to_string(steps.last) + " was done");
+  steps.last = step;
+  steps.generation = generation;
+}
+
+// Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
+bool Invariants::leaves_late(JobId job) const {
+  for (const auto& [id, extension] : history_.slurm->jobs())
+    if (extension.anchor == job && history_.faults_->may_delay() &&
+        (extension.preempted || history_.timeline.now() - extension.started >= extension.limit))
+      return true;
+  return false;
+}
+
+// Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
+void Invariants::generation_lost(JobId job) {
+  if (ended_since_ >= 0 || history_.faults_->may_lose() || leaves_late(job)) return;
+  history_.violate(name(job) + ": its generation was lost, though nothing happened that may cost one");
+}
+
+// Nor is a single loss a reason for a job to end.
+void Invariants::job_ended(JobId job) {
+  const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
+  const Faults& faults = *history_.faults_;
+  if (last >= history_.training->total_steps || ended_since_ >= 0 || faults.may_end_jobs() || leaves_late(job)) return;
+  // A job that has not begun has nothing to go on from. srun waits for slurmctld for some seconds only.
+  if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
+  history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +
+                   std::to_string(history_.training->total_steps) + ", though nothing happened that may end a job");
+}
+
+void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
+  const std::string place = gpu.node + "/" + std::to_string(gpu.index);
+  const SimJob* holder = history_.slurm->find(step_of);
+  if (holder == nullptr || (step_of != job && holder->anchor != job))
+    return history_.violate(name(job) + ": a rank on " + place + " runs in a step of job " + std::to_string(step_of));
+  if (history_.slurm->owner(gpu) != step_of)
+    return history_.violate(name(job) + ": a rank takes GPU " + place + ", which Slurm gave to job " +
+                            std::to_string(history_.slurm->owner(gpu)));
+  for (const auto& other : history_.training->all())
+    for (const auto& rank : other->ranks())
+      if (!rank.gone && rank.gpu == gpu && other->job() != job)
+        history_.violate("GPU " + place + " is in " + name(job) + " and in " + name(other->job()));
+}
+
+// ---- what takes time
+
+void Invariants::holds(const std::string& key, bool bad, Seconds bound, const std::string& what) {
+  if (!bad) {
+    since_.erase(key);
+    return;
+  }
+  const bool disturbed = history_.timeline.now() < history_.faults_->last();
+  Seconds& so_far = since_[key];
+  if (!disturbed) so_far += kLook;
+  if (so_far > bound) history_.violate(what + " for more than " + std::to_string(std::lround(bound)) + " s");
+}
+
+void Invariants::each_half_second() {
+  jobs_progress();
+  phases_end();
+  extensions_are_owned();
+  decisions_end();
+  end_of_history();
+  history_.timeline.at(history_.timeline.now() + kLook, nullptr, [this] { each_half_second(); });
+}
+
+// While a job has its launcher, it trains, but for the time of a switch.
+void Invariants::jobs_progress() {
+  const Seconds longest = history_.config.hang_seconds + 2.0 * history_.config.switch_seconds + kSlack;
+  for (const auto& [id, process] : history_.launchers) {
+    const bool has_begun = steps_.contains(id);
+    const bool recovers = process.launcher && process.launcher->phase() == JobPhase::recovering;
+    holds(name(id) + " steps", process.launcher && has_begun && !recovers, longest, name(id) + ": makes no step");
+  }
+}
+
+void Invariants::phases_end() {
+  const wire::Config& config = history_.config;
+  for (const auto& [id, process] : history_.launchers) {
+    const bool changed = std::exchange(changes_[id], process.changes) != process.changes;  // it may be the same again
+    for (const JobPhase phase : {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
+                                 JobPhase::committed, JobPhase::recovering, JobPhase::ending}) {
+      Seconds bound = 10 + kSlack;
+      if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
+      if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
+      if (phase == JobPhase::ready || phase == JobPhase::switching) bound = config.switch_seconds + kSlack;
+      if (phase == JobPhase::recovering) bound = 5.0 * (config.start_seconds + 2.0 * config.hang_seconds);
+      const bool in_it = !changed && process.launcher && process.launcher->phase() == phase;
+      holds(name(id) + " is " + to_string(phase), in_it, bound, name(id) + ": stays in state " + to_string(phase));
+    }
+  }
+}
+
+void Invariants::extensions_are_owned() {
+  for (const auto& [id, job] : history_.slurm->jobs()) {
+    if (job.kind != SimJob::Kind::extension || job.state == SlurmJobState::ended) continue;
+    const std::string what = "extension " + std::to_string(id) + " of " + name(job.anchor);
+    const auto at = history_.launchers.find(job.anchor);
+    const bool orphan = at == history_.launchers.end() || !at->second.launcher;
+    const bool planner = history_.planner_.party->alive;
+    const bool runs = job.state == SlurmJobState::running;
+    // A keeper hears at once that its launcher is gone, or looks for it for 5 s, and fences for 3 s at most. Where it
+    // cannot hear it (its node is cut, the launcher's is dead), the surroundings count as disturbed for longer.
+    holds(what + " orphan", orphan && runs, 5 + 3 + kSlack, what + ": has no launcher and runs");
+    // One that was never granted has no keeper: the planner ends it (10 s, seen every 4 s, again after 10 s).
+    holds(what + " waits orphan", orphan && !runs && planner, 10 + 4 + 10 + kSlack,
+          what + ": has no launcher and waits");
+    const bool unclaimed =
+        !orphan && at->second.launcher->phase() == JobPhase::running && !at->second.launcher->owns(id);
+    holds(what + " unclaimed", unclaimed && planner, 30 + 4 + 10 + kSlack, what + ": its launcher does not know it");
+  }
+}
+
+void Invariants::decisions_end() {
+  if (!history_.planner_.party->alive) return;
+  const Planner& planner = *history_.planner_.planner;
+  for (const auto& [id, live] : planner.jobs())
+    holds("decision " + name(id), live.open.has_value(), planner.settings().outcome_seconds + 4 + kSlack,
+          name(id) + ": a decision is open");
+}
+
+// ---- the end of a history: first all agree, then the jobs end and nothing is left
+
+std::string Invariants::disagreement() {
+  const PlannerProcess& planner = history_.planner_;
+  if (!planner.party->alive) return "there is no planner";
+  std::set<JobId> extensions;
+  for (const auto& [id, job] : history_.slurm->jobs())
+    if (job.kind == SimJob::Kind::extension && job.state != SlurmJobState::ended) extensions.insert(id);
+  std::set<JobId> claimed;
+  for (const auto& [id, process] : history_.launchers) {
+    const auto live = planner.planner->jobs().find(id);
+    const bool known = live != planner.planner->jobs().end();
+    if (!process.launcher) {
+      if (known) return name(id) + " is known to the planner, and over";
+      continue;
+    }
+    if (!known || !live->second.link) return name(id) + " is not known to the planner";
+    const ElasticJob job = process.launcher->state();
+    const ElasticJob& told = live->second.job;
+    if (job.phase != JobPhase::running && job.phase != JobPhase::launching) return name(id) + " is being changed";
+    if (live->second.open) return name(id) + ": a decision is open";
+    if (told.phase != job.phase || told.generation != job.generation || told.extensions != job.extensions ||
+        told.plan != job.plan)
+      return name(id) + ": the planner's record is not the launcher's state";
+    std::set<JobId> used;
+    if (job.plan)
+      for (const GpuId& gpu : job.plan->ranks()) used.insert(history_.slurm->owner(gpu));
+    for (const Holding& held : job.extensions) {
+      claimed.insert(held.job);
+      if (!used.contains(held.job)) return name(id) + ": holds extension " + std::to_string(held.job) + " for nothing";
+    }
+    for (const JobId owner : used)
+      if (owner != id && !extensions.contains(owner)) return name(id) + ": its plan uses a GPU that is not its own";
+  }
+  for (const auto& [id, live] : planner.planner->jobs())
+    if (!history_.launchers.contains(id)) return name(id) + " is known to the planner only";
+  if (claimed != extensions) return "an extension in Slurm belongs to nobody, or one that is claimed does not exist";
+  return "";
+}
+
+// What the store says of jobs on which the others agree.
+std::string Invariants::store_differs() {
+  std::set<JobId> extensions;
+  for (const auto& [id, process] : history_.launchers) {
+    if (!process.launcher) continue;
+    const ElasticJob job = process.launcher->state();
+    const auto stored = history_.store_->job(id);
+    if (!stored || stored->ended) return name(id) + ": the store takes it for ended";
+    if (stored->job.generation != job.generation || stored->job.extensions != job.extensions)
+      return name(id) + ": the store's record is not the launcher's state";
+    for (const Holding& held : job.extensions) extensions.insert(held.job);
+  }
+  const auto stored = history_.store_->open_extensions();
+  if (std::set<JobId>(stored.begin(), stored.end()) != extensions) return "the store's extensions are not Slurm's";
+  return open_in_store();
+}
+
+std::string Invariants::open_in_store() {
+  for (const DecisionRecord& record : history_.store_->decisions(std::nullopt, 1000))
+    if (record.decision.outcome.empty())
+      return "decision " + std::to_string(record.decision.id) + " is open in the store";
+  return "";
+}
+
+std::string Invariants::leftover() {
+  for (const auto& [id, process] : history_.launchers)
+    if (process.launcher) return name(id) + " still has its launcher";
+  for (const SimNode& node : history_.slurm->nodes())
+    for (const JobId owner : node.owner)
+      if (owner != 0) return "a GPU of " + node.name + " is still held by job " + std::to_string(owner);
+  for (const auto& [id, job] : history_.slurm->jobs())
+    if (job.state != SlurmJobState::ended) return "job " + std::to_string(id) + " is still in Slurm's queue";
+  if (!history_.training->ranks_alive().empty()) return "a rank is still there";
+  if (!history_.planner_.party->alive) return "there is no planner";
+  if (!history_.planner_.planner->jobs().empty()) return "the planner still knows a job";
+  if (!history_.store_->open_extensions().empty()) return "the store still has an extension";
+  return open_in_store();
+}
+
+void Invariants::end_of_history() {
+  constexpr Seconds kAgree = 60, kLasts = 4, kEnd = 60;
+  const Seconds now = history_.timeline.now();
+  if (!history_.calm_ || now < history_.faults_->last()) return;
+  if (calm_since_ < 0) calm_since_ = now;
+  if (ended_since_ < 0) {
+    std::string why = disagreement();
+    const bool lasted = why.empty() && agreed_since_ >= 0 && now - agreed_since_ >= kLasts;
+    if (why.empty() && (agreed_since_ < 0 || lasted)) why = store_differs();
+    if (std::exchange(said_, why) != why) history_.note([&] { return "no agreement: " + why; });
+    if (now - calm_since_ > kAgree)
+      return history_.violate("no lasting agreement within 60 s of calm" + (why.empty() ? "" : ": " + why));
+    if (!why.empty()) {
+      agreed_since_ = -1;
+      return;
+    }
+    if (agreed_since_ < 0) {
+      agreed_since_ = now;
+      agreed_at_.clear();
+      for (const auto& [id, process] : history_.launchers)
+        if (process.launcher) agreed_at_[id] = steps_[id].last;
+    }
+    if (!lasted) return;
+    for (const auto& [id, step] : agreed_at_)
+      if (history_.launchers.at(id).launcher && steps_[id].last <= step) return;
+    history_.note([] { return "all agree; the jobs are cancelled"; });
+    ended_since_ = now;
+    for (const auto& [id, job] : history_.slurm->jobs())
+      if (job.kind != SimJob::Kind::extension) history_.slurm->cancel(id);
+    return;
+  }
+  const std::string why = leftover();
+  if (why.empty()) history_.done_ = true;
+  else if (now - ended_since_ > kEnd) history_.violate("60 s after the end of all jobs: " + why);
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,21 @@
+#include "tests/sim/mutant.hpp"
+
+#include <algorithm>
+
+namespace espalier::sim {
+
+const std::vector<std::string>& mutant_names() {
+  static const std::vector<std::string> names{
+      "none",         "deaf_to_exit",   "stale_state",    "skipped_step", "immortal_keeper", "undying_extension",
+      "double_grant", "stuck_boundary", "stale_recovery", "silent_notice"};
+  return names;
+}
+
+std::optional<Mutant> mutant_from(const std::string& name) {
+  const auto& names = mutant_names();
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end()) return std::nullopt;
+  return static_cast<Mutant>(at - names.begin());
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,445 @@
+// The product's edges to the outside, in the place of planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
+// launcher/{child,directory,slurm,slurm_thread}.cpp and planner/daemon/slurm_agent.cpp: the same classes and
+// functions on virtual time and on the model of Slurm.
+#include <csignal>
+
+#include "launcher/child.hpp"
+#include "launcher/slurm_thread.hpp"
+#include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
+#include "planner/wire/handshake.hpp"
+#include "tests/sim/history.hpp"
+
+// Loop keeps a pointer to libevent's base; here it is the process that the loop belongs to.
+struct event_base {
+  espalier::sim::PartyPtr party;
+};
+
+namespace espalier::wire {
+
+using sim::history;
+
+namespace {
+constexpr double kEpoch = 1.8e9;
+}
+
+std::chrono::steady_clock::time_point steady_now() {
+  return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(1000 + history().timeline.now())));
+}
+double unix_seconds() { return kEpoch + history().timeline.now(); }
+
+// ---- loop
+
+struct Watch::Impl {
+  Loop::Callback callback;
+  event_base* base = nullptr;
+  sim::Seconds period = 0;
+  sim::Timeline::Ticket ticket = 0;
+  int number = 0;
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    if (ticket != 0) history().timeline.cancel(ticket);
+  }
+};
+
+namespace {
+
+// Timers are late by a little, so that of two for one moment either may be first.
+void arm(const std::shared_ptr<Watch::Impl>& impl, sim::Seconds delay) {
+  auto& timeline = history().timeline;
+  const sim::Seconds late = history().random.real(0, 0.002);
+  impl->ticket = timeline.at(timeline.now() + delay + late, impl->base->party, [weak = std::weak_ptr(impl)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->ticket = 0;
+    const Loop::Callback callback = self->callback;  // it may destroy the Watch it belongs to
+    if (self->period > 0) arm(self, self->period);
+    callback();
+  });
+}
+
+sim::Seconds seconds(Loop::Milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+}  // namespace
+
+Loop::Loop() : base_(new event_base{history().born}) { base_->party->loop = this; }
+Loop::~Loop() { delete base_; }
+
+// One event has been handed to the process: nothing more to do here.
+void Loop::run() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+void Loop::fail(std::exception_ptr failure) { failure_ = std::move(failure); }
+void Loop::stop() { base_->party->stopped = stopped_ = true; }
+
+Watch Loop::after(Milliseconds delay, Callback callback) {
+  auto impl = std::make_shared<Watch::Impl>();
+  impl->callback = std::move(callback);
+  impl->base = base_;
+  arm(impl, seconds(delay));
+  return Watch(std::move(impl));
+}
+Watch Loop::every(Milliseconds period, Callback callback) {
+  auto impl = std::make_shared<Watch::Impl>();
+  impl->callback = std::move(callback);
+  impl->base = base_;
+  impl->period = seconds(period);
+  arm(impl, impl->period);
+  return Watch(std::move(impl));
+}
+Watch Loop::on_signal(int number, Callback callback) {
+  for (auto& [job, process] : history().launchers)
+    if (process.party == base_->party) process.signals.emplace(number, std::move(callback));
+  auto impl = std::make_shared<Watch::Impl>();
+  return Watch(std::move(impl));
+}
+// What was deferred runs at the loop's next turn: other events of this turn come first.
+void Loop::defer(Callback callback) {
+  auto& timeline = history().timeline;
+  const sim::Seconds turn = history().random.chance(0.1) ? history().random.real(0, 0.001) : 0;
+  timeline.at(timeline.now() + turn, base_->party, std::move(callback));
+}
+
+// ---- streams
+
+namespace {
+
+class SimListener final : public Listener {
+ public:
+  SimListener(sim::PartyPtr party, std::uint16_t port) : party_(std::move(party)), port_(port) {}
+  ~SimListener() override { history().network.stop_listening(party_, port_); }
+  SimListener(const SimListener&) = delete;
+  SimListener& operator=(const SimListener&) = delete;
+  std::uint16_t port() const override { return port_; }
+
+ private:
+  sim::PartyPtr party_;
+  std::uint16_t port_;
+};
+
+// As planner/wire/dialler.cpp: again after every loss, with a growing delay.
+class SimDialler final : public Dialler {
+ public:
+  SimDialler(Loop& loop, std::string host, std::uint16_t port, OnConnection on_connection,
+             std::function<void(const std::string&)> on_unreachable)
+      : loop_(loop),
+        host_(std::move(host)),
+        port_(port),
+        on_connection_(std::move(on_connection)),
+        on_unreachable_(std::move(on_unreachable)) {
+    retry_ = loop_.after(Loop::Milliseconds(0), [this] { dial(); });
+  }
+  SimDialler(const SimDialler&) = delete;
+  SimDialler& operator=(const SimDialler&) = delete;
+  ~SimDialler() override {
+    *alive_ = false;
+    if (connection_) connection_->close();
+  }
+  ConnectionPtr connection() const override { return connection_; }
+
+ private:
+  static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000};
+
+  void dial() {
+    history().network.connect(
+        loop_.base()->party, host_, port_,
+        [this, alive = alive_](const sim::EndPtr& made) {
+          if (*alive) connected(made);
+        },
+        [this, alive = alive_](const std::string& why) {
+          if (*alive) failed(why);
+        });
+  }
+  void connected(const sim::EndPtr& made) {
+    connection_ = made;
+    connected_at_ = steady_now();
+    outage_ = false;
+    on_connection_(connection_);
+    connection_->on_closed = [this, alive = alive_, theirs = connection_->on_closed](const std::string& why) {
+      if (!*alive) return;
+      connection_.reset();
+      if (steady_now() - connected_at_ > kLastDelay) delay_ = kFirstDelay;
+      if (theirs) theirs(why);
+      if (*alive) failed(why);
+    };
+  }
+  void failed(const std::string& why) {
+    if (!outage_ && on_unreachable_) on_unreachable_(why);
+    outage_ = true;
+    retry_ = loop_.after(delay_, [this] { dial(); });
+    delay_ = std::min(delay_ * 2, kLastDelay);
+  }
+
+  Loop& loop_;
+  std::string host_;
+  std::uint16_t port_;
+  OnConnection on_connection_;
+  std::function<void(const std::string&)> on_unreachable_;
+  ConnectionPtr connection_;
+  std::chrono::steady_clock::time_point connected_at_{};
+  Watch retry_;
+  Loop::Milliseconds delay_ = kFirstDelay;
+  bool outage_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace
+
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Service, const std::string&, std::uint16_t port,
+                                     OnConnection on_connection) {
+  const auto party = loop.base()->party;
+  history().network.listen(party, port, [on_connection](const sim::EndPtr& end) { on_connection(end); });
+  return std::make_unique<SimListener>(party, port);
+}
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service, const std::string& host, std::uint16_t port, std::vector<uid_t>,
+                                  OnConnection on_connection,
+                                  std::function<void(const std::string& why)> on_unreachable) {
+  return std::make_unique<SimDialler>(loop, host, port, std::move(on_connection), std::move(on_unreachable));
+}
+
+std::string fresh_nonce() {
+  std::string text;
+  for (int i = 0; i < 32; ++i) text += "0123456789abcdef"[history().random.below(16)];
+  return text;
+}
+
+}  // namespace espalier::wire
+
+namespace espalier::launcher {
+
+using sim::history;
+
+// ---- mpirun. Its Generation lives in the model; what stays here is the handle.
+
+namespace {
+std::map<pid_t, std::shared_ptr<sim::Generation>>& running_worlds() {
+  static std::map<pid_t, std::shared_ptr<sim::Generation>> worlds;
+  return worlds;
+}
+std::map<std::string, std::string>& owners_files() {
+  static std::map<std::string, std::string> files;
+  return files;
+}
+pid_t last_pid = 0;
+}  // namespace
+
+std::vector<std::string> clean_environment(const std::vector<std::string>& extra) { return extra; }
+int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
+             bool, std::function<void(int status)> on_exit)
+    : pid_(++last_pid), on_exit_(std::move(on_exit)) {
+  std::string directory;
+  for (const std::string& entry : environment)
+    if (entry.starts_with("ESPALIER_DIRECTORY=")) directory = entry.substr(19);
+  if (history().disk_full) throw Error("mpirun: cannot be started");
+  running_ = true;
+  running_worlds()[pid_] = history().training->start(loop.base()->party, command, environment,
+                                                     owners_files()[directory], [this](int status) {
+                                                       running_ = false;
+                                                       const auto callback = std::move(on_exit_);
+                                                       if (callback) callback(status);
+                                                     });
+}
+Child::~Child() {
+  const auto at = running_worlds().find(pid_);
+  if (at == running_worlds().end()) return;
+  at->second->abandon();
+  at->second->signal(SIGKILL);
+  running_worlds().erase(at);
+}
+void Child::signal(int number) const {
+  const auto at = running_worlds().find(pid_);
+  if (running_ && at != running_worlds().end()) at->second->signal(number);
+}
+
+// ---- the scratch directory
+
+Directory::Directory(const std::string&, JobId job, unsigned) : path_("/sim/" + std::to_string(job)) {}
+Directory::~Directory() {
+  std::erase_if(owners_files(), [&](const auto& file) { return file.first.starts_with(path_.string() + "/"); });
+}
+std::filesystem::path Directory::generation(int number) const {
+  if (history().disk_full) throw Error("the disk is full");
+  return path_ / ("g" + std::to_string(number));
+}
+void Directory::write_owners(int generation, const std::string& text) const {
+  owners_files()[(path_ / ("g" + std::to_string(generation))).string()] = text;
+}
+void Directory::remove_generation(int number) const {
+  owners_files().erase((path_ / ("g" + std::to_string(number))).string());
+}
+
+// ---- libslurm
+
+namespace {
+void reach_slurmctld() {
+  if (history().slurm_fails) throw Error("slurm: unable to contact the controller");
+}
+}  // namespace
+
+std::optional<SlurmJob> load_job(JobId id) {
+  reach_slurmctld();
+  const sim::SimJob* job = history().slurm->find(id);
+  if (job == nullptr || (job->state == SlurmJobState::ended && history().timeline.now() - job->ended > 5))
+    return std::nullopt;
+  SlurmJob result;
+  result.id = id;
+  result.state = static_cast<SlurmJob::State>(job->state);
+  result.comment = job->comment;
+  result.holdings = job->holdings;
+  result.preempted = history().slurm->tells_preemption(*job);
+  return result;
+}
+
+JobId submit_extension(const ExtensionJob& job) {
+  reach_slurmctld();
+  const JobId id = history().slurm->submit_extension(job);
+  history().note([&] {
+    return "slurm: extension " + std::to_string(id) + " of " + std::to_string(job.request.gpus) + " GPUs on " +
+           job.request.node + " submitted" + (history().answer_lost ? ", the answer is lost" : "");
+  });
+  if (history().answer_lost) throw Error("slurm: socket timed out");
+  return id;
+}
+
+int kill_steps(JobId id, std::optional<std::uint32_t>) {
+  reach_slurmctld();
+  history().training->kill_steps(id);
+  return 0;
+}
+
+void give_back(JobId id) {
+  reach_slurmctld();
+  history().note([&] { return "slurm: " + std::to_string(id) + " is given back by its launcher"; });
+  history().slurm->give_back(id);
+}
+
+std::string first_host(const std::string& list) { return list; }
+SlurmSite load_site() { return {}; }
+
+// ---- the launcher's thread for Slurm: one call after the other, each takes its time
+
+namespace {
+std::map<const void*, sim::PartyPtr>& callers() {
+  static std::map<const void*, sim::PartyPtr> parties;
+  return parties;
+}
+}  // namespace
+
+SlurmThread::SlurmThread(wire::Loop& loop) : shared_(std::make_shared<Shared>()) {
+  callers()[shared_.get()] = loop.base()->party;
+}
+SlurmThread::~SlurmThread() {
+  shared_->stop = true;
+  // The process was killed: what was being asked may still be done.
+  if (shared_->busy && !shared_->work.empty() && history().slurm->answers() && history().random.chance(0.5))
+    shared_->work.front()();
+  shared_->work.clear();
+  callers().erase(shared_.get());
+}
+void SlurmThread::post(std::function<std::function<void()>()> work) {
+  shared_->work.push_back(std::move(work));
+  serve(shared_);
+}
+void SlurmThread::post_first(std::function<std::function<void()>()> work) {
+  const bool behind = shared_->busy && !shared_->work.empty();
+  shared_->work.insert(shared_->work.begin() + (behind ? 1 : 0), std::move(work));
+  serve(shared_);
+}
+bool SlurmThread::drain(std::chrono::milliseconds) {
+  const auto work = std::exchange(shared_->work, {});
+  if (!history().slurm->answers()) return work.empty();
+  for (const auto& one : work) one();
+  return true;
+}
+void SlurmThread::serve(const std::shared_ptr<Shared>& shared) {
+  if (shared->busy || shared->stop || shared->work.empty()) return;
+  shared->busy = true;
+  const auto party = callers().at(shared.get());
+  history().call_slurm(party->node, [shared, party] {
+    shared->busy = false;
+    if (shared->stop || shared->work.empty()) return;
+    const auto work = std::move(shared->work.front());
+    shared->work.pop_front();
+    const auto result = work();
+    auto& timeline = history().timeline;
+    if (result) timeline.at(timeline.now() + history().random.real(0, 0.003), party, result);
+    serve(shared);
+  });
+}
+
+}  // namespace espalier::launcher
+
+namespace espalier {
+
+using sim::history;
+
+// ---- the daemon's side
+
+struct SlurmAgent::Shared {
+  using Done = std::function<void()>;
+  std::unique_ptr<Slurm> slurm;
+  sim::PartyPtr party;
+  std::deque<std::function<Done(Slurm&)>> work;
+  bool busy = false, stopped = false;
+
+  static void serve(const std::shared_ptr<Shared>& shared) {
+    if (shared->busy || shared->stopped || shared->work.empty()) return;
+    shared->busy = true;
+    history().call_slurm(shared->party->node, [shared] {
+      shared->busy = false;
+      if (shared->stopped || shared->work.empty()) return;
+      const auto work = std::move(shared->work.front());
+      shared->work.pop_front();
+      const Done done = work(*shared->slurm);
+      auto& timeline = history().timeline;
+      timeline.at(timeline.now() + history().random.real(0, 0.003), shared->party, [shared, done] {
+        if (!shared->stopped) done();
+      });
+      serve(shared);
+    });
+  }
+};
+
+SlurmAgent::SlurmAgent(wire::Loop& loop, std::unique_ptr<Slurm> slurm) : shared_(std::make_shared<Shared>()) {
+  shared_->slurm = std::move(slurm);
+  shared_->party = loop.base()->party;
+}
+SlurmAgent::~SlurmAgent() { stop(); }
+bool SlurmAgent::stop() {
+  shared_->stopped = true;
+  shared_->work.clear();
+  return true;
+}
+void SlurmAgent::request(std::function<std::function<void()>(Slurm&)> work) {
+  shared_->work.push_back(std::move(work));
+  Shared::serve(shared_);
+}
+void SlurmAgent::snapshot(OnSnapshot done) {
+  request([done = std::move(done)](Slurm& slurm) -> std::function<void()> {
+    auto result = std::make_shared<Snapshot>();
+    try {
+      *result = slurm.snapshot();
+    } catch (const Error& error) {
+      *result = std::string(error.what());
+    }
+    return [done, result] { done(std::move(*result)); };
+  });
+}
+void SlurmAgent::kill(JobId job, OnKilled done) {
+  request([job, done = std::move(done)](Slurm& slurm) -> std::function<void()> {
+    std::string error;
+    try {
+      slurm.kill(job);
+    } catch (const Error& problem) {
+      error = problem.what();
+    }
+    return [done, error] { done(error); };
+  });
+}
+
+}  // namespace espalier

@@ -1,0 +1,97 @@
+// A model of Slurm: nodes with GPUs, jobs, a queue with backfill, preemption with grace, time limits, completing jobs,
+// node failures, and a slurmctld that may stand still.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/slurm.hpp"
+#include "planner/daemon/slurm.hpp"
+#include "tests/sim/mutant.hpp"
+#include "tests/sim/timeline.hpp"
+
+namespace espalier::sim {
+
+struct SimNode {
+  std::string name;
+  std::vector<JobId> owner;  // per GPU
+  bool up = true;
+};
+
+struct SimJob {
+  enum class Kind { anchor, plain, extension };
+  JobId id = 0;
+  Kind kind = Kind::plain;
+  SlurmJobState state = SlurmJobState::pending;
+  int gpus = 1;
+  std::string node;  // required; empty: any one
+  std::string comment;
+  std::vector<std::string> environment;
+  std::vector<Holding> holdings;
+  Seconds submitted = 0, started = 0, ended = 0, limit = 0;
+  Seconds deadline = 0;  // dropped when it cannot be over by then; 0: none
+  bool preempted = false;
+  JobId anchor = 0;  // of an extension
+};
+
+class SlurmModel {
+ public:
+  static constexpr Seconds kGrace = 15, kKillWait = 15, kBackfill = 1;
+  static constexpr Seconds kMinute = 25;  // of a lease: histories are short
+  static constexpr const char* kPartition = "elastic";
+
+  // What Slurm does to processes. All are called from events of the surroundings.
+  struct Hooks {
+    std::function<void(const SimJob&)> start;            // its batch script or its step
+    std::function<void(const SimJob&)> signal;           // SIGTERM to its steps
+    std::function<void(const SimJob&)> kill;             // SIGKILL to all it has
+    std::function<void(JobId)> kill_steps;               // SIGKILL to its steps, not to the batch script
+    std::function<void(const std::string& text)> event;  // a datagram of a plugin
+  };
+  SlurmModel(Timeline& timeline, Random& random, Mutant mutant, std::vector<SimNode> nodes, Hooks hooks);
+
+  JobId submit(SimJob job);                                   // anchors and plain jobs
+  JobId submit_extension(const launcher::ExtensionJob& job);  // throws Error
+  void cancel(JobId id);                                      // scancel
+  void give_back(JobId id);                                   // steps were killed: completes at once
+  void over(JobId id);                                        // its batch script or step has ended
+  void fail_node(const std::string& node);
+  void restore_node(const std::string& node) { named(node).up = true; }
+
+  SlurmSnapshot snapshot() const;
+  const std::map<JobId, SimJob>& jobs() const { return jobs_; }
+  const std::vector<SimNode>& nodes() const { return nodes_; }
+  const SimJob* find(JobId id) const;
+  JobId owner(const GpuId& gpu) const;
+  bool runs_steps(JobId id, const std::string& node) const;
+
+  bool leases_end = true;  // that of an extension that runs
+
+  // While it stands still, calls wait, and fail when that lasts.
+  Seconds back_at = 0;
+  bool tells_preemption(const SimJob& job) const { return job.preempted && mutant_ != Mutant::silent_notice; }
+  bool answers() const { return timeline_.now() >= back_at; }
+
+ private:
+  SimNode& named(const std::string& node);
+  void schedule();
+  bool try_start(SimJob& job);
+  void make_room(const SimJob& job);
+  void end(SimJob& job, Seconds patience);
+  void kill(SimJob& job);
+  bool undying(const SimJob& job) const {
+    return mutant_ == Mutant::undying_extension && job.kind == SimJob::Kind::extension;
+  }
+  void tick();
+
+  Timeline& timeline_;
+  Random& random_;
+  Mutant mutant_;
+  std::vector<SimNode> nodes_;
+  Hooks hooks_;
+  std::map<JobId, SimJob> jobs_;
+  JobId last_ = 100;
+};
+
+}  // namespace espalier::sim

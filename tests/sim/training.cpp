@@ -1,0 +1,464 @@
+#include "tests/sim/training.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <sstream>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::sim {
+namespace {
+
+std::string variable(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& entry : environment)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  return "";
+}
+
+// Where mpirun's command line puts its ranks: "-np N --host node:N", in a nested srun's job if there is one.
+struct Place {
+  std::string node;
+  JobId step_of = 0;
+};
+std::vector<Place> places_of(const std::vector<std::string>& command, const std::string& owners) {
+  std::map<std::string, JobId> owner;
+  std::istringstream lines(owners);
+  std::string node;
+  JobId job = 0;
+  int gpus = 0;
+  while (lines >> node >> job >> gpus) owner[node] = job;
+  std::vector<Place> places;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i] == "-np") {
+      const std::string host = command.at(i + 3);
+      first = places.size();
+      node = host.substr(0, host.find(':'));
+      places.resize(first + static_cast<std::size_t>(std::stoi(command.at(i + 1))), {node, owner.at(node)});
+    } else if (command[i].starts_with("--jobid=")) {
+      for (std::size_t r = first; r < places.size(); ++r)
+        places[r].step_of = static_cast<JobId>(std::stoul(command[i].substr(8)));
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
+std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, const std::vector<std::string>& command,
+                                            const std::vector<std::string>& environment, const std::string& owners,
+                                            std::function<void(int)> on_exit) {
+  const std::string address = variable(environment, "ESPALIER_LAUNCHER");
+  const auto colon = address.rfind(':');
+  auto made = std::make_shared<Generation>(*this, launcher,
+                                           static_cast<JobId>(std::stoul(variable(environment, "ESPALIER_ANCHOR"))),
+                                           std::stoi(variable(environment, "ESPALIER_GENERATION")), std::move(on_exit));
+  for (const Place& place : places_of(command, owners)) {
+    Generation::Rank rank;
+    rank.party = std::make_shared<Party>();
+    rank.party->name = "rank " + std::to_string(made->number()) + "." + std::to_string(made->ranks_.size()) +
+                       " of job " + std::to_string(made->job());
+    rank.party->node = place.node;
+    rank.step_of = place.step_of;
+    rank.hangs = made->number() > 0 && random.chance(trouble.hang);
+    made->ranks_.push_back(std::move(rank));
+  }
+  all_.push_back(made);
+  made->launch(address.substr(0, colon), static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))),
+               variable(environment, "ESPALIER_TOKEN"));
+  return made;
+}
+
+Generation* Training::find(JobId job, int generation) const {
+  for (const auto& one : all_)
+    if (one->job() == job && one->number() == generation) return one.get();
+  return nullptr;
+}
+
+void Training::signal_steps(JobId job) {
+  for (const auto& one : all_) one->notice(job);
+}
+
+void Training::kill_steps(JobId job) {
+  for (const auto& one : all_)
+    for (std::size_t r = 0; r < one->ranks().size(); ++r)
+      if (one->ranks()[r].step_of == job) one->lose_rank(r, false);
+}
+
+void Training::kill_node(const std::string& node) {
+  for (const auto& one : all_)
+    for (std::size_t r = 0; r < one->ranks().size(); ++r)
+      if (one->ranks()[r].party->node == node) one->lose_rank(r, true);
+}
+
+std::vector<PartyPtr> Training::ranks_alive() const {
+  std::vector<PartyPtr> list;
+  for (const auto& one : all_)
+    for (const auto& rank : one->ranks())
+      if (!rank.gone) list.push_back(rank.party);
+  return list;
+}
+
+void Training::kill_rank(const PartyPtr& party) {
+  for (const auto& one : all_)
+    for (std::size_t r = 0; r < one->ranks().size(); ++r)
+      if (one->ranks()[r].party == party) one->lose_rank(r, false);
+}
+
+void Generation::launch(const std::string& host, std::uint16_t port, const std::string& token) {
+  auto& random = training_.random;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Seconds delay = random.real(0.1, 0.6) + (random.chance(training_.trouble.slow) ? random.real(1, 12) : 0);
+    if (number_ > 0 && random.chance(training_.trouble.die))
+      training_.timeline.at(training_.timeline.now() + delay + random.real(0, 3), ranks_[r].party,
+                            [self = shared_from_this(), r] {
+                              if (!self->ranks_[r].loaded) self->lose_rank(r, false, 1);
+                            });
+    training_.timeline.at(
+        training_.timeline.now() + delay, ranks_[r].party, [self = shared_from_this(), host, port, token, r] {
+          const Rank& rank = self->ranks_[r];
+          // Beside mpirun it is forked; elsewhere srun starts its orted.
+          if (rank.step_of == self->job_ && rank.party->node == self->launcher_->node)
+            return self->started(r, host, port, token);
+          self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, token, r](bool started) {
+            if (started) return self->started(r, host, port, token);
+            self->lose_rank(r, false, 1);
+            self->exit_mpirun(self->training_.random.real(0.1, 2), 1);
+          });
+        });
+  }
+}
+
+// mpirun starts no rank before all its nodes are there.
+void Generation::started(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+  ranks_[r].started = true;
+  if (!all([](const Rank& one) { return one.started && !one.gone; })) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    training_.timeline.at(training_.timeline.now(), ranks_[i].party,
+                          [self = shared_from_this(), i, host, port, token] { self->connect(i, host, port, token); });
+}
+
+void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+  training_.network.connect(
+      ranks_[r].party, host, port,
+      [self = shared_from_this(), r, token](const EndPtr& line) {
+        self->ranks_[r].line = line;
+        line->on_frame = [self, r](const wire::Frame& frame) { self->hear(r, frame); };
+        line->on_closed = [self, r](const std::string&) {
+          self->training_.timeline.at(self->training_.timeline.now() + 0.3, self->ranks_[r].party,
+                                      [self, r] { self->lose_rank(r, false, 1); });
+        };
+        wire::Hello hello;
+        hello.token = token;
+        hello.generation = self->number_;
+        hello.rank = static_cast<int>(r);
+        hello.node = self->ranks_[r].party->node;
+        hello.model = {"gpt2", 4, 256, 4, 128, 1000, 8, 4};
+        hello.total_steps = self->training_.total_steps;
+        line->send(hello);
+        self->beat(r);
+      },
+      [self = shared_from_this(), r](const std::string&) { self->lose_rank(r, false, 1); });
+}
+
+void Generation::beat(std::size_t r) {
+  training_.timeline.at(training_.timeline.now() + training_.heartbeat, ranks_[r].party,
+                        [self = shared_from_this(), r] {
+                          if (self->ranks_[r].gone || !self->ranks_[r].line) return;
+                          self->ranks_[r].line->send(wire::Heartbeat{});
+                          self->beat(r);
+                        });
+}
+
+void Generation::hear(std::size_t r, const wire::Frame& frame) {
+  Rank& rank = ranks_[r];
+  auto& timeline = training_.timeline;
+  if (rank.gone) return;
+  if (frame.type == wire::Exit::type) {
+    if (training_.mutant == Mutant::deaf_to_exit && rank.committed) return go_on(r);
+    return leave(r);
+  }
+  if (frame.type == wire::Refused::type) return lose_rank(r, false, 1);
+  if (!rank.assigned) {
+    if (frame.type != wire::Assign::type) return fail(r, "expected assign, got " + frame.type);
+    assign_ = wire::from_frame<wire::Assign>(frame);
+    rank.assigned = true;
+    rank.gpu = assign_->plan.ranks().at(r);
+    training_.events.placed(job_, *rank.gpu, rank.step_of);
+    if (!all([](const Rank& one) { return one.assigned; })) return;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (ranks_[i].hangs) continue;
+      timeline.at(timeline.now() + training_.random.real(0.1, 1), ranks_[i].party, [self = shared_from_this(), i] {
+        if (self->ranks_[i].line) self->ranks_[i].line->send(wire::Ready{});
+      });
+    }
+    return;
+  }
+  if (!rank.committed && assign_->source && frame.type == wire::Load::type && !rank.loading)
+    return load(r, wire::from_frame<wire::Load>(frame).step);
+  if (!rank.committed) {
+    if (frame.type != wire::Commit::type || (assign_->source && !rank.loading))
+      return fail(r, "expected load or commit, got " + frame.type);
+    rank.committed = true;
+    if (taken_ && std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& one) { return one.committed; }) == 1)
+      training_.events.recovered(job_, number_, taken_->step, taken_->from);
+    if (step_ == training_.total_steps) return finish();
+    begin_step();
+    return;
+  }
+  train_frame(r, frame);
+}
+
+void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
+  Rank& rank = ranks_[r];
+  if (frame.type == wire::Checkpoint::type) {
+    rank.checkpoints = true;
+    return;
+  }
+  if (rank.standing && rank.answered) {
+    if (frame.type != wire::Resume::type) return fail(r, "expected resume, got " + frame.type);
+    if (training_.mutant == Mutant::stuck_boundary) return;
+    return go_on(r);
+  }
+  if (frame.type == wire::Switch::type) rank.requests.push_back(false);
+  else if (frame.type == wire::Resume::type && !rank.requests.empty()) rank.requests.back() = true;
+  else if (frame.type == wire::Resume::type && rank.standing) rank.resumed = true;
+  else return fail(r, "unexpected " + frame.type);
+  if (rank.standing && frame.type == wire::Switch::type && rank.requests.size() == 1) stand(r);
+}
+
+// At the boundary; waits for its own `switch` if another rank's made all stop.
+void Generation::stand(std::size_t r) {
+  Rank& rank = ranks_[r];
+  rank.standing = true;
+  if (rank.requests.empty()) return;
+  rank.resumed = rank.requests.front();
+  rank.requests.pop_front();
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0, 0.05), rank.party, [self = shared_from_this(), r] {
+    Rank& one = self->ranks_[r];
+    if (one.gone || !one.line) return;
+    one.answered = true;
+    one.line->send(wire::Switched{self->step_});
+    if (one.resumed) self->go_on(r);
+  });
+}
+
+void Generation::go_on(std::size_t r) {
+  Rank& rank = ranks_[r];
+  rank.standing = rank.answered = rank.resumed = false;
+  begin_step();
+}
+
+bool Generation::complete() const {
+  return all([](const Rank& rank) { return !rank.gone; });
+}
+
+bool Generation::training() const {
+  return running_ && !finished_ && all([](const Rank& rank) { return rank.committed && !rank.standing && !rank.gone; });
+}
+
+void Generation::begin_step() {
+  if (!training() || stepping_) return;
+  stepping_ = true;
+  mark_ = -1;
+  auto& timeline = training_.timeline;
+  const Seconds length = training_.step_seconds * (0.3 + 0.7 / static_cast<double>(ranks_.size()));
+  timeline.at(timeline.now() + length * training_.random.real(0.9, 1.1), nullptr,
+              [self = shared_from_this()] { self->end_step(); });
+}
+
+void Generation::end_step() {
+  stepping_ = false;
+  if (!training()) return;  // a rank was lost meanwhile: the others wait in a collective for ever
+  for (const Rank& rank : ranks_)
+    if (rank.party->stands_until > training_.timeline.now()) {
+      stepping_ = true;
+      training_.timeline.at(rank.party->stands_until, nullptr, [self = shared_from_this()] { self->end_step(); });
+      return;
+    }
+  mark_ = ++step_;
+  training_.events.completed(job_, number_, step_);
+  bool asked = step_ % Training::kCheckpointSteps == 0;
+  for (Rank& rank : ranks_) asked = std::exchange(rank.checkpoints, false) || asked;
+  if (asked) training_.checkpoints[job_] = step_;
+  wire::Step report;
+  report.step = step_;
+  report.seconds = training_.step_seconds * (0.3 + 0.7 / static_cast<double>(ranks_.size()));
+  if (ranks_[0].line) ranks_[0].line->send(report);
+  bool agreed = false;
+  for (Rank& rank : ranks_) {
+    if (std::exchange(rank.noticed, false) && rank.step_of != job_ && rank.line)
+      rank.line->send(wire::Notice{rank.step_of});
+    agreed = agreed || !rank.requests.empty();
+  }
+  if (step_ == training_.total_steps) return finish();
+  if (!agreed) return begin_step();
+  for (Rank& rank : ranks_) rank.standing = true;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) stand(r);
+}
+
+void Generation::finish() {
+  if (finished_ || !all([](const Rank& rank) { return rank.committed && !rank.gone; })) return;
+  finished_ = true;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (ranks_[r].line) ranks_[r].line->send(wire::Done{step_});
+    leave(r);
+  }
+}
+
+// Each stage has a replica whose ranks have all left their state where `reader` gets it.
+bool Generation::survives(const Generation& old, const std::string& reader) const {
+  const auto left = [&](const GpuId& gpu) {
+    return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
+      return rank.gpu == gpu && rank.loaded_state(old.number_) &&
+             training_.events.keeps(rank.step_of, rank.party->node, reader);
+    });
+  };
+  for (const Stage& stage : assign_->source->plan.stages)
+    if (std::none_of(stage.replicas.begin(), stage.replicas.end(), [&](const Replica& replica) {
+          return std::all_of(replica.gpus.begin(), replica.gpus.end(), left);
+        }))
+      return false;
+  return true;
+}
+
+// All ranks agree on one source. The vaults have killed what still lived of the lost generation.
+void Generation::choose_source(const std::string& reader) {
+  Generation* old = training_.find(job_, assign_->source->generation);
+  for (const auto& other : training_.all())
+    if (other->job_ == job_ && other->number_ < number_)
+      for (std::size_t r = 0; r < other->ranks_.size(); ++r)
+        if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
+  taken_.emplace();
+  const bool torn = old != nullptr && old->mark_ < 0 && training_.random.chance(0.1);  // in the middle of the optimizer
+  if (old != nullptr && !torn && survives(*old, reader)) {
+    taken_->step = old->step_;
+    taken_->from = "generation";
+    return;
+  }
+  const auto at = training_.checkpoints.find(job_);
+  taken_->step = at == training_.checkpoints.end() ? 0 : at->second;
+  taken_->from = at == training_.checkpoints.end() ? "start" : "checkpoint";
+}
+
+void Generation::recover(std::size_t r) {
+  ranks_[r].loading = true;
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0.05, 1), ranks_[r].party, [self = shared_from_this(), r] {
+    Rank& rank = self->ranks_[r];
+    if (rank.gone || !rank.line) return;
+    if (self->training_.random.chance(self->training_.trouble.misload)) return self->lose_rank(r, false);
+    if (!self->taken_) self->choose_source(rank.party->node);
+    self->step_ = self->mark_ = self->taken_->step;
+    if (self->training_.mutant == Mutant::stale_recovery) self->step_ = std::max<std::int64_t>(0, self->step_ - 1);
+    rank.loaded = true;
+    rank.line->send(*self->taken_);
+  });
+}
+
+// MPI or NCCL says so to some; the others wait for ever.
+void Generation::others_notice(std::size_t lost) {
+  auto& timeline = training_.timeline;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (r == lost || ranks_[r].gone || training_.random.chance(0.5)) continue;
+    timeline.at(timeline.now() + training_.random.real(0, 2), ranks_[r].party, [self = shared_from_this(), r] {
+      if (self->ranks_[r].gone || !self->running_) return;
+      if (self->ranks_[r].line) self->ranks_[r].line->send(wire::Failed{"cannot reach another rank", true});
+      self->lose_rank(r, false, 1);
+    });
+  }
+}
+
+// The old ranks' state must stand at `step`, both when it is taken and when it has arrived.
+void Generation::load(std::size_t r, std::int64_t step) {
+  if (assign_->source->recovery != (step == -1)) return fail(r, "load and assignment do not agree on a recovery");
+  if (step == -1) return recover(r);
+  const auto ready = [this, step] {
+    const Generation* old = training_.find(job_, assign_->source->generation);
+    return old != nullptr && old->mark() == step && old->complete();
+  };
+  ranks_[r].loading = true;
+  if (!ready()) return fail(r, "the old generation's state is not of step " + std::to_string(step));
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0.01, 0.5), ranks_[r].party,
+              [self = shared_from_this(), r, step, ready] {
+                Rank& rank = self->ranks_[r];
+                if (rank.gone || !rank.line) return;
+                if (self->training_.random.chance(self->training_.trouble.misload))
+                  return self->fail(r, "out of memory");
+                if (!ready()) return self->fail(r, "the old generation's state changed while it was read");
+                self->step_ = step;
+                if (self->training_.mutant == Mutant::stale_state) self->step_ = step - 1;
+                if (self->training_.mutant == Mutant::skipped_step) self->step_ = step + 1;
+                self->mark_ = self->step_;
+                rank.loaded = true;
+                rank.line->send(wire::Loaded{});
+              });
+}
+
+void Generation::fail(std::size_t r, const std::string& why) {
+  if (ranks_[r].line) ranks_[r].line->send(wire::Failed{why});
+  lose_rank(r, false, 1);
+}
+
+void Generation::leave(std::size_t r) {
+  auto& timeline = training_.timeline;
+  timeline.at(timeline.now() + training_.random.real(0.01, 0.3), ranks_[r].party,
+              [self = shared_from_this(), r] { self->lose_rank(r, false, 0); });
+}
+
+void Generation::lose_rank(std::size_t r, bool with_node, int code) {
+  Rank& rank = ranks_[r];
+  if (rank.gone) return;
+  const bool trained = rank.committed && running_ && !finished_ && complete();
+  rank.gone = true;
+  rank.party->alive = false;
+  training_.network.died(rank.party, with_node);
+  rank.line.reset();
+  auto& random = training_.random;
+  if (all([](const Rank& one) { return one.gone; })) return exit_mpirun(random.real(0.01, 0.2), finished_ ? 0 : code);
+  if (code == 0) return;
+  if (trained) others_notice(r);
+  if (number_ == 0) exit_mpirun(random.real(0.3, 3), code);  // mpirun notices, and kills the others
+}
+
+void Generation::exit_mpirun(Seconds delay, int code) {
+  if (exiting_ || !running_) return;
+  exiting_ = true;
+  training_.timeline.at(training_.timeline.now() + delay, nullptr, [self = shared_from_this(), code] {
+    if (!self->running_) return;
+    self->running_ = false;
+    for (std::size_t r = 0; r < self->ranks_.size(); ++r) self->lose_rank(r, false, 0);
+    if (!self->launcher_->alive) return;
+    self->training_.timeline.at(self->training_.timeline.now(), self->launcher_, [self, code] {
+      if (self->on_exit_) self->on_exit_(code << 8);
+    });
+  });
+}
+
+void Generation::signal(int number) {
+  if (!running_) return;
+  auto& random = training_.random;
+  if (number == SIGKILL) {  // its ranks follow when the control sockets close, or orted notices
+    running_ = false;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      training_.timeline.at(training_.timeline.now() + random.real(0, 1.2), nullptr,
+                            [self = shared_from_this(), r] { self->lose_rank(r, false, 0); });
+    training_.timeline.at(training_.timeline.now() + random.real(0, 0.01), launcher_, [self = shared_from_this()] {
+      if (self->on_exit_) self->on_exit_(SIGKILL);
+    });
+  } else {
+    exit_mpirun(random.real(0.01, 0.4), 143);
+  }
+}
+
+void Generation::notice(JobId extension) {
+  for (Rank& rank : ranks_) {
+    if (rank.step_of != extension || rank.gone) continue;
+    if (extension == job_) rank.noticed = false;  // the anchor itself: the launcher hears it too
+    else rank.noticed = true;
+  }
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,140 @@
+// Generations as the launcher sees them: an mpirun whose ranks speak the workers' protocol (torchrt/worker.cpp) and
+// count steps instead of training. What they share, the number of completed steps, is what a hand-off must keep.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "launcher/world_command.hpp"
+#include "planner/wire/messages.hpp"
+#include "tests/sim/mutant.hpp"
+#include "tests/sim/network.hpp"
+
+namespace espalier::sim {
+
+// What happens to a job's steps, over all its generations.
+struct StepEvents {
+  std::function<void(JobId job, int generation, std::int64_t step)> completed;
+  // srun starts a step of that job on the rank's node; says whether it could, then.
+  std::function<void(const PartyPtr& rank, JobId step_of, std::function<void(bool)>)> start_step;
+  // A generation that follows a lost one begins with the state after `step`, taken from there or from older state.
+  std::function<void(JobId job, int generation, std::int64_t step, const std::string& from)> recovered;
+  // Whether what ranks of that job's steps left in the vault of the node can be read by a rank on another.
+  std::function<bool(JobId step_of, const std::string& node, const std::string& reader)> keeps;
+  std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;  // a rank takes a GPU, in a step of that job
+};
+
+struct Trouble {
+  double slow = 0, hang = 0, die = 0, misload = 0;  // probabilities, per rank of a generation that starts
+};
+
+class Generation;
+
+class Training {
+ public:
+  Training(Timeline& on, Random& from, Network& over, Mutant broken, StepEvents told)
+      : timeline(on), random(from), network(over), mutant(broken), events(std::move(told)) {}
+
+  // mpirun as the launcher started it. `owners`: whose step each node's orted runs in.
+  std::shared_ptr<Generation> start(const PartyPtr& launcher, const std::vector<std::string>& command,
+                                    const std::vector<std::string>& environment, const std::string& owners,
+                                    std::function<void(int status)> on_exit);
+  Generation* find(JobId job, int generation) const;
+  const std::vector<std::shared_ptr<Generation>>& all() const { return all_; }
+  void signal_steps(JobId job);  // SIGTERM to what runs in the job's steps
+  void kill_steps(JobId job);
+  void kill_node(const std::string& node);
+  std::vector<PartyPtr> ranks_alive() const;
+  void kill_rank(const PartyPtr& rank);
+
+  Timeline& timeline;
+  Random& random;
+  Network& network;
+  Mutant mutant;
+  StepEvents events;
+  Trouble trouble;
+  std::int64_t total_steps = 60;
+  static constexpr std::int64_t kCheckpointSteps = 10;
+  std::map<JobId, std::int64_t> checkpoints;  // the newest one's step
+  Seconds heartbeat = 1;
+  Seconds step_seconds = 0.5;
+
+ private:
+  std::vector<std::shared_ptr<Generation>> all_;
+};
+
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  Generation(Training& training, PartyPtr launcher, JobId job, int number, std::function<void(int)> on_exit)
+      : training_(training), launcher_(std::move(launcher)), job_(job), number_(number), on_exit_(std::move(on_exit)) {}
+
+  struct Rank {
+    PartyPtr party;
+    EndPtr line;
+    JobId step_of = 0;  // the Slurm job whose step it runs in
+    std::optional<GpuId> gpu;
+    bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answered = false,
+         resumed = false;
+    bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
+    // Before its state was there it has none to leave.
+    bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
+    std::deque<bool> requests;  // switches not answered yet; true: resumed already
+  };
+
+  void launch(const std::string& host, std::uint16_t port, const std::string& token);
+  void signal(int number);  // to mpirun
+  void abandon() { on_exit_ = nullptr; }
+  bool training() const;  // committed, complete, and not at a boundary
+  JobId job() const { return job_; }
+  int number() const { return number_; }
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  bool running() const { return running_; }
+  std::int64_t mark() const { return mark_; }
+  std::int64_t step() const { return step_; }
+  bool complete() const;
+  const PartyPtr& launcher() const { return launcher_; }
+
+  void lose_rank(std::size_t rank, bool with_node, int code = 137);
+  void notice(JobId extension);
+
+ private:
+  friend class Training;
+  void started(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
+  void connect(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
+  void hear(std::size_t rank, const wire::Frame& frame);
+  void train_frame(std::size_t rank, const wire::Frame& frame);
+  void stand(std::size_t rank);
+  void go_on(std::size_t rank);
+  void begin_step();
+  void end_step();
+  void finish();
+  void beat(std::size_t rank);
+  void load(std::size_t rank, std::int64_t step);
+  void recover(std::size_t rank);
+  void choose_source(const std::string& reader);
+  bool survives(const Generation& old, const std::string& reader) const;
+  void others_notice(std::size_t lost);
+  void fail(std::size_t rank, const std::string& why);
+  void leave(std::size_t rank);
+  void exit_mpirun(Seconds delay, int code);
+  template <class Test>
+  bool all(Test test) const {
+    for (const Rank& rank : ranks_)
+      if (!test(rank)) return false;
+    return !ranks_.empty();
+  }
+
+  Training& training_;
+  PartyPtr launcher_;
+  JobId job_;
+  int number_;
+  std::function<void(int)> on_exit_;
+  std::vector<Rank> ranks_;
+  std::optional<wire::Assign> assign_;
+  std::optional<wire::Loaded> taken_;  // in a recovery
+  std::int64_t step_ = 0;
+  std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
+  bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;
+};
+
+}  // namespace espalier::sim

@@ -1,0 +1,167 @@
+// collectives: run under mpirun. Every operation of the MPI backend against sums made by hand, for all types, uneven
+// sizes and messages in pieces. Prints what is wrong and ends with 1.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "planner/core/error.hpp"
+#include "torchrt/comm/mpi_group.hpp"
+#include "torchrt/comm/mpi_transport.hpp"
+#include "torchrt/comm/world.hpp"
+
+namespace {
+
+using namespace espalier::torchrt;
+
+int problems = 0;
+
+void expect(bool condition, const std::string& what) {
+  if (condition) return;
+  ++problems;
+  std::fprintf(stderr, "collectives: %s\n", what.c_str());
+}
+
+// Of thirds: their float32 sum depends on the order.
+template <class Number>
+Number value(int rank, std::size_t i) {
+  return static_cast<Number>((static_cast<double>(i % 97) + 1) * (rank + 1) / (std::is_integral_v<Number> ? 1.0 : 3.0));
+}
+
+template <class Number>
+std::vector<Number> values(int rank, std::size_t count) {
+  std::vector<Number> made(count);
+  for (std::size_t i = 0; i < count; ++i) made[i] = value<Number>(rank, i);
+  return made;
+}
+
+template <class Number>
+Buffer buffer(std::vector<Number>& numbers, DataType type) {
+  return {numbers.data(), numbers.size(), type};
+}
+
+template <class Number>
+Number in_order(int ranks, std::size_t i) {
+  Number sum = value<Number>(0, i);
+  for (int rank = 1; rank < ranks; ++rank) sum += value<Number>(rank, i);
+  return sum;
+}
+
+std::vector<Range> uneven_parts(std::size_t count, int ranks) {
+  std::vector<Range> parts;
+  std::int64_t first = 0;
+  for (int rank = 0; rank < ranks; ++rank) {  // the first is empty, the others grow
+    const auto size = static_cast<std::int64_t>(count) * 2 * rank / (ranks * std::max(1, ranks - 1));
+    const std::int64_t end = rank + 1 == ranks ? static_cast<std::int64_t>(count) : first + size;
+    parts.push_back({first, end - first});
+    first = end;
+  }
+  return parts;
+}
+
+template <class Number>
+void check_group(Group& group, DataType type, std::size_t count, const std::string& name) {
+  const int ranks = group.size(), rank = group.rank();
+  std::vector<Number> numbers = values<Number>(rank, count);
+  group.sum(buffer(numbers, type));
+  bool good = true;
+  for (std::size_t i = 0; i < count; ++i) good = good && numbers[i] == in_order<Number>(ranks, i);
+  expect(good, name + ": the ordered sum is not made in order");
+
+  numbers = values<Number>(rank, count);
+  group.max(buffer(numbers, type));
+  good = numbers == values<Number>(ranks - 1, count);
+  expect(good, name + ": the maximum");
+
+  numbers = values<Number>(rank, count);
+  const auto pending = group.start_sum(buffer(numbers, type));
+  while (!pending->poll()) {
+  }
+  const auto near = [&](Number a, Number b) {
+    return std::abs(static_cast<double>(a - b)) <= 1e-6 * std::abs(static_cast<double>(b));
+  };
+  good = true;
+  for (std::size_t i = 0; i < count; ++i) good = good && near(numbers[i], in_order<Number>(ranks, i));
+  expect(good, name + ": the sum");
+
+  const std::vector<Range> parts = uneven_parts(count, ranks);
+  const Range own = parts[static_cast<std::size_t>(rank)];
+  numbers = values<Number>(rank, count);
+  group.start_reduce_scatter(buffer(numbers, type), parts)->wait();
+  good = true;
+  for (auto i = static_cast<std::size_t>(own.first); i < static_cast<std::size_t>(own.end()); ++i)
+    good = good && near(numbers[i], in_order<Number>(ranks, i));
+  expect(good, name + ": the scattered sum");
+
+  const std::vector<Number> whole = values<Number>(7, count);
+  std::vector<Number> gathered(count, Number{});
+  std::copy(whole.begin() + own.first, whole.begin() + own.end(), gathered.begin() + own.first);
+  group.start_gather(buffer(gathered, type), parts)->wait();
+  expect(gathered == whole, name + ": the gathered parts");
+}
+
+void check_transport(const World& world, std::size_t most) {
+  MpiTransport transport(most);
+  const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  std::vector<float> out = values<float>(world.rank(), 1000), in(1000), again(1000);
+  const auto keep = std::make_shared<const int>(1);
+  transport.post(buffer(out, DataType::float32), {next, Lane::forward, 3}, keep);
+  transport.post(buffer(out, DataType::float32), {next, Lane::backward, 3}, keep);
+  const auto other_lane = transport.start_receive(buffer(again, DataType::float32), {before, Lane::backward, 3});
+  transport.start_receive(buffer(in, DataType::float32), {before, Lane::forward, 3})->wait();
+  other_lane->wait();
+  transport.drain();
+  expect(in == values<float>(before, 1000) && again == in, "a message is not what was sent");
+  expect(keep.use_count() == 1, "a message is kept after it has left");
+}
+
+void check_aborted(Group& group) {
+  group.abort();
+  if (group.rank() != 0 || group.size() == 1) return;
+  float alone = 1;
+  try {
+    group.sum({&alone, 1, DataType::float32});
+    expect(false, "an aborted group does not give up");
+  } catch (const espalier::Error&) {
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  World world(&argc, &argv);
+  std::vector<int> everyone(static_cast<std::size_t>(world.size())), odd_or_even;
+  std::iota(everyone.begin(), everyone.end(), 0);
+  for (int rank = world.rank() % 2; rank < world.size(); rank += 2) odd_or_even.push_back(rank);
+  for (const std::size_t most : {std::size_t{1} << 30, std::size_t{100}}) {  // whole, and in pieces
+    MpiGroup all(everyone, most), half(odd_or_even, most);
+    for (Group* group : {static_cast<Group*>(&all), static_cast<Group*>(&half)})
+      for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{3001}}) {
+        const std::string name = std::to_string(group->size()) + " ranks, " + std::to_string(count) + " elements";
+        check_group<float>(*group, DataType::float32, count, name + " of float32");
+        check_group<double>(*group, DataType::float64, count, name + " of float64");
+        check_group<std::int64_t>(*group, DataType::int64, count, name + " of int64");
+      }
+    check_transport(world, most);
+  }
+  std::vector<double> one = {world.rank() + 1.0};
+  world.sum(one);
+  expect(one[0] == world.size() * (world.size() + 1) / 2.0, "the sum of all ranks");
+  expect(world.minimum(10 - world.rank()) == 11 - world.size(), "the least of all ranks");
+  char word[4] = {};
+  if (world.rank() == 0) std::copy_n("all", 4, word);
+  world.broadcast(word);
+  expect(std::string(word) == "all", "the broadcast");
+  world.connect();
+  {
+    MpiGroup given_up(everyone);
+    world.barrier();
+    check_aborted(given_up);
+    world.barrier();
+  }
+  const int bad = world.minimum(problems == 0 ? 1 : 0);
+  world.finalize();
+  return bad == 1 ? 0 : 1;
+}

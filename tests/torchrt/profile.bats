@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# What a job measures of itself: told to the launcher, written to files, and without a trace in what is trained.
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  prepare
+}
+
+# holds FILE EXPRESSION: over the list `profiles` of a file of JSON lines
+holds() {
+  python3 -c 'import json, sys
+profiles = [json.loads(line) for line in open(sys.argv[1])]
+replicas = [replica for profile in profiles for replica in profile["replicas"]]
+assert eval(sys.argv[2]), (sys.argv[2], profiles)' "$@"
+}
+
+@test "the launcher gets profiles of every generation, each of the plan that runs, from rank 0 alone" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  python3 - "$(plan 4:2@a/0 4:2@a/1)" "$(plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1)" > script.json << 'PY'
+import json, sys
+print(json.dumps({"first": json.loads(sys.argv[1]), "acts": [{"after": 12, "plan": json.loads(sys.argv[2]), "abort": None}]}))
+PY
+  timeout -k 5 110 "$here/with_munge.sh" "$director" script.json summary.json -- \
+    "$train" small.toml --steps 1000000 --set profile.every=4
+  python3 -c 'import json
+told = json.load(open("summary.json"))["profiles"]
+json.dump(told, open("told.json", "w"))
+for generation, stages in ((0, 2), (1, 4)):
+    profiles = [one["profile"] for one in told if one["generation"] == generation]
+    steps = [one["step"] for one in profiles]
+    assert steps and steps == sorted(set(steps)) and all(step % 4 == 0 for step in steps), steps
+    for one in profiles:
+        assert [r["stage"] for r in one["replicas"]] == list(range(stages)), one
+        for r in one["replicas"]:
+            assert 0 < r["fwd"] < 1e5 and 0 < r["bwd"] < 1e5 and r["optim"] > 0 and r["comm_fwd"] == 0 and r["sync"] is None
+            assert r["peak_bytes"] > r["state_bytes"] + r["edge_state_bytes"] > r["weight_bytes"] > 0'
+}
+
+@test "replicas report the sums of their gradients, tensor-parallel ranks those in the forward pass" {
+  rm -f p.jsonl
+  on_shape "4 4x1:1,1 4x2:2" --set profile.every=4 --set profile.path=p.jsonl
+  holds p.jsonl '[p["step"] for p in profiles] == [8, 12]'
+  holds p.jsonl 'all(r["sync"] is not None and r["sync"] >= 0 and r["comm_fwd"] == 0 for r in replicas if r["stage"] == 0)'
+  holds p.jsonl 'all(r["sync"] is None and 0 < r["comm_fwd"] < r["fwd"] for r in replicas if r["stage"] == 1)'
+  holds p.jsonl 'all(p["boundary_bytes"] == 32 * 64 * 4 for p in profiles)'
+}
+
+@test "measuring changes no bit" {
+  rm -rf quiet.jsonl measured.jsonl trace
+  ranks 2 --metrics quiet.jsonl --set profile.every=0
+  ranks 2 --metrics measured.jsonl --set profile.every=1 --set profile.trace=trace
+  same_losses quiet.jsonl measured.jsonl
+}
+
+@test "a trace holds every operation of the measured steps of every rank" {
+  rm -rf trace
+  ranks 2 --set profile.every=4 --set profile.trace=trace
+  python3 - << 'PY'
+import json
+for rank in (0, 1):
+    events = json.loads(open(f"trace/rank-{rank}.json").read().rstrip().rstrip(",") + "]")
+    assert {e["args"]["step"] for e in events} == set(range(5, 13)), events[0]
+    forwards = [e for e in events if e["name"] == "forward"]
+    assert len(forwards) == 8 * 4 and all(e["dur"] > 0 and e["pid"] == rank for e in forwards)
+    assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in zip(events, events[1:]))
+PY
+}
+
+@test "profiles that cannot be written end the run and name the setting" {
+  run ranks 2 --set profile.every=2 --set profile.path=/nowhere/p.jsonl
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"profile.path: /nowhere/p.jsonl cannot be written"* ]]
+}

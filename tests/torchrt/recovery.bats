@@ -1,0 +1,128 @@
+#!/usr/bin/env bats
+# Ranks and nodes that are lost while they train: a director plays the launcher and keeps the vaults of all nodes. What
+# is left is found, and training goes on as if nothing had been.
+# limit: 900
+# each: 200
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  source "$BATS_TEST_DIRNAME/plays.bash"
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  prepare
+}
+
+# script FIRST [AFTER PLAN LOSS]...: a loss is JSON, e.g. {"kill": [1]}
+script() {
+  python3 - "$@" << 'PY'
+import json, sys
+first, rest = sys.argv[1], sys.argv[2:]
+acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
+print(json.dumps({"first": json.loads(first), "acts": acts}))
+PY
+}
+
+two() { plan 4:2@a/0 4:2@a/1; }
+replicas() { plan 8:1@a/0,1@b/0; }
+
+@test "a killed rank's state outlives it: the next generation adopts all of it and no step is lost" {
+  script "$(two)" 5 "$(two)" '{"kill": [1]}' > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["from"] == "generation" and acts[0]["step"] >= 5 and acts[0]["living"] == 0'
+  acts 'acts[0]["bytes_copied"] == acts[0]["bytes_sent"] == 0 and acts[0]["bytes_adopted"] > 0'
+}
+
+@test "a rank that dies while it changes its state: its replica's is taken" {
+  script "$(replicas)" 5 "$(replicas)" '{"kill": [0], "torn": true}' 40 "$(replicas)" '{"kill": [1], "torn": true}' > script.json
+  play
+  losses_as_alone
+  acts 'len(acts) == 2 and all(act["from"] == "generation" and act["bytes_sent"] > 0 for act in acts)'
+}
+
+@test "a node is lost: the replicas on the others go on, on what is left" {
+  script "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" 5 "$(plan 4:2@a/0 4:2@a/1)" '{"lose": ["b"]}' 40 "$(two)" '{"kill": [0, 1]}' > script.json
+  play
+  losses_as_alone
+  acts 'all(act["from"] == "generation" for act in acts) and acts[0]["bytes_sent"] == 0 and acts[0]["step"] < acts[1]["step"]'
+}
+
+@test "what is left goes where another plan wants it, also other TP degrees and other nodes" {
+  script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:2@a/0 4:2@c/0)" '{"kill": [1]}' 40 "$(plan 2:2@c/1 6:2@a/1+2)" '{"stop": [0]}' \
+    > script.json
+  play
+  losses_as_alone 5e-2 # sums in another order drift apart
+  acts 'all(act["from"] == "generation" and act["living"] == 0 for act in acts) and acts[0]["bytes_sent"] > 0'
+}
+
+@test "a rank that only stands still is ended by its node's vault before anybody takes its memory" {
+  script "$(two)" 5 "$(two)" '{"stop": [1]}' > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["from"] == "generation" and acts[0]["living"] == 0'
+}
+
+@test "every worker's heart beats beside its work" {
+  script "$(two)" 5 "$(two)" '{"kill": [1]}' > script.json
+  play
+  grep -q '"heard": 4' summary.json
+}
+
+@test "ZeRO-1: all parts outlive their ranks" {
+  script "$(replicas)" 5 "$(replicas)" '{"kill": [0]}' 40 "$(plan 4:2@b/0 4:2@a/0)" '{"kill": [1]}' > script.json
+  play --set training.zero1=true
+  losses_as_alone
+  acts 'all(act["from"] == "generation" for act in acts)'
+}
+
+@test "ZeRO-1: with a node a part is lost, and the newest checkpoint is taken" {
+  script "$(replicas)" 25 "$(plan 8:2@a/0)" '{"lose": ["b"]}' > script.json
+  rm -rf saved
+  play --set training.zero1=true --set checkpoint.directory=saved --set checkpoint.every=10
+  losses_as_alone
+  acts 'acts[0]["from"] == "checkpoint" and acts[0]["step"] >= 10 and acts[0]["step"] % 10 == 0'
+}
+
+@test "snapshots on another node: without replicas a lost node costs at most so many steps" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
+  play --set recovery.snapshot_steps=10
+  losses_as_alone
+  acts 'all(act["from"] == "snapshot" for act in acts) and acts[0]["step"] in (10, 20, 30) and acts[1]["step"] >= 40'
+}
+
+@test "snapshots of ZeRO-1's parts, brought to where they are needed" {
+  script "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" 25 "$(plan 8:1@a/0,1@c/0)" '{"lose": ["b"]}' 50 "$(two)" '{"lose": ["c"]}' > script.json
+  rm -rf saved
+  play --set training.zero1=true --set recovery.snapshot_steps=5 --set checkpoint.directory=saved --set checkpoint.every=7
+  losses_as_alone
+  acts 'acts[0]["from"] in ("snapshot", "checkpoint") and acts[0]["step"] >= 20 and acts[1]["step"] >= 45'
+}
+
+@test "without a replica or a checkpoint training starts again, and ends as it would have" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(two)" '{"lose": ["b"]}' > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["from"] == "start" and acts[0]["step"] == 0'
+}
+
+@test "a loss between two hand-offs, and a hand-off after a recovery" {
+  script "$(two)" 5 "$(plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1)" '{}' 40 "$(two)" '{"kill": [3]}' 70 "$(two)" '{}' > script.json
+  play
+  losses_as_alone 1e-5
+  acts 'len(acts) == 3 and acts[1]["from"] in ("generation", "start")'
+}
+
+@test "at whatever moment ranks die: the same losses, every step once" {
+  local wide narrow acts=() i
+  wide=$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1) narrow=$(plan 4:2@a/0 4:2@b/0)
+  for i in 0 1 2 3 4 5 6 7; do
+    acts+=($((12 + 12 * i)) "$([ $((i % 2)) = 0 ] && echo "$narrow" || echo "$wide")" "{\"kill\": [$((i % 2))], \"at_ms\": $((7 * i))}")
+  done
+  script "$wide" "${acts[@]}" > script.json
+  play --set recovery.snapshot_steps=5
+  losses_as_alone
+  acts 'len(acts) == 8 and all(act["from"] in ("generation", "snapshot") for act in acts)'
+}

@@ -1,0 +1,73 @@
+// espalier-bench pause: its arguments, the size of its model, and what it makes of a measurement.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "tests/bench/planner/commands.hpp"
+#include "tests/bench/planner/pause_figures.hpp"
+#include "tests/unit/plan_files.hpp"
+
+using namespace espalier;
+using namespace espalier::bench;
+using nlohmann::json;
+
+namespace {
+
+json decision(const char* kind, const char* outcome, double pause, double send) {
+  return {{"kind", kind}, {"outcome", outcome}, {"pause_ms", pause}, {"phases_ms", {{"load_send", send}}}};
+}
+
+}  // namespace
+
+TEST_CASE("the model is the least wide one with so much state") {
+  const std::int64_t gibibyte = std::int64_t{1} << 30;
+  const torchrt::ModelConfig model = pause_model(gibibyte);
+  CHECK(model.hidden == 832);
+  CHECK(pause_state_bytes(model) >= gibibyte);
+  CHECK(pause_state_bytes(pause_model(1)) < gibibyte / 100);
+  CHECK(pause_model(pause_state_bytes(model)).hidden == 832);
+  CHECK(pause_model(pause_state_bytes(model) + 1).hidden == 896);
+}
+
+TEST_CASE("figures are medians over the grows that were committed; a link's share is that of the busiest node") {
+  const plan_files::Folder folder;
+  folder.write("decisions.json", json{decision("grow", "committed", 300, 200), decision("grow", "aborted: late", 0, 0),
+                                      decision("grow", "committed", 100, 100), decision("shrink", "committed", 50, 10),
+                                      decision("grow", "committed", 200, 400)}
+                                     .dump());
+  const std::string log = folder.write("A.out",
+                                       "espalier: launch: generation 1 has adopted 7000 bytes, copied 5, and got 900 "
+                                       "from other nodes, at most 600 on one\n");
+  folder.write("link.json", R"({"bytes_per_second": 4000})");
+  const std::filesystem::path path = std::filesystem::path(log).parent_path();
+  const json figures = pause_figures(path);
+  CHECK(figures.at("grows") == 3);
+  CHECK(figures.at("pause_ms") == 200.0);
+  CHECK(figures.at("phases_ms").at("load_send") == 200.0);
+  CHECK(figures.at("shrink").at("pause_ms") == 50.0);
+  CHECK(figures.at("bytes_sent") == 900.0);
+  CHECK(figures.at("share_of_link") == doctest::Approx(0.75));
+  folder.write("decisions.json", json{decision("shrink", "committed", 50, 10)}.dump());
+  CHECK_THROWS_WITH_AS(pause_figures(path), doctest::Contains("the job never grew"), Error);
+  folder.write("decisions.json", "[");
+  CHECK_THROWS_WITH_AS(pause_figures(path), doctest::Contains("cannot be read"), Error);
+}
+
+TEST_CASE("a pause is measured for known methods and sensible sizes only") {
+  const auto parse = [](std::vector<std::string> arguments) {
+    CLI::App app;
+    add_pause(app);
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  };
+  CHECK_THROWS_AS(parse({"pause", "--state-bytes", "1073741824"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"pause", "--method", "adopt"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"pause", "--method", "copy", "--state-bytes", "1073741824"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"pause", "--method", "adopt", "--state-bytes", "1000"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"pause", "--method", "adopt", "--state-bytes", "many"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"pause", "--method", "adopt", "--state-bytes", "1073741824", "--rounds", "0"}),
+                  CLI::ParseError);
+  CHECK_THROWS_WITH_AS(parse({"pause", "--method", "adopt", "--state-bytes", "1073741824", "--root", "/nowhere"}),
+                       doctest::Contains("box.sh: is not there"), Error);
+}

@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include "launcher/faults.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+using Gpus = std::vector<GpuId>;
+
+namespace {
+const GpuId a{"n1", 0}, b{"n1", 1}, c{"n2", 0}, d{"n2", 1};
+const Gpus all{a, b, c, d};
+const std::set<GpuId> anchor{a, b};
+const Faults::Time start{};
+
+Gpus tries(Faults& faults, const Gpus& left, Faults::Time now = start) {
+  const Gpus gpus = faults.choose(now, left, anchor);
+  if (!gpus.empty()) faults.tried(gpus);
+  return gpus;
+}
+}  // namespace
+
+TEST_CASE("after the first loss the job goes on with all GPUs that are left") {
+  Faults faults;
+  faults.lost(start, 10, {c}, false);
+  CHECK(tries(faults, all) == all);
+  CHECK(faults.attempts() == 1);
+}
+
+TEST_CASE("a GPU where two ranks died is left out, for an hour") {
+  Faults faults;
+  faults.lost(start, 10, {c}, false);
+  CHECK(tries(faults, all) == all);
+  faults.failed(start, {c});
+  CHECK(faults.unfit(start) == std::set<GpuId>{c});
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+  CHECK(faults.unfit(start + std::chrono::minutes(59)).size() == 1);
+  CHECK(faults.unfit(start + std::chrono::minutes(61)).empty());
+}
+
+TEST_CASE("a job that has only GPUs where ranks died goes on with them") {
+  Faults faults;
+  faults.lost(start, 10, {a}, false);
+  faults.lost(start, 11, {a}, false);
+  CHECK(faults.unfit(start) == std::set<GpuId>{a});
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, {a}) == Gpus{a});
+  CHECK(tries(faults, {a}).empty());
+}
+
+TEST_CASE("attempts that fail for no visible reason get fewer GPUs, and end") {
+  Faults faults;
+  faults.lost(start, 10, {c}, false);
+  std::vector<Gpus> tried;
+  for (Gpus next; !(next = tries(faults, all)).empty(); faults.failed(start, {})) tried.push_back(next);
+  CHECK(tried == std::vector<Gpus>{all, all, all, {a, b, d}, {a, b}});
+  CHECK(faults.why_ended() == "it did not start again on any of the GPUs that are left");
+}
+
+TEST_CASE("a job on its anchor's GPUs alone is tried there three times") {
+  Faults faults;
+  faults.lost(start, 10, {}, false);
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, {a, b}) == Gpus{a, b});
+  CHECK(tries(faults, {a, b}).empty());
+}
+
+TEST_CASE("GPUs that go away meanwhile make another set, which has its own attempts") {
+  Faults faults;
+  faults.lost(start, 10, {}, false);
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, all) == all);
+  CHECK(tries(faults, {a, b, c}) == Gpus{a, b, c});
+  CHECK(tries(faults, {}).empty());
+}
+
+TEST_CASE("a step that fails three times in a row ends the job; one that is passed does not count") {
+  Faults faults;
+  const auto lose = [&](std::int64_t step) {
+    faults.lost(start + std::chrono::hours(2) * step, step, {}, false);
+    return !tries(faults, all, start + std::chrono::hours(2) * step).empty();
+  };
+  CHECK(lose(10));
+  CHECK(lose(10));
+  CHECK(lose(11));
+  CHECK(lose(11));
+  CHECK_FALSE(lose(5));  // it had gone back to a checkpoint, which is no way past step 12
+  CHECK(faults.why_ended() == "step 12 failed 3 times in a row");
+}
+
+TEST_CASE("GPUs that Slurm takes or a node that is lost are not the step's fault") {
+  Faults faults;
+  for (int i = 0; i < 10; ++i) {
+    faults.lost(start, 10, {}, true);
+    CHECK(tries(faults, all) == all);
+  }
+}
+
+TEST_CASE("when nothing is left the reason says so") {
+  Faults faults;
+  faults.lost(start, 10, {}, true);
+  CHECK(tries(faults, {}).empty());
+  CHECK(faults.why_ended() == "no GPU is left");
+}

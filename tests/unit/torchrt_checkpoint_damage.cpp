@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include "planner/core/error.hpp"
+#include "tests/unit/torchrt_checkpoint_cases.hpp"
+#include "torchrt/checkpoint/resume.hpp"
+
+using namespace espalier;
+using namespace espalier::torchrt;
+
+namespace {
+
+const TestLayout kTwoStages = {{2, 3}, {1, 1}, {1, 1}};
+
+// Two checkpoints, of steps 10 and 20, and what one rank finds.
+class Checkpoints {
+ public:
+  Checkpoints() {
+    for (const std::int64_t step : {10, 20}) write_checkpoint(config, kTwoStages, step);
+  }
+  std::string newest(const std::string& file) const { return checkpoint_folder(folder_.path(), 20) + "/" + file; }
+  Resumption find() {
+    said.clear();
+    const RankSum alone{0, 1, [](double value) { return value; }};
+    return find_resumption(config, alone, [this](const std::string& what) { said += what + "\n"; });
+  }
+  const std::string& folder() const { return folder_.path(); }
+  // The newest one is refused in these words, the one before taken.
+  void check_falls_back(const std::string& words) {
+    const Resumption found = find();
+    CHECK(found.step() == 10);
+    CHECK(found.damaged == std::vector<std::int64_t>{20});
+    CHECK_MESSAGE(said.find(words) != std::string::npos, said);
+    CHECK(said.find("checkpoint " + folder_.path() + "/step-20") == 0);
+    CHECK(said.find("; the one before is tried") != std::string::npos);
+  }
+
+ private:
+  TestFolder folder_;
+
+ public:
+  Config config = checkpoint_config(folder_.path(), tiny_model("gpt2", true));
+  std::string said;
+};
+
+}  // namespace
+
+TEST_CASE("the newest checkpoint is found, without a word") {
+  Checkpoints checkpoints;
+  CHECK(checkpoints.find().step() == 20);
+  CHECK(checkpoints.said.empty());
+}
+
+TEST_CASE("one flipped bit of a tensor is found by file and tensor") {
+  Checkpoints checkpoints;
+  const std::string path = checkpoints.newest("rank-1.safetensors");
+  flip_byte(path, std::filesystem::file_size(path) - 3);
+  checkpoints.check_falls_back("is damaged: file rank-1.safetensors: tensor transformer.");
+  CHECK(checkpoints.said.find("its checksum differs") != std::string::npos);
+}
+
+TEST_CASE("a truncated, a missing and an exchanged file are found by name") {
+  Checkpoints checkpoints;
+  const std::string path = checkpoints.newest("rank-0.safetensors"), good = text_of_file(path);
+  std::filesystem::resize_file(path, good.size() - 1);
+  checkpoints.check_falls_back("rank-0.safetensors: ");
+  CHECK(checkpoints.said.find("truncated") != std::string::npos);
+  std::filesystem::remove(path);
+  checkpoints.check_falls_back("rank-0.safetensors: No such file or directory");
+  std::filesystem::copy_file(checkpoints.newest("rank-1.safetensors"), path);
+  checkpoints.check_falls_back("file rank-0.safetensors does not hold tensor");
+}
+
+TEST_CASE("a damaged or missing manifest is found by name") {
+  Checkpoints checkpoints;
+  const std::string path = checkpoints.newest("manifest.json"), good = text_of_file(path);
+  for (const std::size_t position : {std::size_t{10}, good.size() / 3, good.size() / 2, good.size() - 4}) {
+    std::ofstream(path) << good;
+    flip_byte(path, position);
+    checkpoints.check_falls_back("manifest.json: is damaged: ");
+  }
+  std::ofstream(path) << good.substr(0, good.size() / 2);
+  checkpoints.check_falls_back("manifest.json: is damaged: ");
+  std::filesystem::remove(path);
+  checkpoints.check_falls_back("is partial: it has no readable manifest.json");
+}
+
+TEST_CASE("a manifest whose elements do not add up is partial") {
+  Checkpoints checkpoints;
+  const std::string path = checkpoints.newest("manifest.json");
+  Manifest manifest = manifest_from(text_of_file(path), "it");
+  CHECK(manifest_from(to_text(manifest), "it") == manifest);
+  manifest.tensors.at("transformer.wpe.weight").of(StateKind::first_moment).clear();
+  std::ofstream(path) << to_text(manifest);
+  checkpoints.check_falls_back(
+      "is partial: of tensor transformer.wpe.weight (first_moment) it holds 0 of 240 elements");
+}
+
+TEST_CASE("places that lie outside a tensor are refused") {
+  Checkpoints checkpoints;
+  const Manifest good = manifest_from(text_of_file(checkpoints.newest("manifest.json")), "it");
+  const auto complaint = [&](const auto& change) {
+    Manifest manifest = good;
+    change(manifest.tensors.at("transformer.wpe.weight").of(StateKind::parameter).front());
+    try {
+      manifest_from(to_text(manifest), "it");
+    } catch (const Error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string();
+  };
+  CHECK(complaint([](StoredSlice&) {}) == "");
+  CHECK(complaint([](StoredSlice& slice) { slice.rows[0].count = 11; }) ==
+        "it: is damaged: rows lie beyond the tensor");
+  CHECK(complaint([](StoredSlice& slice) { slice.rows[0].first = -1; }) == "it: is damaged: a range is negative");
+  CHECK(complaint([](StoredSlice& slice) { slice.columns.first = 1; }) ==
+        "it: is damaged: columns lie beyond the tensor");
+  CHECK(complaint([](StoredSlice& slice) { slice.elements.first = 1; }) ==
+        "it: is damaged: elements lie beyond the shard");
+  CHECK(complaint([](StoredSlice& slice) { slice.file = "../x"; }) == "it: is damaged: a file lies outside the folder");
+}
+
+TEST_CASE("when no checkpoint is good training does not start anew over them") {
+  Checkpoints checkpoints;
+  for (const char* step : {"/step-10", "/step-20"})
+    std::filesystem::remove(checkpoints.folder() + step + "/manifest.json");
+  CHECK_THROWS_WITH_AS(checkpoints.find(), doctest::Contains("none of its 2 checkpoints is good"), Error);
+  checkpoints.config.checkpoint.resume = false;
+  CHECK_THROWS_WITH_AS(checkpoints.find(), doctest::Contains("though checkpoint.resume is false"), Error);
+}
+
+TEST_CASE("a checkpoint of another model, batch or seed is refused by key, not passed over") {
+  Checkpoints checkpoints;
+  const auto complaint = [&](const auto& change) {
+    const Config good = checkpoints.config;
+    change(checkpoints.config);
+    std::string words;
+    try {
+      checkpoints.find();
+    } catch (const Error& problem) {
+      words = problem.what();
+      words = words.substr(words.find("was written"));
+    }
+    checkpoints.config = good;
+    return words;
+  };
+  CHECK(complaint([](Config& config) { config.training.learning_rate = 1; }) == "");
+  CHECK(complaint([](Config& config) { config.training.dtype = DataType::bfloat16; }) == "");
+  CHECK(complaint([](Config& config) { config.model.hidden = 48; }) ==
+        "was written with model.hidden = 24, test.toml says 48; set it back, or choose another checkpoint.directory");
+  CHECK(complaint([](Config& config) {
+          config.model.family = "llama";
+        }).rfind("was written with model.family = \"gpt2\", test.toml says \"llama\"", 0) == 0);
+  CHECK(complaint([](Config& config) {
+          config.training.global_batch = 16;
+        }).rfind("was written with training.global", 0) == 0);
+  CHECK(complaint([](Config& config) { config.training.seed = 9; }).rfind("was written with training.seed = 1", 0) ==
+        0);
+}
+
+TEST_CASE("an empty or missing directory starts at the beginning") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  const RankSum alone{0, 1, [](double value) { return value; }};
+  const auto silent = [](const std::string&) { FAIL("nothing is to be said"); };
+  CHECK(find_resumption(config, alone, silent).step() == 0);
+  config.checkpoint.directory = folder / "nowhere";
+  CHECK_FALSE(find_resumption(config, alone, silent).checkpoint);
+  config.checkpoint.directory.clear();
+  CHECK_FALSE(find_resumption(config, alone, silent).checkpoint);
+}

@@ -1,0 +1,130 @@
+// The checker must find what is wrong with a list: good lists are broken in every place, one operation at a time.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/unit/torchrt_schedule_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::torchrt;
+
+namespace {
+
+// Two first replicas, then TP 2, then three replicas: with ZeRO-1 and tied tables every kind of operation occurs.
+Schedule every_kind() {
+  Plan plan;
+  plan.micro_batches = 3;
+  plan.global_batch = 12;
+  plan.stages = {{1, 1, {{1, {{"a", 0}}}, {3, {{"a", 1}}}}},
+                 {2, 2, {{4, {{"b", 0}, {"b", 1}}}}},
+                 {1, 1, {{2, {{"c", 0}}}, {1, {{"c", 1}}}, {1, {{"c", 2}}}}}};
+  ScheduleOptions options;
+  options.zero1 = true;
+  options.tied_rows = 20;
+  options.tied_block_rows = 8;
+  return make_schedule(make_layout(plan, 4), options);
+}
+
+template <class Change>
+void break_everywhere(const char* what, const Change& change) {
+  const Schedule good = every_kind();
+  for (std::size_t rank = 0; rank < good.ranks.size(); ++rank)
+    for (std::size_t i = 0; i < good.ranks[rank].size(); ++i) {
+      Schedule bad = good;
+      if (!change(bad.ranks[rank], i)) continue;
+      CHECK_MESSAGE(!check(bad).empty(), what, ": rank ", rank, ", ", describe(good.ranks[rank][i]));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the list that the checker's tests break is sound and holds every kind of operation") {
+  const Schedule schedule = every_kind();
+  CHECK(check(schedule).empty());
+  for (int kind = 0; kind <= static_cast<int>(OpKind::finish_gather); ++kind)
+    CHECK(std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const std::vector<Op>& ops) {
+      return std::any_of(ops.begin(), ops.end(), [&](const Op& op) { return static_cast<int>(op.kind) == kind; });
+    }));
+}
+
+TEST_CASE("the checker finds any operation that is left out") {
+  break_everywhere("left out", [](std::vector<Op>& ops, std::size_t i) {
+    ops.erase(ops.begin() + static_cast<long>(i));
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds any operation that is done twice") {
+  break_everywhere("twice", [](std::vector<Op>& ops, std::size_t i) {
+    const Op op = ops[i];
+    ops.insert(ops.begin() + static_cast<long>(i), op);
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds any transfer of other samples or rows") {
+  break_everywhere("shorter", [](std::vector<Op>& ops, std::size_t i) { return ops[i].count > 0 && ops[i].count--; });
+  break_everywhere("shifted", [](std::vector<Op>& ops, std::size_t i) { return ops[i].count > 0 && ++ops[i].first; });
+}
+
+TEST_CASE("the checker finds any transfer with a wrong peer") {
+  break_everywhere("wrong peer", [](std::vector<Op>& ops, std::size_t i) {
+    if (!is_send(ops[i].kind) && !is_receive(ops[i].kind)) return false;
+    ops[i].peer = (ops[i].peer + 1) % 7;
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds any operation on a wrong micro-batch or unit") {
+  break_everywhere("wrong micro-batch",
+                   [](std::vector<Op>& ops, std::size_t i) { return ops[i].micro_batch >= 0 && ++ops[i].micro_batch; });
+  break_everywhere("wrong unit", [](std::vector<Op>& ops, std::size_t i) {
+    if (ops[i].unit < 0) return false;
+    ops[i].unit = (ops[i].unit + 1) % 6;
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds work that comes before what it needs") {
+  // At the very front only a receive or a forward finds what it needs, or waits for it.
+  break_everywhere("at the front", [](std::vector<Op>& ops, std::size_t i) {
+    if (is_receive(ops[i].kind) || ops[i].kind == OpKind::forward) return false;
+    std::rotate(ops.begin(), ops.begin() + static_cast<long>(i), ops.begin() + static_cast<long>(i) + 1);
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds a deadlock and says who waits") {
+  Schedule schedule = every_kind();
+  std::vector<Op>& ops = schedule.ranks[0];
+  // Wants a gradient of the first micro-batch before it sends the activation.
+  const auto gradient =
+      std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::receive_gradient; });
+  std::rotate(ops.begin(), gradient, gradient + 1);
+  const std::vector<std::string> problems = check(schedule);
+  REQUIRE_FALSE(problems.empty());
+  CHECK(problems[0].find("rank 0, operation 0 (receive gradient 0") == 0);
+  CHECK(problems[0].find("waits for ever") != std::string::npos);
+}
+
+TEST_CASE("the checker finds reductions and TP work in different orders on the members of a group") {
+  Schedule schedule = every_kind();
+  std::vector<Op>& ops = schedule.ranks[4];
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].kind == OpKind::gather) starts.push_back(i);
+  REQUIRE(starts.size() == 2);
+  // Both updates first, then both gathers, in the other order.
+  std::vector<Op> moved = {ops[starts[0] - 1], ops[starts[1] - 1], ops[starts[1]], ops[starts[0]]};
+  std::copy(moved.begin(), moved.end(), ops.begin() + static_cast<long>(starts[0]) - 1);
+  CHECK_FALSE(check(schedule).empty());
+
+  schedule = every_kind();
+  std::vector<Op>& tensor = schedule.ranks[2];
+  const auto find = [&](OpKind kind, int m) {
+    return std::find_if(tensor.begin(), tensor.end(),
+                        [&](const Op& op) { return op.kind == kind && op.micro_batch == m; });
+  };
+  std::iter_swap(find(OpKind::forward, 0), find(OpKind::forward, 1));
+  CHECK_FALSE(check(schedule).empty());
+}

@@ -1,0 +1,46 @@
+#include "torchrt/checkpoint/copy_slice.hpp"
+
+#include <cstring>
+
+namespace espalier::torchrt {
+
+bool overlap(const ShardPart& a, const ShardPart& b) {
+  if (intersection(a.columns, b.columns).count == 0) return false;
+  for (const Range& rows : *a.rows)
+    for (const Range& others : *b.rows)
+      if (intersection(rows, others).count != 0) return true;
+  return false;
+}
+
+std::int64_t copy_common(const ShardPart& from, const std::byte* source, const ShardPart& to, float* target) {
+  const Range columns = intersection(from.columns, to.columns);
+  std::int64_t copied = 0;
+  // In each shard's own count: the place of a row's first common column.
+  std::int64_t from_row = 0;
+  for (const Range& rows : *from.rows) {
+    std::int64_t to_row = 0;
+    for (const Range& others : *to.rows) {
+      const Range common = intersection(rows, others);
+      for (std::int64_t row = common.first; row < common.end(); ++row) {
+        const std::int64_t from_start =
+            (from_row + row - rows.first) * from.columns.count + columns.first - from.columns.first;
+        const std::int64_t to_start =
+            (to_row + row - others.first) * to.columns.count + columns.first - to.columns.first;
+        // Of the row's common columns those that lie in both parts.
+        const Range here =
+            intersection({0, columns.count}, intersection({from.elements.first - from_start, from.elements.count},
+                                                          {to.elements.first - to_start, to.elements.count}));
+        if (here.count == 0) continue;
+        std::memcpy(target + (to_start + here.first - to.elements.first),
+                    source + static_cast<std::size_t>(from_start + here.first - from.elements.first) * sizeof(float),
+                    static_cast<std::size_t>(here.count) * sizeof(float));
+        copied += here.count;
+      }
+      to_row += others.count;
+    }
+    from_row += rows.count;
+  }
+  return copied;
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,54 @@
+#include "torchrt/checkpoint/facts.hpp"
+
+#include "planner/core/error.hpp"
+
+namespace espalier::torchrt {
+
+nlohmann::json checkpoint_facts(const Config& config) {
+  const ModelConfig& model = config.model;
+  nlohmann::json facts = {{"model.family", model.family},
+                          {"model.layers", model.layers},
+                          {"model.hidden", model.hidden},
+                          {"model.heads", model.heads},
+                          {"model.key_value_heads", model.key_value_heads},
+                          {"model.head_size", model.head_size},
+                          {"model.intermediate", model.intermediate},
+                          {"model.vocabulary", model.vocabulary},
+                          {"model.positions", model.positions},
+                          {"model.sequence", model.sequence},
+                          {"model.tied_embeddings", model.tied_embeddings},
+                          {"model.attention_bias", model.attention_bias},
+                          {"model.mlp_bias", model.mlp_bias},
+                          {"model.activation", static_cast<int>(model.activation)},
+                          {"model.norm_epsilon", model.norm_epsilon},
+                          {"model.rope_theta", model.rope_theta},
+                          {"model.rope_scaling", model.rope_scaling.kind},
+                          {"training.global_batch", config.training.global_batch},
+                          {"training.seed", config.training.seed}};
+  if (model.rope_scaling.kind != "none") facts["model.rope_scaling.factor"] = model.rope_scaling.factor;
+  return facts;
+}
+
+namespace {
+
+void check(const nlohmann::json& stored, const Config& config, const std::string& checkpoint, const char* section) {
+  const nlohmann::json wanted = checkpoint_facts(config);
+  for (const auto& [key, value] : wanted.items()) {
+    const nlohmann::json other = stored.value(key, nlohmann::json());
+    if (key.rfind(section, 0) != 0 || other == value) continue;
+    throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
+                value.dump() + "; set it back, or choose another checkpoint.directory");
+  }
+}
+
+}  // namespace
+
+void check_model(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
+  check(stored, config, checkpoint, "model.");
+}
+
+void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint) {
+  check(stored, config, checkpoint, "");
+}
+
+}  // namespace espalier::torchrt

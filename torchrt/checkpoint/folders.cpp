@@ -1,0 +1,85 @@
+#include "torchrt/checkpoint/folders.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp";
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (name.rfind(kPrefix, 0) != 0) return std::nullopt;
+  std::int64_t step = 0;
+  const auto [end, problem] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (problem != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+bool unfinished(const std::string& name) {
+  return name.rfind(kPrefix, 0) == 0 && name.size() > kUnfinished.size() &&
+         name.compare(name.size() - kUnfinished.size(), kUnfinished.size(), kUnfinished) == 0;
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  std::error_code problem;
+  if (!fs::exists(directory, problem)) return names;
+  for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end; entry.increment(problem))
+    names.push_back(entry->path().filename());
+  if (problem) throw Error("checkpoint directory " + directory + ": cannot be read: " + problem.message());
+  return names;
+}
+
+void remove(const std::string& folder) {
+  std::error_code problem;
+  fs::remove_all(folder, problem);
+  if (problem) throw Error("checkpoint " + folder + ": cannot be removed: " + problem.message());
+}
+
+}  // namespace
+
+std::string checkpoint_folder(const std::string& directory, std::int64_t step) {
+  return directory + "/" + std::string(kPrefix) + std::to_string(step);
+}
+
+std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation) {
+  return checkpoint_folder(directory, step) + ".g" + std::to_string(generation) + std::string(kUnfinished);
+}
+
+std::string part_file(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
+std::string part_manifest(int rank) { return "rank-" + std::to_string(rank) + ".json"; }
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : names_in(directory))
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+void remove_unfinished(const std::string& directory) {
+  for (const std::string& name : names_in(directory))
+    if (unfinished(name)) remove(directory + "/" + name);
+}
+
+void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
+                       const std::vector<std::int64_t>& damaged) {
+  remove_unfinished(directory);
+  int kept = 0;
+  for (const std::int64_t step : checkpoint_steps(directory)) {
+    if (step > newest) continue;  // of an earlier run, damaged or beyond where this one resumed
+    const bool bad = step != newest && std::find(damaged.begin(), damaged.end(), step) != damaged.end();
+    if (!bad && kept < keep) ++kept;
+    else remove(checkpoint_folder(directory, step));
+  }
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,95 @@
+#include "torchrt/checkpoint/resume.hpp"
+
+#include "planner/core/error.hpp"
+#include "torchrt/checkpoint/facts.hpp"
+#include "torchrt/checkpoint/folders.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Rank 0 looks, so that no two ranks see the directory at different times. -1: there is none below `limit`.
+std::int64_t newest_below(const std::string& directory, std::int64_t limit, const RankSum& ranks) {
+  double newest = 0;
+  std::string problem;
+  if (ranks.rank == 0) {
+    newest = -1;
+    try {
+      for (const std::int64_t step : checkpoint_steps(directory))
+        if (step < limit && newest < 0) newest = static_cast<double>(step);
+    } catch (const Error& error) {
+      problem = error.what();
+      newest = -2;
+    }
+  }
+  newest = ranks.sum(newest);
+  if (newest == -2)
+    throw Error(problem.empty() ? "checkpoint directory " + directory + ": cannot be read by rank 0" : problem);
+  return static_cast<std::int64_t>(newest);
+}
+
+[[noreturn]] void refuse_all(const std::string& directory, std::size_t count) {
+  throw Error("checkpoint directory " + directory + ": none of its " + std::to_string(count) +
+              " checkpoints is good; restore one, or choose another checkpoint.directory to start anew");
+}
+
+struct Attempt {
+  std::unique_ptr<CheckpointReader> checkpoint;
+  std::string damage;                       // empty: this rank found none
+  std::optional<std::string> disagreement;  // with the configuration; nothing was verified then
+};
+
+Attempt open(const Config& config, const std::string& folder, const RankSum& ranks) {
+  Attempt attempt;
+  try {
+    attempt.checkpoint = std::make_unique<CheckpointReader>(folder);
+  } catch (const Error& error) {
+    attempt.damage = error.what();
+    return attempt;
+  }
+  try {
+    check_facts(attempt.checkpoint->manifest().facts, config, "checkpoint " + folder);
+  } catch (const Error& error) {
+    attempt.disagreement = error.what();
+    return attempt;
+  }
+  try {
+    attempt.checkpoint->verify(ranks.rank, ranks.ranks);
+  } catch (const Error& error) {
+    attempt.damage = error.what();
+  }
+  return attempt;
+}
+
+}  // namespace
+
+Resumption find_resumption(const Config& config, const RankSum& ranks,
+                           const std::function<void(const std::string&)>& tell) {
+  Resumption resumption;
+  const std::string& directory = config.checkpoint.directory;
+  if (directory.empty()) return resumption;
+  for (std::int64_t limit = INT64_MAX;;) {
+    const std::int64_t step = newest_below(directory, limit, ranks);
+    if (step < 0) {
+      if (!resumption.damaged.empty()) refuse_all(directory, resumption.damaged.size());
+      return resumption;
+    }
+    if (!config.checkpoint.resume)
+      throw Error("checkpoint directory " + directory + ": holds checkpoints (the newest of step " +
+                  std::to_string(step) + ") though checkpoint.resume is false; choose another directory");
+    Attempt attempt = open(config, checkpoint_folder(directory, step), ranks);
+    // Every rank reads the manifest: when rank 0 finds it damaged, it speaks for all.
+    const bool manifest_damaged = ranks.sum(ranks.rank == 0 && !attempt.checkpoint ? 1 : 0) != 0;
+    if (!attempt.damage.empty() && (!manifest_damaged || ranks.rank == 0))
+      tell(attempt.damage + "; the one before is tried");
+    if (ranks.sum(attempt.damage.empty() ? 0 : 1) == 0) {
+      if (attempt.disagreement) throw Error(*attempt.disagreement);
+      resumption.checkpoint = std::move(attempt.checkpoint);
+      return resumption;
+    }
+    resumption.damaged.push_back(step);
+    limit = step;
+  }
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,57 @@
+#include "torchrt/checkpoint/snapshot.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Device offset of element `first` of the unit's floats.
+std::size_t place(const StateLayout& state, StateKind kind, std::int64_t first) {
+  const auto floats = [](std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); };
+  switch (kind) {
+    case StateKind::parameter:
+      return state.has_master() ? state.master_offset() + floats(first - state.shard.first) : floats(first);
+    case StateKind::first_moment:
+      return state.first_moment_offset() + floats(first - state.shard.first);
+    case StateKind::second_moment:
+      return state.second_moment_offset() + floats(first - state.shard.first);
+  }
+  return 0;
+}
+
+bool written_here(const TensorSpec& tensor, const UnitSpec& unit) {
+  if (tensor.replicated() && unit.tp_rank != 0) return false;
+  return !tensor.tied || unit.unit == 0;
+}
+
+}  // namespace
+
+void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot) {
+  snapshot.slices.clear();
+  std::size_t next = 0;
+  for (const UnitState& unit : units) {
+    const Range share = zero_part(unit.spec->floats, layout.replicas, layout.replica);
+    if (share.count == 0) continue;
+    for (const StateKind kind : kStateKinds) {
+      if (snapshot.memory.size() == next) snapshot.memory.emplace_back();
+      std::vector<float>& copy = snapshot.memory[next++];
+      copy.resize(static_cast<std::size_t>(share.count));
+      device.to_host(copy.data(), static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first),
+                     copy.size() * sizeof(float));
+      for (const TensorSpec& tensor : unit.spec->tensors) {
+        if (!written_here(tensor, *unit.spec)) continue;
+        const auto offset = static_cast<std::int64_t>(tensor.offset);
+        const Range held = intersection({offset, static_cast<std::int64_t>(tensor.elements())}, share);
+        if (held.count == 0) continue;
+        snapshot.slices.push_back({tensor.hugging_face,
+                                   kind,
+                                   tensor.global_shape,
+                                   tensor.rows,
+                                   tensor.columns,
+                                   {held.first - offset, held.count},
+                                   copy.data() + (held.first - share.first)});
+      }
+    }
+  }
+}
+
+}  // namespace espalier::torchrt

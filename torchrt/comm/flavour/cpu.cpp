@@ -1,0 +1,7 @@
+#include "torchrt/comm/mpi_fabric.hpp"
+
+namespace espalier::torchrt {
+
+std::unique_ptr<Fabric> make_fabric(World&, Device&) { return make_mpi_fabric(); }
+
+}  // namespace espalier::torchrt

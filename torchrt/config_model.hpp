@@ -1,0 +1,14 @@
+// The [model] section: a family and its sizes, or a Hugging Face config.json.
+#pragma once
+
+#include <string>
+
+#include "torchrt/model/model_config.hpp"
+#include "torchrt/toml_reader.hpp"
+
+namespace espalier::torchrt {
+
+// Sizes that are not given are what the family's Hugging Face configuration class derives. Throws Error.
+void read_model(TomlSection section, ModelConfig& model, std::string& weights);
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,71 @@
+// The state of one unit, cut into fragments: all coordinates that the same shards hold before a hand-off and the same
+// shards need after it. There are few, however large the tensors are. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "torchrt/handoff/transfer/regions.hpp"
+#include "torchrt/model/state_layout.hpp"
+#include "torchrt/model/units.hpp"
+
+namespace espalier::torchrt {
+
+enum class StatePart { parameters, master, first_moment, second_moment };
+
+// What some ranks hold of one unit. Two units may share a tensor (tied embeddings), and then the coordinates of it:
+// such units are members of one group and are cut together; every other unit is a group of its own.
+struct StateShard {
+  int member = 0;  // of the group
+  int zero_rank = 0;
+  UnitSpec spec;
+  StateLayout state;
+  bool same_memory(const StateShard& other) const {
+    return member == other.member && spec.tp == other.spec.tp && spec.tp_rank == other.spec.tp_rank &&
+           state == other.state;
+  }
+};
+
+// Bytes [first, first + bytes()) of a fragment.
+struct Section {
+  std::string tensor;  // Hugging Face's name: tied tensors have one
+  StatePart part = StatePart::parameters;
+  Rectangle where;
+  std::size_t first = 0, element = 4;  // bytes
+  std::size_t bytes() const { return static_cast<std::size_t>(where.area()) * element; }
+};
+
+struct Fragment {
+  std::vector<int> before, after;  // indices of shards, ascending; neither is empty
+  std::vector<Section> sections;   // their bytes in this order are the fragment's
+  std::size_t bytes = 0;
+};
+
+struct Partition {
+  std::vector<StateShard> before, after;
+  std::vector<Fragment> fragments;  // every coordinate that a shard in `after` holds is in exactly one
+};
+
+// All shards are of one group, of one model, and together hold all of it.
+Partition partition(std::vector<StateShard> before, std::vector<StateShard> after);
+
+// `count` runs of `run` bytes, the first at `at`, each `stride` after the one before.
+struct Block {
+  std::size_t at = 0, run = 0, count = 1, stride = 0;
+  std::size_t bytes() const { return run * count; }
+  bool operator==(const Block&) const = default;
+};
+
+// Two memories that hold the same: runs and counts are equal in pairs.
+struct BlockPair {
+  Block from, to;
+};
+
+// Where bytes [first, first + bytes) of a fragment lie in an allocation of `shard`, in the fragment's order. `first`
+// and `bytes` are multiples of 4, or end with the fragment.
+std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard);
+std::vector<BlockPair> block_pairs(const Fragment& fragment, std::size_t first, std::size_t bytes,
+                                   const StateShard& from, const StateShard& to);
+
+}  // namespace espalier::torchrt

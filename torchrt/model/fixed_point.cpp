@@ -1,0 +1,64 @@
+#include "torchrt/model/fixed_point.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/mul.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace espalier::torchrt {
+
+namespace {
+
+constexpr double kUnits = 0x1p50;
+constexpr std::int64_t kGrain = 1 << 15;
+
+// Vectorizable: see the flags of this file in torchrt.mk.
+template <bool fresh>
+bool add_range(std::int64_t* total, const float* values, std::int64_t count, float most) {
+  bool good = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    good &= std::fabs(values[i]) < most;
+    const std::int64_t units = std::llrint(static_cast<double>(values[i]) * kUnits);
+    total[i] = fresh ? units : total[i] + units;
+  }
+  return good;
+}
+
+void add_on_host(const at::Tensor& total, const at::Tensor& values, bool fresh, float most,
+                 const at::Tensor& out_of_range) {
+  std::int64_t* const to = total.mutable_data_ptr<std::int64_t>();
+  const float* const from = values.const_data_ptr<float>();
+  std::atomic<bool> good = true;
+  at::parallel_for(0, total.numel(), kGrain, [&](std::int64_t first, std::int64_t end) {
+    const bool all = fresh ? add_range<true>(to + first, from + first, end - first, most)
+                           : add_range<false>(to + first, from + first, end - first, most);
+    if (!all) good = false;
+  });
+  if (!good) out_of_range.fill_(true);
+}
+
+}  // namespace
+
+void add_fixed_point(const at::Tensor& total, const at::Tensor& values, bool fresh, double most,
+                     const at::Tensor& out_of_range) {
+  if (values.is_cpu()) return add_on_host(total, values, fresh, static_cast<float>(most), out_of_range);
+  out_of_range.logical_or_(values.abs().lt(most).logical_not_().any());
+  const at::Tensor units = values.to(at::kDouble).mul_(kUnits).round_().to(at::kLong);
+  if (fresh) total.copy_(units);
+  else total.add_(units);
+}
+
+void from_fixed_point(const at::Tensor& values, const at::Tensor& total) {
+  if (!values.is_cpu()) {
+    values.copy_(at::mul(total.to(at::kDouble), 1 / kUnits));
+    return;
+  }
+  float* const to = values.mutable_data_ptr<float>();
+  const std::int64_t* const from = total.const_data_ptr<std::int64_t>();
+  at::parallel_for(0, total.numel(), kGrain, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) to[i] = static_cast<float>(static_cast<double>(from[i]) * (1 / kUnits));
+  });
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,15 @@
+// Gradients as integers: int64 in units of 2^-50. Sums of integers have no order. Includes torch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace espalier::torchrt {
+
+// total += round(values * 2^50), or total = with `fresh`. `out_of_range` (one bool on the device) becomes true where a
+// value is not a number or at least `most`. Both contiguous, of one shape; `values` may be overwritten.
+void add_fixed_point(const at::Tensor& total, const at::Tensor& values, bool fresh, double most,
+                     const at::Tensor& out_of_range);
+// values = total * 2^-50
+void from_fixed_point(const at::Tensor& values, const at::Tensor& total);
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,128 @@
+#include "torchrt/model/gradients.hpp"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include "planner/core/error.hpp"
+#include "torchrt/model/fixed_point.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+constexpr double kMost = 4096;  // 2^12: with 2^-50 as unit, so many fit into an int64 with a bit to spare
+
+// total = (fresh ? 0 : total) + scale * transpose(left) x right, in float32.
+void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
+  const at::Tensor left = put_off.left.t();
+  at::Tensor out = total;
+  if (left.scalar_type() == at::kFloat) {
+    out.addmm_(left, put_off.right, fresh ? 0 : 1, put_off.scale);
+  } else if (left.is_cuda()) {
+    at::addmm_out(out, total, left, put_off.right, at::kFloat, fresh ? 0 : 1, put_off.scale);
+  } else {
+    const at::Tensor product = at::mm(left, put_off.right);
+    if (fresh) out.copy_(product).mul_(put_off.scale);
+    else out.add_(product, put_off.scale);
+  }
+}
+
+}  // namespace
+
+Gradients::Gradients(const UnitSpec& spec, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
+                     std::int64_t tokens, std::shared_ptr<at::Tensor> scratch)
+    : bitwise_(bitwise),
+      most_(kMost / static_cast<double>(samples)),
+      most_of_row_(kMost / static_cast<double>(samples * tokens)),
+      scratch_(std::move(scratch)) {
+  const std::int64_t count = static_cast<std::int64_t>(spec.floats);
+  values_ = at::zeros({count}, options.dtype(at::kFloat));
+  if (bitwise_) {
+    integers_ = at::zeros({count}, options.dtype(at::kLong));
+    out_of_range_ = at::zeros({}, options.dtype(at::kBool));
+  }
+  for (const TensorSpec& tensor : spec.tensors)
+    slots_.push_back(
+        {(bitwise_ ? integers_ : values_)
+             .narrow(0, static_cast<std::int64_t>(tensor.offset), static_cast<std::int64_t>(tensor.elements()))
+             .view(tensor.shape)});
+}
+
+void Gradients::begin() {
+  for (Slot& slot : slots_) slot.fresh = true;
+  if (bitwise_) out_of_range_.fill_(false);
+}
+
+void Gradients::add(const PutOff& put_off) {
+  Slot& slot = slots_[static_cast<std::size_t>(put_off.parameter)];
+  if (put_off.kind == PutOff::Kind::scatter) add_rows(put_off, slot);
+  else if (bitwise_) add_integer(put_off, slot);
+  else add_float(put_off, slot);
+  slot.fresh = false;
+}
+
+void Gradients::add_float(const PutOff& put_off, Slot& slot) {
+  switch (put_off.kind) {
+    case PutOff::Kind::product:
+      return add_product(slot.total, put_off, slot.fresh);
+    case PutOff::Kind::row_sum:
+      if (slot.fresh) at::sum_out(slot.total, put_off.left, 0, false, at::kFloat);
+      else slot.total.add_(at::sum(put_off.left, 0, false, at::kFloat));
+      return;
+    default:
+      if (slot.fresh) slot.total.zero_();
+      slot.total.narrow(0, 0, put_off.left.size(0)).add_(put_off.left);
+  }
+}
+
+void Gradients::add_integer(const PutOff& put_off, Slot& slot) {
+  at::Tensor whole = scratch(slot.total);
+  switch (put_off.kind) {
+    case PutOff::Kind::product:
+      add_product(whole, put_off, true);
+      break;
+    case PutOff::Kind::row_sum:
+      at::sum_out(whole, put_off.left, 0, false, at::kFloat);
+      break;
+    default:
+      whole.narrow(0, 0, put_off.left.size(0)).copy_(put_off.left);
+      if (put_off.left.size(0) < whole.size(0))
+        whole.narrow(0, put_off.left.size(0), whole.size(0) - put_off.left.size(0)).zero_();
+  }
+  add_fixed_point(slot.total, whole, slot.fresh, most_, out_of_range_);
+}
+
+// Each row is made an integer alone, so that a large table is touched only where there are tokens.
+void Gradients::add_rows(const PutOff& put_off, Slot& slot) {
+  if (slot.fresh) slot.total.zero_();
+  const at::Tensor rows = put_off.left.to(at::kFloat);
+  if (!bitwise_) {
+    slot.total.index_add_(0, put_off.right, rows);
+    return;
+  }
+  const at::Tensor units = at::empty(rows.sizes(), slot.total.options());
+  add_fixed_point(units, rows, true, most_of_row_, out_of_range_);
+  slot.total.index_add_(0, put_off.right, units);
+}
+
+at::Tensor Gradients::scratch(const at::Tensor& like) {
+  if (!scratch_->defined() || scratch_->numel() < like.numel())
+    *scratch_ = at::empty({like.numel()}, values_.options());
+  return scratch_->narrow(0, 0, like.numel()).view(like.sizes());
+}
+
+const at::Tensor& Gradients::sum() {
+  for (Slot& slot : slots_)
+    if (std::exchange(slot.fresh, false)) slot.total.zero_();
+  return bitwise_ ? integers_ : values_;
+}
+
+void Gradients::finish() {
+  sum();
+  if (bitwise_) from_fixed_point(values_, integers_);
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,17 @@
+// Rotary position embedding (Su et al. 2021) with LLaMA's stretching of its frequencies.
+#pragma once
+
+#include "torchrt/model/layers/pass.hpp"
+
+namespace espalier::torchrt {
+
+// Cosines and sines of every position and pair, [sequence, 1, head_size / 2].
+struct RotaryTables {
+  at::Tensor cosine, sine;
+};
+
+RotaryTables rotary_tables(const ModelConfig& model, const at::TensorOptions& options);
+// `input`: [samples, sequence, heads, head_size]; dimension i turns with i + head_size / 2.
+at::Tensor rotate(const Pass& pass, const at::Tensor& input, const RotaryTables& tables);
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,13 @@
+// Sums of tensors in a fixed order, on the device.
+#pragma once
+
+#include <span>
+
+#include "torchrt/comm/buffer.hpp"
+
+namespace espalier::torchrt {
+
+// combine_in_order() for sums of GPU memory, on the compute stream of the present GPU.
+void ordered_sum(std::span<const Buffer> parts, Buffer into);
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,49 @@
+#include "torchrt/model/squared_sum.hpp"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace espalier::torchrt {
+
+namespace {
+
+constexpr std::int64_t kChunk = 1 << 16;  // of fixed size, so that the number of threads does not matter
+
+double chunk_sum(const float* values, std::int64_t count) {
+  std::array<double, 8> lanes{};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      const double value = values[i + static_cast<std::int64_t>(lane)];
+      lanes[lane] += value * value;
+    }
+  double total = 0;
+  for (; i < count; ++i) total += static_cast<double>(values[i]) * values[i];
+  for (const double lane : lanes) total += lane;
+  return total;
+}
+
+}  // namespace
+
+double squared_sum(const at::Tensor& values) {
+  if (!values.is_cpu()) {
+    const double norm = at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble).item<double>();
+    return norm * norm;
+  }
+  const std::int64_t count = values.numel(), chunks = (count + kChunk - 1) / kChunk;
+  const float* const data = values.const_data_ptr<float>();
+  std::vector<double> sums(static_cast<std::size_t>(chunks));
+  at::parallel_for(0, chunks, 1, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t c = first; c < end; ++c)
+      sums[static_cast<std::size_t>(c)] = chunk_sum(data + c * kChunk, std::min(kChunk, count - c * kChunk));
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,34 @@
+// Where a unit's parameters and optimizer state lie in its allocation. Pure.
+#pragma once
+
+#include <cstddef>
+
+#include "torchrt/comm/buffer.hpp"
+#include "torchrt/model/units.hpp"
+#include "torchrt/range.hpp"
+
+namespace espalier::torchrt {
+
+// One allocation, [parameters][optimizer]. float32: parameters, then the moments m and v of `shard`. bfloat16:
+// parameters in bfloat16, then master weights, m and v of `shard` in float32.
+struct StateLayout {
+  DataType dtype = DataType::float32;
+  std::size_t floats = 0;  // UnitSpec's
+  Range shard;             // the elements whose optimizer state is here: all, or with ZeRO-1 one replica's part
+  std::size_t parameter_bytes() const { return floats * size_of(dtype); }
+  bool has_master() const { return dtype == DataType::bfloat16; }
+  std::size_t shard_bytes() const { return static_cast<std::size_t>(shard.count) * sizeof(float); }
+  std::size_t master_offset() const { return parameter_bytes(); }  // only where has_master()
+  std::size_t first_moment_offset() const { return parameter_bytes() + (has_master() ? shard_bytes() : 0); }
+  std::size_t second_moment_offset() const { return first_moment_offset() + shard_bytes(); }
+  std::size_t bytes() const { return second_moment_offset() + shard_bytes(); }
+  bool operator==(const StateLayout&) const = default;
+};
+
+StateLayout state_layout(const UnitSpec& spec, DataType dtype, int zero_ranks = 1, int zero_rank = 0);
+
+// ZeRO-1: the part of a unit's `floats` elements that replica `rank` of `ranks` updates. Parts are whole pieces of
+// kAlignElements, as equal as possible, in order and without a gap; empty ones occur when a unit is tiny.
+Range zero_part(std::size_t floats, int ranks, int rank);
+
+}  // namespace espalier::torchrt

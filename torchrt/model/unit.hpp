@@ -1,0 +1,72 @@
+// One unit on tensors: its parameters, its forward, its gradient and its update. Includes torch.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "torchrt/config.hpp"
+#include "torchrt/model/block.hpp"
+#include "torchrt/model/compute.hpp"
+#include "torchrt/model/gradients.hpp"
+#include "torchrt/model/layers/embedding.hpp"
+
+namespace espalier::torchrt {
+
+// What all units of a rank share.
+struct UnitContext {
+  ModelConfig model;
+  TrainingConfig training;
+  bool bitwise = false;
+  at::TensorOptions options;            // device and the parameters' type
+  std::optional<RotaryTables> rotary;   // of families without learned positions
+  std::shared_ptr<at::Tensor> scratch;  // for Gradients
+  double loss_scale = 0;                // the loss is the mean over all tokens of a step
+};
+
+class Unit {
+ public:
+  Unit(const UnitContext& context, const UnitView& view);
+  // Other memory, the same gradient.
+  void rebind(const UnitView& view);
+
+  int number() const { return spec_->unit; }
+  const UnitSpec& spec() const { return *spec_; }
+  Gradients& gradients() { return gradients_; }
+  // `input`: nothing for the embedding, which reads `tokens`; the head reads `targets` and gives the loss.
+  at::Tensor run(const Pass& pass, const at::Tensor& input, const at::Tensor& tokens, const at::Tensor& targets) const;
+
+  void begin_step();
+  // Rows of the tied table, global numbers, as the sum left them; see Compute.
+  at::Tensor tied_gradient(const Range& rows);
+  void add_tied(const Range& rows, const at::Tensor& received);
+  double squared_norm(bool whole);
+  void update(std::int64_t step, double learning_rate, double scale);
+  const at::Tensor& parameters() const { return parameters_; }
+
+ private:
+  // A run of the state's part where one weight decay applies: elements [first, first + count) of the unit.
+  struct Piece {
+    Range place;
+    at::Tensor weights, first_moment, second_moment;  // float32
+    double weight_decay = 0;
+  };
+  void bind(const UnitView& view);
+  void add_piece(const UnitView& view, const Range& half, double weight_decay);
+  Parameter find(const std::string& name) const;
+  const TensorSpec& table() const;
+  at::Tensor tied_rows(const at::Tensor& gradient, const Range& rows) const;
+
+  const UnitContext& context_;
+  const UnitSpec* spec_;
+  StateLayout state_;
+  at::Tensor parameters_;  // flat
+  std::vector<Piece> pieces_;
+  BlockParameters block_;
+  EmbeddingParameters embedding_;
+  NormParameters final_norm_;
+  HeadParameters head_;
+  Gradients gradients_;
+  at::Tensor tied_before_;  // the table's gradient before add_tied()
+};
+
+}  // namespace espalier::torchrt

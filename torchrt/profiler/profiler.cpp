@@ -1,0 +1,119 @@
+#include "torchrt/profiler/profiler.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "torchrt/profiler/replica_times.hpp"
+#include "torchrt/profiler/trace.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Steps that one profile averages over, at most.
+constexpr std::int64_t kWindow = 4;
+
+// What one replica tells, by the replica's TP rank 0.
+constexpr std::array kFigures = {&ReplicaProfile::fwd,
+                                 &ReplicaProfile::comm_fwd,
+                                 &ReplicaProfile::bwd,
+                                 &ReplicaProfile::optim,
+                                 &ReplicaProfile::gradient_bytes,
+                                 &ReplicaProfile::weight_bytes,
+                                 &ReplicaProfile::state_bytes,
+                                 &ReplicaProfile::edge_gradient_bytes,
+                                 &ReplicaProfile::edge_state_bytes,
+                                 &ReplicaProfile::peak_bytes};
+constexpr std::size_t kWidth = kFigures.size() + 1;  // and sync
+
+}  // namespace
+
+Profiler::Profiler(const Config& config, World& world, const Device& device, RankState& state)
+    : config_(config), world_(world), state_(state), recorder_(make_timeline(device)) {}
+
+void Profiler::before(std::int64_t step) {
+  if (first_ == 0) first_ = step;
+  const std::int64_t every = config_.profile.every;
+  if (every == 0) return;
+  const std::int64_t window = std::min(every, kWindow), last = (step + every - 1) / every * every;
+  // The first step of a generation still warms up.
+  const bool wanted = step > last - window && last - window >= first_;
+  if (wanted && !measuring_) {
+    measuring_ = true;
+    state_.observe(&recorder_, &recorder_);
+    state_.compute().reset_peak();
+  }
+  if (measuring_) recorder_.begin_step(step);
+}
+
+std::optional<Profile> Profiler::after(std::int64_t step) {
+  if (!measuring_ || step % config_.profile.every != 0) return std::nullopt;
+  measuring_ = false;
+  state_.observe(nullptr, nullptr);
+  const std::vector<OpTimes> times = recorder_.take();
+  if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);
+  ReplicaProfile own = replica_times(times, state_.layout().micro_batches);
+  sizes(own);
+  return gather(own, step);
+}
+
+void Profiler::sizes(ReplicaProfile& own) const {
+  const int last_unit = state_.layout().units - 1;
+  const double gradient = config_.training.accuracy == Accuracy::bitwise ? sizeof(std::int64_t) : sizeof(float);
+  double state_bytes = 0;
+  for (const int unit : state_.units()) {
+    const StateLayout state = state_.state_layout(unit);
+    const auto elements = static_cast<double>(state.floats);
+    state_bytes += static_cast<double>(state.bytes());
+    if (unit == 0 || unit == last_unit) {
+      own.edge_gradient_bytes += gradient * elements;
+      own.edge_state_bytes += static_cast<double>(state.bytes());
+    } else {
+      own.gradient_bytes += gradient * elements;
+      own.weight_bytes += static_cast<double>(state.parameter_bytes());
+      own.state_bytes += static_cast<double>(state.bytes());
+    }
+  }
+  own.peak_bytes = state_bytes + static_cast<double>(state_.compute().peak_bytes());
+}
+
+// One sum in which every replica fills its own place.
+std::optional<Profile> Profiler::gather(ReplicaProfile own, std::int64_t step) {
+  const Plan& plan = state_.plan();
+  const RankLayout& self = state_.self();
+  std::vector<ReplicaProfile> replicas;
+  std::size_t place = 0;
+  for (std::size_t s = 0; s < plan.stages.size(); ++s)
+    for (std::size_t j = 0; j < plan.stages[s].replicas.size(); ++j) {
+      if (static_cast<int>(s) == self.stage && static_cast<int>(j) == self.replica) place = replicas.size();
+      ReplicaProfile& one = replicas.emplace_back();
+      one.stage = static_cast<int>(s), one.replica = static_cast<int>(j);
+    }
+  std::vector<double> all(replicas.size() * kWidth, 0.0);
+  if (self.tp_rank == 0) {
+    double* const mine = all.data() + place * kWidth;
+    for (std::size_t i = 0; i < kFigures.size(); ++i) mine[i] = own.*kFigures[i];
+    mine[kFigures.size()] = own.sync.value_or(0);
+  }
+  world_.sum(all);
+  if (world_.rank() != 0) return std::nullopt;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    const double* const theirs = all.data() + r * kWidth;
+    for (std::size_t i = 0; i < kFigures.size(); ++i) replicas[r].*kFigures[i] = theirs[i];
+    if (plan.stages[static_cast<std::size_t>(replicas[r].stage)].replicas.size() > 1)
+      replicas[r].sync = theirs[kFigures.size()];
+  }
+  Profile profile;
+  profile.plan = plan;
+  profile.shape = model_shape(config_);
+  if (plan.stages.size() > 1)
+    profile.boundary_bytes = static_cast<double>(size_of(config_.training.dtype)) * config_.model.sequence *
+                             static_cast<double>(config_.model.hidden);
+  profile.recompute = config_.training.recompute;
+  profile.zero1 = config_.training.zero1;
+  profile.replicas = reported(std::move(replicas), plan);
+  profile.step = step;
+  return profile;
+}
+
+}  // namespace espalier::torchrt

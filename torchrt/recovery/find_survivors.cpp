@@ -1,0 +1,80 @@
+#include "torchrt/recovery/find_survivors.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "planner/core/error.hpp"
+#include "torchrt/recovery/vault_client.hpp"
+
+namespace espalier::torchrt {
+
+Survivors::Survivors(World& world, LostGeneration lost, const std::function<void(const std::string&)>& tell)
+    : lost_(std::move(lost)) {
+  const std::vector<GpuId> gpus = lost_.plan.ranks();
+  std::vector<Held> here;
+  for (const std::string& name : lost_.vault.empty() ? std::vector<std::string>() : vaults_here(lost_.vault)) {
+    try {
+      for (const wire::VaultItem& item : take_inventory(name, lost_.generation, lost_.asker)) {
+        // On a machine that serves as several nodes each has its own.
+        if (item.holder < 0 || item.holder >= static_cast<int>(gpus.size()) ||
+            gpus[static_cast<std::size_t>(item.holder)].node != lost_.node)
+          continue;
+        here.push_back({item.holder, item.rank, item.unit, item.slot, item.step, item.bytes});
+        vaults_[{item.holder, item.rank, item.unit, item.slot}] = name;
+      }
+    } catch (const Error& problem) {
+      tell(std::string(problem.what()) + "; what it keeps is not used");
+    }
+  }
+  const auto bytes = [](std::vector<Held>& list) {
+    return std::span<char>(reinterpret_cast<char*>(list.data()), list.size() * sizeof(Held));
+  };
+  std::map<std::tuple<int, int, int, int>, Held> all;
+  for (const std::vector<char>& part : world.gather(bytes(here))) {
+    std::vector<Held> theirs(part.size() / sizeof(Held));
+    if (!theirs.empty()) std::memcpy(theirs.data(), part.data(), part.size());
+    // Ranks of one node see the same, unless somebody did not die in time for the first of them.
+    for (const Held& held : theirs) {
+      const auto [known, fresh] = all.try_emplace({held.holder, held.rank, held.unit, held.slot}, held);
+      if (!fresh && known->second.step != held.step) known->second.step = -1;
+    }
+  }
+  for (const auto& [key, held] : all) left_.push_back(held);
+}
+
+UniqueFd Survivors::fetch(int holder, int rank, int unit, int slot) const {
+  const auto found = vaults_.find({holder, rank, unit, slot});
+  if (found == vaults_.end())
+    throw Error("recovery: unit " + std::to_string(unit) + " of old rank " + std::to_string(rank) +
+                " is not in the keeping of this node");
+  wire::VaultItem item;
+  item.holder = holder;
+  item.rank = rank;
+  item.unit = unit;
+  item.slot = slot;
+  return fetch_deposit(found->second, lost_.generation, item);
+}
+
+wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
+  wire::VaultMarks found;
+  std::map<int, std::string> holders;
+  for (const auto& [key, name] : vaults_) holders[std::get<0>(key)] = name;
+  for (const auto& [holder, name] : holders) {
+    if (found.step == step) break;
+    try {
+      found = read_marks(fetch_marks(name, lost_.generation, holder));
+    } catch (const Error&) {
+      // Others may know it.
+    }
+  }
+  if (found.step != step) found = {};
+  for (const std::vector<char>& part :
+       world.gather(std::span<const char>(reinterpret_cast<const char*>(&found), sizeof found))) {
+    wire::VaultMarks theirs;
+    std::memcpy(&theirs, part.data(), sizeof theirs);
+    if (theirs.step == step) return theirs;
+  }
+  return {};
+}
+
+}  // namespace espalier::torchrt

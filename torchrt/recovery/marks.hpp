@@ -1,0 +1,37 @@
+// At which step each of a rank's memories stands, where others can read it after the rank's death.
+#pragma once
+
+#include <cstdint>
+
+#include "planner/wire/vault_message.hpp"
+#include "torchrt/device/unique_fd.hpp"
+
+namespace espalier::torchrt {
+
+// Memory of its own, which any process may map. One thread writes.
+class Marks {
+ public:
+  explicit Marks(int count);  // all -1; throws Error
+  ~Marks();
+  Marks(const Marks&) = delete;
+  Marks& operator=(const Marks&) = delete;
+
+  // The memory holds the state after `step`; -1: it is being changed, and set before it is.
+  void set(int mark, std::int64_t step);
+  // What all ranks agreed upon, before the step changes anything.
+  void agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate);
+
+  int count() const { return count_; }
+  int fd() const { return fd_.get(); }
+  std::size_t bytes() const { return wire::marks_bytes(count_); }
+
+ private:
+  int count_;
+  UniqueFd fd_;
+  char* data_ = nullptr;
+};
+
+// The head of another process's marks. Throws Error.
+wire::VaultMarks read_marks(const UniqueFd& fd);
+
+}  // namespace espalier::torchrt

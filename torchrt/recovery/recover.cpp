@@ -1,0 +1,61 @@
+#include "torchrt/recovery/recover.hpp"
+
+#include "planner/core/error.hpp"
+#include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/device/cpu.hpp"
+#include "torchrt/recovery/recovery_plan.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Rank 0 looks, so that no two ranks see the directory at different times. One that cannot be read holds none here:
+// who resumes from it will say why.
+std::int64_t newest_checkpoint(const Config& config, World& world) {
+  double newest = 0;
+  if (world.rank() == 0) {
+    newest = -1;
+    try {
+      if (!config.checkpoint.directory.empty())
+        for (const std::int64_t step : checkpoint_steps(config.checkpoint.directory))
+          newest = std::max(newest, static_cast<double>(step));
+    } catch (const Error&) {
+    }
+  }
+  world.sum({&newest, 1});
+  return static_cast<std::int64_t>(newest);
+}
+
+}  // namespace
+
+Recovery::Recovery(RankState& state, World& world, Device& device, LostGeneration lost,
+                   const std::function<void(const std::string&)>& tell)
+    : state_(state), world_(world), device_(device), lost_plan_(lost.plan), survivors_(world, std::move(lost), tell) {
+  const GenerationLayout layout{make_layout(lost_plan_, state.config().model.layers), state.config().training.zero1};
+  choice_ = choose_source(layout, survivors_.left(), newest_checkpoint(state.config(), world));
+}
+
+std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
+  HandoffPlan plan = plan_recovery(state_.config(), lost_plan_, state_.plan(), choice_, device_.kind());
+  return std::make_unique<Arrival>(state_, world_, device_, std::move(plan), std::move(address_of),
+                                   [this](const MemoryId& memory) { return map(memory); });
+}
+
+std::unique_ptr<Allocation> Recovery::map(const MemoryId& memory) const {
+  const auto rank = static_cast<std::size_t>(memory.rank);
+  UniqueFd fd = survivors_.fetch(choice_.holder[rank], memory.rank, memory.unit, choice_.slot[rank]);
+  std::size_t bytes = 0;
+  for (const Held& held : survivors_.left())
+    if (held.holder == choice_.holder[rank] && held.rank == memory.rank && held.unit == memory.unit &&
+        held.slot == choice_.slot[rank])
+      bytes = held.bytes;
+  if (choice_.origin == Origin::generation) return device_.adopt(std::move(fd), bytes);
+  // Copies are in host memory, from which a GPU's messages cannot be sent.
+  std::unique_ptr<Allocation> copy = make_cpu_device()->adopt(std::move(fd), bytes);
+  if (device_.kind() == DeviceKind::cpu) return copy;
+  std::unique_ptr<Allocation> there = device_.allocate(bytes, "espalier-copy");
+  device_.from_host(there->data(), copy->data(), bytes);
+  return there;
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,78 @@
+#include "torchrt/recovery/snapshots.hpp"
+
+#include "planner/core/error.hpp"
+#include "torchrt/comm/waits.hpp"
+#include "torchrt/device/cpu.hpp"
+#include "torchrt/recovery/partners.hpp"
+
+namespace espalier::torchrt {
+
+Snapshots::Snapshots(RankState& state, World& world, Device& device, int every)
+    : state_(state), world_(world), device_(device), host_(make_cpu_device()), every_(every) {
+  const std::vector<int> partners = snapshot_partners(state.plan());
+  partner_ = partners[static_cast<std::size_t>(world.rank())];
+  reserve(world.rank());
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (partners[static_cast<std::size_t>(rank)] == world.rank()) reserve(rank);
+}
+
+void Snapshots::reserve(int rank) {
+  const RankLayout& self = state_.layout().ranks[static_cast<std::size_t>(rank)];
+  const Config& config = state_.config();
+  Copy copy;
+  copy.rank = rank;
+  copy.units = self.units;
+  for (auto& slot : copy.slots)
+    for (const int unit : self.units) {
+      const UnitSpec spec = unit_spec(config.model, unit, self.tp, self.tp_rank);
+      const bool divided = config.training.zero1;
+      const StateLayout layout =
+          state_layout(spec, config.training.dtype, divided ? self.replicas : 1, divided ? self.replica : 0);
+      slot.push_back(host_->allocate(layout.bytes(), "espalier-copy"));
+    }
+  copies_.push_back(std::move(copy));
+}
+
+int Snapshots::mark(std::size_t copy, std::size_t slot) const {
+  return state_.layout().units + static_cast<int>(2 * copy + slot);
+}
+
+void Snapshots::deposit(Keeping& keeping) {
+  marks_ = &keeping.marks();
+  for (std::size_t c = 0; c < copies_.size(); ++c)
+    for (std::size_t slot = 0; slot < 2; ++slot)
+      for (std::size_t u = 0; u < copies_[c].units.size(); ++u)
+        keeping.deposit(copies_[c].rank, copies_[c].units[u], static_cast<int>(slot) + 1, mark(c, slot),
+                        *copies_[c].slots[slot][u]);
+}
+
+void Snapshots::boundary(std::int64_t step) {
+  poll();
+  if (newest_ >= 0 && step % every_ != 0) return;
+  for (Backoff backoff; under_way_ >= 0; backoff.pause()) poll();
+  world_.barrier();  // until everybody has the one before, nobody touches the one before that
+  newest_ = step;
+  slot_ = 1 - slot_;
+  for (std::size_t c = 0; c < copies_.size(); ++c) marks_->set(mark(c, slot_), -1);
+  const Copy& own = copies_.front();
+  for (std::size_t u = 0; u < own.units.size(); ++u) {
+    const Allocation& from = state_.allocation(own.units[u]);
+    device_.to_host(own.slots[slot_][u]->data(), from.data(), from.bytes());
+  }
+  marks_->set(mark(0, slot_), step);
+  if (partner_ < 0) return;
+  for (std::size_t c = 1; c < copies_.size(); ++c)
+    for (const std::shared_ptr<Allocation>& memory : copies_[c].slots[slot_])
+      exchange_.receive(copies_[c].rank, memory, memory->data(), memory->bytes());
+  for (const std::shared_ptr<Allocation>& memory : own.slots[slot_])
+    exchange_.send(partner_, memory, memory->data(), memory->bytes());
+  under_way_ = step;
+}
+
+void Snapshots::poll() {
+  if (under_way_ < 0 || !exchange_.poll()) return;
+  for (std::size_t c = 1; c < copies_.size(); ++c) marks_->set(mark(c, slot_), under_way_);
+  under_way_ = -1;
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,56 @@
+// Copies of the state in host memory, of the same step on all ranks: each rank's own, and one on another node, which
+// outlives the loss of this one. Made at a step's boundary, sent beside the steps that follow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "torchrt/comm/host_exchange.hpp"
+#include "torchrt/rank_state.hpp"
+#include "torchrt/recovery/keeping.hpp"
+
+namespace espalier::torchrt {
+
+// All ranks of the world have one and call the same methods at the same steps. One thread. There are two of every copy:
+// while one is being made or received the other stays as it is. Throws Error.
+class Snapshots {
+ public:
+  // Reserves the memory: twice the state of this rank and of those it keeps copies for. `every`: steps between two.
+  // Collective.
+  Snapshots(RankState& state, World& world, Device& device, int every);
+  // How many marks it needs, beside those of the units.
+  int marks() const { return 2 * static_cast<int>(copies_.size()); }
+  // Before anything is copied.
+  void deposit(Keeping& keeping);
+  // After `step`: copies the state when it is time, at first after the first step. A copy that has not arrived yet by
+  // then is waited for.
+  void boundary(std::int64_t step);
+  // Lets what is being sent progress.
+  void poll();
+
+ private:
+  // A rank's state.
+  struct Copy {
+    int rank = 0;
+    std::vector<int> units;
+    std::array<std::vector<std::shared_ptr<Allocation>>, 2> slots;  // by unit
+  };
+  void reserve(int rank);
+  int mark(std::size_t copy, std::size_t slot) const;
+
+  RankState& state_;
+  World& world_;
+  Device& device_;
+  std::unique_ptr<Device> host_;
+  int every_, partner_;
+  std::vector<Copy> copies_;  // its own first
+  Marks* marks_ = nullptr;
+  HostExchange exchange_;
+  std::size_t slot_ = 0;         // of the newest
+  std::int64_t newest_ = -1;     // its step
+  std::int64_t under_way_ = -1;  // the step of what is being sent and received
+};
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,129 @@
+#include "torchrt/safetensors/file.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "planner/core/error.hpp"
+#include "planner/core/json.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
+
+[[noreturn]] void refuse(const std::string& path, const std::string& problem) {
+  throw Error("safetensors file " + path + ": " + problem);
+}
+
+std::string header_text(const std::string& path, std::span<const std::byte> bytes) {
+  if (bytes.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
+  std::uint64_t length = 0;  // little endian, as the machines we run on
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  if (length > kMostHeader) refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
+  if (length > bytes.size() - kLengthBytes)
+    refuse(path, "is truncated: its header is of " + std::to_string(length) + " bytes, the file of " +
+                     std::to_string(bytes.size()));
+  return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, static_cast<std::size_t>(length)};
+}
+
+// One entry of the header; its place is checked against `data`, all bytes after the header.
+class Entry {
+ public:
+  Entry(const std::string& path, const std::string& name, const Json& json) : path_(path), name_(name), json_(json) {}
+
+  StoredTensor read(std::span<const std::byte> data) {
+    if (!json_.is_object() || json_.size() != 3) fail("its entry must hold dtype, shape and data_offsets");
+    StoredTensor tensor;
+    const std::string type = text("dtype");
+    const auto known = element_type(type);
+    if (!known) fail("unknown dtype \"" + type + "\"");
+    tensor.type = *known;
+    tensor.shape = numbers("shape");
+    const std::vector<std::int64_t> offsets = numbers("data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1]) fail("data_offsets must be a begin and an end");
+    const auto first = static_cast<std::uint64_t>(offsets[0]), end = static_cast<std::uint64_t>(offsets[1]);
+    if (end > data.size())
+      fail("ends at byte " + std::to_string(end) + " of " + std::to_string(data.size()) + "; the file is truncated");
+    if (end - first != expected_bytes(tensor))
+      fail("has " + std::to_string(end - first) + " bytes, its shape needs " + std::to_string(expected_bytes(tensor)));
+    tensor.bytes = data.subspan(first, end - first);
+    return tensor;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const { refuse(path_, "tensor " + name_ + ": " + problem); }
+
+  const Json& member(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(std::string(key) + " is missing");
+    return *found;
+  }
+
+  std::string text(const char* key) const {
+    const Json& value = member(key);
+    if (!value.is_string()) fail(std::string(key) + " must be a string");
+    return value.get<std::string>();
+  }
+
+  std::vector<std::int64_t> numbers(const char* key) const {
+    const Json& value = member(key);
+    if (!value.is_array()) fail(std::string(key) + " must be a list of numbers");
+    std::vector<std::int64_t> result;
+    for (const Json& item : value) {
+      if (!item.is_number_unsigned() || item.get<std::uint64_t>() > INT64_MAX)
+        fail(std::string(key) + " must be a list of numbers");
+      result.push_back(item.get<std::int64_t>());
+    }
+    return result;
+  }
+
+  std::uint64_t expected_bytes(const StoredTensor& tensor) const {
+    std::uint64_t bytes = size_of(tensor.type);
+    for (const std::int64_t size : tensor.shape)
+      if (__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) fail("its shape is absurd");
+    return bytes;
+  }
+
+  const std::string& path_;
+  const std::string& name_;
+  const Json& json_;
+};
+
+// Between them the tensors use every byte once.
+void check_coverage(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
+                    std::span<const std::byte> data) {
+  std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
+  for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
+  std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.data(), a.first.size()) < std::pair(b.first.data(), b.first.size());
+  });
+  const std::byte* end = data.data();
+  for (const auto& [bytes, name] : places) {
+    if (bytes.data() < end) refuse(path, "tensor " + *name + ": overlaps another");
+    if (bytes.data() > end) refuse(path, "tensor " + *name + ": there is a hole before it");
+    end = bytes.data() + bytes.size();
+  }
+  if (end != data.data() + data.size())
+    refuse(path, "has " + std::to_string(data.data() + data.size() - end) + " bytes that belong to no tensor");
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(path, "safetensors file") {
+  const std::string text = header_text(path, file_.bytes());
+  const Json header = Json::parse(text, nullptr, false);
+  if (!header.is_object()) refuse(path, "its header is no JSON object");
+  const std::span<const std::byte> data = file_.bytes().subspan(kLengthBytes + text.size());
+  for (const auto& [name, entry] : header.items())
+    if (name != "__metadata__") tensors_.emplace(name, Entry(path, name, entry).read(data));
+  check_coverage(path, tensors_, data);
+}
+
+const StoredTensor* SafetensorsFile::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+}  // namespace espalier::torchrt

@@ -1,0 +1,42 @@
+// A model's weights on disk: one safetensors file, or several with an index, as Hugging Face keeps them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "torchrt/model/units.hpp"
+#include "torchrt/safetensors/file.hpp"
+
+namespace espalier::torchrt {
+
+// Only the headers are read before a tensor is asked for. Const calls may come from any thread.
+class Weights {
+ public:
+  // `path`: a .safetensors file, an .index.json, or a folder with model.safetensors or model.safetensors.index.json.
+  // Throws Error when a file cannot be read or is broken, or the index and the files disagree.
+  explicit Weights(const std::string& path);
+
+  struct Found {
+    const StoredTensor* tensor = nullptr;
+    const SafetensorsFile* file = nullptr;
+  };
+  // By its whole name, or without the name's first part ("transformer.", "model."), which files of a bare model lack.
+  // Throws Error when there is none.
+  Found find(const std::string& name) const;
+
+ private:
+  void add(const std::string& path);
+  void read_index(const std::string& path);
+
+  std::string path_;
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, Found> tensors_;
+};
+
+// The shard that `spec` describes, into `parameters` (spec.floats elements, zero before), whatever the stored type:
+// F32, F16 or BF16. Throws Error naming file and tensor when one is missing or of another shape or type.
+void load_unit(const Weights& weights, const UnitSpec& spec, std::span<float> parameters);
+
+}  // namespace espalier::torchrt

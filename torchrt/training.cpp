@@ -1,0 +1,168 @@
+#include "torchrt/training.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/model/initialise.hpp"
+#include "torchrt/model_flops.hpp"
+#include "torchrt/place_parameters.hpp"
+#include "torchrt/profiler/trace.hpp"
+#include "torchrt/safetensors/weights.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+}  // namespace
+
+Training::Training(const Config& config, World& world, Device& device, RankState& state, int generation)
+    : config_(config),
+      world_(world),
+      device_(device),
+      state_(state),
+      generation_(generation),
+      data_(training_data(config)),
+      validation_(validation_data(config)),
+      profiler_(config, world, device, state) {}
+
+void Training::tell(const std::string& what) const {
+  std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
+}
+
+std::int64_t Training::start() {
+  const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
+                        world_.sum({&value, 1});
+                        return value;
+                      }};
+  Resumption found;
+  try {
+    found = find_resumption(config_, ranks, [this](const std::string& what) { tell(what); });
+  } catch (const Error& problem) {
+    throw AgreedError(problem.what());
+  }
+  fill(found.checkpoint.get());
+  if (found.checkpoint && world_.rank() == 0)
+    tell("resumes after step " + std::to_string(found.step()) + ", from " + found.checkpoint->folder());
+  make_saver(found.checkpoint ? std::optional(found.step()) : std::nullopt, found.damaged);
+  return found.step();
+}
+
+void Training::fill(CheckpointReader* checkpoint) {
+  std::optional<Weights> weights;
+  if (!checkpoint && !config_.weights.empty()) weights.emplace(config_.weights);
+  for (const int unit : state_.units()) {
+    const UnitSpec& spec = state_.spec(unit);
+    void* const memory = state_.allocation(unit).data();
+    if (checkpoint) {
+      load_state(*checkpoint, spec, state_.state_layout(unit), device_, memory);
+      continue;
+    }
+    std::vector<float> parameters(spec.floats, 0.0F);
+    if (weights) load_unit(*weights, spec, parameters);
+    else initialise(spec, config_.training.seed, parameters);
+    place_parameters(parameters, state_.state_layout(unit), device_, memory);
+  }
+}
+
+void Training::take_over() {
+  std::optional<std::int64_t> last_good;
+  if (!config_.checkpoint.directory.empty()) {
+    const std::vector<std::int64_t> steps = checkpoint_steps(config_.checkpoint.directory);
+    if (!steps.empty()) last_good = steps.front();
+  }
+  make_saver(last_good, {});
+}
+
+void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
+  saver_.emplace(CheckpointSaver::Setting{&config_, world_.rank(), world_.size(), generation_, last_good,
+                                          std::move(damaged), [rank = world_.rank()](const std::string& what) {
+                                            std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
+                                          }});
+}
+
+void Training::open_metrics(std::optional<std::int64_t> done) {
+  MetricsSetting setting{generation_, world_.size(), describe(state_.plan()), config_.metrics.peak_tflops * 1e12};
+  if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
+  metrics_.emplace(config_, std::move(setting), done);
+}
+
+void Training::copy_state(Snapshot& snapshot) {
+  std::vector<UnitState> units;
+  for (const int unit : state_.units())
+    units.push_back({&state_.spec(unit), state_.state_layout(unit), state_.allocation(unit).data()});
+  take_snapshot(units, state_.self(), device_, snapshot);
+}
+
+StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) {
+  StepReport report;
+  profiler_.before(step);
+  const Clock::time_point begin = Clock::now();
+  try {
+    report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), saver_->vote()}; });
+  } catch (const AgreedError&) {
+    settle();  // what is being written is of a step that was good
+    throw;
+  }
+  report.profile = profiler_.after(step);
+  report.seconds = seconds_since(begin);
+  if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
+  const StepOutcome& outcome = report.outcome;
+  done_ = step;
+  saver_->agreed(outcome.checkpoint);
+  if (metrics_) metrics_->record({step, outcome.loss, outcome.gradient_norm, outcome.learning_rate, report.seconds});
+  saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
+    validate(step);
+  return report;
+}
+
+void Training::validate(std::int64_t step) {
+  const Clock::time_point begin = Clock::now();
+  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples);
+  if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
+}
+
+CheckpointVote Training::sum(const CheckpointVote& vote) {
+  std::array<double, 3> values = {vote.done, vote.failed, vote.asked};
+  world_.sum(values);
+  return {values[0], values[1], values[2]};
+}
+
+void Training::settle() {
+  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); });
+}
+
+bool Training::save(std::int64_t step) {
+  settle();
+  if (saver_->has(step)) return true;
+  saver_->begin(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  settle();
+  return saver_->has(step);
+}
+
+void Training::load(std::int64_t step) {
+  CheckpointReader checkpoint(checkpoint_folder(config_.checkpoint.directory, step));
+  checkpoint.verify(world_.rank(), world_.size());
+  fill(&checkpoint);
+}
+
+void Training::finish() {
+  settle();
+  const std::int64_t last = config_.training.steps;
+  if (done_ != last || !saver_->last_is_missing(last)) return;
+  // It had to wait for the one before, or failed for a reason that may have passed.
+  saver_->boundary(last, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  settle();
+  if (saver_->last_is_missing(last))
+    throw AgreedError(
+        "training: all steps are done, but the checkpoint of the last one could not be written; make room in "
+        "checkpoint.directory and start again from the one before");
+}
+
+}  // namespace espalier::torchrt
