@@ -69,6 +69,8 @@ class Suika final : public Scheduler {
  public:
   explicit Suika(const SchedulerOptions& options) : options_(options) {
     expand_ = options.as_printed ? ExpandOptions::as_printed() : ExpandOptions{};
+    // The paper never says what becomes of N_b. Kept, a plan of one sample per replica could take no further one.
+    expand_.keep_n_b = false;
     expand_.window = options.window;
     expand_.solver = options.solver.get();
   }

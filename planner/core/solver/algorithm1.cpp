@@ -106,9 +106,8 @@ class Expansion {
   void changed_stages(const WorkingPlan& base, std::span<const Piece> added, Winner& winner) {
     for (std::size_t s = 0; s < base.tables.size(); ++s)
       for (const int tp : evaluator_.tp_degrees()) {
-        // Local search regroups further on the winner.
         const int now = base.sketch.stages[s].tp;
-        if (!options_.keep_n_b && (tp > 2 * now || 2 * tp < now)) continue;
+        if (options_.near_tp && (tp > 2 * now || 2 * tp < now)) continue;
         const StageShape shape = stage_shape(evaluator_.problem(), base.sketch.stages[s].pieces, added, tp);
         if (shape.replicas == 0 || repeated(base, added, s, shape)) continue;
         evaluator_.start(scratch_, shape);

@@ -12,11 +12,12 @@ namespace espalier {
 class PrefixSolver;
 
 struct ExpandOptions {
-  int window = 8;                  // W: predecessors tried, in units
-  bool keep_n_b = false;           // as printed: N_b stays the present plan's; else the divisors of G compete
-  bool any_position = true;        // a new stage may stand anywhere; as printed: at the end
+  int window = 8;            // W: predecessors tried, in units
+  bool keep_n_b = false;     // as printed: N_b stays the present plan's; else the divisors of G compete
+  bool any_position = true;  // a new stage may stand anywhere; as printed: at the end
+  bool near_tp = true;       // of a stage that changes only TP degrees near its own: a local search regroups further
   PrefixSolver* solver = nullptr;  // in Algorithm 1's place
-  static ExpandOptions as_printed() { return {8, true, false, nullptr}; }
+  static ExpandOptions as_printed() { return {8, true, false, false, nullptr}; }
 };
 
 struct PrefixPlan {
