@@ -13,7 +13,7 @@ namespace espalier {
 
 struct SearchEffort {
   int seeds = 3;                // near-symmetric tilings that local search starts from, the best ones
-  int local_steps = 20;         // accepted moves of a local search at most
+  int local_steps = 20;         // accepted moves of a local search at most; 0: starts as they stand
   long pareto_labels = 50'000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
   long local_candidates = std::numeric_limits<long>::max();  // work bound of each local search
 };
