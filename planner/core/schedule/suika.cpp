@@ -23,11 +23,11 @@ namespace {
 // Many remainders are weighed for one that is taken: without local search their plans are a little slower than they
 // could be, which keeps scale-outs rather than taking them back.
 constexpr SearchEffort kStackEffort{1, 0, 0};
-constexpr SearchEffort kShrinkEffort{1, 10, 0, 10'000};
-constexpr SearchEffort kPolishEffort{1, 30, 12000, 40'000};
+constexpr SearchEffort kShrinkEffort{1, 4, 0, 1'000};
+constexpr SearchEffort kPolishEffort{1, 10, 2000, 5'000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{1, 10, 0, 10'000};
+constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
 
 // A job in one decision.
 struct Player {
@@ -229,7 +229,7 @@ class Suika final : public Scheduler {
       if (below.sketch.gpus() == count_gpus(pieces_of(job.held_without(leaving), *site_))) return;
       auto more = leaving;
       more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
-      auto less = job.shrunk_to(job.held_without(more), shrink_effort());
+      auto less = job.shrunk_to(job.held_without(more), kStackEffort);
       if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
       below = std::move(*less);
       leaving = std::move(more);
