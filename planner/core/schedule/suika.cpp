@@ -24,7 +24,7 @@ namespace {
 // could be, which keeps scale-outs rather than taking them back.
 constexpr SearchEffort kStackEffort{1, 0, 0};
 constexpr SearchEffort kShrinkEffort{1, 4, 0, 1'000};
-constexpr SearchEffort kPolishEffort{1, 10, 2000, 5'000};
+constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
 constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
