@@ -65,6 +65,11 @@ double intensity(const PlanningInput& input) {
   return all > 0 ? static_cast<double>(basic) / static_cast<double>(all) : 0;
 }
 
+struct BeforeById {
+  bool operator()(const ElasticJob& job, JobId id) const { return job.id < id; }
+  bool operator()(JobId id, const ElasticJob& job) const { return id < job.id; }
+};
+
 class Suika final : public Scheduler {
  public:
   explicit Suika(const SchedulerOptions& options) : options_(options) {
@@ -95,9 +100,13 @@ class Suika final : public Scheduler {
     for (Player& one : players_)
       if (one.grows && !one.grown)
         if (auto d = replan(input, one)) decisions.push_back(std::move(*d));
-    // What was only imagined must not be remembered.
+    // What was only imagined must not be taken for what is.
     for (const Player& one : players_)
-      if (one.grown) known_.erase(one.job->id);
+      if (one.grown) {
+        const auto imagined = known_.find(one.job->id);
+        spent_[one.job->id] = std::move(imagined->second);
+        known_.erase(imagined);
+      }
     std::sort(decisions.begin(), decisions.end(), [](const Decision& a, const Decision& b) { return a.job < b.job; });
     std::sort(weighed_.begin(), weighed_.end(), [](const Weighed& a, const Weighed& b) { return a.job < b.job; });
     players_.clear();
@@ -135,7 +144,13 @@ class Suika final : public Scheduler {
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
+    for (auto& [id, left] : known_)
+      if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);
+    std::erase_if(spent_, [&](const auto& entry) {
+      return known_.contains(entry.first) ||
+             !std::binary_search(input.jobs.begin(), input.jobs.end(), entry.first, BeforeById{});
+    });
   }
 
   // As known from the last decision, or made anew; nullptr: its plan cannot be scored. What launchers claim may be
@@ -147,7 +162,13 @@ class Suika final : public Scheduler {
       const auto found = known_.find(job.id);
       if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
         return std::move(found->second);
-      return VirtualJob::make(job, site_, coefficients, options_.data_parallel_only);
+      auto made = VirtualJob::make(job, site_, coefficients, options_.data_parallel_only);
+      for (auto* earlier : {&known_, &spent_})
+        if (const auto before = earlier->find(job.id); made && before != earlier->end() && before->second) {
+          made->inherit(*before->second);
+          break;
+        }
+      return made;
     } catch (const Error&) {
       return nullptr;
     }
@@ -527,6 +548,7 @@ class Suika final : public Scheduler {
   double threshold_ = 0;
   int looks_ = 0;
   std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  std::map<JobId, std::unique_ptr<VirtualJob>> spent_;  // of jobs that have changed since, or are changing
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
 };

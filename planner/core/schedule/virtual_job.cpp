@@ -111,6 +111,11 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
          coefficients == given_;
 }
 
+void VirtualJob::inherit(VirtualJob& before) {
+  if (before.site_ != site_ || !(before.coefficients_ == coefficients_) || !(before.bounds_ == bounds_)) return;
+  evaluator_->known_tilings() = std::move(before.evaluator_->known_tilings());
+}
+
 namespace {
 
 // Pairs that are one to one: false when `was` or `now` is already paired with another.

@@ -39,6 +39,9 @@ class VirtualJob {
   bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
                   const JobCoefficients& coefficients) const;
 
+  // Takes over what was found for the job when it stood elsewhere, where that still holds. `before` is spent.
+  void inherit(VirtualJob& before);
+
   const ElasticJob& job() const { return job_; }
   const Problem& problem() const { return evaluator_->problem(); }
   Evaluator& evaluator() { return *evaluator_; }

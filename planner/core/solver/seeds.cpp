@@ -8,6 +8,8 @@
 namespace espalier {
 namespace {
 
+constexpr std::size_t kMostKnown = 1024;
+
 // TP groups of one node and type, in an order in which a contiguous run makes a good stage.
 std::vector<Piece> groups(const Evaluator& evaluator, std::span<const Piece> available, int tp, bool fast_first) {
   std::vector<Piece> order;
@@ -73,11 +75,7 @@ class Tilings {
     if (best_.size() > count_) best_.pop_back();
   }
 
-  std::vector<WorkingPlan> plans() {
-    std::vector<WorkingPlan> result;
-    for (Solution& found : best_) result.push_back(working_plan(evaluator_, std::move(found.sketch), true));
-    return result;
-  }
+  std::vector<Solution> take() { return std::move(best_); }
 
  private:
   Evaluator& evaluator_;
@@ -90,10 +88,7 @@ class Tilings {
   std::vector<int> layers_;
 };
 
-}  // namespace
-
-std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count) {
-  if (count <= 0) return {};
+std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> available, int count) {
   Tilings seeds(evaluator, count);
   bool mixed = false;
   for (const Piece& piece : available) mixed = mixed || piece.type != available.front().type;
@@ -118,7 +113,23 @@ std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const P
         seeds.consider(std::move(sketch));
       }
     }
-  return seeds.plans();
+  return seeds.take();
+}
+
+}  // namespace
+
+std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count) {
+  if (count <= 0) return {};
+  KnownTilings& known = evaluator.known_tilings();
+  std::pair key(std::vector<Piece>(available.begin(), available.end()), count);
+  auto found = known.find(key);
+  if (found == known.end()) {
+    if (known.size() >= kMostKnown) known.clear();
+    found = known.emplace(std::move(key), tile(evaluator, available, count)).first;
+  }
+  std::vector<WorkingPlan> plans;
+  for (const Solution& tiling : found->second) plans.push_back(working_plan(evaluator, tiling.sketch, true));
+  return plans;
 }
 
 }  // namespace espalier
