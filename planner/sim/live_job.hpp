@@ -23,6 +23,7 @@ struct LiveJob {
   std::optional<Plan> target;
   double target_step_seconds = 0;
   std::vector<JobId> leaving;  // extensions
+  std::optional<double> pause_began;
 
   void advance(double now) {
     const double passed = now - since;

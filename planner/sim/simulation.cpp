@@ -161,6 +161,7 @@ class Simulation {
   bool pause(LiveJob& job) {
     job.advance(input_.now);
     job.training = false;
+    job.pause_began = input_.now;
     ++job.speed_version;
     return false;
   }
@@ -168,6 +169,8 @@ class Simulation {
   bool commit(LiveJob& job) {
     job.advance(input_.now);
     input_.trigger = Trigger::generation_done;
+    if (job.pause_began) input_.redeploy_seconds[job.state.id] = input_.now - *job.pause_began;
+    job.pause_began.reset();
     ElasticJob& elastic = *elastic_job(job.state.id);
     for (const JobId extension : job.leaving) {
       no_longer_freeing(elastic, extension);
@@ -532,6 +535,7 @@ class Simulation {
   void forget(JobId id) {
     input_.coefficients.erase(id);
     input_.last_change.erase(id);
+    input_.redeploy_seconds.erase(id);
   }
   ElasticJob* elastic_job(JobId id) {
     const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), id,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -14,6 +15,7 @@
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/state_transfer.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
 
@@ -40,6 +42,7 @@ struct Player {
   double base_exact = 0;  // of the best plan known on its GPUs: what benefits are measured against
   double first_size = 0;  // of its GPUs then
   int first_gpus = 0;
+  std::vector<NodeGpus> first_held;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
   bool fresh = false;    // `best` can still be had
@@ -140,6 +143,7 @@ class Suika final : public Scheduler {
       one.base_exact = one.first_exact;
       one.first_size = slot->size_of(slot->held());
       one.first_gpus = slot->present().sketch.gpus();
+      one.first_held = slot->held();
       if (!options_.as_printed) one.turn = std::pow(one.first_size, -options_.small_first);
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
@@ -324,14 +328,26 @@ class Suika final : public Scheduler {
   }
 
   bool worth_its_cost(const PlanningInput& input, const Player& one, double present_ms, double next_ms,
-                      int gpus) const {
+                      const PlanSketch& next, int gpus) const {
     if (next_ms * options_.least_gain > present_ms) return false;
     double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
     // A job that has ended by then gains nothing.
     if (!options_.as_printed) idle = std::min(idle, remaining_seconds(*one.job) - options_.start_seconds);
     const auto measured = input.redeploy_seconds.find(one.job->id);
-    const double cost = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
-    return (present_ms / next_ms - 1) * idle > cost;
+    const double known = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
+    const double won = (present_ms / next_ms - 1) * idle;
+    return won > known && won > transfer_seconds(one.virtual_job->problem(), next, one.first_held);
+  }
+
+  // The search knows nothing of activations on slow links between stages: what it has found is looked at once more, GPU
+  // by GPU.
+  bool pays_as_placed(const PlanningInput& input, const Player& one, const PlanSketch& sketch, const Plan& plan,
+                      int gpus) const {
+    const Problem& problem = one.virtual_job->problem();
+    const auto exact_ms = [&](const Plan& placed) {
+      return evaluate_plan(problem.hardware, problem.topology, problem.job, placed).exact_ms;
+    };
+    return worth_its_cost(input, one, exact_ms(*one.job->plan), exact_ms(plan), sketch, gpus);
   }
 
   // The best prefix that pays; 0 when none does.
@@ -340,7 +356,9 @@ class Suika final : public Scheduler {
     const auto& prefixes = one.virtual_job->prefixes();
     for (std::size_t i = 1; i < prefixes.size(); ++i) {
       if (!prefixes[i].plan.feasible()) continue;
-      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].gpus)) continue;
+      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].plan.sketch,
+                          prefixes[i].gpus))
+        continue;
       const double benefit = one.virtual_job->benefit_of(i) * one.discount;
       if (benefit > best.benefit) best = {i, benefit, prefixes[i].plan.ms};
     }
@@ -456,6 +474,8 @@ class Suika final : public Scheduler {
     VirtualJob& job = *one.virtual_job;
     auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
     if (!plan) return std::nullopt;
+    if (!pays_as_placed(input, one, job.present().sketch, *plan, plan->gpu_count() - one.first_gpus))
+      return std::nullopt;
     Decision d = decision(input, *one.job, DecisionKind::grow);
     const double exact = job.evaluator().exact_sketch(job.present().sketch);
     d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
@@ -525,9 +545,9 @@ class Suika final : public Scheduler {
     if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
     const WorkingPlan& better = job.replanned(kReplanEffort);
     const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
-    if (!worth_its_cost(input, one, now, next, 0)) return std::nullopt;
+    if (!worth_its_cost(input, one, now, next, better.sketch, 0)) return std::nullopt;
     auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
-    if (!plan || *plan == *one.job->plan) return std::nullopt;
+    if (!plan || *plan == *one.job->plan || !pays_as_placed(input, one, better.sketch, *plan, 0)) return std::nullopt;
     Decision d = decision(input, *one.job, DecisionKind::migrate);
     add_unused(*one.job, *plan, d.release);
     d.predicted_step_seconds = one.job->step_seconds * next / now;
