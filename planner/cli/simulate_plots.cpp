@@ -46,8 +46,8 @@ std::string script_of(const Plot& plot) {
   script += "plot ";
   for (std::size_t c = 0; c < plot.curves.size(); ++c)
     script += fmt::format("{}$data{} using 1:2 with {} lw 2.2 dt {} lc rgb '{}' title {}", c ? ", " : "", c,
-                          plot.steps ? "steps" : "lines", c % 5 + 1, kColours[c % kColours.size()],
-                          literal(plot.curves[c].name));
+                          plot.steps ? "steps" : "lines", plot.curves[c].style % 5 + 1,
+                          kColours[plot.curves[c].style % kColours.size()], literal(plot.curves[c].name));
   return script + "\n";
 }
 
@@ -117,7 +117,7 @@ std::string run_gnuplot(const std::string& script) {
 
 Curve distribution(const std::string& name, std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  Curve curve{name, {}};
+  Curve curve{name, {}, 0};
   const std::size_t step = std::max<std::size_t>(1, values.size() / kShownPoints);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (i % step == 0 || i + 1 == values.size())
@@ -126,7 +126,7 @@ Curve distribution(const std::string& name, std::vector<double> values) {
 }
 
 Curve utilization(const sim::PolicyRun& run, double until, int slots) {
-  Curve curve{run.policy, {}};
+  Curve curve{run.policy, {}, 0};
   std::vector<double> held(static_cast<std::size_t>(slots), 0);
   const double width = until / slots;
   for (std::size_t i = 0; i < run.levels.size(); ++i) {

@@ -11,6 +11,7 @@ namespace espalier::cli {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;
+  std::size_t style = 0;  // colour and dashes: those of one policy are the same in all plots
 };
 
 struct Plot {

@@ -66,14 +66,20 @@ std::vector<Plot> plots_of(const Study& study) {
   Plot latency{"Time to decide", "milliseconds, on this machine", "decisions", true, false, {}};
   double until = 0;
   for (const sim::Summary& one : study.summaries) until = std::max(until, one.makespan);
+  std::size_t style = 0;
+  const auto add = [&style](Plot& plot, Curve curve) {
+    curve.style = style;
+    plot.curves.push_back(std::move(curve));
+  };
   for (const sim::PolicyRun& run : study.runs) {
     std::vector<double> jcts, faster;
     for (const sim::JobOutcome& job : run.jobs) jcts.push_back(job.jct() / 60);
-    jct.curves.push_back(distribution(run.policy, jcts));
-    used.curves.push_back(utilization(run, until, 200));
+    add(jct, distribution(run.policy, jcts));
+    add(used, utilization(run, until, 96));
     for (const double slowdown : sim::slowdowns(run, study.reference)) faster.push_back(1 / slowdown);
-    if (run.policy != "fifo") delay.curves.push_back(distribution(run.policy, faster));
-    if (!run.latencies.empty()) latency.curves.push_back(distribution(run.policy, scaled(run.latencies, 1000)));
+    if (run.policy != "fifo") add(delay, distribution(run.policy, faster));
+    if (!run.latencies.empty()) add(latency, distribution(run.policy, scaled(run.latencies, 1000)));
+    ++style;
   }
   std::vector<Plot> plots{std::move(jct), std::move(used)};
   if (!delay.curves.empty()) plots.push_back(std::move(delay));
