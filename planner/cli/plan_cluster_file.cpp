@@ -102,9 +102,10 @@ class ClusterFile {
     const auto real = [&](const char* key, double& out, double low) {
       return std::pair(std::string(key), wire::toml_real(path_, std::string("redeploy.") + key, out, low, 1e6));
     };
-    wire::TomlKeys known{real("start_seconds", cost.start_seconds, 0), real("storage_gb_s", cost.storage_gb_s, 1e-3),
-                         real("local_gb_s", cost.local_gb_s, 1e-3), real("switch_seconds", cost.switch_seconds, 0),
-                         real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
+    wire::TomlKeys known{
+        real("profile_seconds", cost.profile_seconds, 0), real("start_seconds", cost.start_seconds, 0),
+        real("storage_gb_s", cost.storage_gb_s, 1e-3),    real("local_gb_s", cost.local_gb_s, 1e-3),
+        real("switch_seconds", cost.switch_seconds, 0),   real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
     known["network_share"] = wire::toml_real(path_, "redeploy.network_share", cost.network_share, 0.01, 1);
     for (const sim::Method method :
          {sim::Method::checkpoint, sim::Method::overlap, sim::Method::device, sim::Method::adopt}) {

@@ -193,6 +193,7 @@ class Simulation {
     input_.coefficients[job.state.id] = *job.state.coefficients;
     elastic.step_seconds = job.state.step_seconds;
     input_.trigger = Trigger::profile_ready;
+    if (const double rested = job.state.last_change + policy_.cooldown(); rested > input_.now) ask_again(rested);
     return true;
   }
 
@@ -236,7 +237,7 @@ class Simulation {
     if (!job.stopped_before) {
       run_on(job, elastic, std::move(plan), step);
       elastic.phase = JobPhase::running;
-      events_.add({input_.now + options_.profile_seconds, EventKind::profile, job.state.id, 0});
+      events_.add({input_.now + options_.redeploy.profile_seconds, EventKind::profile, job.state.id, 0});
       elastic.step_seconds = 0;
       return;
     }

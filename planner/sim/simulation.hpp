@@ -15,7 +15,6 @@ namespace espalier::sim {
 struct SimulationOptions {
   QueueOrder queue = QueueOrder::fifo;
   RedeployOptions redeploy;
-  double profile_seconds = 30;  // until a job that started can be planned for (Suika §3.1: "tens of seconds")
   // Standard deviation of the relative error in what policies know of a job's computation and optimizer, one draw each
   // per job and GPU type (0.1: 10%). What runs is not affected.
   double prediction_error = 0;

@@ -177,7 +177,7 @@ TEST_SUITE("sim") {
       return {};
     });
     policy.keeps_basic_ = true;
-    world.options.profile_seconds = 45;
+    world.options.redeploy.profile_seconds = 45;
     world.run(policy);
     CHECK(seen == std::vector<std::pair<double, bool>>{{0, false}, {45, true}});
   }
