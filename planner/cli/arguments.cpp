@@ -83,7 +83,7 @@ const char* const kPlanUsage =
     "Needs neither Slurm, nor the planner, nor a configuration.\n"
     "\n"
     "      --job=FILE            the model, its training and what was measured of it\n"
-    "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b\n"
+    "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b, slurm\n"
     "      --gpus=N[,N...]       how many GPUs; the others are compared with the fewest\n"
     "  -o, --oneliner            one record per N instead of the table and the drawings\n"
     "      --json                JSON, with every figure\n"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "planner/cli/live_cluster.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/wire/hardware_keys.hpp"
@@ -147,8 +148,9 @@ class ClusterFile {
 PlanCluster read_plan_cluster(const std::string& name_or_path) {
   if (name_or_path == "cluster-a") return suika_cluster(name_or_path, 8, 8);
   if (name_or_path == "cluster-b") return suika_cluster(name_or_path, 128, 16);
+  if (name_or_path == "slurm") return read_live_cluster();
   if (!std::filesystem::exists(name_or_path))
-    throw Error(name_or_path + ": no such cluster; give a file, or cluster-a or cluster-b");
+    throw Error(name_or_path + ": no such cluster; give a file, cluster-a, cluster-b or slurm");
   return ClusterFile(name_or_path).read();
 }
 

@@ -20,8 +20,8 @@ struct PlanCluster {
   sim::RedeployOptions redeploy;                // [redeploy], [redeploy.METHOD]: for `espalier simulate`
 };
 
-// "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack; "cluster-b": 128 of them in racks of 16. Anything else is a
-// file's path. Throws Error that names file, line and key.
+// "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack; "cluster-b": 128 of them in racks of 16. "slurm": the one
+// that this machine belongs to. Anything else is a file's path. Throws Error that names file, line and key.
 PlanCluster read_plan_cluster(const std::string& name_or_path);
 
 }  // namespace espalier::cli

@@ -111,7 +111,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
       trace_gpus, small_first;
-  app.add_option("--cluster", result.cluster, "nodes, GPUs and switches: a file, or cluster-a, cluster-b");
+  app.add_option("--cluster", result.cluster,
+                 "nodes, GPUs and switches: a file, cluster-a, cluster-b, or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
   app.add_option("--format", result.format, "of the trace: csv, sacct, philly, philly-json, helios, pai, arena");
   app.add_option("--jobs", result.jobs, "table of the kinds of jobs; else Suika's Tab. 1");
