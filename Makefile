@@ -35,10 +35,12 @@ CORE     := $(BUILD)/obj/core.a
 WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
 CLI      := $(call objects,$(call sources,planner/cli))
+SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
 LAUNCHER := $(call objects,$(call sources,launcher))
 
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
+SIM_LIBS  := -lcsv -lz -lglpk
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report espalier-bench)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
@@ -53,9 +55,9 @@ all: $(BINS) $(PLUGINS) $(TRAIN_BINS)
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
-$(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(SIM) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lfmt
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lfmt
 $(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt

@@ -8,7 +8,7 @@ INSTALLED = \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \
   $(foreach f,$(SITE_FILES),$(BUILD)/$f:$(if $(filter %.service,$f),lib/systemd/system,$(DOCDIR))/$(notdir $f):644) \
-  $(foreach e,$(shell find examples -name '*.toml' -o -name tokens.py),$e:$(DOCDIR)/$e:644) \
+  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py),$e:$(DOCDIR)/$e:644) \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
 # Site files name the places of this installation.

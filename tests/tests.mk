@@ -4,14 +4,14 @@ UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp))
 
 BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
-$(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
+$(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
-$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(CORE)
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) -lnlopt_cxx
+	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
 
 # Launchers, planner and Slurm in virtual time (tests/sim/main.cpp): the product's objects but for its edges to the outside,
 # for which tests/sim/seams.cpp stands in.

@@ -10,6 +10,7 @@ std::string show(const Arguments& arguments, const wire::Config& config);
 std::string explain(const Arguments& arguments, const wire::Config& config);
 std::string control(const Arguments& arguments, const wire::Config& config);  // hold, release, reclaim
 std::string ping(const Arguments& arguments, const wire::Config& config);
-std::string plan(const Arguments& arguments);  // offline: needs no configuration and no planner
+std::string plan(const Arguments& arguments);                 // offline: needs no configuration and no planner
+std::string simulate(const std::vector<std::string>& words);  // offline too; the words after it
 
 }  // namespace espalier::cli

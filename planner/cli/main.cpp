@@ -25,7 +25,10 @@ std::string run(const cli::Arguments& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    const std::string text = run(cli::parse_arguments({argv + 1, argv + argc}));
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool simulates = !words.empty() && words.front() == "simulate";
+    const std::string text =
+        simulates ? cli::simulate({words.begin() + 1, words.end()}) : run(cli::parse_arguments(words));
     std::fputs(text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
   } catch (const cli::UsageError& error) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "planner/cli/live_cluster.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/wire/hardware_keys.hpp"
@@ -49,6 +50,10 @@ class ClusterFile {
     const toml::value root = wire::parse_toml_file(path_);
     for (const auto& [section, content] : root.as_table()) {
       if (wire::read_hardware_section(path_, section, content, cluster_.hardware, kManual)) continue;
+      if (section == "redeploy") {
+        read_redeploy(content);
+        continue;
+      }
       if (section != "nodes") wire::fail_toml(path_, content, section, std::string("unknown table; see ") + kManual);
       if (!content.is_array()) wire::fail_toml(path_, content, section, "must be a list of tables; write [[nodes]]");
       for (const toml::value& nodes : content.as_array()) add_nodes(nodes);
@@ -92,6 +97,36 @@ class ClusterFile {
     }
   }
 
+  // What redeployments cost: assumptions of the model, or what was measured of a method.
+  void read_redeploy(const toml::value& table) {
+    sim::RedeployOptions& cost = cluster_.redeploy;
+    const auto real = [&](const char* key, double& out, double low) {
+      return std::pair(std::string(key), wire::toml_real(path_, std::string("redeploy.") + key, out, low, 1e6));
+    };
+    wire::TomlKeys known{
+        real("profile_seconds", cost.profile_seconds, 0), real("start_seconds", cost.start_seconds, 0),
+        real("storage_gb_s", cost.storage_gb_s, 1e-3),    real("local_gb_s", cost.local_gb_s, 1e-3),
+        real("switch_seconds", cost.switch_seconds, 0),   real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
+    known["network_share"] = wire::toml_real(path_, "redeploy.network_share", cost.network_share, 0.01, 1);
+    for (const sim::Method method :
+         {sim::Method::checkpoint, sim::Method::overlap, sim::Method::device, sim::Method::adopt}) {
+      const std::string name = sim::to_string(method);
+      known[name] = [this, method, name](const toml::value& given) {
+        sim::RedeployCost& measured = cluster_.redeploy.measured[method];
+        const std::string prefix = "redeploy." + name;
+        wire::read_toml_table(
+            path_, prefix, given,
+            {{"overlap_seconds", wire::toml_real(path_, prefix + ".overlap_seconds", measured.overlap_seconds, 0, 1e6)},
+             {"pause_seconds", wire::toml_real(path_, prefix + ".pause_seconds", measured.pause_seconds, 0, 1e6)}},
+            kManual);
+        for (const char* key : {"overlap_seconds", "pause_seconds"})
+          if (given.as_table().count(key) == 0)
+            wire::fail_toml(path_, given, prefix + "." + key, "missing; a measured method needs both");
+      };
+    }
+    wire::read_toml_table(path_, "redeploy", table, known, kManual);
+  }
+
   NodeHardware read_hwloc(const toml::value& at, const std::string& relative) const {
     const std::string file = (std::filesystem::path(path_).parent_path() / relative).string();
     std::ifstream in(file, std::ios::binary);
@@ -113,8 +148,9 @@ class ClusterFile {
 PlanCluster read_plan_cluster(const std::string& name_or_path) {
   if (name_or_path == "cluster-a") return suika_cluster(name_or_path, 8, 8);
   if (name_or_path == "cluster-b") return suika_cluster(name_or_path, 128, 16);
+  if (name_or_path == "slurm") return read_live_cluster();
   if (!std::filesystem::exists(name_or_path))
-    throw Error(name_or_path + ": no such cluster; give a file, or cluster-a or cluster-b");
+    throw Error(name_or_path + ": no such cluster; give a file, cluster-a, cluster-b or slurm");
   return ClusterFile(name_or_path).read();
 }
 

@@ -30,6 +30,8 @@ struct PlanningInput {
   std::map<JobId, double> redeploy_seconds;  // measured pause of a job's reconfigurations; absent: the option's
 };
 
+class PrefixSolver;
+
 struct SchedulerOptions {
   int max_lease_minutes = 60;
   int kill_wait_seconds = 30;    // Slurm's KillWait, for the lease's length
@@ -39,6 +41,11 @@ struct SchedulerOptions {
   bool reclaim = true;           // take scale-outs below the threshold back when the cluster fills
   double least_gain = 1.02;      // a reconfiguration must promise this much more throughput
   double redeploy_seconds = 1;   // training time that a reconfiguration costs, where none was measured
+  double start_seconds = 0;      // from a decision to the new plan's first step, beside training
+  // Beyond the paper (as_printed false): whose turn is next. Benefits are compared after multiplying them by |R0| to
+  // the power of minus this: 0 weighs a job by its GPUs, as the paper does; 1 counts every job alike, which is what an
+  // average of completion times does. Thresholds are not touched.
+  double small_first = 0.5;
   // How long `gpus` idle GPUs are likely to stay idle, seconds. Empty: `idle_seconds`.
   std::function<double(const PlanningInput&, int gpus)> likely_idle_seconds;
   double idle_seconds = 300;
@@ -47,8 +54,10 @@ struct SchedulerOptions {
   int rounds = 64;   // scale-outs in one decision at most; what is left idle is next decision's (bounds its latency)
   int looks = 4096;  // jobs looked at again in one decision at most, likewise
   int window = 8;    // W of Algorithm 1
-  bool as_printed = false;  // policy `suika`: the paper's search; else the planner's own on top of it
-  bool eager = false;       // solve every job again in every round: what the lazy rounds are measured against
+  bool as_printed = false;               // policy `suika`: the paper's search; else the planner's own on top of it
+  std::shared_ptr<PrefixSolver> solver;  // in Algorithm 1's place (algorithm1.hpp); null: Algorithm 1
+  bool data_parallel_only = false;       // stages and TP degrees stay as submitted (policy `suika-dp`)
+  bool eager = false;  // solve every job again in every round: what the lazy rounds are measured against
 };
 
 // What the last decide() thought of one job's growth, for people.

@@ -37,18 +37,6 @@ SwitchPaths convert_switches(const topo_info_response_msg_t& topology) {
   return climb(parent, leaves);
 }
 
-SwitchPaths climb(const std::map<std::string, std::string>& parent, const std::vector<LeafSwitch>& leaves) {
-  SwitchPaths paths;
-  for (const LeafSwitch& leaf : leaves) {
-    std::vector<std::string> path{leaf.name};
-    for (auto up = parent.find(leaf.name); up != parent.end() && path.size() < 32; up = parent.find(up->second))
-      path.push_back(up->second);
-    std::reverse(path.begin(), path.end());
-    for (const auto& node : leaf.nodes) paths[node] = path;
-  }
-  return paths;
-}
-
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   NodeView view;
   view.name = node.name;

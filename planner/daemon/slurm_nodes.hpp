@@ -3,25 +3,13 @@
 
 #include <slurm/slurm.h>
 
-#include <map>
-#include <string>
-#include <vector>
-
+#include "planner/core/topology/switch_paths.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
 
-// Switches above each node, from the root down. Works for topology/tree; other topologies give nothing: see
-// topology_text.hpp.
-using SwitchPaths = std::map<std::string, std::vector<std::string>>;
+// Works for topology/tree; other topologies give nothing: see topology_text.hpp.
 SwitchPaths convert_switches(const topo_info_response_msg_t& topology);
-
-struct LeafSwitch {
-  std::string name;
-  std::vector<std::string> nodes;
-};
-// `parent`: by switch. At most 32 levels.
-SwitchPaths climb(const std::map<std::string, std::string>& parent, const std::vector<LeafSwitch>& leaves);
 
 // Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner.
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches);

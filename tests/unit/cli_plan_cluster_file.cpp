@@ -121,6 +121,6 @@ TEST_SUITE("plan") {
 
   TEST_CASE("a cluster that is neither known nor a file is named") {
     CHECK_THROWS_WITH_AS(read_plan_cluster("cluster-c"),
-                         "cluster-c: no such cluster; give a file, or cluster-a or cluster-b", Error);
+                         "cluster-c: no such cluster; give a file, cluster-a, cluster-b or slurm", Error);
   }
 }

@@ -68,6 +68,7 @@ PlanBounds tiny_bounds(std::mt19937& random, const JobCoefficients& job) {
   }
   if (pick(random, 8) == 0) bounds.fixed_dp = 1 + pick(random, 3);
   bounds.uniform_dp = pick(random, 6) == 0;
+  bounds.fixed_pp = pick(random, 5) == 0 ? 1 + pick(random, 3) : 0;
   bounds.equal_shares = pick(random, 6) == 0;
   if (pick(random, 8) == 0) bounds.types = {pick(random, 2) == 0, true};
   if (pick(random, 8) == 0) bounds.min_gpus = 1 + pick(random, 5);
@@ -179,6 +180,7 @@ double plain_time(const Problem& problem, const PlanSketch& plan) {
       return kNever;
     if (shape.replicas == 0 || (bounds.fixed_tp > 0 && stage.tp != bounds.fixed_tp)) return kNever;
     if (bounds.fixed_dp > 0 && shape.replicas != bounds.fixed_dp) return kNever;
+    if (bounds.fixed_pp > 0 && count != bounds.fixed_pp) return kNever;
     if (bounds.uniform_dp && s > 0 && shape.replicas != degree) return kNever;
     degree = shape.replicas;
     const Shares shares =

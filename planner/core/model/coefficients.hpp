@@ -53,6 +53,7 @@ struct PlanBounds {
   std::vector<bool> types;      // allowed GPU types by index; empty: all
   int fixed_tp = 0;             // only this TP degree; 0: any (accuracy=bitwise fixes it)
   int fixed_micro_batches = 0;  // only this N_b; 0: any divisor of G (accuracy=bitwise fixes it)
+  int fixed_pp = 0;             // only so many stages; 0: any
   int fixed_dp = 0;             // every stage has this DP degree; 0: any (a runtime's limit)
   bool uniform_dp = false;      // all stages have the same DP degree (a runtime's limit)
   bool equal_shares = false;    // DP must divide the micro-batch (a runtime's limit)

@@ -25,11 +25,15 @@ int type_of(const Site& site, int node, int gpu) {
 
 }  // namespace
 
-PlanBounds bounds_of(const ElasticJob& job, const Site& site) {
+PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only) {
   PlanBounds bounds;
   bounds.min_gpus = 1;
   bounds.max_gpus = job.max_gpus;
   if (!job.anchor.empty()) bounds.lead_node = site.topology.find(job.anchor.front().node);
+  if (data_parallel_only && job.plan && !job.plan->stages.empty()) {
+    bounds.fixed_pp = static_cast<int>(job.plan->stages.size());
+    bounds.fixed_tp = job.plan->stages.front().tp;
+  }
   if (job.accuracy != Accuracy::bitwise || !job.plan || job.plan->stages.empty()) return bounds;
   bounds.fixed_tp = job.plan->stages.front().tp;
   bounds.fixed_micro_batches = job.plan->micro_batches;

@@ -14,7 +14,8 @@ namespace espalier {
 // What the planner may choose: GPU range, and what accuracy fixes: with bitwise the TP degree, whose sums are part of a
 // sample's arithmetic, and the number of micro-batches. Pipeline, replicas and shares change no bit: gradients are then
 // summed as integers. Rank 0 stays on the anchor's first node.
-PlanBounds bounds_of(const ElasticJob& job, const Site& site);
+// `data_parallel_only`: the present plan's number of stages and TP degree are fixed as well.
+PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only = false);
 
 // The counts of a plan; nullopt when it names a GPU that the site does not have.
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);

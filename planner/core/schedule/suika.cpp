@@ -2,9 +2,11 @@
 // (job, prefix) takes its GPUs in a virtual cluster; at the end at most one reconfiguration per job comes out.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -13,6 +15,7 @@
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/state_transfer.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
 
@@ -22,22 +25,24 @@ namespace {
 // Many remainders are weighed for one that is taken: without local search their plans are a little slower than they
 // could be, which keeps scale-outs rather than taking them back.
 constexpr SearchEffort kStackEffort{1, 0, 0};
-constexpr SearchEffort kShrinkEffort{1, 10, 0};
-constexpr SearchEffort kPolishEffort{1, 30, 12000};
+constexpr SearchEffort kShrinkEffort{1, 4, 0, 1'000};
+constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
 // A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{1, 10, 0};
+constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
 
 // A job in one decision.
 struct Player {
   const ElasticJob* job = nullptr;
   VirtualJob* virtual_job = nullptr;
   double discount = 1;
+  double turn = 1;      // its benefits count so many times when it comes to whose turn is next
   double first_ms = 0;  // of its plan when the decision began, printed and exact
   double first_exact = 0;
   double base_exact = 0;  // of the best plan known on its GPUs: what benefits are measured against
   double first_size = 0;  // of its GPUs then
   int first_gpus = 0;
+  std::vector<NodeGpus> first_held;
   bool grows = false;  // may take part in the rounds
   bool grown = false;
   bool fresh = false;    // `best` can still be had
@@ -63,11 +68,19 @@ double intensity(const PlanningInput& input) {
   return all > 0 ? static_cast<double>(basic) / static_cast<double>(all) : 0;
 }
 
+struct BeforeById {
+  bool operator()(const ElasticJob& job, JobId id) const { return job.id < id; }
+  bool operator()(JobId id, const ElasticJob& job) const { return id < job.id; }
+};
+
 class Suika final : public Scheduler {
  public:
   explicit Suika(const SchedulerOptions& options) : options_(options) {
     expand_ = options.as_printed ? ExpandOptions::as_printed() : ExpandOptions{};
+    // The paper never says what becomes of N_b. Kept, a plan of one sample per replica could take no further one.
+    expand_.keep_n_b = false;
     expand_.window = options.window;
+    expand_.solver = options.solver.get();
   }
   std::string name() const override { return options_.as_printed ? "suika" : "espalier"; }
   const std::vector<Weighed>& weighed() const override { return weighed_; }
@@ -90,9 +103,13 @@ class Suika final : public Scheduler {
     for (Player& one : players_)
       if (one.grows && !one.grown)
         if (auto d = replan(input, one)) decisions.push_back(std::move(*d));
-    // What was only imagined must not be remembered.
+    // What was only imagined must not be taken for what is.
     for (const Player& one : players_)
-      if (one.grown) known_.erase(one.job->id);
+      if (one.grown) {
+        const auto imagined = known_.find(one.job->id);
+        spent_[one.job->id] = std::move(imagined->second);
+        known_.erase(imagined);
+      }
     std::sort(decisions.begin(), decisions.end(), [](const Decision& a, const Decision& b) { return a.job < b.job; });
     std::sort(weighed_.begin(), weighed_.end(), [](const Weighed& a, const Weighed& b) { return a.job < b.job; });
     players_.clear();
@@ -126,10 +143,18 @@ class Suika final : public Scheduler {
       one.base_exact = one.first_exact;
       one.first_size = slot->size_of(slot->held());
       one.first_gpus = slot->present().sketch.gpus();
+      one.first_held = slot->held();
+      if (!options_.as_printed) one.turn = std::pow(one.first_size, -options_.small_first);
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
+    for (auto& [id, left] : known_)
+      if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);
+    std::erase_if(spent_, [&](const auto& entry) {
+      return known_.contains(entry.first) ||
+             !std::binary_search(input.jobs.begin(), input.jobs.end(), entry.first, BeforeById{});
+    });
   }
 
   // As known from the last decision, or made anew; nullptr: its plan cannot be scored. What launchers claim may be
@@ -141,7 +166,13 @@ class Suika final : public Scheduler {
       const auto found = known_.find(job.id);
       if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
         return std::move(found->second);
-      return VirtualJob::make(job, site_, coefficients);
+      auto made = VirtualJob::make(job, site_, coefficients, options_.data_parallel_only);
+      for (auto* earlier : {&known_, &spent_})
+        if (const auto before = earlier->find(job.id); made && before != earlier->end() && before->second) {
+          made->inherit(*before->second);
+          break;
+        }
+      return made;
     } catch (const Error&) {
       return nullptr;
     }
@@ -171,7 +202,8 @@ class Suika final : public Scheduler {
       if (!someone_waits && !options_.reclaim) continue;
       auto& stack = stacks[one.job->id] = one.virtual_job->stack(kStackEffort);
       for (const StackTop& top : stack)
-        for (const JobId extension : top.extensions) worth.try_emplace(extension, top.benefit * one.discount);
+        for (const JobId extension : top.extensions)
+          worth.try_emplace(extension, top.benefit * one.discount * one.turn);
     }
     return stacks;
   }
@@ -188,7 +220,7 @@ class Suika final : public Scheduler {
   // Gives `leaving` (sorted) back, and with them extensions that the smaller plan has no use for. nullopt: no valid
   // plan.
   std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
-    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), kShrinkEffort);
+    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), shrink_effort());
     if (!below) return std::nullopt;
     leave_what_brings_nothing(one, *below, leaving);
     auto plan =
@@ -208,6 +240,9 @@ class Suika final : public Scheduler {
     return d;
   }
 
+  // The paper goes back along the history of scale-outs, without a search of its own.
+  const SearchEffort& shrink_effort() const { return options_.as_printed ? kStackEffort : kShrinkEffort; }
+
   // Where GPUs are left over a whole extension may be: the newest first that the plan is no slower without.
   void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
     VirtualJob& job = *one.virtual_job;
@@ -219,7 +254,7 @@ class Suika final : public Scheduler {
       if (below.sketch.gpus() == count_gpus(pieces_of(job.held_without(leaving), *site_))) return;
       auto more = leaving;
       more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
-      auto less = job.shrunk_to(job.held_without(more), kShrinkEffort);
+      auto less = job.shrunk_to(job.held_without(more), kStackEffort);
       if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
       below = std::move(*less);
       leaving = std::move(more);
@@ -286,14 +321,33 @@ class Suika final : public Scheduler {
   }
 
   // ---- growth
+  // Until the job ends at its present speed; infinity where its steps are not known.
+  static double remaining_seconds(const ElasticJob& job) {
+    if (job.total_steps <= 0 || job.step_seconds <= 0) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(std::max<std::int64_t>(0, job.total_steps - job.step)) * job.step_seconds;
+  }
+
   bool worth_its_cost(const PlanningInput& input, const Player& one, double present_ms, double next_ms,
-                      int gpus) const {
+                      const PlanSketch& next, int gpus) const {
     if (next_ms * options_.least_gain > present_ms) return false;
-    const double idle =
-        options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
+    double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
+    // A job that has ended by then gains nothing.
+    if (!options_.as_printed) idle = std::min(idle, remaining_seconds(*one.job) - options_.start_seconds);
     const auto measured = input.redeploy_seconds.find(one.job->id);
-    const double cost = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
-    return (present_ms / next_ms - 1) * idle > cost;
+    const double known = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
+    const double won = (present_ms / next_ms - 1) * idle;
+    return won > known && won > transfer_seconds(one.virtual_job->problem(), next, one.first_held);
+  }
+
+  // The search knows nothing of activations on slow links between stages: what it has found is looked at once more, GPU
+  // by GPU.
+  bool pays_as_placed(const PlanningInput& input, const Player& one, const PlanSketch& sketch, const Plan& plan,
+                      int gpus) const {
+    const Problem& problem = one.virtual_job->problem();
+    const auto exact_ms = [&](const Plan& placed) {
+      return evaluate_plan(problem.hardware, problem.topology, problem.job, placed).exact_ms;
+    };
+    return worth_its_cost(input, one, exact_ms(*one.job->plan), exact_ms(plan), sketch, gpus);
   }
 
   // The best prefix that pays; 0 when none does.
@@ -302,7 +356,9 @@ class Suika final : public Scheduler {
     const auto& prefixes = one.virtual_job->prefixes();
     for (std::size_t i = 1; i < prefixes.size(); ++i) {
       if (!prefixes[i].plan.feasible()) continue;
-      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].gpus)) continue;
+      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].plan.sketch,
+                          prefixes[i].gpus))
+        continue;
       const double benefit = one.virtual_job->benefit_of(i) * one.discount;
       if (benefit > best.benefit) best = {i, benefit, prefixes[i].plan.ms};
     }
@@ -336,9 +392,9 @@ class Suika final : public Scheduler {
       double most = 0;
       for (Player& one : players_) {
         const double hope = one.grows && one.best.prefix > 0 ? one.best.benefit * (one.fresh ? 1 : kStaleBonus) : 0;
-        if (hope > most) most = hope, top = &one;
+        if (hope >= threshold_ && hope * one.turn > most) most = hope * one.turn, top = &one;
       }
-      if (top == nullptr || most < threshold_) return nullptr;
+      if (top == nullptr) return nullptr;
       if (top->fresh && !top->shifted) return top;
       if (++looks_ > options_.looks) return nullptr;
       look_again(input, *top, idle);
@@ -418,6 +474,8 @@ class Suika final : public Scheduler {
     VirtualJob& job = *one.virtual_job;
     auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
     if (!plan) return std::nullopt;
+    if (!pays_as_placed(input, one, job.present().sketch, *plan, plan->gpu_count() - one.first_gpus))
+      return std::nullopt;
     Decision d = decision(input, *one.job, DecisionKind::grow);
     const double exact = job.evaluator().exact_sketch(job.present().sketch);
     d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
@@ -487,9 +545,9 @@ class Suika final : public Scheduler {
     if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
     const WorkingPlan& better = job.replanned(kReplanEffort);
     const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
-    if (!worth_its_cost(input, one, now, next, 0)) return std::nullopt;
+    if (!worth_its_cost(input, one, now, next, better.sketch, 0)) return std::nullopt;
     auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
-    if (!plan || *plan == *one.job->plan) return std::nullopt;
+    if (!plan || *plan == *one.job->plan || !pays_as_placed(input, one, better.sketch, *plan, 0)) return std::nullopt;
     Decision d = decision(input, *one.job, DecisionKind::migrate);
     add_unused(*one.job, *plan, d.release);
     d.predicted_step_seconds = one.job->step_seconds * next / now;
@@ -510,6 +568,7 @@ class Suika final : public Scheduler {
   double threshold_ = 0;
   int looks_ = 0;
   std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  std::map<JobId, std::unique_ptr<VirtualJob>> spent_;  // of jobs that have changed since, or are changing
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
 };

@@ -85,7 +85,7 @@ void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& runnin
 }
 
 std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                             const JobCoefficients& coefficients) {
+                                             const JobCoefficients& coefficients, bool data_parallel_only) {
   if (!job.plan) return nullptr;
   auto sketch = sketch_of(*job.plan, *site);
   if (!sketch) return nullptr;
@@ -93,7 +93,7 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->job_ = job;
   made->site_ = std::move(site);
   made->given_ = made->coefficients_ = coefficients;
-  made->bounds_ = bounds_of(job, *made->site_);
+  made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
   const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
   made->evaluator_ = std::make_unique<Evaluator>(problem);
@@ -109,6 +109,11 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
   return site == site_ && job.plan == job_.plan && job.anchor == job_.anchor && job.extensions == job_.extensions &&
          job.max_gpus == job_.max_gpus && job.min_gpus == job_.min_gpus && job.accuracy == job_.accuracy &&
          coefficients == given_;
+}
+
+void VirtualJob::inherit(VirtualJob& before) {
+  if (before.site_ != site_ || !(before.coefficients_ == coefficients_) || !(before.bounds_ == bounds_)) return;
+  evaluator_->known_tilings() = std::move(before.evaluator_->known_tilings());
 }
 
 namespace {
@@ -185,7 +190,8 @@ void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions&
   std::vector<Piece> pieces;
   for (const AffinityUnit& unit : units_)
     pieces.push_back({unit.node, unit.type, static_cast<std::int16_t>(unit.gpus.size())});
-  prefixes_ = expand_prefixes(*evaluator_, present_, pieces, options, std::move(prefixes_));
+  prefixes_ = options.solver != nullptr ? options.solver->solve(*evaluator_, present_, pieces, std::move(prefixes_))
+                                        : expand_prefixes(*evaluator_, present_, pieces, options, std::move(prefixes_));
 }
 
 bool VirtualJob::looks_at(const std::vector<int>& nodes) const {

@@ -33,11 +33,14 @@ class VirtualJob {
  public:
   // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express.
   static std::unique_ptr<VirtualJob> make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                          const JobCoefficients& coefficients);
+                                          const JobCoefficients& coefficients, bool data_parallel_only = false);
 
   // The same problem as this: what was found for it holds.
   bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
                   const JobCoefficients& coefficients) const;
+
+  // Takes over what was found for the job when it stood elsewhere, where that still holds. `before` is spent.
+  void inherit(VirtualJob& before);
 
   const ElasticJob& job() const { return job_; }
   const Problem& problem() const { return evaluator_->problem(); }

@@ -13,6 +13,10 @@ struct Winner {
   bool inserted = false;
 };
 
+// Deeper pipelines mostly repeat a stage. Of a run of equal ones a change is tried on the last: there the gradient
+// synchronization is hidden best, and memory is widest. Shallower ones are tried as printed.
+constexpr std::size_t kDeep = 8;
+
 class Expansion {
  public:
   Expansion(Evaluator& evaluator, const ExpandOptions& options) : evaluator_(evaluator), options_(options) {}
@@ -92,6 +96,7 @@ class Expansion {
       // From the end: where it is appended as printed.
       for (std::size_t at = count + 1; at-- > (options_.any_position ? 0 : count);) {
         if (!promising(scratch_, nullptr, winner.score.ms)) break;
+        if (count > kDeep && at > 0 && at < count && base.tables[at - 1].shape == base.tables[at].shape) continue;
         stages_.assign(base.tables);
         if (stages_.insert(at, scratch_)) consider(winner, at, tp, true);
       }
@@ -101,17 +106,24 @@ class Expansion {
   void changed_stages(const WorkingPlan& base, std::span<const Piece> added, Winner& winner) {
     for (std::size_t s = 0; s < base.tables.size(); ++s)
       for (const int tp : evaluator_.tp_degrees()) {
-        // Local search regroups further on the winner.
         const int now = base.sketch.stages[s].tp;
-        if (!options_.keep_n_b && (tp > 2 * now || 2 * tp < now)) continue;
+        if (options_.near_tp && (tp > 2 * now || 2 * tp < now)) continue;
         const StageShape shape = stage_shape(evaluator_.problem(), base.sketch.stages[s].pieces, added, tp);
-        if (shape.replicas == 0) continue;
+        if (shape.replicas == 0 || repeated(base, added, s, shape)) continue;
         evaluator_.start(scratch_, shape);
         if (!promising(scratch_, &base.tables[s], winner.score.ms)) continue;
         stages_.assign(base.tables);
         stages_.replace(s, scratch_);
         consider(winner, s, tp, false);
       }
+  }
+
+  // The next stage is equal, and would become the same.
+  bool repeated(const WorkingPlan& base, std::span<const Piece> added, std::size_t s, const StageShape& shape) const {
+    if (base.tables.size() <= kDeep || s + 1 == base.tables.size()) return false;
+    if (base.sketch.stages[s].tp != base.sketch.stages[s + 1].tp) return false;
+    if (!(base.tables[s].shape == base.tables[s + 1].shape)) return false;
+    return stage_shape(evaluator_.problem(), base.sketch.stages[s + 1].pieces, added, shape.tp) == shape;
   }
 
   Evaluator& evaluator_;

@@ -9,11 +9,15 @@
 
 namespace espalier {
 
+class PrefixSolver;
+
 struct ExpandOptions {
   int window = 8;            // W: predecessors tried, in units
   bool keep_n_b = false;     // as printed: N_b stays the present plan's; else the divisors of G compete
   bool any_position = true;  // a new stage may stand anywhere; as printed: at the end
-  static ExpandOptions as_printed() { return {8, true, false}; }
+  bool near_tp = true;       // of a stage that changes only TP degrees near its own: a local search regroups further
+  PrefixSolver* solver = nullptr;  // in Algorithm 1's place
+  static ExpandOptions as_printed() { return {8, true, false, false, nullptr}; }
 };
 
 struct PrefixPlan {
@@ -27,6 +31,15 @@ struct PrefixPlan {
 // taken over instead of computed.
 std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan& present, std::span<const Piece> units,
                                         const ExpandOptions& options, std::vector<PrefixPlan> known = {});
+
+// What may stand in Algorithm 1's place (Suika §5.1: Metis "replacing incrementalParallelize()"): the same contract as
+// expand_prefixes, but a plan may leave some of the GPUs idle.
+class PrefixSolver {
+ public:
+  virtual ~PrefixSolver() = default;
+  virtual std::vector<PrefixPlan> solve(Evaluator& evaluator, const WorkingPlan& present, std::span<const Piece> units,
+                                        std::vector<PrefixPlan> known) = 0;
+};
 
 // One step: `base` with all of `added` (sorted pieces) as a new stage (PP-expand), as replicas of a stage (DP-expand)
 // or with a stage regrouped at another TP degree (TP-expand), balanced; the best by printed time below `bound`, or

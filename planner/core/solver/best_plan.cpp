@@ -23,7 +23,9 @@ std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> a
   for (const WorkingPlan& start : from) {
     if (std::any_of(finalists.begin(), finalists.end(), [&](const WorkingPlan& f) { return f.sketch == start.sketch; }))
       continue;
-    finalists.push_back(local_search(evaluator, start, available, effort.local_steps));
+    finalists.push_back(effort.local_steps > 0
+                            ? local_search(evaluator, start, available, effort.local_steps, effort.local_candidates)
+                            : start);
     if (finalists.size() >= static_cast<std::size_t>(effort.seeds) + 2) break;
   }
   if (effort.pareto_labels > 0) {

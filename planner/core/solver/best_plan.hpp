@@ -1,6 +1,7 @@
 // The planner's own search: the best plan on a given set of GPUs, idle ones allowed.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,8 +13,9 @@ namespace espalier {
 
 struct SearchEffort {
   int seeds = 3;                // near-symmetric tilings that local search starts from, the best ones
-  int local_steps = 20;         // accepted moves of a local search at most
+  int local_steps = 20;         // accepted moves of a local search at most; 0: starts as they stand
   long pareto_labels = 50'000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
+  long local_candidates = std::numeric_limits<long>::max();  // work bound of each local search
 };
 
 // `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's

@@ -61,6 +61,7 @@ const StageAt& Evaluator::at(const StageTable& table, int choice) const {
 bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const {
   const PlanBounds& bounds = problem_.bounds;
   if (bounds.lead_node >= 0 && !stages.front()->shape.leads) return false;
+  if (bounds.fixed_pp > 0 && static_cast<int>(stages.size()) != bounds.fixed_pp) return false;
   for (const StageTable* stage : stages) {
     if (stage->shape.replicas <= 0) return false;
     if (bounds.fixed_dp > 0 && stage->shape.replicas != bounds.fixed_dp) return false;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <limits>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "planner/core/model/memory.hpp"
 #include "planner/core/solver/layer_balance.hpp"
 #include "planner/core/solver/sketch.hpp"
+#include "planner/core/solver/solution.hpp"
 
 namespace espalier {
 
@@ -36,6 +38,9 @@ struct Score {
   int choice = -1;  // index into micro_batch_counts()
   bool feasible() const { return choice >= 0; }
 };
+
+// What symmetric_seeds() has found, by GPUs and number of tilings: a job's remainders come up again with every change.
+using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, std::vector<Solution>>;
 
 // Not thread-safe: it owns scratch space. The problem's parts must outlive it.
 class Evaluator {
@@ -70,6 +75,8 @@ class Evaluator {
   Score balance_sketch(PlanSketch& sketch, int only = -1);  // `only`: an index into micro_batch_counts(), -1: all
   int choice_of(int micro_batches) const;                   // -1: not allowed
 
+  KnownTilings& known_tilings() { return known_tilings_; }
+
   // GPU count, types, TP degrees, and the runtime's limits on DP degrees.
   bool allowed(const PlanSketch& sketch) const;
 
@@ -84,6 +91,7 @@ class Evaluator {
   std::vector<int> counts_;
   std::vector<int> all_choices_;
   std::vector<int> tp_degrees_;
+  KnownTilings known_tilings_;
   // Scratch, kMaxStages each: on the stack it would be cleared for every candidate.
   std::vector<LayerBin> bins_;
   mutable std::vector<StageTime> times_;

@@ -7,6 +7,9 @@
 namespace espalier {
 namespace {
 
+// Pipelines of more stages mostly repeat one.
+constexpr std::size_t kDeep = 16;
+
 // A stage of the next plan: pieces and TP degree, layers to be decided.
 struct NewStage {
   int tp = 0;
@@ -29,7 +32,8 @@ std::vector<Piece> with(std::span<const Piece> pieces, const Piece& chunk) {
 
 class Search {
  public:
-  Search(Evaluator& evaluator, std::span<const Piece> available) : evaluator_(evaluator), available_(available) {}
+  Search(Evaluator& evaluator, std::span<const Piece> available, long candidates)
+      : evaluator_(evaluator), available_(available), left_candidates_(candidates) {}
 
   // The best neighbour of `plan`, or nothing.
   bool step(WorkingPlan& plan) {
@@ -44,7 +48,7 @@ class Search {
       if (const int choice = plan.choice + step;
           choice >= 0 && choice < static_cast<int>(evaluator_.micro_batch_counts().size()))
         choices_.push_back(choice);
-    for (std::size_t s = 0; s < plan.sketch.stages.size(); ++s) {
+    for (std::size_t s = 0; s < plan.sketch.stages.size() && left_candidates_ > 0; ++s) {
       chunks_of(s);
       regroup(s);
       split(s);
@@ -85,6 +89,7 @@ class Search {
 
   // Scores the pipeline in `pipeline_` with the changes noted in next_.
   void consider() {
+    --left_candidates_;
     const Score score = evaluator_.score(pipeline_.view(), bound_, choices_);
     if (!score.feasible() || score.ms >= bound_) return;
     bound_ = score.ms;
@@ -161,6 +166,7 @@ class Search {
     // To another stage, at its TP degree.
     for (std::size_t to = 0; to < stages().size(); ++to) {
       if (to == from || chunk.gpus % stages()[to].tp != 0) continue;
+      if (to + 1 != from && repeats(to) && !holds(to, chunk.node) && !holds(to + 1, chunk.node)) continue;
       auto joined = with(stages()[to].pieces, chunk);
       if (table(right_, joined, stages()[to].tp) == nullptr) continue;
       start();
@@ -174,6 +180,7 @@ class Search {
     for (const int tp : evaluator_.tp_degrees()) {
       if (chunk.gpus % tp != 0 || table(right_, std::span(&chunk, 1), tp) == nullptr) continue;
       for (std::size_t at = 0; at <= stages().size(); ++at) {
+        if (at > 0 && repeats(at - 1)) continue;
         start();
         if (!pipeline_.insert(at, right_)) return;
         next_.insert = {at, {tp, {chunk}}};
@@ -197,6 +204,11 @@ class Search {
     if (plan_->sketch.gpus() - chunk.gpus < evaluator_.problem().bounds.min_gpus) return;
     start();
     consider();
+  }
+
+  bool holds(std::size_t stage, int node) const {
+    const auto& pieces = stages()[stage].pieces;
+    return std::any_of(pieces.begin(), pieces.end(), [node](const Piece& piece) { return piece.node == node; });
   }
 
   void drop_if(bool empties, std::size_t stage) {
@@ -313,8 +325,16 @@ class Search {
     }
   }
 
+  // Whether stage `at` and the one after it are equal: a deep pipeline mostly repeats a stage, and where in a run of
+  // them a change stands hardly matters.
+  bool repeats(std::size_t at) const {
+    return stages().size() > kDeep && at + 1 < stages().size() &&
+           plan_->tables[at].shape == plan_->tables[at + 1].shape;
+  }
+
   Evaluator& evaluator_;
   const std::span<const Piece> available_;
+  long left_candidates_ = 0;
   const WorkingPlan* plan_ = nullptr;
   std::vector<Piece> spare_;
   std::vector<int> choices_;
@@ -334,11 +354,13 @@ void polish_layers(Evaluator& evaluator, WorkingPlan& plan) {
   stages.assign(plan.tables);
   std::vector<int> layers;
   for (const StageSketch& stage : plan.sketch.stages) layers.push_back(stage.layers);
+  const bool deep = layers.size() > kDeep;  // equal stages are level already
   for (bool better = true; better;) {
     better = false;
     for (std::size_t from = 0; from < layers.size(); ++from)
       for (std::size_t to = 0; to < layers.size(); ++to) {
         if (from == to || layers[from] <= 1) continue;
+        if (deep && layers[to] + 1 >= layers[from] && plan.tables[from].shape == plan.tables[to].shape) continue;
         --layers[from];
         ++layers[to];
         const double ms = evaluator.score_layers(stages.view(), plan.choice, layers);
@@ -354,9 +376,10 @@ void polish_layers(Evaluator& evaluator, WorkingPlan& plan) {
   for (std::size_t s = 0; s < layers.size(); ++s) plan.sketch.stages[s].layers = layers[s];
 }
 
-WorkingPlan local_search(Evaluator& evaluator, WorkingPlan plan, std::span<const Piece> available, int max_moves) {
+WorkingPlan local_search(Evaluator& evaluator, WorkingPlan plan, std::span<const Piece> available, int max_moves,
+                         long candidates) {
   if (!plan.feasible()) return plan;
-  Search search(evaluator, available);
+  Search search(evaluator, available, candidates);
   WorkingPlan polished = plan;
   polish_layers(evaluator, polished);
   for (int moves = 0; moves < max_moves && search.step(plan); ++moves) {

@@ -97,6 +97,7 @@ double ParetoRun::bound_of(const ParetoLabel& label, const RestNeed& need) const
 // Whatever follows b, with it a costs no more: what a has more of in max t and E cannot cost more than its full weight.
 bool ParetoRun::dominates(const ParetoLabel& a, const ParetoLabel& b) const {
   if (a.depth > b.depth && layers_ > kMaxStages) return false;
+  if (a.depth != b.depth && problem_.bounds.fixed_pp > 0) return false;
   const int class_a = std::min<int>(a.depth, micro_batches_), class_b = std::min<int>(b.depth, micro_batches_);
   if (class_a > class_b) return false;
   if (class_a < class_b && !deeper_needs_more_ && b.depth + layers_ - b.placed >= micro_batches_) return false;
@@ -160,8 +161,9 @@ void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
     const Stage& taken = stage(shape);
     if (!taken.allowed) continue;
     if (static_cast<long>(scratch_->labels.size()) - before > work.left()) break;
-    finish(index, shape, takes[begin], best);
-    if (depth >= kMaxStages) continue;
+    const int fixed_pp = problem_.bounds.fixed_pp;
+    if (fixed_pp == 0 || depth == fixed_pp) finish(index, shape, takes[begin], best);
+    if (depth >= (fixed_pp > 0 ? fixed_pp : kMaxStages)) continue;
     // With l layers here, T >= sum + l * both + (left - l) * cost + (N_b - 1) * max(slowest, l * both) + least extra.
     const double slack = best.limit() - from.sum - left * cost - rest_.least_extra();
     const double surplus = taken.both - cost, further = micro_batches_ - 1;

@@ -1,6 +1,7 @@
 // A plan as the solvers see it: counts of GPUs per node, not their names. Shares and memory follow from it.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +16,7 @@ struct Piece {
   std::int32_t node = 0;
   std::int16_t type = 0;
   std::int16_t gpus = 0;
-  bool operator==(const Piece&) const = default;
+  auto operator<=>(const Piece&) const = default;
 };
 
 // Pieces are sorted by (node, type), at most one per pair; every piece's count is a multiple of tp.

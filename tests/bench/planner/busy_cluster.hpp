@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/core/scheduler.hpp"
-#include "tests/bench/planner/paper_jobs.hpp"
+#include "tests/bench/planner/paper_cluster.hpp"
 
 namespace espalier::bench {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/core/solver/evaluator.hpp"
-#include "tests/bench/planner/paper_jobs.hpp"
+#include "tests/bench/planner/paper_cluster.hpp"
 
 namespace espalier::bench {
 

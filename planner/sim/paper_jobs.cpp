@@ -1,4 +1,4 @@
-#include "tests/bench/planner/paper_jobs.hpp"
+#include "planner/sim/paper_jobs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,11 +8,8 @@
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
 
-namespace espalier::bench {
+namespace espalier::sim {
 namespace {
-
-// NVIDIA H100 SXM data sheet: 989 TFLOPS dense BF16, 80 GB, 3.35 TB/s.
-constexpr double kTflops = 989, kUtilization = 0.45;
 
 constexpr std::array<PaperJob, 17> kJobs{{
     {"gpt2-350m", JobSize::S, 1, 1, 1},
@@ -55,19 +52,6 @@ const PaperJob& paper_job(const std::string& model) {
   throw Error("model \"" + model + "\": not one of the paper's jobs; use one of " + known);
 }
 
-Site paper_cluster(int nodes, int rack_nodes) {
-  Site site;
-  site.hardware.types.push_back({"h100", kTflops, 80e9, 3.35e9});
-  site.hardware.kinds.push_back({360e6, 360e6, 42.5e6, 8});
-  for (int n = 0; n < nodes; ++n) {
-    char name[16], rack[16];
-    std::snprintf(name, sizeof name, "n%04d", n);
-    std::snprintf(rack, sizeof rack, "rack%03d", n / rack_nodes);
-    site.topology.add_node(name, 0, std::vector<std::int16_t>(8, 0), {"spine", rack});
-  }
-  return site;
-}
-
 ModelShape paper_shape(const PaperJob& job) {
   ModelShape shape = published_model(job.model);
   shape.global_batch = paper_batch(job);
@@ -77,17 +61,16 @@ ModelShape paper_shape(const PaperJob& job) {
 
 int paper_batch(const PaperJob& job) { return job.size == JobSize::XL ? 512 : 256; }
 
-JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware) {
-  const ModelShape shape = paper_shape(job);
+JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware) {
   JobCoefficients coefficients =
-      model_sizes(shape, {{2, 2, 12, 2}, false, true, job.size == JobSize::XL}, hardware.types.size());
-  coefficients.global_batch = global_batch;
+      model_sizes(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1}, hardware.types.size());
+  coefficients.global_batch = shape.global_batch;
   coefficients.tp_degrees.clear();
   for (const int tp : {1, 2, 4, 8})
     if (shape.heads % tp == 0) coefficients.tp_degrees.push_back(tp);
   for (std::size_t t = 0; t < hardware.types.size(); ++t) {
     GpuCoefficients& gpu = coefficients.gpu[t];
-    gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * kUtilization);
+    gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * assumed.utilization);
     gpu.backward = 2;
     gpu.overlap = 2;
     // Adam reads and writes every state byte once.
@@ -99,4 +82,10 @@ JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const 
   return coefficients;
 }
 
-}  // namespace espalier::bench
+JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware) {
+  ModelShape shape = paper_shape(job);
+  shape.global_batch = global_batch;
+  return assumed_coefficients(shape, {0.45, true, job.size == JobSize::XL}, hardware);
+}
+
+}  // namespace espalier::sim

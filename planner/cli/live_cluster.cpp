@@ -1,0 +1,71 @@
+#include "planner/cli/live_cluster.hpp"
+
+#include <slurm/slurm_errno.h>
+
+#include <memory>
+
+#include "planner/core/error.hpp"
+#include "planner/core/gres.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/core/topology/switch_paths.hpp"
+
+namespace espalier::cli {
+namespace {
+
+SwitchPaths switches_of(const topo_info_response_msg_t& topology) {
+  std::map<std::string, std::string> parent;
+  std::vector<LeafSwitch> leaves;
+  for (std::uint32_t i = 0; i < topology.record_count; ++i) {
+    const topo_info_t& one = topology.topo_array[i];
+    if (one.name == nullptr) continue;
+    for (const auto& child : expand_hosts(one.switches)) parent[child] = one.name;
+    if (one.level == 0) leaves.push_back({one.name, expand_hosts(one.nodes)});
+  }
+  return climb(parent, leaves);
+}
+
+[[noreturn]] void fail(const char* what) {
+  throw Error(std::string("slurm: ") + what + " cannot be read: " + slurm_strerror(errno) +
+              "; describe the cluster in a file instead");
+}
+
+}  // namespace
+
+PlanCluster cluster_of(const node_info_msg_t& nodes, const topo_info_response_msg_t& topology) {
+  const auto switches = switches_of(topology);
+  PlanCluster cluster;
+  cluster.name = "slurm";
+  for (std::uint32_t i = 0; i < nodes.record_count; ++i) {
+    const node_info_t& from = nodes.node_array[i];
+    if (from.name == nullptr) continue;
+    NodeView node;
+    node.name = from.name;
+    try {
+      const GpuGres gpus = parse_gpu_gres(from.gres == nullptr ? "" : from.gres);
+      if (gpus.count <= 0) continue;
+      node.gpu_type = gpus.type;
+      node.gpu_owner.assign(static_cast<std::size_t>(gpus.count), 0);
+    } catch (const Error& error) {
+      throw Error("slurm: node " + node.name + ": " + error.what());
+    }
+    if (const auto above = switches.find(node.name); above != switches.end()) node.switches = above->second;
+    cluster.view.nodes.push_back(std::move(node));
+  }
+  if (cluster.view.nodes.empty()) throw Error("slurm: no node has GPUs; describe the cluster in a file instead");
+  return cluster;
+}
+
+PlanCluster read_live_cluster() {
+  slurm_init(nullptr);
+  node_info_msg_t* nodes = nullptr;
+  if (slurm_load_node(0, &nodes, SHOW_ALL) != SLURM_SUCCESS) fail("nodes");
+  const std::unique_ptr<node_info_msg_t, decltype(&slurm_free_node_info_msg)> own_nodes(nodes,
+                                                                                        slurm_free_node_info_msg);
+  topo_info_response_msg_t* topology = nullptr;
+  if (slurm_load_topo(&topology) != SLURM_SUCCESS) fail("topology");
+  const std::unique_ptr<topo_info_response_msg_t, decltype(&slurm_free_topo_info_msg)> own_topology(
+      topology, slurm_free_topo_info_msg);
+  return cluster_of(*nodes, *topology);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,185 @@
+#include "planner/cli/simulate_arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+
+#include "planner/cli/arguments.hpp"
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/traces/rows.hpp"
+
+namespace espalier::cli {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) parts.emplace_back();
+    else parts.back() += c;
+  }
+  return parts;
+}
+
+double real(const std::string& option, const std::string& text, double low, double high) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    throw UsageError(option + ": \"" + text + "\" is not a number");
+  if (value < low || value > high) {
+    char range[80];
+    std::snprintf(range, sizeof range, "must be between %g and %g", low, high);
+    throw UsageError(option + ": " + range);
+  }
+  return value;
+}
+
+double time_option(const std::string& option, const std::string& text) {
+  const auto time = sim::parse_time(text);
+  if (!time) throw UsageError(option + ": \"" + text + "\" is no time; write 2017-10-04T23:41:46 or seconds");
+  return *time;
+}
+
+std::array<double, 4> mix(const std::string& text) {
+  const auto parts = split(text, ':');
+  if (parts.size() < 3 || parts.size() > 4)
+    throw UsageError("--mix: \"" + text + "\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
+  std::array<double, 4> result{};
+  double sum = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) sum += result[i] = real("--mix", parts[i], 0, 1e6);
+  if (sum <= 0) throw UsageError("--mix: one of the parts must be above zero");
+  return result;
+}
+
+sim::QueueOrder queue_order(const std::string& text) {
+  if (text == "fifo") return sim::QueueOrder::fifo;
+  if (text == "sjf") return sim::QueueOrder::sjf;
+  throw UsageError("--queue: \"" + text + "\" is no order; use fifo or sjf");
+}
+
+// Hours, or with a unit: 8, 8h, 1d.
+double hours(const std::string& text) {
+  if (text.empty()) throw UsageError("--busiest: needs hours, as 8h");
+  const char unit = text.back();
+  const std::string number = unit == 'h' || unit == 'd' ? text.substr(0, text.size() - 1) : text;
+  return real("--busiest", number, 1e-3, 1e6) * (unit == 'd' ? 24 : 1);
+}
+
+std::vector<std::string> policies(const std::string& text) {
+  std::vector<std::string> names;
+  for (const std::string& name : split(text, ',')) {
+    try {
+      sim::make_policy(name);
+    } catch (const Error& error) {
+      throw UsageError(std::string("--policy: ") + error.what());
+    }
+    if (std::find(names.begin(), names.end(), name) != names.end())
+      throw UsageError("--policy: " + name + " is named twice");
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::string policy_list() {
+  std::string list;
+  for (const std::string& name : sim::policy_names()) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
+}  // namespace
+
+void set_swept(SimulateArguments& arguments, const std::string& key, const std::string& value) {
+  const std::string option = "--sweep " + key;
+  if (key == "bandwidth") arguments.bandwidth = real(option, value, 1e-4, 100);
+  else if (key == "load") arguments.workload.load = real(option, value, 0.01, 100);
+  else if (key == "scale") arguments.workload.scale = real(option, value, 1e-6, 1e6);
+  else if (key == "mix") arguments.workload.mix = mix(value);
+  else if (key == "lambda") arguments.lambda = real(option, value, 0, 100);
+  else if (key == "small-first") arguments.small_first = real(option, value, 0, 4);
+  else if (key == "queue") arguments.queue = queue_order(value);
+  else if (key == "error") arguments.prediction_error = real(option, value, 0, 1);
+  else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
+  else if (key == "trace") arguments.trace = value;
+  else
+    throw UsageError(
+        "--sweep: \"" + key +
+        "\" cannot be swept; use bandwidth, load, scale, mix, lambda, small-first, queue, trace, error or seed");
+}
+
+std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
+  CLI::App app("What elasticity would do for a cluster: plays a trace of jobs under one or several policies.",
+               "espalier simulate");
+  SimulateArguments result;
+  std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
+      trace_gpus, small_first;
+  app.add_option("--cluster", result.cluster,
+                 "nodes, GPUs and switches: a file, cluster-a, cluster-b, or slurm: this one");
+  app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
+  app.add_option("--format", result.format, "of the trace: csv, sacct, philly, philly-json, helios, pai, arena");
+  app.add_option("--jobs", result.jobs, "table of the kinds of jobs; else Suika's Tab. 1");
+  app.add_option("--policy", policy, "one or several of " + policy_list());
+  app.add_option("--seed", seed, "of the sampling and of injected errors (1)");
+  app.add_option("--from", from, "jobs submitted from then on: a date or seconds");
+  app.add_option("--to", to, "and before then");
+  app.add_option("--busiest", busiest, "instead: so many hours in which most jobs were submitted, as 8h");
+  app.add_option("--trace-gpus", trace_gpus,
+                 "GPUs of the cluster the trace is from: it is sampled in proportion; 0: not");
+  app.add_option("--scale", scale, "times so many jobs (1)");
+  app.add_option("--load", load, "divides the time between submissions (1)");
+  app.add_option("--mix", job_mix, "of sizes, S:M:L or S:M:L:XL (3:1:1)");
+  app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
+  app.add_option("--queue", queue, "order of the base queue, fifo or sjf (fifo)");
+  app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
+  app.add_option("--small-first", small_first, "of espalier: how much small jobs come first, from 0 to 1");
+  app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
+  app.add_option("--bandwidth", bandwidth, "factor on the bandwidth between nodes (1)");
+  app.add_option("--sweep", sweep, "KEY=V1,V2,...: once for each value");
+  app.add_flag("--json", result.json, "JSON, with every figure");
+  app.add_flag("--latency", result.latency, "with the time that decisions took");
+  app.add_flag("--quiet", result.quiet, "no progress on standard error");
+  app.add_option("--report", result.report, "folder for a page with plots");
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    help = app.help() +
+           "\nespalier-simulate(1) tells more. Exit status: 0 done, 1 a wrong file or policy, 2 wrong usage.\n";
+    return std::nullopt;
+  } catch (const CLI::ParseError& wrong) {
+    throw UsageError(std::string("simulate: ") + wrong.what());
+  }
+  if (result.cluster.empty()) throw UsageError("simulate: needs --cluster=FILE");
+  if (result.trace.empty()) throw UsageError("simulate: needs --trace=FILE");
+  if (policy.empty()) throw UsageError("simulate: needs --policy=P[,P...], of " + policy_list());
+  result.policies = policies(policy);
+  if (!from.empty()) result.from = time_option("--from", from);
+  if (!to.empty()) result.to = time_option("--to", to);
+  if (result.from && result.to && *result.from >= *result.to) throw UsageError("--to: is not after --from");
+  if (!busiest.empty()) {
+    if (result.from || result.to) throw UsageError("--busiest: not beside --from or --to");
+    result.busiest_hours = hours(busiest);
+  }
+  if (!trace_gpus.empty()) result.trace_gpus = static_cast<int>(real("--trace-gpus", trace_gpus, 0, 1 << 24));
+  if (mapping == "random") result.mapping = sim::Mapping::random;
+  else if (mapping == "gpus") result.mapping = sim::Mapping::gpus;
+  else if (!mapping.empty()) throw UsageError("--mapping: \"" + mapping + "\" is none; use random or gpus");
+  if (!job_mix.empty()) result.workload.mix = mix(job_mix);
+  if (!queue.empty()) result.queue = queue_order(queue);
+  if (!seed.empty()) result.workload.seed = static_cast<std::uint64_t>(real("--seed", seed, 0, 1e9));
+  if (!scale.empty()) result.workload.scale = real("--scale", scale, 1e-6, 1e6);
+  if (!load.empty()) result.workload.load = real("--load", load, 0.01, 100);
+  if (!lambda.empty()) result.lambda = real("--lambda", lambda, 0, 100);
+  if (!small_first.empty()) result.small_first = real("--small-first", small_first, 0, 4);
+  if (!error.empty()) result.prediction_error = real("--error", error, 0, 1);
+  if (!bandwidth.empty()) result.bandwidth = real("--bandwidth", bandwidth, 1e-4, 100);
+  if (!sweep.empty()) {
+    const std::size_t equals = sweep.find('=');
+    if (equals == std::string::npos || equals + 1 == sweep.size())
+      throw UsageError("--sweep: \"" + sweep + "\": write KEY=V1,V2,...");
+    result.sweep = {sweep.substr(0, equals), split(sweep.substr(equals + 1), ',')};
+    SimulateArguments copy = result;
+    for (const std::string& value : result.sweep->values) set_swept(copy, result.sweep->key, value);
+    if (!result.report.empty()) throw UsageError("--report: not with --sweep");
+  }
+  return result;
+}
+
+}  // namespace espalier::cli

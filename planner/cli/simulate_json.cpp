@@ -1,0 +1,75 @@
+// What came out of a simulation, as JSON: the same bytes for the same inputs, so nothing in it depends on the machine
+// unless latencies are asked for.
+#include <cmath>
+
+#include "planner/cli/simulate_study.hpp"
+
+namespace espalier::cli {
+namespace {
+
+// To a thousandth of a second, a millionth of a ratio: what is printed does not hang on the last bits.
+double seconds(double value) { return std::round(value * 1e3) / 1e3; }
+double ratio(double value) { return std::round(value * 1e6) / 1e6; }
+
+nlohmann::json policy_json(const sim::Summary& one) {
+  return {{"policy", one.policy},
+          {"jobs", one.jobs},
+          {"avg_jct_s", seconds(one.avg_jct)},
+          {"weighted_jct_s", seconds(one.weighted_jct)},
+          {"p50_jct_s", seconds(one.p50_jct)},
+          {"p99_jct_s", seconds(one.p99_jct)},
+          {"makespan_s", seconds(one.makespan)},
+          {"utilization", ratio(one.utilization)},
+          {"avg_queueing_s", seconds(one.avg_queueing)},
+          {"p99_queueing_s", seconds(one.p99_queueing)},
+          {"redeployments", one.redeployments},
+          {"lost_gpu_hours", ratio(one.lost_gpu_hours)},
+          {"gpu_hours", ratio(one.gpu_hours)},
+          {"avg_jct_speedup_over_fifo", ratio(one.avg_jct_ratio)},
+          {"worst_slowdown", ratio(one.worst_slowdown)},
+          {"worst_delay_s", seconds(one.worst_delay)},
+          {"delayed_share", ratio(one.delayed_share)}};
+}
+
+}  // namespace
+
+nlohmann::json study_json(const Study& study) {
+  nlohmann::json json{{"cluster", study.cluster},
+                      {"gpus", study.gpus},
+                      {"trace", study.arguments.trace},
+                      {"seed", study.arguments.workload.seed},
+                      {"jobs", study.workload.jobs.size()},
+                      {"jobs_in_window", study.workload.in_window},
+                      {"window_from", study.window_from},
+                      {"window_to", study.window_to},
+                      {"gpu_hours", ratio(study.workload.gpu_seconds / 3600)},
+                      {"offered_load", ratio(study.offered_load())},
+                      {"rows_left_out", study.trace.left_out},
+                      {"notes", study.notes},
+                      {"damaged_rows", nlohmann::json::array()},
+                      {"policies", nlohmann::json::array()}};
+  for (const sim::DamagedRow& row : study.trace.damaged)
+    json["damaged_rows"].push_back({{"line", row.line}, {"why", row.why}});
+  for (std::size_t i = 0; i < study.summaries.size(); ++i) {
+    nlohmann::json one = policy_json(study.summaries[i]);
+    const sim::PolicyRun& run = study.runs[i];
+    one["decisions"] = run.decisions;
+    if (study.arguments.latency)
+      for (const auto& [name, share] : {std::pair("p50", 0.5), std::pair("p90", 0.9), std::pair("p99", 0.99)})
+        one["decision_latency_s"][name] = sim::percentile(run.latencies, share);
+    for (const sim::JobOutcome& job : run.jobs)
+      one["job_list"].push_back({{"id", job.id},
+                                 {"trace_id", study.workload.jobs[job.id - 1].trace_id},
+                                 {"model", study.kinds[study.workload.jobs[job.id - 1].kind].model},
+                                 {"submit_s", seconds(job.submit)},
+                                 {"start_s", seconds(job.start)},
+                                 {"end_s", seconds(job.end)},
+                                 {"gpus", job.gpus},
+                                 {"most_gpus", job.most_gpus},
+                                 {"redeployments", job.redeployments}});
+    json["policies"].push_back(std::move(one));
+  }
+  return json;
+}
+
+}  // namespace espalier::cli

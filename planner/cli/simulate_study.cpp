@@ -1,0 +1,106 @@
+#include "planner/cli/simulate_study.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "planner/cli/plan_cluster_file.hpp"
+#include "planner/cli/simulate_model_table.hpp"
+#include "planner/cli/simulate_trace_file.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/topology/from_view.hpp"
+#include "planner/sim/policies/policies.hpp"
+
+namespace espalier::cli {
+namespace {
+
+constexpr double kHour = 3600;
+
+// Its policies see it as the daemon does: nodes by name.
+struct SimulatedCluster {
+  std::shared_ptr<const Site> site;
+  ClusterView view;
+  sim::RedeployOptions redeploy;
+};
+
+SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) {
+  PlanCluster read = read_plan_cluster(arguments.cluster);
+  std::sort(read.view.nodes.begin(), read.view.nodes.end(),
+            [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+  SiteView seen = site_from_view(read.view, read.reports, read.hardware);
+  for (NodeKind& kind : seen.site.hardware.kinds) kind.nic_bandwidth *= arguments.bandwidth;
+  study.cluster = read.name;
+  study.nodes = static_cast<int>(read.view.nodes.size());
+  for (const NodeView& node : read.view.nodes) study.gpus += static_cast<int>(node.gpu_owner.size());
+  study.notes = std::move(seen.notes);
+  return {std::make_shared<const Site>(std::move(seen.site)), std::move(read.view), std::move(read.redeploy)};
+}
+
+sim::Trace load_trace(const SimulateArguments& arguments) {
+  const std::string text = read_maybe_gzipped(arguments.trace);
+  try {
+    const auto format = arguments.format.empty() ? sim::detect_trace_format(text) : sim::trace_format(arguments.format);
+    return sim::parse_trace(text, format);
+  } catch (const Error& error) {
+    throw Error(arguments.trace + ": " + error.what());
+  }
+}
+
+// What the command line leaves open follows from the trace: public ones are sampled and mapped at random, a site's own
+// jobs are all taken and keep their GPUs.
+sim::WorkloadOptions workload_options(const SimulateArguments& arguments, const sim::Trace& trace) {
+  sim::WorkloadOptions options = arguments.workload;
+  options.trace_gpus = arguments.trace_gpus.value_or(trace.cluster_gpus);
+  options.mapping = arguments.mapping.value_or(trace.cluster_gpus > 0 ? sim::Mapping::random : sim::Mapping::gpus);
+  if (arguments.from) options.from = *arguments.from;
+  if (arguments.to) options.to = *arguments.to;
+  if (arguments.busiest_hours > 0) {
+    options.from = sim::busiest_window(trace, arguments.busiest_hours * kHour);
+    options.to = options.from + arguments.busiest_hours * kHour;
+  }
+  return options;
+}
+
+double clock_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+double Study::offered_load() const {
+  const double last = workload.jobs.empty() ? 0 : workload.jobs.back().submit;
+  return last > 0 ? workload.gpu_seconds / (gpus * last) : 0;
+}
+
+Study run_study(const SimulateArguments& arguments, const Progress& progress) {
+  Study study;
+  study.arguments = arguments;
+  const SimulatedCluster cluster = load_cluster(arguments, study);
+  study.kinds = arguments.jobs.empty() ? sim::paper_kinds(*cluster.site, cluster.view)
+                                       : read_model_table(arguments.jobs, *cluster.site, cluster.view, study.notes);
+  study.trace = load_trace(arguments);
+  const sim::WorkloadOptions options = workload_options(arguments, study.trace);
+  study.workload = sim::make_workload(study.trace, study.kinds, study.gpus, options);
+  study.window_from = std::max(options.from, study.trace.jobs.front().submit);
+  study.window_to = std::min(options.to, study.trace.jobs.back().submit);
+  study.trace.jobs.clear();
+
+  sim::SimulationOptions simulation;
+  simulation.queue = arguments.queue;
+  simulation.redeploy = cluster.redeploy;
+  simulation.prediction_error = arguments.prediction_error;
+  simulation.seed = options.seed;
+  simulation.clock = clock_seconds;
+  const auto play = [&](const std::string& name) {
+    simulation.progress = [&](double share) { progress(name, share); };
+    const auto policy = sim::make_policy(name, {arguments.lambda, cluster.redeploy, arguments.small_first});
+    return sim::simulate(cluster.site, cluster.view, study.kinds, study.workload.jobs, *policy, simulation);
+  };
+  study.reference = play("fifo");
+  for (const std::string& name : arguments.policies) {
+    study.runs.push_back(name == "fifo" ? study.reference : play(name));
+    study.summaries.push_back(sim::summarize(study.runs.back(), study.reference));
+  }
+  return study;
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,44 @@
+// One simulation as `espalier simulate` runs it: what it was asked, what it read, what came out.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "planner/cli/simulate_arguments.hpp"
+#include "planner/sim/results.hpp"
+
+namespace espalier::cli {
+
+struct Study {
+  SimulateArguments arguments;
+  std::string cluster;
+  int nodes = 0, gpus = 0;
+  std::vector<std::string> notes;  // for people: what was assumed or left out
+  sim::Trace trace;                // of its jobs only the damaged rows are kept
+  std::vector<sim::JobKind> kinds;
+  sim::Workload workload;
+  double window_from = 0, window_to = 0;  // submissions of the sampled jobs, the trace's clock
+  sim::PolicyRun reference;               // fifo
+  std::vector<sim::PolicyRun> runs;       // as asked for
+  std::vector<sim::Summary> summaries;    // of the runs
+
+  double offered_load() const;  // GPU time of the jobs / GPU time of the cluster until the last submission
+};
+
+using Progress = std::function<void(const std::string& what, double share)>;
+
+// Reads the files, samples, simulates. Throws Error, UsageError.
+Study run_study(const SimulateArguments& arguments, const Progress& progress);
+
+std::string study_table(const Study& study);
+nlohmann::json study_json(const Study& study);
+// A line for each value of what was swept.
+std::string sweep_table(const Sweep& sweep, const std::vector<Study>& studies);
+// Writes index.html into the folder; returns its path. Throws Error.
+std::string write_report(const Study& study, const std::string& folder);
+
+}  // namespace espalier::cli

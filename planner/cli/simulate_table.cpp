@@ -1,0 +1,97 @@
+// What came out of a simulation, on a terminal.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/cli/simulate_study.hpp"
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::size_t kShownDamage = 10;
+
+// "45 s", "12.3 min", "5.2 h", "3.1 d": three digits.
+std::string duration(double seconds) {
+  if (seconds < 0) return "-" + duration(-seconds);
+  if (seconds < 100) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 6000) return fmt::format("{:.3g} min", seconds / 60);
+  if (seconds < 360000) return fmt::format("{:.3g} h", seconds / 3600);
+  return fmt::format("{:.3g} d", seconds / 86400);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (widths.size() <= c) widths.push_back(0);
+      widths[c] = std::max(widths[c], row[c].size());
+    }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += c == 0 ? fmt::format("{:<{}}", row[c], widths[c]) : fmt::format("  {:>{}}", row[c], widths[c]);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string heading(const Study& study) {
+  const sim::Workload& load = study.workload;
+  std::string text = fmt::format(
+      "{}: {} nodes, {} GPUs. {}: {} of {} jobs, {:.4g} GPU-hours, {} of the cluster until the last submission; "
+      "seed {}.\n",
+      study.cluster, study.nodes, study.gpus, study.arguments.trace, load.jobs.size(), load.in_window,
+      load.gpu_seconds / 3600, percent(study.offered_load()), study.arguments.workload.seed);
+  for (const std::string& note : study.notes) text += note + "\n";
+  if (study.trace.left_out > 0)
+    text += fmt::format("{} rows of the trace left out: no GPUs, not ended, or steps.\n", study.trace.left_out);
+  const auto& damaged = study.trace.damaged;
+  if (damaged.empty()) return text;
+  text += fmt::format("{} damaged rows of the trace skipped:\n", damaged.size());
+  for (std::size_t i = 0; i < std::min(damaged.size(), kShownDamage); ++i)
+    text += fmt::format("  line {}: {}\n", damaged[i].line, damaged[i].why);
+  if (damaged.size() > kShownDamage)
+    text += fmt::format("  and {} more; --json lists all\n", damaged.size() - kShownDamage);
+  return text;
+}
+
+}  // namespace
+
+std::string study_table(const Study& study) {
+  std::vector<std::vector<std::string>> rows{{"policy", "avg JCT", "vs fifo", "weighted", "p99 JCT", "makespan", "used",
+                                              "queueing", "worst delay", "delayed", "changes", "lost GPU-h"}};
+  const bool latency = study.arguments.latency;
+  if (latency) rows[0].insert(rows[0].end(), {"decision P50", "P90", "P99"});
+  for (std::size_t i = 0; i < study.summaries.size(); ++i) {
+    const sim::Summary& one = study.summaries[i];
+    rows.push_back({one.policy, duration(one.avg_jct), fmt::format("{:.3f}x", one.avg_jct_ratio),
+                    duration(one.weighted_jct), duration(one.p99_jct), duration(one.makespan), percent(one.utilization),
+                    duration(one.avg_queueing), duration(one.worst_delay), percent(one.delayed_share),
+                    std::to_string(one.redeployments), fmt::format("{:.1f}", one.lost_gpu_hours)});
+    if (!latency) continue;
+    for (const double share : {0.5, 0.9, 0.99})
+      rows.back().push_back(fmt::format("{:.3g} ms", 1000 * sim::percentile(study.runs[i].latencies, share)));
+  }
+  return heading(study) + "\n" + aligned(rows);
+}
+
+std::string sweep_table(const Sweep& sweep, const std::vector<Study>& studies) {
+  std::vector<std::vector<std::string>> rows{{sweep.key}};
+  for (const sim::Summary& one : studies.front().summaries) {
+    rows[0].push_back(one.policy);
+    rows[0].push_back("vs fifo");
+  }
+  for (std::size_t i = 0; i < studies.size(); ++i) {
+    rows.push_back({sweep.values[i]});
+    for (const sim::Summary& one : studies[i].summaries) {
+      rows.back().push_back(duration(one.avg_jct));
+      rows.back().push_back(fmt::format("{:.3f}x", one.avg_jct_ratio));
+    }
+  }
+  return heading(studies.front()) + "\nAverage JCT:\n" + aligned(rows);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,40 @@
+// What happens next in a simulation.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <tuple>
+#include <vector>
+
+#include "planner/core/job.hpp"
+
+namespace espalier::sim {
+
+// In the order in which they are dealt with at one time.
+enum class EventKind { completion, pause, commit, profile, arrival, retry, round };
+
+struct Event {
+  double time = 0;
+  EventKind kind = EventKind::round;
+  JobId job = 0;
+  int version = 0;  // of what it refers to: events of earlier ones are void
+  bool operator<(const Event& other) const {
+    return std::tuple(time, kind, job, version) < std::tuple(other.time, other.kind, other.job, other.version);
+  }
+};
+
+class EventQueue {
+ public:
+  void add(const Event& event) { heap_.push(event); }
+  bool empty() const { return heap_.empty(); }
+  const Event& next() const { return heap_.top(); }
+  void pop() { heap_.pop(); }
+
+ private:
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const { return b < a; }
+  };
+  std::priority_queue<Event, std::vector<Event>, Later> heap_;
+};
+
+}  // namespace espalier::sim

@@ -1,0 +1,130 @@
+#include "planner/sim/free_gpus.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace espalier::sim {
+
+FreeGpus::FreeGpus(const ClusterView& cluster, const Owners& also, const Owners& passing)
+    : cluster_(cluster), free_(cluster.nodes.size()), passing_(cluster.nodes.size()) {
+  for (std::size_t n = 0; n < free_.size(); ++n) {
+    const NodeView& node = cluster.nodes[n];
+    if (!node.usable) continue;
+    for (std::size_t gpu = 0; gpu < node.gpu_owner.size(); ++gpu) {
+      const JobId owner = node.gpu_owner[gpu];
+      if (owner == 0 || (also && also(owner))) free_[n].push_back(static_cast<int>(gpu));
+      else if (passing && passing(owner)) ++passing_[n];
+    }
+    count_ += static_cast<int>(free_[n].size());
+  }
+}
+
+std::optional<std::size_t> FreeGpus::index_of(const std::string& node) const {
+  const NodeView* found = cluster_.find(node);
+  if (found == nullptr) return std::nullopt;
+  return static_cast<std::size_t>(found - cluster_.nodes.data());
+}
+
+// One node, or none.
+std::vector<std::size_t> FreeGpus::within_a_node(int gpus, const std::string& type,
+                                                 const std::vector<std::size_t>& but) const {
+  const auto wanted = static_cast<std::size_t>(gpus);
+  std::optional<std::size_t> best;
+  for (std::size_t n = 0; n < free_.size(); ++n) {
+    if (free_[n].size() < wanted || (!type.empty() && cluster_.nodes[n].gpu_type != type)) continue;
+    if (best && free_[n].size() + passing_[n] >= free_[*best].size() + passing_[*best]) continue;
+    if (std::find(but.begin(), but.end(), n) != but.end()) continue;
+    best = n;
+    if (free_[n].size() + passing_[n] == wanted) break;
+  }
+  return best ? std::vector{*best} : std::vector<std::size_t>{};
+}
+
+// Wholly free nodes of `size` GPUs each; none when there are not so many.
+std::vector<std::size_t> FreeGpus::whole_nodes(int nodes, int size, const std::string& type) const {
+  const auto wanted = static_cast<std::size_t>(nodes);
+  std::map<std::vector<std::string>, std::vector<std::size_t>> racks;
+  for (std::size_t n = 0; n < free_.size(); ++n) {
+    const NodeView& node = cluster_.nodes[n];
+    if (free_[n].size() != static_cast<std::size_t>(size) || free_[n].size() != node.gpu_owner.size()) continue;
+    if (node.gpu_type == type) racks[node.switches].push_back(n);
+  }
+  const std::vector<std::size_t>* tightest = nullptr;
+  std::vector<const std::vector<std::size_t>*> all;
+  for (const auto& [path, rack] : racks) {
+    all.push_back(&rack);
+    if (rack.size() >= wanted && (tightest == nullptr || rack.size() < tightest->size())) tightest = &rack;
+  }
+  std::vector<std::size_t> chosen;
+  if (tightest != nullptr) {
+    chosen.assign(tightest->begin(), tightest->begin() + nodes);
+    return chosen;
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->size() > b->size(); });
+  for (const auto* rack : all)
+    for (const std::size_t n : *rack)
+      if (chosen.size() < wanted) chosen.push_back(n);
+  if (chosen.size() < wanted) chosen.clear();
+  return chosen;
+}
+
+void FreeGpus::take_from(std::size_t node, int gpus, std::vector<GpuId>& taken) {
+  auto& free = free_[node];
+  for (int i = 0; i < gpus; ++i) taken.push_back({cluster_.nodes[node].name, free[static_cast<std::size_t>(i)]});
+  free.erase(free.begin(), free.begin() + gpus);
+  count_ -= gpus;
+}
+
+std::optional<std::vector<GpuId>> FreeGpus::take(int gpus, const std::string& type) {
+  if (gpus <= 0 || gpus > count_) return std::nullopt;
+  std::vector<GpuId> taken;
+  if (const auto node = within_a_node(gpus, type, {}); !node.empty()) {
+    take_from(node.front(), gpus, taken);
+    return taken;
+  }
+  // Sizes of nodes by type: several nodes are alike.
+  std::map<std::pair<std::string, int>, int> sizes;
+  for (const NodeView& node : cluster_.nodes)
+    if (type.empty() || node.gpu_type == type) ++sizes[{node.gpu_type, static_cast<int>(node.gpu_owner.size())}];
+  for (const auto& [kind, count] : sizes) {
+    const auto& [name, size] = kind;
+    if (gpus <= size) continue;
+    const int rest = gpus % size;
+    auto nodes = whole_nodes(gpus / size, size, name);
+    if (nodes.empty()) continue;
+    const auto last = rest > 0 ? within_a_node(rest, name, nodes) : std::vector<std::size_t>{};
+    if (rest > 0 && last.empty()) continue;
+    for (const std::size_t n : nodes) take_from(n, size, taken);
+    if (rest > 0) take_from(last.front(), rest, taken);
+    return taken;
+  }
+  return std::nullopt;
+}
+
+bool FreeGpus::take_these(const std::vector<GpuId>& gpus) {
+  for (const GpuId& gpu : gpus) {
+    const auto node = index_of(gpu.node);
+    if (!node || !std::binary_search(free_[*node].begin(), free_[*node].end(), gpu.index)) return false;
+  }
+  for (const GpuId& gpu : gpus) {
+    auto& free = free_[*index_of(gpu.node)];
+    free.erase(std::lower_bound(free.begin(), free.end(), gpu.index));
+  }
+  count_ -= static_cast<int>(gpus.size());
+  return true;
+}
+
+void FreeGpus::give_back(const std::vector<GpuId>& gpus) {
+  for (const GpuId& gpu : gpus) {
+    const auto node = index_of(gpu.node);
+    if (!node) continue;
+    auto& free = free_[*node];
+    const auto at = std::lower_bound(free.begin(), free.end(), gpu.index);
+    if (at != free.end() && *at == gpu.index) continue;
+    free.insert(at, gpu.index);
+    ++count_;
+  }
+}
+
+}  // namespace espalier::sim

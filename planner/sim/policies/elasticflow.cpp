@@ -1,0 +1,76 @@
+// ElasticFlow (ASPLOS '23) without deadlines ("-LS" of Arena §5): minimum shares, then GPUs where they bring most; DP
+// degrees are powers of two around the submitted pipeline.
+//
+// Choices that the paper leaves open, taken in its favour: GPUs leave a running job only for one that waits (dividing
+// all GPUs anew at every event, as its code does, restarts most jobs each time, which checkpoints do not pay for), a
+// job that is to grow counts the restart against what is left of it (its users say how many iterations there are), jobs
+// that fit pass those that do not, and throughputs are compared in units of the job's own on its least GPUs, so that
+// models of unlike size compete by how well they scale.
+#include "planner/sim/policies/elasticflow_shares.hpp"
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/policies/reallocation.hpp"
+#include "planner/sim/policies/speed_book.hpp"
+
+namespace espalier::sim {
+namespace {
+
+class ElasticFlow final : public Policy {
+ public:
+  explicit ElasticFlow(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
+  std::string name() const override { return "elasticflow"; }
+  bool owns_queue() const override { return true; }
+
+  std::vector<Act> decide(const SimulatedView& view) override {
+    book_.turn_to(view);
+    const auto& pools = book_.pools();
+    const auto held = held_in_pools(view, pools);
+    std::vector<Wanted> wanted(view.jobs.size());
+    // One type at a time, the fastest first: who waits after one tries the next.
+    for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
+      const GpuPool& pool = pools[static_cast<std::size_t>(p)];
+      int gpus = pool.gpus;
+      std::vector<ShareJob> jobs(view.jobs.size());
+      for (std::size_t j = 0; j < jobs.size(); ++j) {
+        const bool here = held[j].pool == p;
+        if (here && view.jobs[j]->redeploying) gpus -= held[j].gpus;
+        else if (here || (held[j].pool < 0 && wanted[j].gpus == 0)) jobs[j] = job_of(view, j, pool, held[j].gpus);
+      }
+      const auto level = elasticflow_shares(jobs, gpus);
+      for (std::size_t j = 0; j < jobs.size(); ++j)
+        if (level[j] >= 0) wanted[j] = {p, jobs[j].levels[static_cast<std::size_t>(level[j])].gpus};
+    }
+    return reallocate(view, pools, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
+      return data_parallel_sketch(book_.of(job), pieces);
+    });
+  }
+
+ private:
+  ShareJob job_of(const SimulatedView& view, std::size_t index, const GpuPool& pool, int held) {
+    const SimulatedJobState& state = *view.jobs[index];
+    JobSpeeds& speeds = book_.of(state);
+    const double restart = resume_seconds(redeploy_, *state.coefficients);
+    ShareJob job;
+    double unit = 0;
+    for (int gpus = speeds.replica_gpus(); gpus <= pool.gpus; gpus *= 2) {
+      const double throughput = speeds.data_parallel(pool, view.input.cluster, gpus);
+      if (throughput <= 0) continue;
+      if (unit == 0) unit = throughput / gpus;
+      if (gpus == held) job.level = static_cast<int>(job.levels.size());
+      const double seconds = state.iterations_left / throughput;
+      const double worth = held > 0 && gpus > held ? seconds / (seconds + restart) : 1;
+      job.levels.push_back({gpus, throughput * worth / unit});
+    }
+    return job;
+  }
+
+  const RedeployOptions redeploy_;
+  SpeedBook book_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_elasticflow(const PolicyOptions& options) {
+  return std::make_unique<ElasticFlow>(options.redeploy);
+}
+
+}  // namespace espalier::sim

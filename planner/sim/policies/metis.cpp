@@ -1,0 +1,49 @@
+// metis: Suika's Algorithm 2 with Metis in Algorithm 1's place; redeployment by checkpoint.
+//
+// Choices that the paper leaves open, taken in its favour: what a search found is kept as long as the job's plan stays,
+// its time is that of equal GPUs whatever the allocation, and a job trains on while the searches for it run. GPUs that
+// it is to get are idle meanwhile.
+#include "planner/sim/policies/metis_solver.hpp"
+#include "planner/sim/policies/policies.hpp"
+
+namespace espalier::sim {
+namespace {
+
+class Metis final : public Policy {
+ public:
+  explicit Metis(const PolicyOptions& given) : solver_(std::make_shared<MetisSolver>()) {
+    options_.lambda = given.lambda;
+    options_.as_printed = true;
+    options_.solver = solver_;
+    // What it would have measured of a model of 7B: the start, and its state saved and loaded (16 bytes a parameter).
+    options_.redeploy_seconds = given.redeploy.start_seconds + 2 * 7 * 16 / given.redeploy.storage_gb_s;
+    scheduler_ = make_suika_scheduler(options_);
+  }
+  std::string name() const override { return "metis"; }
+  bool keeps_basic() const override { return true; }
+  double cooldown() const override { return options_.cooldown_seconds; }
+
+  std::vector<Act> decide(const SimulatedView& view) override {
+    std::vector<Act> acts;
+    auto decisions = scheduler_->decide(view.input);
+    const double searched = solver_->take_seconds();
+    for (Decision& decision : decisions) {
+      Act act{decision.job, std::move(decision.plan), std::move(decision.reason), std::move(decision.release)};
+      // What gives GPUs back does so at once.
+      if (decision.kind == DecisionKind::grow) act.thought_seconds = searched;
+      acts.push_back(std::move(act));
+    }
+    return acts;
+  }
+
+ private:
+  const std::shared_ptr<MetisSolver> solver_;
+  SchedulerOptions options_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_metis(const PolicyOptions& options) { return std::make_unique<Metis>(options); }
+
+}  // namespace espalier::sim

@@ -1,0 +1,73 @@
+// Rubick (MLSys '25): every 60 s, by the slopes of curves from GPUs to the best symmetric 3D plan. As published; the
+// branch of its released code that shrinks jobs never runs.
+//
+// Choices that the paper leaves open, taken in its favour: curves hold every number of GPUs that an even plan exists
+// for, a waiting job that does not get its minimum lets those behind it pass, only past reconfigurations count against
+// the next one.
+#include <algorithm>
+
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/policies/reallocation.hpp"
+#include "planner/sim/policies/rubick_slopes.hpp"
+#include "planner/sim/policies/speed_book.hpp"
+
+namespace espalier::sim {
+namespace {
+
+class Rubick final : public Policy {
+ public:
+  explicit Rubick(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
+  std::string name() const override { return "rubick"; }
+  double period() const override { return 60; }
+  bool owns_queue() const override { return true; }
+
+  std::vector<Act> decide(const SimulatedView& view) override {
+    book_.turn_to(view);
+    const auto& pools = book_.pools();
+    const auto held = held_in_pools(view, pools);
+    std::vector<Wanted> wanted(view.jobs.size());
+    // One type at a time, the fastest first: who waits after one tries the next.
+    for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
+      std::vector<RubickJob> jobs(view.jobs.size());
+      for (std::size_t j = 0; j < jobs.size(); ++j)
+        if (held[j].pool == p || (held[j].pool < 0 && wanted[j].gpus == 0))
+          jobs[j] = job_of(view, *view.jobs[j], pools[static_cast<std::size_t>(p)], held[j].gpus);
+      const auto shares = rubick_shares(jobs, pools[static_cast<std::size_t>(p)].gpus, options_);
+      for (std::size_t j = 0; j < jobs.size(); ++j)
+        if (shares[j] > 0) wanted[j] = {p, shares[j]};
+    }
+    return reallocate(view, pools, held, wanted,
+                      [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) -> std::optional<PlanSketch> {
+                        const auto plan = fastest_even_plan(book_.of(job).even_evaluator(), pieces);
+                        if (!plan) return std::nullopt;
+                        return plan->sketch;
+                      });
+  }
+
+ private:
+  RubickJob job_of(const SimulatedView& view, const SimulatedJobState& state, const GpuPool& pool, int gpus) {
+    RubickJob job;
+    JobSpeeds& speeds = book_.of(state);
+    job.curve = speeds.symmetric(pool, view.input.cluster);
+    job.initial = speeds.data_parallel(pool, view.input.cluster, state.kind->gpus());
+    // On a type where its own plan does not fit: as fast as anything that does.
+    if (job.initial <= 0 && !job.curve.empty()) job.initial = job.curve.front().throughput;
+    job.minimum = minimum_demand(job.curve, job.initial);
+    job.gpus = gpus;
+    job.fixed = state.redeploying;
+    job.settled = gpus > 0 && is_settled(view.input.now - state.started, state.restarts,
+                                         resume_seconds(redeploy_, *state.coefficients), options_);
+    if (gpus == 0) job.waited = view.input.now - state.job->submit;
+    return job;
+  }
+
+  const RedeployOptions redeploy_;
+  const RubickOptions options_;
+  SpeedBook book_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_rubick(const PolicyOptions& options) { return std::make_unique<Rubick>(options.redeploy); }
+
+}  // namespace espalier::sim

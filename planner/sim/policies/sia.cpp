@@ -1,0 +1,75 @@
+// Sia (SOSP '23): every 60 s an integer program over configurations; DP around the submitted pipeline (Suika §5.1 sets
+// its jobs to strong scaling: the global batch stays).
+//
+// Choices that the paper leaves open, taken in its favour: throughputs are known from the start (Suika §5.1, note 7),
+// and profiling them counts as having run on the submitted number of GPUs, so that a job need not climb up from its
+// least; replicas of unequal shares are allowed, N_b is always the best one.
+#include <algorithm>
+
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/policies/reallocation.hpp"
+#include "planner/sim/policies/sia_program.hpp"
+#include "planner/sim/policies/speed_book.hpp"
+
+namespace espalier::sim {
+namespace {
+
+class Sia final : public Policy {
+ public:
+  explicit Sia(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
+  std::string name() const override { return "sia"; }
+  double period() const override { return 60; }
+  bool owns_queue() const override { return true; }
+
+  std::vector<Act> decide(const SimulatedView& view) override {
+    book_.turn_to(view);
+    const auto& pools = book_.pools();
+    const auto held = held_in_pools(view, pools);
+    std::vector<int> capacity;
+    for (const GpuPool& pool : pools) capacity.push_back(pool.gpus);
+    std::vector<SiaJob> jobs;
+    for (std::size_t j = 0; j < view.jobs.size(); ++j) jobs.push_back(job_of(view, *view.jobs[j], held[j]));
+    const auto chosen = choose_configurations(jobs, capacity, {});
+    std::vector<Wanted> wanted(jobs.size());
+    for (std::size_t j = 0; j < jobs.size(); ++j)
+      if (chosen[j]) wanted[j] = {jobs[j].configurations[*chosen[j]].type, jobs[j].configurations[*chosen[j]].gpus};
+    return reallocate(view, pools, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
+      return data_parallel_sketch(book_.of(job), pieces);
+    });
+  }
+
+ private:
+  SiaJob job_of(const SimulatedView& view, const SimulatedJobState& state, const HeldGpus& held) {
+    SiaJob job;
+    job.age = view.input.now - state.job->submit;
+    job.restarts = state.restarts;
+    job.restart_seconds = resume_seconds(redeploy_, *state.coefficients);
+    job.fixed = state.redeploying;
+    JobSpeeds& speeds = book_.of(state);
+    // At most twice as many as it has ever run on.
+    const int most = 2 * std::max(state.most_gpus, state.kind->gpus());
+    for (int p = 0; p < static_cast<int>(book_.pools().size()); ++p) {
+      const GpuPool& pool = book_.pools()[static_cast<std::size_t>(p)];
+      bool current_listed = held.pool != p;
+      const auto list = [&](int gpus) {
+        const double throughput = speeds.data_parallel(pool, view.input.cluster, gpus);
+        if (throughput <= 0) return;
+        if (held.pool == p && held.gpus == gpus) job.current = job.configurations.size(), current_listed = true;
+        job.configurations.push_back({p, gpus, throughput});
+      };
+      for (const int gpus : sia_counts(pool.node_gpus, static_cast<int>(pool.nodes.size())))
+        if (gpus <= most) list(gpus);
+      if (!current_listed) list(held.gpus);
+    }
+    return job;
+  }
+
+  const RedeployOptions redeploy_;
+  SpeedBook book_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_sia(const PolicyOptions& options) { return std::make_unique<Sia>(options.redeploy); }
+
+}  // namespace espalier::sim

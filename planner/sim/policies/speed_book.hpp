@@ -1,0 +1,63 @@
+// How fast jobs would train on counts of GPUs that stand together: what the baselines' decisions are made from. Jobs
+// with equal coefficients and plans share what was computed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/sim/policies/gpu_pools.hpp"
+#include "planner/sim/policies/regular_plan.hpp"
+#include "planner/sim/policies/rubick_slopes.hpp"
+#include "planner/sim/policy.hpp"
+
+namespace espalier::sim {
+
+class JobSpeeds {
+ public:
+  JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& coefficients, const Degrees& submitted);
+  bool is_for(const JobCoefficients& coefficients, const Degrees& submitted) const {
+    return submitted == submitted_ && coefficients == coefficients_;
+  }
+  const Degrees& submitted() const { return submitted_; }
+  int replica_gpus() const { return submitted_.pp * submitted_.tp; }
+
+  // Iterations per second with DP degree gpus / replica_gpus() and the submitted TP and PP; 0: cannot be.
+  double data_parallel(const GpuPool& pool, const ClusterView& cluster, int gpus);
+  // By GPUs: the fastest symmetric plans; useful points only.
+  const std::vector<CurvePoint>& symmetric(const GpuPool& pool, const ClusterView& cluster);
+
+  // For real GPUs, whatever their place.
+  Evaluator& evaluator() { return *evaluator_; }
+  Evaluator& even_evaluator() { return *even_evaluator_; }  // all replicas of a stage have equal shares
+
+ private:
+  const std::shared_ptr<const Site> site_;
+  const JobCoefficients coefficients_;
+  const Degrees submitted_;
+  PlanBounds bounds_, even_bounds_;
+  std::unique_ptr<Evaluator> evaluator_, even_evaluator_;
+  std::map<std::pair<int, int>, double> data_parallel_;  // by type and GPUs
+  std::map<int, std::vector<CurvePoint>> symmetric_;     // by type
+};
+
+// The submitted pipeline with as many replicas as these pieces hold, N_b the best one; nullopt: it cannot run there.
+std::optional<PlanSketch> data_parallel_sketch(JobSpeeds& speeds, const std::vector<Piece>& pieces);
+
+// Forgets everything when the site or the set of usable nodes changes.
+class SpeedBook {
+ public:
+  // To be called before of() with every new view.
+  void turn_to(const SimulatedView& view);
+  JobSpeeds& of(const SimulatedJobState& job);
+  const std::vector<GpuPool>& pools() const { return pools_; }
+
+ private:
+  std::shared_ptr<const Site> site_;
+  std::vector<GpuPool> pools_;
+  std::map<JobId, std::shared_ptr<JobSpeeds>> jobs_;
+  std::vector<std::shared_ptr<JobSpeeds>> known_;
+};
+
+}  // namespace espalier::sim

@@ -1,0 +1,33 @@
+// Random numbers that are the same on every machine: the engine's are by the standard, its distributions' are not.
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+namespace espalier::sim {
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  // In [0, 1), 53 bits.
+  double real() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
+  // In [0, count).
+  std::uint64_t below(std::uint64_t count) {
+    // The largest multiple of count that fits: beyond it the first numbers would come up once more.
+    const std::uint64_t limit = ~std::uint64_t{0} - ~std::uint64_t{0} % count;
+    std::uint64_t drawn = engine_();
+    while (drawn >= limit) drawn = engine_();
+    return drawn % count;
+  }
+  // Mean 0, deviation 1: the sum of twelve, by additions alone, which round the same everywhere.
+  double normal() {
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) sum += real();
+    return sum;
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace espalier::sim

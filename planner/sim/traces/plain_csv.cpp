@@ -1,0 +1,16 @@
+// Espalier's own: id,submit,seconds,gpus[,model]. submit: seconds or a date; model: of the table of kinds.
+#include "planner/sim/traces/rows.hpp"
+
+namespace espalier::sim {
+
+Trace parse_plain_csv(const std::string& text) {
+  return read_rows(
+      text, {',', true, {}, {"id", "submit", "seconds", "gpus"}, "csv"}, [](const Row& row) -> std::optional<TraceJob> {
+        TraceJob job{row.time("submit"), row.positive("seconds"), row.count("gpus"), row.text("id"), {}, 0};
+        if (row.has("model")) job.model = row.text("model");
+        if (job.gpus == 0) return std::nullopt;
+        return job;
+      });
+}
+
+}  // namespace espalier::sim

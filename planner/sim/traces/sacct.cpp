@@ -1,0 +1,47 @@
+// Slurm's accounting: sacct -a -X -P --format=JobID,Submit,Start,End,AllocTRES[,...]. Steps, jobs without GPUs and jobs
+// that have not ended are left out; others of the columns do no harm.
+#include <charconv>
+
+#include "planner/sim/traces/rows.hpp"
+
+namespace espalier::sim {
+namespace {
+
+// "billing=8,cpu=8,gres/gpu:h100=4,gres/gpu=4": the untyped count covers the typed ones; alone those are summed.
+int gpus_of(const std::string& tres) {
+  int all = 0, typed = 0;
+  for (std::size_t begin = 0; begin < tres.size();) {
+    const std::size_t end = std::min(tres.find(',', begin), tres.size());
+    const std::string item = tres.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = item.find('=');
+    if (!item.starts_with("gres/gpu") || equals == std::string::npos) continue;
+    int count = 0;
+    const auto [stop, error] = std::from_chars(item.data() + equals + 1, item.data() + item.size(), count);
+    if (error != std::errc() || stop != item.data() + item.size() || count < 0 || count > 1 << 20)
+      throw Damage("AllocTRES \"" + item.substr(0, 40) + "\" has no count");
+    (item[8] == ':' ? typed : all) += count;
+  }
+  return all > 0 ? all : typed;
+}
+
+}  // namespace
+
+Trace parse_sacct(const std::string& text) {
+  return read_rows(
+      text, {'|', false, {}, {"JobID", "Submit", "Start", "End", "AllocTRES"}, "sacct"},
+      [](const Row& row) -> std::optional<TraceJob> {
+        const std::string& id = row.text("JobID");
+        if (id.empty()) throw Damage("JobID is empty");
+        if (id.find('.') != std::string::npos) return std::nullopt;
+        for (const char* column : {"Start", "End"})
+          if (row.text(column) == "Unknown" || row.text(column) == "None") return std::nullopt;
+        TraceJob job{
+            row.time("Submit"), row.time("End") - row.time("Start"), gpus_of(row.text("AllocTRES")), id, {}, 0};
+        if (job.seconds < 0) throw Damage("it ends before it starts");
+        if (job.gpus == 0 || job.seconds == 0) return std::nullopt;
+        return job;
+      });
+}
+
+}  // namespace espalier::sim

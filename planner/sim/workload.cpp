@@ -1,0 +1,110 @@
+#include "planner/sim/workload.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/core/error.hpp"
+#include "planner/sim/random.hpp"
+
+namespace espalier::sim {
+namespace {
+
+// `count` of `all`, each subset as likely (Knuth's algorithm S): in the order they have.
+std::vector<const TraceJob*> sample(const std::vector<const TraceJob*>& all, std::size_t count, Random& random) {
+  std::vector<const TraceJob*> taken;
+  for (std::size_t i = 0; i < all.size() && taken.size() < count; ++i)
+    if (random.below(all.size() - i) < count - taken.size()) taken.push_back(all[i]);
+  return taken;
+}
+
+class KindChoice {
+ public:
+  KindChoice(const std::vector<JobKind>& kinds, const WorkloadOptions& options) : kinds_(kinds), options_(options) {
+    for (std::size_t k = 0; k < kinds.size(); ++k) by_size_[static_cast<std::size_t>(kinds[k].size)].push_back(k);
+    for (std::size_t s = 0; s < by_size_.size(); ++s) {
+      if (options.mapping == Mapping::random && options.mix[s] > 0 && by_size_[s].empty())
+        throw Error("the mix wants jobs of size " + std::string(std::array{"S", "M", "L", "XL"}[s]) +
+                    ", and there is no such kind that fits the cluster");
+      total_ += options.mix[s];
+    }
+    if (kinds.empty() || (options.mapping == Mapping::random && total_ <= 0))
+      throw Error("there is no kind of jobs to choose from");
+  }
+
+  std::size_t choose(const TraceJob& job, Random& random) const {
+    for (std::size_t k = 0; k < kinds_.size(); ++k)
+      if (!job.model.empty() && kinds_[k].model == job.model) return k;
+    return options_.mapping == Mapping::gpus ? nearest(job.gpus, random) : any(random);
+  }
+
+ private:
+  std::size_t any(Random& random) const {
+    double at = random.real() * total_;
+    std::size_t size = 0;
+    while (size + 1 < by_size_.size() && (at >= options_.mix[size] || by_size_[size].empty()))
+      at -= options_.mix[size++];
+    const auto& list = by_size_[size];
+    return list[static_cast<std::size_t>(random.below(list.size()))];
+  }
+  // By ratio; of equal ones any.
+  std::size_t nearest(int gpus, Random& random) const {
+    const auto ratio = [&](std::size_t k) {
+      const double a = kinds_[k].gpus(), b = gpus;
+      return std::max(a, b) / std::min(a, b);
+    };
+    std::vector<std::size_t> best;
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      if (!best.empty() && ratio(k) > ratio(best.front())) continue;
+      if (!best.empty() && ratio(k) < ratio(best.front())) best.clear();
+      best.push_back(k);
+    }
+    return best[static_cast<std::size_t>(random.below(best.size()))];
+  }
+
+  const std::vector<JobKind>& kinds_;
+  const WorkloadOptions& options_;
+  std::array<std::vector<std::size_t>, 4> by_size_;
+  double total_ = 0;
+};
+
+}  // namespace
+
+Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
+                       const WorkloadOptions& options) {
+  std::vector<const TraceJob*> window;
+  for (const TraceJob& job : trace.jobs)
+    if (job.submit >= options.from && job.submit < options.to) window.push_back(&job);
+  const double share =
+      options.scale * (options.trace_gpus > 0 ? static_cast<double>(cluster_gpus) / options.trace_gpus : 1);
+  const auto count = static_cast<std::size_t>(std::llround(share * static_cast<double>(window.size())));
+  if (window.empty()) throw Error("no job of the trace was submitted in the time that is to be simulated");
+  if (count == 0)
+    throw Error("of " + std::to_string(window.size()) + " jobs none is left when they are sampled in proportion");
+  if (count > window.size())
+    throw Error(std::to_string(count) + " jobs are wanted, the trace has " + std::to_string(window.size()) +
+                " in the time that is to be simulated; lower the scale");
+  Random random(options.seed);
+  const KindChoice choice(kinds, options);
+  Workload workload;
+  workload.in_window = static_cast<long>(window.size());
+  const auto sampled = sample(window, count, random);
+  double unscaled = 0;
+  for (const TraceJob* traced : sampled) {
+    SimulatedJob job;
+    job.id = static_cast<JobId>(workload.jobs.size() + 1);
+    job.submit = (traced->submit - sampled.front()->submit) / options.load;
+    job.kind = choice.choose(*traced, random);
+    job.trace_id = traced->id;
+    const JobKind& kind = kinds[job.kind];
+    const double seconds =
+        options.mapping == Mapping::gpus ? traced->seconds * traced->gpus / kind.gpus() : traced->seconds;
+    job.iterations = seconds / kind.step_seconds;
+    unscaled += seconds * kind.gpus();
+    workload.gpu_seconds += traced->seconds * traced->gpus;
+    workload.jobs.push_back(std::move(job));
+  }
+  for (SimulatedJob& job : workload.jobs) job.iterations *= workload.gpu_seconds / unscaled;
+  return workload;
+}
+
+}  // namespace espalier::sim

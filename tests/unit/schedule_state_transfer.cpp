@@ -1,0 +1,72 @@
+// What the scheduler expects a hand-off to cost before any was measured.
+#include <doctest/doctest.h>
+
+#include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/state_transfer.hpp"
+#include "tests/unit/schedule_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+struct Case {
+  Case() {
+    site = neutral_site(input_of({node("n1", 4), node("n2", 4)}, {}).cluster);
+    hardware = site->hardware;
+    for (NodeKind& kind : hardware.kinds) {
+      kind.nic_bandwidth = 1e6;  // 1 GB/s
+      kind.nics = 2;
+    }
+    coefficients.layers = 8;
+    coefficients.param_optim_bytes = 1e9;
+    coefficients.weight_bytes = 0.25e9;
+    coefficients.gpu.resize(hardware.types.size());
+    first = site->topology.find("n1");
+    second = site->topology.find("n2");
+  }
+  Problem problem() const { return {hardware, site->topology, coefficients, {}}; }
+
+  std::shared_ptr<const Site> site;
+  Hardware hardware;
+  JobCoefficients coefficients;
+  int first = 0, second = 0;
+};
+
+}  // namespace
+
+TEST_SUITE("schedule") {
+  TEST_CASE("state that goes to a node of its own takes the node's rails at half their bandwidth") {
+    const Case it;
+    const PlanSketch two_stages{4, {{1, 4, {{it.first, 0, 4}}}, {1, 4, {{it.second, 0, 2}}}}};
+    // Two replicas of four layers of 1 GB, over 2 x 1 GB/s x 0.5.
+    CHECK(transfer_seconds(it.problem(), two_stages, {{it.first, {0, 1, 2, 3}}}) == doctest::Approx(8));
+  }
+
+  TEST_CASE("nodes that the job is on already wait for nothing") {
+    const Case it;
+    const PlanSketch plan{4, {{1, 8, {{it.first, 0, 4}, {it.second, 0, 4}}}}};
+    CHECK(transfer_seconds(it.problem(), plan, {{it.first, {0}}, {it.second, {0}}}) == 0);
+  }
+
+  TEST_CASE("with ZeRO-1 a replica fetches its weights and its part of the optimizer's state") {
+    Case it;
+    it.coefficients.zero1 = true;
+    const PlanSketch plan{4, {{2, 8, {{it.first, 0, 4}, {it.second, 0, 4}}}}};
+    // Four replicas of TP 2, two of them on n2: each 8 GB x (1/4 + 3/4 / 4).
+    CHECK(transfer_seconds(it.problem(), plan, {{it.first, {0, 1, 2, 3}}}) ==
+          doctest::Approx(2 * 8 * (0.25 + 0.75 / 4)));
+  }
+
+  TEST_CASE("a job does not grow onto a node that its state cannot reach in the time that it would win") {
+    PlanningInput input = input_of({node("n1", 1), node("n2", 1)}, {job(1, "n1", {0})});
+    input.jobs[0].accuracy = Accuracy::relaxed;
+    input.jobs[0].model.global_batch = 64;
+    auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+    input.site = site;
+    CHECK(decide(input).size() == 1);
+    for (NodeKind& kind : site->hardware.kinds) kind.nic_bandwidth = 1e-3;
+    input.site = std::make_shared<const Site>(*site);
+    CHECK(decide(input).empty());
+  }
+}

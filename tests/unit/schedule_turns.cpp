@@ -1,0 +1,69 @@
+// What the planner's own policy adds to Algorithm 2: whose turn it is, and jobs that end soon.
+#include <doctest/doctest.h>
+
+#include "tests/unit/schedule_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+// Two jobs that one idle GPU could serve: job 1 of four GPUs, job 2 of one.
+PlanningInput contended() {
+  PlanningInput input = input_of({node("n1", 6)}, {job(1, "n1", {0, 1, 2, 3}), job(2, "n1", {4})});
+  for (ElasticJob& one : input.jobs) deepen(one, 60);
+  return input;
+}
+
+std::vector<JobId> grown(const PlanningInput& input, const SchedulerOptions& options) {
+  std::vector<JobId> ids;
+  for (const Decision& decision : make_suika_scheduler(options)->decide(input))
+    if (decision.kind == DecisionKind::grow) ids.push_back(decision.job);
+  return ids;
+}
+
+SchedulerOptions boldest() {
+  SchedulerOptions options;
+  options.lambda = 64;
+  return options;
+}
+
+}  // namespace
+
+TEST_SUITE("schedule") {
+  TEST_CASE("small jobs come first as much as the policy says") {
+    SchedulerOptions options = boldest();
+    options.small_first = 8;
+    CHECK(grown(contended(), options) == std::vector<JobId>{2});
+    options.small_first = -8;
+    CHECK(grown(contended(), options) == std::vector<JobId>{1});
+  }
+
+  TEST_CASE("as printed, nobody's turn depends on anything but the benefit") {
+    SchedulerOptions options = boldest();
+    options.as_printed = true;
+    options.small_first = 8;
+    const auto with = grown(contended(), options);
+    options.small_first = -8;
+    CHECK(grown(contended(), options) == with);
+    CHECK(with.size() == 1);
+  }
+
+  TEST_CASE("a job that ends before its new plan runs is left alone") {
+    PlanningInput input = contended();
+    input.jobs.erase(input.jobs.begin());
+    SchedulerOptions options = boldest();
+    options.start_seconds = 25;
+    input.jobs[0].total_steps = 100;
+    input.jobs[0].step = 80;  // 20 s
+    CHECK(grown(input, options).empty());
+    input.jobs[0].step = 20;  // 80 s
+    CHECK(grown(input, options) == std::vector<JobId>{2});
+    input.jobs[0].total_steps = 0;  // not known
+    CHECK(grown(input, options) == std::vector<JobId>{2});
+    input.jobs[0].total_steps = 100;
+    input.jobs[0].step = 80;
+    options.as_printed = true;
+    CHECK(grown(input, options) == std::vector<JobId>{2});
+  }
+}

@@ -1,0 +1,91 @@
+// What the scheduler is shown of the waiting jobs.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "planner/sim/base_queue.hpp"
+#include "tests/unit/sim_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::sim_cases;
+
+namespace {
+
+struct Waiting {
+  explicit Waiting(const std::vector<int>& degrees, sim::QueueOrder order = sim::QueueOrder::fifo)
+      : cluster(cluster_of(2, 4)), queue(order) {
+    const auto site = site_of(cluster);
+    kinds.reserve(degrees.size());
+    jobs.reserve(degrees.size());
+    states.reserve(degrees.size());
+    for (std::size_t i = 0; i < degrees.size(); ++i) {
+      kinds.push_back(small_kind(*site, cluster, degrees[i]));
+      jobs.push_back({static_cast<JobId>(i + 1), static_cast<double>(i), i, 10, {}});
+      states.push_back({});
+      states[i].id = jobs[i].id;
+      states[i].job = &jobs[i];
+      states[i].kind = &kinds[i];
+      states[i].iterations_left = 10;
+      queue.add(states[i]);
+    }
+  }
+  std::vector<WaitingJob> shown(const std::vector<JobId>& extensions) const {
+    return sim::shown_waiting(queue, cluster, extensions, [](JobId owner) { return 100.0 * owner; });
+  }
+
+  ClusterView cluster;
+  std::vector<sim::JobKind> kinds;
+  std::vector<sim::SimulatedJob> jobs;
+  std::vector<sim::SimulatedJobState> states;
+  sim::BaseQueue queue;
+};
+
+}  // namespace
+
+TEST_SUITE("sim") {
+  TEST_CASE("all that would fit without extensions are shown, and the first that would not with its expected start") {
+    Waiting waiting({2, 4, 1});
+    waiting.cluster.nodes[0].gpu_owner = {7, 50, 50, 50};
+    waiting.cluster.nodes[1].gpu_owner = {8, 9, 51, 51};
+    const auto shown = waiting.shown({50, 51});
+    REQUIRE(shown.size() == 2);
+    CHECK(shown[0].id == 1);
+    CHECK(shown[0].gpus == 2);
+    CHECK(!shown[0].expected_start);
+    CHECK(shown[1].id == 2);
+    // n1 when job 7 has ended, at 700; n2 would take until 900.
+    CHECK(shown[1].expected_start == 700);
+    CHECK(shown[0].priority > shown[1].priority);
+  }
+
+  TEST_CASE("a job of several nodes waits for the last of them") {
+    Waiting waiting({8});
+    waiting.cluster.nodes[0].gpu_owner = {7, 0, 0, 0};
+    waiting.cluster.nodes[1].gpu_owner = {0, 0, 3, 50};
+    const auto shown = waiting.shown({50});
+    REQUIRE(shown.size() == 1);
+    CHECK(shown[0].nodes == 2);
+    CHECK(shown[0].expected_start == 700);
+  }
+
+  TEST_CASE("a job that never fits has no expected start in time") {
+    const ClusterView cluster = cluster_of(1, 4);
+    CHECK(sim::expected_start(cluster, {}, 12, [](JobId) { return 0.0; }) == std::numeric_limits<double>::infinity());
+  }
+
+  TEST_CASE("the queue keeps its order as jobs come and go") {
+    Waiting fifo({4, 1, 2}), sjf({4, 1, 2}, sim::QueueOrder::sjf);
+    const auto ids = [](const sim::BaseQueue& queue) {
+      std::vector<JobId> result;
+      for (const auto* job : queue.waiting()) result.push_back(job->id);
+      return result;
+    };
+    CHECK(ids(fifo.queue) == std::vector<JobId>{1, 2, 3});
+    fifo.queue.remove(2);
+    CHECK(ids(fifo.queue) == std::vector<JobId>{1, 3});
+    for (auto& state : sjf.states) state.iterations_left = state.id == 1 ? 1 : 1000;
+    for (const JobId id : {1u, 2u, 3u}) sjf.queue.remove(id);
+    for (const auto& state : sjf.states) sjf.queue.add(state);
+    CHECK(ids(sjf.queue).front() == 1);
+  }
+}

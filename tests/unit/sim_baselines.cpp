@@ -1,0 +1,122 @@
+// The baselines in whole simulations: what a policy may not do ends a simulation with an error.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/simulation.hpp"
+#include "tests/bench/planner/paper_cluster.hpp"
+
+using namespace espalier;
+using namespace espalier::sim;
+
+namespace {
+
+struct World {
+  std::shared_ptr<const Site> site;
+  ClusterView cluster;
+  std::vector<JobKind> kinds;
+};
+
+// `slow_nodes` of the nodes, the last ones, have GPUs of half the speed.
+World world(int nodes, int slow_nodes = 0) {
+  World made;
+  auto site = std::make_shared<Site>(bench::paper_cluster(nodes, 2));
+  if (slow_nodes > 0) {
+    auto mixed = std::make_shared<Site>();
+    mixed->hardware = site->hardware;
+    mixed->hardware.types.push_back({"half", site->hardware.types[0].tflops / 2, 80e9, 1.6e9});
+    for (int n = 0; n < nodes; ++n)
+      mixed->topology.add_node(site->topology.name(n), 0,
+                               std::vector<std::int16_t>(8, static_cast<std::int16_t>(n >= nodes - slow_nodes)),
+                               {"spine", "rack" + std::to_string(n / 2)});
+    site = std::move(mixed);
+  }
+  for (int n = 0; n < nodes; ++n) {
+    NodeView view;
+    view.name = site->topology.name(n);
+    view.gpu_type = n >= nodes - slow_nodes ? "half" : "h100";
+    view.switches = {"spine", "rack" + std::to_string(n / 2)};
+    view.gpu_owner.assign(8, 0);
+    made.cluster.nodes.push_back(std::move(view));
+  }
+  made.kinds = paper_kinds(*site, made.cluster);
+  std::erase_if(made.kinds, [](const JobKind& kind) { return kind.size == JobSize::XL; });
+  made.site = std::move(site);
+  return made;
+}
+
+std::vector<SimulatedJob> busy_hour(const World& world, unsigned seed, int count) {
+  std::mt19937 random(seed);
+  std::vector<SimulatedJob> jobs;
+  double now = 0;
+  for (int j = 1; j <= count; ++j) {
+    const std::size_t kind = random() % world.kinds.size();
+    const double seconds = 30 + static_cast<double>(random() % 3000);
+    jobs.push_back({static_cast<JobId>(j), now, kind, seconds / world.kinds[kind].step_seconds, {}});
+    now += static_cast<double>(random() % 120);
+  }
+  return jobs;
+}
+
+PolicyRun play(const World& world, const std::vector<SimulatedJob>& jobs, const std::string& name, double error = 0) {
+  const auto policy = make_policy(name);
+  SimulationOptions options;
+  options.prediction_error = error;
+  return simulate(world.site, world.cluster, world.kinds, jobs, *policy, options);
+}
+
+double average_jct(const PolicyRun& run) {
+  double sum = 0;
+  for (const JobOutcome& job : run.jobs) sum += job.jct();
+  return sum / static_cast<double>(run.jobs.size());
+}
+
+}  // namespace
+
+TEST_SUITE("baselines") {
+  TEST_CASE("all jobs end on a busy cluster with two types of GPUs") {
+    const World mixed = world(4, 2);
+    const auto jobs = busy_hour(mixed, 5, 30);
+    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel"}) {
+      CAPTURE(name);
+      const PolicyRun run = play(mixed, jobs, name);
+      for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
+    }
+  }
+
+  TEST_CASE("all jobs end when predictions are wrong") {
+    const World four = world(4);
+    const auto jobs = busy_hour(four, 9, 30);
+    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "metis"}) {
+      CAPTURE(name);
+      const PolicyRun run = play(four, jobs, name, 0.2);
+      for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
+    }
+  }
+
+  TEST_CASE("on an empty cluster the elastic ones make a job faster, and gavel leaves it as it is") {
+    const World four = world(4);
+    std::size_t kind = 0;
+    while (four.kinds[kind].model != "llama2-7b") ++kind;
+    const std::vector<SimulatedJob> alone{{1, 0, kind, 4 * 3600 / four.kinds[kind].step_seconds, {}}};
+    for (const std::string name : {"sia", "rubick", "elasticflow", "metis"}) {
+      CAPTURE(name);
+      const PolicyRun run = play(four, alone, name);
+      CHECK(run.jobs[0].most_gpus > 8);
+      CHECK(average_jct(run) < 2.5 * 3600);
+    }
+    // It waits for a round to begin.
+    CHECK(average_jct(play(four, alone, "gavel")) == doctest::Approx(4 * 3600).epsilon(0.03));
+  }
+
+  TEST_CASE("sia at most doubles what a job has run on") {
+    const World eight = world(8);
+    const std::vector<SimulatedJob> alone{{1, 0, 0, 300 / eight.kinds[0].step_seconds, {}}};
+    REQUIRE(eight.kinds[0].gpus() == 1);
+    // Submitted with one GPU: two in the first round (at 60 s), four in the next one; it ends before it could have 16.
+    const PolicyRun run = play(eight, alone, "sia");
+    CHECK(run.jobs[0].most_gpus >= 2);
+    CHECK(run.jobs[0].most_gpus <= 8);
+  }
+}

@@ -1,0 +1,92 @@
+// Clusters, kinds of jobs and policies for the simulator's tests.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+
+#include "planner/core/error.hpp"
+#include "planner/core/topology/from_view.hpp"
+#include "planner/sim/paper_jobs.hpp"
+#include "planner/sim/simulation.hpp"
+
+namespace espalier::sim_cases {
+
+// `nodes` nodes n1, n2, ... of `gpus` H100, `rack` of them under one leaf switch.
+inline ClusterView cluster_of(int nodes, int gpus, int rack = 16) {
+  ClusterView cluster;
+  for (int n = 0; n < nodes; ++n) {
+    NodeView node;
+    node.name = "n" + std::to_string(n + 1);
+    node.gpu_type = "h100";
+    node.switches = {"spine", "rack" + std::to_string(n / rack)};
+    node.gpu_owner.assign(static_cast<std::size_t>(gpus), 0);
+    cluster.nodes.push_back(std::move(node));
+  }
+  std::sort(cluster.nodes.begin(), cluster.nodes.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return cluster;
+}
+
+inline std::shared_ptr<const Site> site_of(const ClusterView& cluster) {
+  return std::make_shared<const Site>(site_from_view(cluster, {}).site);
+}
+
+// A small model that fits anywhere: computation alone, so that GPUs divide it.
+inline sim::JobKind small_kind(const Site& site, const ClusterView& cluster, int dp = 1) {
+  sim::JobKind kind;
+  kind.model = "small";
+  kind.dp = dp;
+  kind.shape = {"gpt2", 8, 1024, 16, 1024, 50257, 64, 1};
+  kind.coefficients = sim::assumed_coefficients(kind.shape, {0.45, true, false}, site.hardware);
+  return *sim::tuned(kind, site, cluster);
+}
+
+// Decides what a test says, when it says so.
+class Scripted final : public sim::Policy {
+ public:
+  using Decide = std::function<std::vector<sim::Act>(const sim::SimulatedView&)>;
+  explicit Scripted(Decide decide) : decide_(std::move(decide)) {}
+  std::string name() const override { return "scripted"; }
+  double period() const override { return period_; }
+  double cooldown() const override { return cooldown_; }
+  sim::Method redeployment() const override { return method_; }
+  bool owns_queue() const override { return owns_queue_; }
+  bool keeps_basic() const override { return keeps_basic_; }
+  std::vector<sim::Act> decide(const sim::SimulatedView& view) override { return decide_(view); }
+
+  double period_ = 0, cooldown_ = 0;
+  sim::Method method_ = sim::Method::checkpoint;
+  bool owns_queue_ = false, keeps_basic_ = false;
+
+ private:
+  Decide decide_;
+};
+
+// A cluster with everything that a simulation needs. Jobs: submission, seconds on the basic plan, kind.
+struct World {
+  explicit World(int nodes = 1, int gpus = 4, std::vector<int> degrees = {1})
+      : cluster(cluster_of(nodes, gpus)), site(site_of(cluster)) {
+    for (const int dp : degrees) kinds.push_back(small_kind(*site, cluster, dp));
+  }
+  void add(double submit, double seconds, std::size_t kind = 0) {
+    jobs.push_back({static_cast<JobId>(jobs.size() + 1), submit, kind, seconds / kinds[kind].step_seconds, {}});
+  }
+  sim::PolicyRun run(sim::Policy& policy) const { return sim::simulate(site, cluster, kinds, jobs, policy, options); }
+
+  ClusterView cluster;
+  std::shared_ptr<const Site> site;
+  std::vector<sim::JobKind> kinds;
+  std::vector<sim::SimulatedJob> jobs;
+  sim::SimulationOptions options;
+};
+
+template <class Act>
+std::string error_of(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace espalier::sim_cases

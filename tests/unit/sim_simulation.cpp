@@ -1,0 +1,222 @@
+// The event loop, on cases solved by hand.
+#include <doctest/doctest.h>
+
+#include "planner/core/model/evaluate_plan.hpp"
+#include "planner/sim/policies/policies.hpp"
+#include "tests/unit/sim_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::sim_cases;
+
+namespace {
+
+void check_ends(const sim::PolicyRun& run, const std::vector<double>& expected) {
+  REQUIRE(run.jobs.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(run.jobs[i].end == doctest::Approx(expected[i]).epsilon(1e-9));
+}
+
+sim::PolicyRun non_elastic(const World& world, const std::string& name) { return world.run(*sim::make_policy(name)); }
+
+Plan replicas(const World& world, const std::vector<GpuId>& gpus) {
+  sim::JobKind kind = world.kinds[0];
+  kind.dp = static_cast<int>(gpus.size());
+  return sim::basic_plan(kind, gpus);
+}
+
+double step(const World& world, const Plan& plan) {
+  return evaluate_plan(world.site->hardware, world.site->topology, world.kinds[0].coefficients, plan).exact_ms / 1000;
+}
+
+}  // namespace
+
+TEST_SUITE("sim") {
+  TEST_CASE("a job that is alone takes what its iterations take") {
+    World world;
+    world.add(10, 100);
+    const auto run = non_elastic(world, "fifo");
+    check_ends(run, {110});
+    CHECK(run.jobs[0].start == 10);
+    CHECK(run.jobs[0].gpu_seconds == doctest::Approx(100));
+    CHECK(run.jobs[0].lost_gpu_seconds == 0);
+    CHECK(run.jobs[0].redeployments == 0);
+    CHECK(run.levels.size() == 2);
+    CHECK(run.levels[0].gpus == 1);
+    CHECK(run.levels[1].gpus == 0);
+  }
+
+  TEST_CASE("fifo: a head that does not fit blocks those behind it") {
+    World world(1, 4, {1, 4});
+    world.add(0, 100);    // one GPU
+    world.add(1, 50, 1);  // all four: waits until 100
+    world.add(2, 10);     // would fit at once
+    check_ends(non_elastic(world, "fifo"), {100, 150, 160});
+  }
+
+  TEST_CASE("sjf: the least GPU time goes first, and blocks as well") {
+    World world(1, 4, {4, 1});
+    world.add(0, 100);
+    world.add(1, 50);     // 200 GPU-seconds
+    world.add(2, 30);     // 120
+    world.add(3, 40, 1);  // 40
+    check_ends(non_elastic(world, "sjf"), {100, 220, 170, 140});
+  }
+
+  TEST_CASE("jobs that end at one time make room together") {
+    World world(1, 4, {2, 4});
+    world.add(0, 100);
+    world.add(0, 100);
+    world.add(1, 10, 1);
+    check_ends(non_elastic(world, "fifo"), {100, 100, 110});
+  }
+
+  TEST_CASE("checkpoint: the pause begins at once, and the new plan after it") {
+    World world;
+    world.add(0, 100);
+    const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      const auto* job = view.jobs.front();
+      if (view.input.now < 60 || job->plan->gpu_count() == 2 || job->redeploying) return {};
+      return {{1, two, "", {}}};
+    });
+    policy.period_ = 60;
+    world.options.redeploy.measured[sim::Method::checkpoint] = {0, 20};
+    const auto run = world.run(policy);
+    check_ends(run, {60 + 20 + 40 * step(world, two) / world.kinds[0].step_seconds});
+    CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(40));
+    CHECK(run.jobs[0].gpu_seconds == doctest::Approx(60 + 2 * (run.jobs[0].end - 60)));
+    CHECK(run.jobs[0].most_gpus == 2);
+    CHECK(run.redeployments == 1);
+  }
+
+  TEST_CASE("overlapped: the old plan trains while the new processes start") {
+    World world;
+    world.add(0, 100);
+    const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now < 30 || view.jobs.front()->plan->gpu_count() == 2) return {};
+      return {{1, two, "", {}}};
+    });
+    policy.keeps_basic_ = true;  // decides when the profile is ready, at 30 s
+    policy.method_ = sim::Method::device;
+    world.options.redeploy.measured[sim::Method::device] = {25, 5};
+    const auto run = world.run(policy);
+    check_ends(run, {30 + 25 + 5 + 45 * step(world, two) / world.kinds[0].step_seconds});
+    CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(10));
+  }
+
+  TEST_CASE("a job that ends while its successor starts just ends") {
+    World world;
+    world.add(0, 40);
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now != 30) return {};
+      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::device;
+    world.options.redeploy.measured[sim::Method::device] = {25, 5};
+    const auto run = world.run(policy);
+    check_ends(run, {40});
+    CHECK(run.levels.back().gpus == 0);
+  }
+
+  TEST_CASE("stopped and resumed, a job goes on from where it was") {
+    World world;
+    world.add(0, 100);
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      const auto* job = view.jobs.front();
+      if (view.input.now == 60) return {{1, replicas(world, {{"n1", 2}}), "", {}}};
+      if (view.input.now == 120) return {{1, std::nullopt, "", {}}};
+      if (view.input.now == 240) {
+        CHECK(job->iterations_left * world.kinds[0].step_seconds == doctest::Approx(40));
+        return {{1, replicas(world, {{"n1", 3}}), "", {}}};
+      }
+      return {};
+    });
+    policy.period_ = 60;
+    policy.owns_queue_ = true;
+    const double resume = sim::resume_seconds(world.options.redeploy, world.kinds[0].coefficients);
+    check_ends(world.run(policy), {240 + resume + 40});
+  }
+
+  TEST_CASE("extensions go when the redeployment ends, and whoever waits starts then") {
+    World world(1, 4, {1, 4});
+    world.add(0, 1000);
+    world.add(100, 10, 1);
+    world.jobs[1].kind = 1;
+    const Plan three = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}});
+    std::vector<std::size_t> waiting;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now == 30) return {{1, three, "", {}}};
+      if (view.input.now != 100) return {};
+      waiting.push_back(view.input.cluster.waiting.size());
+      REQUIRE(view.input.jobs.size() == 1);
+      const ElasticJob& job = view.input.jobs[0];
+      REQUIRE(job.extensions.size() == 1);
+      CHECK(job.extensions[0].gpus == std::vector<int>{1, 2});
+      CHECK(view.input.extensions == std::vector<JobId>{job.extensions[0].job});
+      return {{1, replicas(world, {{"n1", 0}}), "", {job.extensions[0].job}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    world.options.redeploy.measured[sim::Method::adopt] = {20, 1};
+    const auto run = world.run(policy);
+    CHECK(waiting == std::vector<std::size_t>{1});
+    // It needs the anchor's GPU as well, and so the first job's end.
+    CHECK(run.jobs[1].start == doctest::Approx(run.jobs[0].end));
+    CHECK(run.jobs[0].redeployments == 2);
+  }
+
+  TEST_CASE("coefficients are known once a job has been profiled") {
+    World world;
+    world.add(0, 100);
+    std::vector<std::pair<double, bool>> seen;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (!view.input.jobs.empty())
+        seen.emplace_back(view.input.now, view.input.coefficients.contains(1) && view.input.jobs[0].step_seconds > 0);
+      return {};
+    });
+    policy.keeps_basic_ = true;
+    world.options.redeploy.profile_seconds = 45;
+    world.run(policy);
+    CHECK(seen == std::vector<std::pair<double, bool>>{{0, false}, {45, true}});
+  }
+
+  TEST_CASE("a policy is asked once more after the cooldown") {
+    World world;
+    world.add(0, 100);
+    std::vector<double> times;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      times.push_back(view.input.now);
+      if (view.input.now != 30) return {};
+      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::device;
+    policy.cooldown_ = 10;
+    world.options.redeploy.measured[sim::Method::device] = {5, 5};
+    world.run(policy);
+    CHECK(times == std::vector<double>{0, 30, 40, 50});  // and not when nobody is left
+  }
+
+  TEST_CASE("an injected error changes what policies know, the same way each time, and not the truth") {
+    World world;
+    world.add(0, 100);
+    world.options.prediction_error = 0.2;
+    std::vector<JobCoefficients> known;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (!view.jobs.empty()) known.push_back(*view.jobs.front()->coefficients);
+      return {};
+    });
+    check_ends(world.run(policy), {100});
+    world.run(policy);
+    REQUIRE(known.size() % 2 == 0);
+    const JobCoefficients& truth = world.kinds[0].coefficients;
+    CHECK(known.front().gpu[0].comp != truth.gpu[0].comp);
+    CHECK(known.front().param_bytes == truth.param_bytes);
+    CHECK(known.front() == known.back());
+    world.options.seed = 2;
+    world.run(policy);
+    CHECK(!(known.front() == known.back()));
+  }
+}

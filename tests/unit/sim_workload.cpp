@@ -1,0 +1,153 @@
+// From traces to jobs.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "planner/sim/workload.hpp"
+#include "tests/unit/sim_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::sim_cases;
+
+namespace {
+
+sim::Trace trace_of(int jobs, int gpus = 2) {
+  sim::Trace trace;
+  for (int i = 0; i < jobs; ++i)
+    trace.jobs.push_back({100.0 + 10 * i, 60.0 + i % 7, gpus, std::to_string(i), {}, i + 2});
+  return trace;
+}
+
+std::vector<sim::JobKind> paper() {
+  const ClusterView cluster = cluster_of(8, 8);
+  return sim::paper_kinds(*site_of(cluster), cluster);
+}
+
+double gpu_seconds(const sim::Workload& workload, const std::vector<sim::JobKind>& kinds) {
+  return std::accumulate(workload.jobs.begin(), workload.jobs.end(), 0.0, [&](double sum, const auto& job) {
+    return sum + job.iterations * kinds[job.kind].step_seconds * kinds[job.kind].gpus();
+  });
+}
+
+}  // namespace
+
+TEST_SUITE("sim") {
+  TEST_CASE("Suika's Tab. 1 on 64 GPUs: all but the two largest, each with a micro-batch that fits") {
+    const auto kinds = paper();
+    CHECK(kinds.size() == 15);
+    for (const sim::JobKind& kind : kinds) {
+      CHECK(kind.step_seconds > 0);
+      CHECK(kind.shape.global_batch % kind.micro_batches == 0);
+    }
+  }
+
+  TEST_CASE("jobs are sampled in proportion to the cluster, and take the GPU time they took") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    options.trace_gpus = 640;
+    const sim::Workload workload = sim::make_workload(trace_of(1000), kinds, 64, options);
+    CHECK(workload.jobs.size() == 100);
+    CHECK(workload.in_window == 1000);
+    CHECK(gpu_seconds(workload, kinds) == doctest::Approx(workload.gpu_seconds));
+    double traced = 0;
+    for (const auto& job : workload.jobs) traced += 2 * (60 + std::stoi(job.trace_id) % 7);
+    CHECK(workload.gpu_seconds == doctest::Approx(traced));
+    CHECK(workload.jobs.front().submit == 0);
+    const int first = std::stoi(workload.jobs.front().trace_id);
+    for (std::size_t i = 0; i < workload.jobs.size(); ++i) {
+      CHECK(workload.jobs[i].id == i + 1);
+      CHECK(workload.jobs[i].submit == 10 * (std::stoi(workload.jobs[i].trace_id) - first));
+    }
+  }
+
+  TEST_CASE("run times keep their proportions when kinds are chosen at random") {
+    const auto kinds = paper();
+    const sim::Workload workload = sim::make_workload(trace_of(50), kinds, 64, {});
+    const auto seconds = [&](std::size_t i) {
+      const auto& job = workload.jobs[i];
+      return job.iterations * kinds[job.kind].step_seconds / (60 + std::stoi(job.trace_id) % 7);
+    };
+    for (std::size_t i = 1; i < workload.jobs.size(); ++i) CHECK(seconds(i) == doctest::Approx(seconds(0)));
+  }
+
+  TEST_CASE("sizes come in the mix that is asked for") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    std::array<int, 4> counts{};
+    for (const auto& job : sim::make_workload(trace_of(10000), kinds, 64, options).jobs)
+      ++counts[static_cast<std::size_t>(kinds[job.kind].size)];
+    CHECK(counts[0] == doctest::Approx(6000).epsilon(0.03));
+    CHECK(counts[1] == doctest::Approx(2000).epsilon(0.06));
+    CHECK(counts[2] == doctest::Approx(2000).epsilon(0.06));
+    CHECK(counts[3] == 0);
+    options.mix = {0, 0, 0, 1};
+    for (const auto& job : sim::make_workload(trace_of(100), kinds, 64, options).jobs)
+      CHECK(kinds[job.kind].size == sim::JobSize::XL);
+  }
+
+  TEST_CASE("the same seed gives the same jobs, another one others") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    options.trace_gpus = 640;
+    const auto ids = [&](std::uint64_t seed) {
+      options.seed = seed;
+      std::string all;
+      for (const auto& job : sim::make_workload(trace_of(1000), kinds, 64, options).jobs)
+        all += job.trace_id + ":" + std::to_string(job.kind) + " ";
+      return all;
+    };
+    CHECK(ids(1) == ids(1));
+    CHECK(ids(1) != ids(2));
+  }
+
+  TEST_CASE("a site's own jobs keep their GPU time, and their GPUs as nearly as kinds allow") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    options.mapping = sim::Mapping::gpus;
+    for (const auto& [gpus, nearest] : {std::pair(1, 1), {3, 4}, {8, 8}, {12, 16}, {500, 64}}) {
+      const sim::Workload workload = sim::make_workload(trace_of(1, gpus), kinds, 64, options);
+      const auto& job = workload.jobs.front();
+      CHECK(kinds[job.kind].gpus() == nearest);
+      CHECK(job.iterations * kinds[job.kind].step_seconds * nearest == doctest::Approx(60.0 * gpus));
+    }
+    sim::Trace named = trace_of(1, 1);
+    named.jobs[0].model = "llama2-13b";
+    CHECK(kinds[sim::make_workload(named, kinds, 64, options).jobs.front().kind].model == "llama2-13b");
+  }
+
+  TEST_CASE("window, scale and load") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    options.from = 200;
+    options.to = 400;
+    CHECK(sim::make_workload(trace_of(100), kinds, 64, options).jobs.size() == 20);
+    options.scale = 0.5;
+    CHECK(sim::make_workload(trace_of(100), kinds, 64, options).jobs.size() == 10);
+    options.scale = 1;
+    options.load = 2;
+    const auto jobs = sim::make_workload(trace_of(100), kinds, 64, options).jobs;
+    CHECK(jobs.back().submit == doctest::Approx(95));
+  }
+
+  TEST_CASE("what cannot be sampled is an error that says why") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    options.scale = 2;
+    CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
+          "20 jobs are wanted, the trace has 10 in the time that is to be simulated; lower the scale");
+    options.scale = 0.01;
+    CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
+          "of 10 jobs none is left when they are sampled in proportion");
+    options = {};
+    options.from = 1e9;
+    CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
+          "no job of the trace was submitted in the time that is to be simulated");
+    options = {};
+    const std::vector<sim::JobKind> small{kinds[0]};
+    CHECK(error_of([&] { sim::make_workload(trace_of(10), small, 64, options); }) ==
+          "the mix wants jobs of size M, and there is no such kind that fits the cluster");
+    CHECK(error_of([&] {
+            sim::make_workload(trace_of(10), {}, 64, sim::WorkloadOptions{.mapping = sim::Mapping::gpus});
+          }) == "there is no kind of jobs to choose from");
+  }
+}
