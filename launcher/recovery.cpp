@@ -130,7 +130,9 @@ std::set<GpuId> Launcher::gpus_left() const {
 }
 
 std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
-  const auto unfit = faults_.unfit(wire::steady_now());
+  auto unfit = faults_.unfit(wire::steady_now());
+  // What is trained on all the same is told of: the planner ends extensions that nobody claims.
+  for (const GpuId& gpu : plan_.ranks()) unfit.erase(gpu);
   for (Holding& holding : holdings)
     std::erase_if(holding.gpus, [&](int index) {
       return unfit.contains({holding.node, index}) || lost_nodes_.contains(holding.node);

@@ -43,10 +43,15 @@ class Matrix:
         self.problems, self.missed = [], 0
 
     def fresh_job(self):
-        self.jobs += 1
-        self.job = Job(f"A{self.jobs}", self.losses)
-        if not self.job.until(lambda _: self.job.step >= 5, 60):
-            raise RuntimeError(f"{self.job.name} does not train:\n{self.job.tail()}")
+        for _ in range(3):
+            self.jobs += 1
+            self.job = Job(f"A{self.jobs}", self.losses)
+            if self.job.until(lambda _: self.job.step >= 5, 60):
+                return
+            # Seen once: a slurmctld that had been killed gave a job no GPUs, though it had asked for some.
+            self.problem(f"{self.job.name} does not train")
+            self.end_job()
+        raise RuntimeError("no job trains")
 
     def end_job(self):
         run("scancel", self.job.id, check=False)

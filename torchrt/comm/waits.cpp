@@ -1,7 +1,6 @@
 #include "torchrt/comm/waits.hpp"
 
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +20,7 @@ void nap(long nanoseconds) {
 
 }  // namespace
 
-void let_mpi_yield() { ::prctl(PR_SET_TIMERSLACK, 1000); ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); }
+void let_mpi_yield() { ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); }
 
 Waiting::Waiting(Kind kind) : before_(current) { current = kind; }
 Waiting::~Waiting() { current = before_; }
