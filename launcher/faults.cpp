@@ -55,7 +55,16 @@ void Faults::tried(const std::vector<GpuId>& gpus) {
 std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
   if (losses_there_ >= kLossesOfOneStep) return {};
   const auto unfit_now = unfit(now);
-  const auto fit = only(left, [&](const GpuId& gpu) { return !unfit_now.contains(gpu); });
+  std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the one where least ranks have died
+  const auto badness = [&](const GpuId& gpu) {
+    return unfit_now.contains(gpu) ? deaths_.at(gpu).size() : std::size_t{0};
+  };
+  for (const GpuId& gpu : left) {
+    const auto [best, first] = reached.try_emplace(gpu.node, gpu);
+    if (!first && badness(gpu) < badness(best->second)) best->second = gpu;
+  }
+  const auto fit =
+      only(left, [&](const GpuId& gpu) { return !unfit_now.contains(gpu) || reached.at(gpu.node) == gpu; });
   const auto quiet = only(fit, [&](const GpuId& gpu) { return !suspects_.contains(gpu); });
   const auto own = only(quiet.empty() ? fit : quiet, [&](const GpuId& gpu) { return anchor.contains(gpu); });
   for (const auto& [gpus, most] :

@@ -25,7 +25,8 @@ class Faults {
   void failed(Time now, const std::set<GpuId>& died);
 
   // The GPUs for the next attempt, of those of the lost generation that are left and in their order. First all (three
-  // times) but the unfit, then those where nothing died, then those of `anchor`, then the unfit too, which may be all
+  // times) but the unfit, save one of them on a node that has no other, since the state that was left there is reached
+  // from there only; then those where nothing died, then those of `anchor`, then the unfit too, which may be all
   // there is. Empty: there is no use in another.
   std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const;
   void tried(const std::vector<GpuId>& gpus);  // what choose() gave, or found no plan for

@@ -37,6 +37,16 @@ TEST_CASE("a GPU where two ranks died is left out, for an hour") {
   CHECK(faults.unfit(start + std::chrono::minutes(61)).empty());
 }
 
+TEST_CASE(
+    "a node where two ranks died on every GPU keeps the best of them: what they left is reached from there only") {
+  Faults faults;
+  faults.lost(start, 10, {c, d}, false);
+  faults.lost(start, 11, {c, d}, false);
+  faults.lost(start, 12, {c}, false);
+  CHECK(faults.unfit(start) == std::set<GpuId>{c, d});
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+}
+
 TEST_CASE("a job that has only GPUs where ranks died goes on with them") {
   Faults faults;
   faults.lost(start, 10, {a}, false);
