@@ -46,6 +46,7 @@ preempts_and_starts() { # after grown_cast
   install -d -o boxuser -g boxuser "$BOX/home/checkpoints"
   tiny+=(--set "checkpoint.directory=$BOX/home/checkpoints" --set checkpoint.every=0)
   grown_cast
+  "$BOX_HERE/planner.sh" kill # it would give the GPUs back before Slurm asks
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 100 "the urgent job starts, when slurmctld has looked at its timers" job_is "$urgent" RUNNING
   grep -Eq 'a smaller generation would take [0-9.]+ s, and Slurm takes the GPUs in [0-9.-]+ s: a checkpoint' "$BOX/home/A.out"
