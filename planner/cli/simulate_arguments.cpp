@@ -11,14 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
-}
+using sim::split;
 
 double real(const std::string& option, const std::string& text, double low, double high) {
   double value = 0;

@@ -83,12 +83,11 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   kill_both() {
     kill -KILL "$(cat "$BOX/pid/slurmctld")"
     kill_worker
-    sleep 4
+    wait_for 60 "it is told" said 'slurmctld is away (.*): training goes on when it is back'
     slurmctld 3>&-
   }
   survives 120 kill_both
   told_once 'training went on with the state it left behind'
-  runs_on A 8
   goes_on_well
 }
 

@@ -11,9 +11,6 @@
 #include "planner/core/error.hpp"
 
 namespace espalier::sim {
-namespace {
-
-std::string quoted(const std::string& text) { return "\"" + text.substr(0, 40) + "\""; }
 
 std::vector<std::string> split(const std::string& line, char separator) {
   std::vector<std::string> fields(1);
@@ -23,6 +20,10 @@ std::vector<std::string> split(const std::string& line, char separator) {
   }
   return fields;
 }
+
+namespace {
+
+std::string quoted(const std::string& text) { return "\"" + text.substr(0, 40) + "\""; }
 
 // nullopt: quotes are not closed or stand where they must not.
 std::optional<std::vector<std::string>> split_quoted(const std::string& line, char separator) {

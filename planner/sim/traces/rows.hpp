@@ -12,6 +12,9 @@
 
 namespace espalier::sim {
 
+// What stands between separators; of an empty text one empty part.
+std::vector<std::string> split(const std::string& line, char separator);
+
 // What is wrong with one row; caught where rows are read.
 class Damage : public std::runtime_error {
  public:
