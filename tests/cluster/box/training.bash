@@ -62,11 +62,11 @@ has_workers() { [ -n "$(workers "$1")" ]; }
 launcher_pid() { processes espalier-launch ESPALIER_TASK=run | head -n 1; }
 
 # A trains on, with the reference's losses; it is then cancelled, and nothing is left.
-goes_on_well() {
+goes_on_well() { # [SECONDS until nothing is left]
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   same_losses A
   as_user scancel "$A"
-  leaves_nothing
+  leaves_nothing "$@"
 }
 # A does all its steps with the reference's losses and leaves nothing.
 ends_well() { # STEPS
@@ -74,10 +74,10 @@ ends_well() { # STEPS
   same_losses A "$1"
   leaves_nothing
 }
-leaves_nothing() { # the fillers are no longer needed either
+leaves_nothing() { # [SECONDS]; the fillers are no longer needed either
   finish near
   finish far
-  wait_for 20 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  wait_for "${1:-20}" "the queue is empty" eval '[ -z "$(squeue -h)" ]'
   assert_nothing_left
 }
 
