@@ -26,6 +26,7 @@ void Faults::lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool
   }
   if (!explained) ++losses_there_;
   tried_.clear();
+  last_tried_.clear();
   attempts_ = 0;
   note_deaths(now, died);
 }
@@ -50,6 +51,14 @@ std::set<GpuId> Faults::unfit(Time now) const {
 void Faults::tried(const std::vector<GpuId>& gpus) {
   ++tried_[gpus];
   ++attempts_;
+  last_tried_ = gpus;
+}
+
+void Faults::excuse() {
+  if (last_tried_.empty()) return;
+  --tried_[last_tried_];
+  --attempts_;
+  last_tried_.clear();
 }
 
 std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {

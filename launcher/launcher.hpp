@@ -64,6 +64,7 @@ class Launcher {
     std::map<std::string, Clock::time_point> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told
+    std::optional<Clock::time_point> slurm_back;
   };
 
   struct AnchorKeeper {

@@ -16,7 +16,9 @@ namespace {
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
-constexpr auto kSlurmAnswers = std::chrono::seconds(30);        // or is taken not to: longer than MessageTimeout
+constexpr auto kSlurmAnswers = std::chrono::seconds(30);  // or is taken not to: longer than MessageTimeout
+constexpr auto kSlurmSettles =
+    std::chrono::seconds(30);  // after a restart; it refuses steps until nodes have registered
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
@@ -94,7 +96,10 @@ void Launcher::note_loss(const std::string& why) {
     recovery_->why += "; then " + why;
     recovery_->taken.reset();
   } else {
-    recovery_ = Recovery{why, "", wire::steady_now(), step_, {}, {}, {}, false};
+    recovery_.emplace();
+    recovery_->why = why;
+    recovery_->since = wire::steady_now();
+    recovery_->last_step = step_;
   }
 }
 
@@ -143,7 +148,13 @@ std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
 
 void Launcher::start_recovery() {
   doubt_nodes();
-  faults_.failed(wire::steady_now(), std::exchange(died_, {}));  // of the attempt before
+  const auto now = wire::steady_now();
+  if (died_.empty() && recovery_->slurm_back && now - *recovery_->slurm_back < kSlurmSettles) {
+    faults_.excuse();
+    retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
+    return;
+  }
+  faults_.failed(now, std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
 }
@@ -190,6 +201,7 @@ void Launcher::slurm_said(const std::set<JobId>& closing, const std::string& awa
     return;
   }
   closing_ = closing;
+  if (recovery_->waits_for_slurm && !recovery_->slurm_back) recovery_->slurm_back = wire::steady_now();
   attempt_recovery();
 }
 

@@ -47,6 +47,21 @@ TEST_CASE(
   CHECK(tries(faults, all) == Gpus{a, b, d});
 }
 
+TEST_CASE("an attempt that Slurm refused says nothing about the GPUs") {
+  Faults faults;
+  faults.excuse();
+  faults.lost(start, 10, {c}, false);
+  faults.excuse();  // of before the loss: there is nothing to excuse
+  for (int i = 0; i < 5; ++i) {
+    CHECK(tries(faults, all) == all);
+    faults.excuse();
+    faults.excuse();  // once
+    CHECK(faults.attempts() == 0);
+  }
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, all) == all);
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+}
+
 TEST_CASE("a job that has only GPUs where ranks died goes on with them") {
   Faults faults;
   faults.lost(start, 10, {a}, false);
