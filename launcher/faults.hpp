@@ -40,6 +40,7 @@ class Faults {
   std::set<GpuId> unfit(Time now) const;
 
  private:
+  bool step_is_to_blame() const;
   void note_deaths(Time now, const std::set<GpuId>& died);
 
   std::map<GpuId, std::vector<Time>> deaths_;
@@ -47,8 +48,9 @@ class Faults {
   std::map<std::vector<GpuId>, int> tried_;
   std::vector<GpuId> last_tried_;
   int attempts_ = 0;
-  std::int64_t furthest_ = -1;  // the last step done before any loss
-  int losses_there_ = 0;        // without getting past it
+  std::int64_t furthest_ = -1;          // the last step done before any loss
+  std::map<std::int64_t, int> losses_;  // by the last step done, as long as the job did not get past `furthest_`
+  std::int64_t last_step_ = -1;         // done before the last loss
 };
 
 }  // namespace espalier::launcher
