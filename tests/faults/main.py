@@ -84,10 +84,13 @@ class Matrix:
         if not job.until(lambda _: self.quiet(), 60):
             return False
         if state == "running":
-            if job.plan_gpus < 4:  # there is something to lose
-                job.ask("release")
-                return job.until(lambda _: job.plan_gpus >= 4 and self.quiet(), 45)
-            return True
+            # There is something to lose. A planner that has just started may not know the job yet.
+            for _ in range(5):
+                if job.plan_gpus < 4:
+                    job.ask("release")
+                if job.until(lambda _: job.plan_gpus >= 4 and self.quiet(), 10):
+                    return True
+            return False
         if state == "recovering":
             pids = processes.of_generation("espalier-train", job.generation)
             if pids:
@@ -99,6 +102,8 @@ class Matrix:
     def turn(self, state):
         """Asks for a change of the layout; whether the job got into the state on its way."""
         job = self.job
+        # Slurm starts nothing on a node that was cut off while a job ended there, until it has asked again.
+        job.until(lambda _: "COMPLETING" not in run("squeue", "-h", "-o", "%T", check=False), 120, 0.5)
         if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
