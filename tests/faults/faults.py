@@ -139,8 +139,15 @@ def cut_network(seconds):
 
 def _full(folder):
     def fault(_job, _random):
-        used = int(run("df", "--output=used", "-k", folder).splitlines()[-1])
-        run("mount", "-o", f"remount,size={used + 4}k", folder)
+        for slack in (4, 64, 1024):  # KiB: what is written between the two commands must fit
+            used = int(run("df", "--output=used", "-k", folder).splitlines()[-1])
+            try:
+                run("mount", "-o", f"remount,size={used + slack}k", folder)
+                break
+            except RuntimeError:
+                continue
+        else:
+            raise NoTarget
         def restore():
             time.sleep(2)
             run("mount", "-o", "remount,size=50%", folder)

@@ -18,6 +18,7 @@ from shell import BOX, HOME, run
 
 STATES = ["running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]
 SURVIVES, GONE, STEPS = 90, 15, 5
+COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
 def cells(seed, wanted, state, fault):
@@ -59,10 +60,14 @@ class Matrix:
         self.job = None
 
     def check_gone(self, when):
-        end, left = time.monotonic() + GONE, ["?"]
+        start, left = time.monotonic(), ["?"]
+        end = start + GONE
         while left and time.monotonic() < end:
             time.sleep(0.2)
             left = leaks.leaks()
+            if left and all(what.endswith(" COMPLETING") for what in left) and not leaks.slurm_is_done():
+                time.sleep(0.5)
+                end = max(end, min(time.monotonic() + GONE, start + COMPLETES))
         if left:
             self.problem(f"{when}: left behind: " + "; ".join(left))
             run("pkill", "-KILL", "-u", "boxuser", check=False)
@@ -102,8 +107,7 @@ class Matrix:
     def turn(self, state):
         """Asks for a change of the layout; whether the job got into the state on its way."""
         job = self.job
-        # Slurm starts nothing on a node that was cut off while a job ended there, until it has asked again.
-        job.until(lambda _: "COMPLETING" not in run("squeue", "-h", "-o", "%T", check=False), 120, 0.5)
+        job.until(lambda _: leaks.slurm_is_done(), COMPLETES, 0.5)
         if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
@@ -129,6 +133,9 @@ class Matrix:
                 undo, found = fault(job, self.random), True
             except faults.NoTarget:
                 pass
+            except Exception as error:  # of the driver: the run goes on
+                self.problem(f"{number}: {name} while {state}: {error!r}")
+                return True
             return found or job.phase != state
         job.until(strike, 5, 0.02)
         if not found:
