@@ -36,7 +36,7 @@ class Faults {
   // Why choose() gave nothing.
   std::string why_ended() const;
 
-  // Where two ranks have died within an hour: not used, and not told to the planner.
+  // Where two ranks have died within an hour: not used, and the planner is asked for others.
   std::set<GpuId> unfit(Time now) const;
 
  private:

@@ -311,6 +311,8 @@ ElasticJob Launcher::state() const {
   job.step_seconds = step_seconds_;
   job.step = step_;
   job.total_steps = total_steps_;
+  const auto unfit = faults_.unfit(wire::steady_now());
+  job.unfit.assign(unfit.begin(), unfit.end());
   return job;
 }
 

@@ -68,6 +68,7 @@ struct ElasticJob {
   std::int64_t total_steps = 0;
   bool held = false;               // by `espalier hold`: no growth
   std::optional<Profile> profile;  // the newest one of `plan`
+  std::vector<GpuId> unfit;        // where workers of it died again and again: it is to be given others
 };
 
 }  // namespace espalier

@@ -188,12 +188,13 @@ void to_json(Json& json, const ElasticJob& job) {
           {"step", job.step},
           {"total_steps", job.total_steps},
           {"held", job.held},
-          {"profile", job.profile ? Json(*job.profile) : Json(nullptr)}};
+          {"profile", job.profile ? Json(*job.profile) : Json(nullptr)},
+          {"unfit", job.unfit}};
 }
 void from_json(const Json& json, ElasticJob& job) {
   const Fields fields(json, "job",
                       {"id", "uid", "name", "min_gpus", "max_gpus", "accuracy", "model", "plan", "generation", "phase",
-                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held", "profile"});
+                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held", "profile", "unfit"});
   std::string accuracy, phase;
   fields.get("id", job.id);
   fields.get("uid", job.uid);
@@ -222,6 +223,8 @@ void from_json(const Json& json, ElasticJob& job) {
     fields.get("profile", profile);
     if (!profile.is_null()) job.profile = profile.get<Profile>();
   }
+  job.unfit.clear();
+  if (fields.has("unfit")) fields.get("unfit", job.unfit);
 }
 
 void to_json(Json& json, const NodeView& node) {

@@ -22,7 +22,8 @@ void check_sane(const ElasticJob& job) {
   const auto in_range = [](double value) { return std::isfinite(value) && value >= 0; };
   const bool sane = job.min_gpus >= 0 && job.max_gpus >= 0 && job.max_gpus <= kMostGpus && job.model.layers >= 0 &&
                     job.model.layers <= kMostLayers && in_range(job.step_seconds) && job.step >= 0 &&
-                    job.anchor.size() <= kMostGpus && job.extensions.size() <= kMostGpus && job.name.size() <= 1024;
+                    job.anchor.size() <= kMostGpus && job.extensions.size() <= kMostGpus &&
+                    job.unfit.size() <= kMostGpus && job.name.size() <= 1024;
   if (!sane) throw Error("job " + std::to_string(job.id) + ": reported with values out of range");
   if (!job.plan) return;
   const auto broken = validate(*job.plan, job.model.layers);

@@ -168,6 +168,31 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   goes_on_well
 }
 
+# What workers tell each other is lost without a word, what they tell the launcher is not.
+silence() { # add|del
+  local port
+  port=$(tr '\0' '\n' < "/proc/$(workers "$(generation_of)" | head -n 1)/environ" | sed -n 's/^ESPALIER_LAUNCHER=.*://p')
+  ip -n n2 rule "$1" pref 10 to 10.77.0.2 dport "$port" lookup main
+  ip -n n2 rule "$1" pref 20 to 10.77.0.2 blackhole
+  ip -n n1 rule "$1" pref 10 to 10.77.0.3 sport "$port" lookup main
+  ip -n n1 rule "$1" pref 20 to 10.77.0.3 blackhole
+}
+
+@test "a step that hangs while all workers send heartbeats is given up after hang_seconds" {
+  echo 'launch.hang_seconds = 6' >> /etc/espalier/espalier.toml
+  grown_cast
+  as_user espalier hold "$A"
+  sed -i '/launch.hang_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
+  hang() {
+    silence add
+    wait_for 30 "the step is given up" reached recovering
+    silence del
+  }
+  survives 120 hang
+  told_once 'step [0-9]* was not done within 6 s'
+  goes_on_well
+}
+
 @test "an extension's node cut off from the network" {
   grown_cast
   survives 120 ip link set v2 down

@@ -54,6 +54,33 @@ TEST_CASE("figures are medians over the grows that were committed; a link's shar
   CHECK_THROWS_WITH_AS(pause_figures(path), doctest::Contains("cannot be read"), Error);
 }
 
+TEST_CASE("steps beside a start are compared with those at rest before it, of the same generation") {
+  const plan_files::Folder folder;
+  json grow = decision("grow", "committed", 300, 200);
+  grow["step"] = 11;
+  grow["phases_ms"] = {{"acquire", 500}, {"start", 4000}, {"boundary", 1000}};
+  const std::string log = folder.write("decisions.json", json{grow}.dump());
+  folder.write("link.json", R"({"bytes_per_second": 4000})");
+  std::string metrics;
+  const auto step = [&](int number, int generation, double seconds) {
+    metrics += json{{"step", number}, {"loss", 1}, {"generation", generation}, {"seconds", seconds}}.dump() + "\n";
+  };
+  step(1, 0, 9);  // of another generation
+  step(2, 1, 7);  // it warms up
+  for (const int at_rest : {3, 4, 5}) step(at_rest, 1, 1);
+  step(6, 1, 1.5);  // partly beside
+  step(7, 1, 1.5);
+  for (const int beside : {8, 9}) step(beside, 1, 1.5);
+  step(10, 1, 1);
+  step(11, 1, 1);  // while it ended
+  folder.write("A.jsonl", metrics);
+  const std::filesystem::path path = std::filesystem::path(log).parent_path();
+  // 1 + 1.5 + 1.5 s are the 4 s of the start.
+  CHECK(pause_figures(path).at("slowdown_while_starting") == doctest::Approx((1 + 1.5 + 1.5) / 3 - 1));
+  folder.write("A.jsonl", "");
+  CHECK_FALSE(pause_figures(path).contains("slowdown_while_starting"));
+}
+
 TEST_CASE("a pause is measured for known methods and sensible sizes only") {
   const auto parse = [](std::vector<std::string> arguments) {
     CLI::App app;

@@ -148,8 +148,10 @@ TEST_CASE("a job and a decision survive JSON") {
   job.anchor = {{7, "n1", {0, 1}}};
   job.extensions = {{9, "n2", {3}}};
   job.step_seconds = 0.25;
+  job.unfit = {{"n2", 1}};
   const auto same = Json::parse(Json(job).dump()).get<ElasticJob>();
   CHECK(Json(same) == Json(job));
+  CHECK(same.unfit == job.unfit);
 
   Decision decision;
   decision.id = 3;

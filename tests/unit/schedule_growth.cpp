@@ -71,6 +71,19 @@ TEST_CASE("nodes below the anchor's leaf switch come before others") {
   CHECK(d.acquire[0].node == "n3");
 }
 
+TEST_CASE("a job where workers died on a GPU is not offered its node while it is idle; others are") {
+  auto hurt = job(10, "n1", {0, 1});
+  hurt.unfit = {{"n2", 3}, {"n3", 0}, {"elsewhere", 0}};
+  auto input = input_of({node("n1", 2), node("n2", 4), node("n3", 4)}, {hurt});
+  hold(input.cluster, {7, "n3", {0}});
+  const auto d = decide(input).at(0);
+  REQUIRE(d.acquire.size() == 1);
+  CHECK(d.acquire[0].node == "n3");
+  CHECK(d.acquire[0].gpus == 3);
+  input.jobs[0].unfit.clear();
+  CHECK(decide(input).at(0).acquire.size() == 2);
+}
+
 TEST_CASE("a node beside the anchor's gives one extension at a time") {
   auto one = job(10, "n1", {0, 1});
   extend(one, 20, "n2", {0, 1});

@@ -34,6 +34,11 @@ int IdleGpus::count() const {
   return static_cast<int>(sum);
 }
 
+bool IdleGpus::holds(const NodeGpus& node, const GpuId& gpu) const {
+  return std::find(node.gpus.begin(), node.gpus.end(), gpu.index) != node.gpus.end() &&
+         site_.topology.find(gpu.node) == node.node;
+}
+
 std::vector<NodeGpus> IdleGpus::for_job(const ElasticJob& job, const PlanBounds& bounds) const {
   std::vector<int> anchors, full;
   for (const Holding& held : job.anchor) anchors.push_back(site_.topology.find(held.node));
@@ -45,6 +50,7 @@ std::vector<NodeGpus> IdleGpus::for_job(const ElasticJob& job, const PlanBounds&
   mine.reserve(idle_.size());
   for (const NodeGpus& node : idle_) {
     if (std::find(full.begin(), full.end(), node.node) != full.end()) continue;
+    if (std::any_of(job.unfit.begin(), job.unfit.end(), [&](const GpuId& gpu) { return holds(node, gpu); })) continue;
     if (bounds.types.empty()) {
       mine.push_back(node);
       continue;

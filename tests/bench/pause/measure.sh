@@ -18,7 +18,7 @@ fi
 far=$(plain far -N1 -n1 -w n3 --gres=gpu:1)
 wait_for 20 "n3 is taken" job_is "$far" RUNNING
 A=$(elastic A 2:3 -N2 -n2 --ntasks-per-node=1 -w 'n[1-2]' --gres=gpu:1 -- "${arguments[@]}")
-wait_for 180 "A trains" stepped_past A 3
+wait_for 180 "A trains" stepped_past A 6
 for ((round = 1; round <= rounds; round++)); do
   finish far
   wait_for 180 "A runs on 3 GPUs" runs_on A 3
@@ -27,7 +27,7 @@ for ((round = 1; round <= rounds; round++)); do
   far=$(plain far -N1 -n1 -w n3 --gres=gpu:1)
   wait_for 120 "the plain job has its GPU back" job_is "$far" RUNNING
   wait_for 120 "A runs on 2 GPUs" runs_on A 2
-  wait_for 120 "A does 3 steps there" stepped_past A $(($(step_of A) + 3))
+  wait_for 120 "A does 6 steps there, at rest" stepped_past A $(($(step_of A) + 6))
   echo "round $round of $rounds" >&2
 done
 espalier show decisions --json --limit=100000 > "$folder/decisions.json"

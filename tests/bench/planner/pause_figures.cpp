@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <regex>
 
 #include "planner/core/error.hpp"
@@ -70,6 +73,44 @@ json medians(const std::vector<json>& decisions) {
   return result;
 }
 
+struct TimedStep {
+  int generation = 0;
+  double seconds = 0;
+};
+
+std::map<std::int64_t, TimedStep> steps_of(const std::filesystem::path& metrics) {
+  std::map<std::int64_t, TimedStep> steps;
+  std::ifstream in(metrics);
+  for (std::string text; std::getline(in, text);) {
+    const json line = json::parse(text, nullptr, false);
+    if (line.is_object() && line.contains("loss")) steps[line.at("step")] = {line.at("generation"), line.at("seconds")};
+  }
+  return steps;
+}
+
+// How much longer steps took while the next generation started: their mean over the median of those at rest before,
+// less 1. Nothing where too few steps were done.
+std::optional<double> slowdown(const std::map<std::int64_t, TimedStep>& steps, const json& decision) {
+  const auto last = steps.find(decision.value("step", std::int64_t{0}));
+  if (last == steps.end()) return std::nullopt;
+  const json& phases = decision.at("phases_ms");
+  const auto seconds = [&](const char* phase) { return phases.value(phase, 0.0) / 1000; };
+  const double started = seconds("boundary"), start = started + seconds("start"),
+               quiet = start + seconds("acquire") + 1;
+  std::vector<double> beside, rest;
+  double before_end = 0;
+  for (auto at = std::make_reverse_iterator(std::next(last)); at != steps.rend(); ++at) {
+    if (at->second.generation != last->second.generation) break;
+    const double begun = before_end + at->second.seconds;
+    if (before_end >= started && begun <= start) beside.push_back(at->second.seconds);
+    if (before_end >= quiet) rest.push_back(at->second.seconds);
+    before_end = begun;
+  }
+  if (rest.size() < 2 || beside.empty()) return std::nullopt;
+  rest.pop_back();  // a generation's first step warms up
+  return std::accumulate(beside.begin(), beside.end(), 0.0) / static_cast<double>(beside.size()) / median(rest) - 1;
+}
+
 }  // namespace
 
 torchrt::ModelConfig pause_model(std::int64_t state_bytes) {
@@ -110,6 +151,11 @@ json pause_figures(const std::filesystem::path& folder) {
   json result = medians(committed["grow"]);
   result["grows"] = committed["grow"].size();
   if (!committed["shrink"].empty()) result["shrink"] = medians(committed["shrink"]);
+  const auto steps = steps_of(folder / "A.jsonl");
+  std::vector<double> slowdowns;
+  for (const json& decision : committed["grow"])
+    if (const auto one = slowdown(steps, decision)) slowdowns.push_back(*one);
+  if (!slowdowns.empty()) result["slowdown_while_starting"] = median(slowdowns);
   const json link = read(folder / "link.json");
   const double link_rate = link.at("bytes_per_second").get<double>();
   result["link_bytes_per_second"] = link_rate;
