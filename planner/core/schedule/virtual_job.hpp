@@ -9,6 +9,7 @@
 
 #include "planner/core/job.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/stage_books.hpp"
 #include "planner/core/solver/algorithm1.hpp"
 #include "planner/core/solver/best_plan.hpp"
 #include "planner/core/topology/affinity_order.hpp"
@@ -31,9 +32,11 @@ struct StackTop {
 
 class VirtualJob {
  public:
-  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express.
+  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express. `books`: of jobs like it;
+  // null: it has its own.
   static std::unique_ptr<VirtualJob> make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                          const JobCoefficients& coefficients, bool data_parallel_only = false);
+                                          const JobCoefficients& coefficients, bool data_parallel_only = false,
+                                          StageBooks* books = nullptr);
 
   // The same problem as this: what was found for it holds.
   bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,

@@ -1,6 +1,7 @@
 #include "planner/core/solver/algorithm1.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace espalier {
 namespace {
@@ -104,11 +105,14 @@ class Expansion {
   }
 
   void changed_stages(const WorkingPlan& base, std::span<const Piece> added, Winner& winner) {
-    for (std::size_t s = 0; s < base.tables.size(); ++s)
+    for (std::size_t s = 0; s < base.tables.size(); ++s) {
+      merge_pieces(base.sketch.stages[s].pieces, added, merged_);
+      int common = 0;
+      for (const Piece& piece : merged_) common = std::gcd(common, static_cast<int>(piece.gpus));
       for (const int tp : evaluator_.tp_degrees()) {
         const int now = base.sketch.stages[s].tp;
-        if (options_.near_tp && (tp > 2 * now || 2 * tp < now)) continue;
-        const StageShape shape = stage_shape(evaluator_.problem(), base.sketch.stages[s].pieces, added, tp);
+        if (common % tp != 0 || (options_.near_tp && (tp > 2 * now || 2 * tp < now))) continue;
+        const StageShape shape = stage_shape(evaluator_.problem(), merged_, {}, tp);
         if (shape.replicas == 0 || repeated(base, added, s, shape)) continue;
         evaluator_.start(scratch_, shape);
         if (!promising(scratch_, &base.tables[s], winner.score.ms)) continue;
@@ -116,6 +120,7 @@ class Expansion {
         stages_.replace(s, scratch_);
         consider(winner, s, tp, false);
       }
+    }
   }
 
   // The next stage is equal, and would become the same.
@@ -130,6 +135,7 @@ class Expansion {
   const ExpandOptions options_;
   StageTable scratch_;
   CandidateStages stages_;
+  std::vector<Piece> merged_;
   std::vector<Sum> sums_;
   std::vector<int> choices_;
 };
