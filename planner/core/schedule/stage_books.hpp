@@ -10,7 +10,7 @@
 
 namespace espalier {
 
-// Books live as long as a job uses them.
+// Keeps the books that were asked for last, so that the next job of a kind finds its book.
 class StageBooks {
  public:
   std::shared_ptr<StageBook> of(const std::shared_ptr<const Site>& site, const JobCoefficients& job,
@@ -21,10 +21,10 @@ class StageBooks {
     JobCoefficients job;
     bool equal_shares = false;
     int micro_batches = 0;  // fixed; 0: all divisors
-    std::weak_ptr<StageBook> book;
+    std::shared_ptr<StageBook> book;
   };
   std::shared_ptr<const Site> site_;  // that all are for
-  std::vector<Known> known_;
+  std::vector<Known> known_;          // the latest last
 };
 
 }  // namespace espalier

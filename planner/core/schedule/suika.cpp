@@ -80,6 +80,7 @@ class Suika final : public Scheduler {
     // The paper never says what becomes of N_b. Kept, a plan of one sample per replica could take no further one.
     expand_.keep_n_b = false;
     expand_.window = options.window;
+    expand_.thinned = true;
     expand_.solver = options.solver.get();
   }
   std::string name() const override { return options_.as_printed ? "suika" : "espalier"; }

@@ -6,6 +6,7 @@
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/solver/shrink.hpp"
+#include "planner/core/solver/thinning.hpp"
 
 namespace espalier {
 namespace {
@@ -278,6 +279,7 @@ const std::vector<StackTop>& VirtualJob::stack(const SearchEffort& effort) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   stack_.emplace();
   for (std::size_t top = 1; top <= ids.size(); ++top) {
+    if (!looked_at(top) && top != ids.size()) continue;
     StackTop entry{{ids.end() - static_cast<std::ptrdiff_t>(top), ids.end()}, 0};
     const auto kept = held_without(entry.extensions);
     const auto below = shrunk_to(kept, effort);

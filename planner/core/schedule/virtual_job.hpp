@@ -77,9 +77,9 @@ class VirtualJob {
   // Drops what explore() knows: the next one starts afresh.
   void forget();
 
-  // What its scale-outs are still worth (Suika §3.2.3): one entry per extension, from the newest alone to all of them;
-  // entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack is in their
-  // order. Computed once.
+  // What its scale-outs are still worth (Suika §3.2.3): from the newest extension alone to all of them, thinned out
+  // (thinning.hpp); entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack
+  // is in their order. Computed once.
   const std::vector<StackTop>& stack(const SearchEffort& effort);
 
   // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.

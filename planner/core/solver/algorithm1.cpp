@@ -1,7 +1,10 @@
 #include "planner/core/solver/algorithm1.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+
+#include "planner/core/solver/thinning.hpp"
 
 namespace espalier {
 namespace {
@@ -187,6 +190,10 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
   for (std::size_t i = prefixes.size(); i <= units.size(); ++i) {
     PrefixPlan next{prefixes[i - 1].gpus + units[i - 1].gpus, {}};
     if (next.gpus > room) break;
+    if (options.thinned && !looked_at(i)) {
+      prefixes.push_back(std::move(next));
+      continue;
+    }
     Winner winner;
     std::size_t from = 0;
     std::vector<Piece> added, winning;
@@ -195,7 +202,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
     for (std::size_t j = i; j >= 1 && i - j < window; --j) {
       added = merge_pieces(added, std::span(units).subspan(j - 1, 1));
       const WorkingPlan& base = prefixes[j - 1].plan;
-      if (!base.feasible()) continue;
+      if (!base.feasible() || (options.thinned && !std::has_single_bit(i - j + 1))) continue;
       const Winner best = expansion.best(base, added, winner.score.ms);
       if (!best.score.feasible()) continue;
       winner = best;

@@ -26,7 +26,11 @@ struct Score {
 };
 
 // What symmetric_seeds() has found, by GPUs and number of tilings: a job's remainders come up again with every change.
-using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, std::vector<Solution>>;
+struct Tiled {
+  double bound = kInfeasible;  // slower ones were not looked for
+  std::vector<Solution> best;
+};
+using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, Tiled>;
 
 // Not thread-safe: it owns scratch space. The problem's parts must outlive it.
 class Evaluator {
