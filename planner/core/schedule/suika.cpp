@@ -263,10 +263,12 @@ class Suika final : public Scheduler {
   }
 
   static void add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
-    const auto ranks = plan.ranks();
+    std::map<std::string, std::vector<int>> ranks;
+    for (const GpuId& gpu : plan.ranks()) ranks[gpu.node].push_back(gpu.index);
     for (const Holding& held : job.extensions) {
+      const std::vector<int>& here = ranks[held.node];
       const bool used = std::any_of(held.gpus.begin(), held.gpus.end(), [&](int index) {
-        return std::find(ranks.begin(), ranks.end(), GpuId{held.node, index}) != ranks.end();
+        return std::find(here.begin(), here.end(), index) != here.end();
       });
       if (!used && std::find(leaving.begin(), leaving.end(), held.job) == leaving.end()) leaving.push_back(held.job);
     }

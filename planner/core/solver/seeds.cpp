@@ -104,17 +104,24 @@ class Tilings {
 // least, with nothing lost to rounding.
 class LeastTime {
  public:
-  LeastTime(Evaluator& evaluator, std::span<const Piece> groups, int tp) : evaluator_(evaluator) {
-    int type = -1, node = -1;
-    for (const Piece& group : groups) {
-      if (group.type == type && group.node == node) continue;
-      type = group.type, node = group.node;
-      const StageTable alone = evaluator.table(stage_shape(evaluator.problem(), std::span(&group, 1), {}, tp));
+  LeastTime(Evaluator& evaluator, std::span<const Piece> available, int tp) : evaluator_(evaluator) {
+    const Problem& problem = evaluator.problem();
+    int type = -1, kind = -1;  // of the piece before: neighbours are mostly alike
+    for (const Piece& piece : available) {
+      if (piece.gpus < tp || (piece.type == type && problem.topology.kind(piece.node) == kind)) continue;
+      type = piece.type, kind = problem.topology.kind(piece.node);
+      const Piece group{piece.node, piece.type, static_cast<std::int16_t>(tp)};
+      const StageTable alone = evaluator.table(stage_shape(problem, std::span(&group, 1), {}, tp));
       const StageAt& at = evaluator.at(alone, 0);
       if (at.rates.feasible) sample_ = std::min(sample_, (at.rates.fwd + at.rates.bwd) / micro_batch(0));
     }
   }
 
+  // Of `groups` groups, however they are dealt.
+  double of(int groups) const {
+    const JobCoefficients& job = evaluator_.problem().job;
+    return job.layers * sample_ * job.global_batch / groups * (1 - 1e-9);
+  }
   // Of `groups` groups dealt to stages of at most `most`.
   double of(int groups, int most) const {
     const auto& counts = evaluator_.micro_batch_counts();
@@ -139,11 +146,14 @@ std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> availabl
   Tilings seeds(evaluator, count, bound);
   bool mixed = false;
   for (const Piece& piece : available) mixed = mixed || piece.type != available.front().type;
-  for (const int tp : evaluator.tp_degrees())
+  for (const int tp : evaluator.tp_degrees()) {
+    const LeastTime least(evaluator, available, tp);
+    int whole = 0;  // groups, if all GPUs were allowed
+    for (const Piece& piece : available) whole += piece.gpus / tp;
+    if (whole == 0 || least.of(whole) >= seeds.bound()) continue;
     for (int direction = 0; direction < (mixed ? 2 : 1); ++direction) {
       const auto order = groups(evaluator, available, tp, direction == 0);
       const int total = static_cast<int>(order.size());
-      const LeastTime least(evaluator, order, tp);
       const int deepest = std::min({total, evaluator.problem().job.layers, kMaxStages});
       for (int pp = 1; pp <= deepest; ++pp) {
         const PlanBounds& bounds = evaluator.problem().bounds;
@@ -156,6 +166,7 @@ std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> availabl
         seeds.consider(std::span(order).first(static_cast<std::size_t>(used)), tp, pp);
       }
     }
+  }
   return seeds.take();
 }
 
