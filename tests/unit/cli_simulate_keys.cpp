@@ -111,7 +111,8 @@ TEST_SUITE("simulate") {
       CHECK(of_table(kind(key, "")) == at(1, key, "missing; a kind needs model, size, pp, dp, tp and global_batch"));
     CHECK(of_table(kind("model", "\"\"")) == at(2, "model", "must not be empty"));
     CHECK(of_table(kind("model", "7")) == at(2, "model", "must be a string"));
-    CHECK(of_table(kind("model", "\"bert-1.3b\"")).starts_with(at(2, "model", "bert-1.3b")));
+    CHECK(of_table(kind("model", "\"bert-1.3b\""))
+              .starts_with(at(2, "model", "model \"bert-1.3b\": its shape is unknown; use one of ")));
     CHECK(of_table(kind("size", "\"Z\"")) == at(3, "size", "must be S, M, L or XL"));
     CHECK(of_table(kind("size", "1")) == at(3, "size", "must be a string"));
     CHECK(of_table(kind("pp", "0")) == at(4, "pp", "must be between 1 and 128"));

@@ -184,13 +184,18 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
                                         const ExpandOptions& options, std::vector<PrefixPlan> known) {
   std::vector<PrefixPlan> prefixes = std::move(known);
   if (prefixes.empty()) prefixes.push_back({0, present});
+  const bool thinned = options.thinned && units.size() > kWhole;
+  // Known entries of a longer row may lack what a short one looks at.
+  if (options.thinned && !thinned)
+    for (std::size_t i = 1; i < prefixes.size(); ++i)
+      if (!looked_at(i) && !prefixes[i].plan.feasible()) prefixes.resize(i);
   prefixes.reserve(units.size() + 1);
   Expansion expansion(evaluator, options);
   const int room = evaluator.problem().bounds.max_gpus - present.sketch.gpus();
   for (std::size_t i = prefixes.size(); i <= units.size(); ++i) {
     PrefixPlan next{prefixes[i - 1].gpus + units[i - 1].gpus, {}};
     if (next.gpus > room) break;
-    if (options.thinned && !looked_at(i)) {
+    if (thinned && !looked_at(i)) {
       prefixes.push_back(std::move(next));
       continue;
     }
@@ -202,7 +207,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
     for (std::size_t j = i; j >= 1 && i - j < window; --j) {
       added = merge_pieces(added, std::span(units).subspan(j - 1, 1));
       const WorkingPlan& base = prefixes[j - 1].plan;
-      if (!base.feasible() || (options.thinned && !std::has_single_bit(i - j + 1))) continue;
+      if (!base.feasible() || (thinned && !std::has_single_bit(i - j + 1))) continue;
       const Winner best = expansion.best(base, added, winner.score.ms);
       if (!best.score.feasible()) continue;
       winner = best;

@@ -16,7 +16,7 @@ struct ExpandOptions {
   bool keep_n_b = false;     // as printed: N_b stays the present plan's; else the divisors of G compete
   bool any_position = true;  // a new stage may stand anywhere; as printed: at the end
   bool near_tp = true;       // of a stage that changes only TP degrees near its own: a local search regroups further
-  bool thinned = false;      // only the prefixes of thinning.hpp, from predecessors 1, 2, 4, 8, ... units back
+  bool thinned = false;      // of long rows only the prefixes of thinning.hpp, from 1, 2, 4, 8, ... units back
   PrefixSolver* solver = nullptr;  // in Algorithm 1's place
   static ExpandOptions as_printed() { return {8, true, false, false, false, nullptr}; }
 };

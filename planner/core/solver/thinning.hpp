@@ -6,6 +6,9 @@
 
 namespace espalier {
 
+// Rows of up to so many are short.
+inline constexpr std::size_t kWhole = 8;
+
 // 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, ... Of a row that starts anew after each choice (Algorithm 2's rounds)
 // nothing is out of reach.
 constexpr bool looked_at(std::size_t place) {
