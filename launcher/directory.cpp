@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <vector>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
@@ -39,11 +41,26 @@ void remove_abandoned(const fs::path& base) {
 
 }  // namespace
 
+fs::path work_directory(const wire::Config& config) {
+  if (!config.work_dir.empty()) return config.work_dir;
+  const char* temporary = std::getenv("TMPDIR");
+  return temporary != nullptr && *temporary == '/' ? temporary : "/tmp";
+}
+
 void remove_if_abandoned(const fs::path& directory) {
   if (directory.filename().string().rfind(prefix(), 0) != 0 || !is_own_directory(directory)) return;
   std::error_code ignored;
   const auto held = lock(directory, 0);
   if (held || !fs::exists(directory / "lock", ignored)) fs::remove_all(directory, ignored);
+}
+
+void remove_of_job(const fs::path& base, JobId job) {
+  const std::string start = prefix() + std::to_string(job) + "-";
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(base, ignored))
+    if (entry.path().filename().string().rfind(start, 0) == 0) found.push_back(entry.path());
+  for (const fs::path& directory : found) remove_if_abandoned(directory);
 }
 
 void make_generation_directory(const fs::path& directory) {
@@ -54,8 +71,8 @@ void make_generation_directory(const fs::path& directory) {
     throw Error(directory.string() + ": cannot be made; is the disk full?");
 }
 
-Directory::Directory(const std::string& base, JobId job, unsigned step)
-    : path_(fs::path(base) /
+Directory::Directory(const fs::path& base, JobId job, unsigned step)
+    : path_(base /
             (prefix() + std::to_string(job) + "-" + std::to_string(step) + "-" + wire::fresh_nonce().substr(0, 8))) {
   remove_abandoned(base);
   if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");

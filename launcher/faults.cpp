@@ -21,11 +21,13 @@ std::vector<GpuId> only(const std::vector<GpuId>& gpus, const auto& wanted) {
 void Faults::lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool explained) {
   if (step > furthest_) {
     furthest_ = step;
-    losses_there_ = 0;
+    losses_.clear();
     suspects_.clear();
   }
-  if (!explained) ++losses_there_;
+  last_step_ = step;
+  if (!explained) ++losses_[step];
   tried_.clear();
+  last_tried_.clear();
   attempts_ = 0;
   note_deaths(now, died);
 }
@@ -50,10 +52,18 @@ std::set<GpuId> Faults::unfit(Time now) const {
 void Faults::tried(const std::vector<GpuId>& gpus) {
   ++tried_[gpus];
   ++attempts_;
+  last_tried_ = gpus;
+}
+
+void Faults::excuse() {
+  if (last_tried_.empty()) return;
+  --tried_[last_tried_];
+  --attempts_;
+  last_tried_.clear();
 }
 
 std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
-  if (losses_there_ >= kLossesOfOneStep) return {};
+  if (step_is_to_blame()) return {};
   const auto unfit_now = unfit(now);
   std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the one where least ranks have died
   const auto badness = [&](const GpuId& gpu) {
@@ -75,9 +85,15 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
   return {};
 }
 
+// A job that goes on from far back may have other losses on the way: they are not that step's.
+bool Faults::step_is_to_blame() const {
+  const auto losses = losses_.find(last_step_);
+  return losses != losses_.end() && losses->second >= kLossesOfOneStep;
+}
+
 std::string Faults::why_ended() const {
-  if (losses_there_ >= kLossesOfOneStep)
-    return "step " + std::to_string(furthest_ + 1) + " failed " + std::to_string(losses_there_) + " times in a row";
+  if (step_is_to_blame())
+    return "step " + std::to_string(last_step_ + 1) + " failed " + std::to_string(kLossesOfOneStep) + " times";
   return attempts_ == 0 ? "no GPU is left" : "it did not start again on any of the GPUs that are left";
 }
 

@@ -30,7 +30,9 @@ class Faults {
   // there is. Empty: there is no use in another.
   std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const;
   void tried(const std::vector<GpuId>& gpus);  // what choose() gave, or found no plan for
-  int attempts() const { return attempts_; }   // since the last loss of a running generation
+  // The last attempt failed for a reason that has nothing to do with its GPUs: it does not count.
+  void excuse();
+  int attempts() const { return attempts_; }  // since the last loss of a running generation
   // Why choose() gave nothing.
   std::string why_ended() const;
 
@@ -38,14 +40,17 @@ class Faults {
   std::set<GpuId> unfit(Time now) const;
 
  private:
+  bool step_is_to_blame() const;
   void note_deaths(Time now, const std::set<GpuId>& died);
 
   std::map<GpuId, std::vector<Time>> deaths_;
   std::set<GpuId> suspects_;  // since the last progress
   std::map<std::vector<GpuId>, int> tried_;
+  std::vector<GpuId> last_tried_;
   int attempts_ = 0;
-  std::int64_t furthest_ = -1;  // the last step done before any loss
-  int losses_there_ = 0;        // without getting past it
+  std::int64_t furthest_ = -1;          // the last step done before any loss
+  std::map<std::int64_t, int> losses_;  // by the last step done, as long as the job did not get past `furthest_`
+  std::int64_t last_step_ = -1;         // done before the last loss
 };
 
 }  // namespace espalier::launcher

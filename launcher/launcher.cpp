@@ -15,17 +15,9 @@
 
 namespace espalier::launcher {
 
-namespace {
-std::string base_directory(const wire::Config& config) {
-  if (!config.work_dir.empty()) return config.work_dir;
-  const char* temporary = std::getenv("TMPDIR");
-  return temporary != nullptr && *temporary == '/' ? temporary : "/tmp";
-}
-}  // namespace
-
 Launcher::Launcher(JobContext context, std::function<void(int)> keep)
     : context_(std::move(context)),
-      directory_(base_directory(context_.config), context_.job, context_.step),
+      directory_(work_directory(context_.config), context_.job, context_.step),
       token_(wire::fresh_nonce()),
       slurm_(loop_),
       keep_(std::move(keep)) {

@@ -64,6 +64,7 @@ class Launcher {
     std::map<std::string, Clock::time_point> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told
+    std::optional<Clock::time_point> slurm_back;
   };
 
   struct AnchorKeeper {
@@ -107,7 +108,14 @@ class Launcher {
   void doubt_nodes();
   void start_recovery();
   void try_recovery();
-  void slurm_said(const std::set<JobId>& closing, const std::string& away);
+  // What Slurm says of the nodes of a lost generation.
+  struct SlurmAnswer {
+    std::set<JobId> closing;          // extensions where it starts no step any more
+    std::set<std::string> withdrawn;  // nodes of the anchor that it has taken from the job: they are down
+    std::string away;                 // why there is no answer
+  };
+  SlurmAnswer ask_slurm(const std::set<JobId>& jobs) const;  // blocks; on Slurm's thread
+  void slurm_said(const SlurmAnswer& answer);
   void attempt_recovery();
   void retry_recovery();
   struct RecoveryPlan {
@@ -119,6 +127,7 @@ class Launcher {
   void commit_recovery();
   void finish_recovery(const std::string& result);
   void let_go_of_old_state();
+  bool is_lost(const Holding& holding) const;
   std::set<GpuId> gpus_left() const;
 
   void first_hello(const wire::Hello& hello);
@@ -144,8 +153,8 @@ class Launcher {
   std::unique_ptr<Extensions> extensions_;
   std::unique_ptr<PlannerLink> planner_;
   std::vector<AnchorKeeper> anchor_keepers_;
-  std::set<std::string> lost_nodes_;  // of the anchor
-  std::set<JobId> closing_;           // extensions where Slurm starts no step any more
+  std::set<std::string> lost_nodes_;  // of the anchor: not heard
+  SlurmAnswer slurm_answer_;          // the last
   int questions_ = 0;                 // to Slurm, and answers
   std::function<void(int)> keep_;
 

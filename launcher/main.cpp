@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "launcher/agent.hpp"
+#include "launcher/directory.hpp"
 #include "launcher/keeper.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/rank_step.hpp"
@@ -25,7 +27,8 @@ using Words = std::vector<std::string>;
 constexpr const char* kUsage =
     "Usage: espalier-launch run -- PROGRAM [ARGUMENT...]\n"
     "       espalier-launch keeper [--extension]\n"
-    "Started by srun --elastic, not by hand; see espalier-launch(1).\n";
+    "       espalier-launch clean JOB\n"
+    "Started by srun --elastic and by Slurm's epilog, not by hand; see espalier-launch(1).\n";
 
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
 int run(const Words& program) {
@@ -57,6 +60,14 @@ int run(const Words& program) {
   }
 }
 
+void clean(const std::string& number) {
+  espalier::JobId job = 0;
+  const char* const end = number.data() + number.size();
+  if (const auto [last, error] = std::from_chars(number.data(), end, job); error != std::errc{} || last != end)
+    throw espalier::Error("clean: \"" + number + "\" is not the number of a job");
+  espalier::launcher::remove_of_job(espalier::launcher::work_directory(espalier::wire::load_config()), job);
+}
+
 int dispatch(const Words& words) {
   const std::string& command = words.front();
   Words rest(words.begin() + 1, words.end());
@@ -68,6 +79,11 @@ int dispatch(const Words& words) {
   if (command == "keeper") {
     ::prctl(PR_SET_NAME, "espalier-keeper");
     return rest == Words{"--extension"} ? espalier::launcher::keep_extension() : espalier::launcher::keep_anchor();
+  }
+  if (command == "clean") {
+    if (rest.size() != 1) throw espalier::Error("clean: the number of one job is expected");
+    clean(rest.front());
+    return 0;
   }
   if (command == "agent") return espalier::launcher::agent(rest);
   if (command == "shield") return espalier::launcher::shield(rest);

@@ -16,7 +16,9 @@ namespace {
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
-constexpr auto kSlurmAnswers = std::chrono::seconds(30);        // or is taken not to: longer than MessageTimeout
+constexpr auto kSlurmAnswers = std::chrono::seconds(30);  // or is taken not to: longer than MessageTimeout
+constexpr auto kSlurmSettles =
+    std::chrono::seconds(30);  // after a restart; it refuses steps until nodes have registered
 constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
@@ -94,7 +96,10 @@ void Launcher::note_loss(const std::string& why) {
     recovery_->why += "; then " + why;
     recovery_->taken.reset();
   } else {
-    recovery_ = Recovery{why, "", wire::steady_now(), step_, {}, {}, {}, false};
+    recovery_.emplace();
+    recovery_->why = why;
+    recovery_->since = wire::steady_now();
+    recovery_->last_step = step_;
   }
 }
 
@@ -109,23 +114,28 @@ void Launcher::abort_current() {
   faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
 }
 
-// A node of the anchor whose keeper is not heard, and where ranks were lost, is not there.
+// A node of the anchor whose keeper is silent is not there; one whose keeper has ended may be, unless ranks ended as
+// well.
 void Launcher::doubt_nodes() {
   for (const AnchorKeeper& keeper : anchor_keepers_) {
-    const bool silent = !keeper.connection || keeper.missed > kFalters;
-    for (const GpuId& gpu : died_)
-      if (silent && gpu.node == keeper.node) lost_nodes_.insert(keeper.node);
+    const bool silent = keeper.connection && keeper.missed > kFalters;
+    const bool died = !keeper.connection && std::any_of(died_.begin(), died_.end(),
+                                                        [&](const GpuId& gpu) { return gpu.node == keeper.node; });
+    if (silent || died) lost_nodes_.insert(keeper.node);
   }
+}
+
+bool Launcher::is_lost(const Holding& holding) const {
+  if (holding.job == context_.job)
+    return lost_nodes_.contains(holding.node) || slurm_answer_.withdrawn.contains(holding.node);
+  return extensions_->falters(holding.job) || slurm_answer_.closing.contains(holding.job);
 }
 
 std::set<GpuId> Launcher::gpus_left() const {
   std::set<GpuId> left;
-  for (const Holding& holding : all_holdings(false)) {
-    if (holding.job == context_.job ? lost_nodes_.contains(holding.node)
-                                    : extensions_->falters(holding.job) || closing_.contains(holding.job))
-      continue;
-    for (const int index : holding.gpus) left.insert({holding.node, index});
-  }
+  for (const Holding& holding : all_holdings(false))
+    if (!is_lost(holding))
+      for (const int index : holding.gpus) left.insert({holding.node, index});
   return left;
 }
 
@@ -135,7 +145,7 @@ std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
   for (const GpuId& gpu : plan_.ranks()) unfit.erase(gpu);
   for (Holding& holding : holdings)
     std::erase_if(holding.gpus, [&](int index) {
-      return unfit.contains({holding.node, index}) || lost_nodes_.contains(holding.node);
+      return unfit.contains({holding.node, index}) || (holding.job == context_.job && is_lost(holding));
     });
   std::erase_if(holdings, [](const Holding& holding) { return holding.gpus.empty(); });
   return holdings;
@@ -143,53 +153,69 @@ std::vector<Holding> Launcher::usable(std::vector<Holding> holdings) const {
 
 void Launcher::start_recovery() {
   doubt_nodes();
-  faults_.failed(wire::steady_now(), std::exchange(died_, {}));  // of the attempt before
+  const auto now = wire::steady_now();
+  if (died_.empty() && recovery_->slurm_back && now - *recovery_->slurm_back < kSlurmSettles) {
+    faults_.excuse();
+    retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
+    return;
+  }
+  faults_.failed(now, std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
 }
 
-// Slurm starts the next generation's processes on extensions, and may not do so any more, or not be there just now.
+// Slurm starts the next generation's processes on other nodes, and may not do so any more, or not be there just now.
 // Then what is left there would be lost to a generation without them: that is worth a wait.
 void Launcher::try_recovery() {
-  std::vector<JobId> needed;
-  for (const Holding& holding : extensions_->holdings(false))
-    if (uses(plan_, holding)) needed.push_back(holding.job);
+  std::set<JobId> needed;
+  for (const Holding& holding : all_holdings(false))
+    if ((holding.job != context_.job || holding.node != context_.node) && uses(plan_, holding))
+      needed.insert(holding.job);
   if (needed.empty()) return attempt_recovery();
   const int question = ++questions_;
   slurm_.post_first([this, needed, question]() -> std::function<void()> {
-    std::set<JobId> closing;
-    std::string away;
-    try {
-      for (const JobId id : needed) {
-        const auto job = load_job(id);
-        if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended)
-          closing.insert(id);
-      }
-    } catch (const Error& error) {
-      away = error.what();
-    }
-    return [this, closing, away, question] {
-      if (question == questions_) slurm_said(closing, away);
+    const SlurmAnswer answer = ask_slurm(needed);
+    return [this, answer, question] {
+      if (question == questions_) slurm_said(answer);
     };
   });
   retry_recovery_ = loop_.after(kSlurmAnswers, [this, question] {
-    if (question == questions_) slurm_said({}, "it does not answer");
+    if (question == questions_) slurm_said({.closing = {}, .withdrawn = {}, .away = "it does not answer"});
   });
 }
 
-void Launcher::slurm_said(const std::set<JobId>& closing, const std::string& away) {
+Launcher::SlurmAnswer Launcher::ask_slurm(const std::set<JobId>& jobs) const {
+  SlurmAnswer answer;
+  try {
+    for (const JobId id : jobs) {
+      const auto job = load_job(id);
+      if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended) {
+        if (id != context_.job) answer.closing.insert(id);
+      } else if (id == context_.job) {
+        for (const Holding& own : context_.anchor) answer.withdrawn.insert(own.node);
+        for (const Holding& held : job->holdings) answer.withdrawn.erase(held.node);
+      }
+    }
+  } catch (const Error& error) {
+    answer.away = error.what();
+  }
+  return answer;
+}
+
+void Launcher::slurm_said(const SlurmAnswer& answer) {
   retry_recovery_.reset();
   ++questions_;
   if (phase_ != JobPhase::recovering || next_) return;
   const auto waited = wire::steady_now() - recovery_->since;
-  if (!away.empty() && waited < std::chrono::seconds(context_.config.hang_seconds)) {
+  if (!answer.away.empty() && waited < std::chrono::seconds(context_.config.hang_seconds)) {
     if (!std::exchange(recovery_->waits_for_slurm, true))
       spdlog::warn("espalier: launch: {}; slurmctld is away ({}): training goes on when it is back", recovery_->why,
-                   away);
+                   answer.away);
     retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
     return;
   }
-  closing_ = closing;
+  if (answer.away.empty()) slurm_answer_ = answer;
+  if (recovery_->waits_for_slurm && !recovery_->slurm_back) recovery_->slurm_back = wire::steady_now();
   attempt_recovery();
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ int espalier_detach(unsigned seconds) {
   return 1;
 }
 
-void espalier_detach_exec(const char* const* words, unsigned seconds) {
+static void detach_exec(const uid_t* uid, const char* const* words, unsigned seconds) {
+  static const gid_t nobodys = 65534; /* an epilog is not told the user's */
   static const char* const places[] = {"", ESPALIER_SLURM_BIN "/", "/usr/bin/", "/usr/local/bin/"};
   char paths[sizeof(places) / sizeof(places[0])][4096];
   size_t n = 0;
@@ -57,6 +59,13 @@ void espalier_detach_exec(const char* const* words, unsigned seconds) {
     if (words[0][0] == '/') break;
   }
   if (espalier_detach(seconds) != 1) return;
+  if (uid && (setgroups(1, &nobodys) != 0 || setgid(nobodys) != 0 || setuid(*uid) != 0)) _exit(126);
   for (size_t i = 0; i < n; i++) execv(paths[i], (char* const*)words);
   _exit(127);
+}
+
+void espalier_detach_exec(const char* const* words, unsigned seconds) { detach_exec(NULL, words, seconds); }
+
+void espalier_detach_exec_as(uid_t uid, const char* const* words, unsigned seconds) {
+  detach_exec(&uid, words, seconds);
 }

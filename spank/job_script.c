@@ -23,19 +23,33 @@ static const char* environment(const char* name, const char* allowed) {
 /* Slurm gives what wait(2) gave, and 0 for a job that was cancelled; a shell would say this. */
 static int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-void espalier_job_epilog(spank_t spank) {
-  uint32_t job = 0;
+static void report(uint32_t job, const char* gpus) {
   char event[ESPALIER_EVENT_MAX];
   const struct espalier_site* site = espalier_site();
-  if (!site->planner_host[0] || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
-  const char* gpus = environment("SLURM_JOB_GPUS", "0123456789,-");
-  if (!gpus) return;
   const char* node =
       environment("SLURMD_NODENAME", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-  if (!node) return;
+  if (!site->planner_host[0] || !node) return;
   const char* status = environment("SLURM_JOB_EXIT_CODE", "-0123456789");
   int n = snprintf(event, sizeof(event), ESPALIER_EVENT_MAGIC " gpus_released job=%u node=%s gpus=%s exit=%d", job,
                    node, gpus, exit_code(status ? atoi(status) : 0));
   if (n < 0 || (size_t)n >= sizeof(event)) return;
   if (espalier_detach(kSeconds) == 1) _exit(espalier_send_sealed(site->planner_host, site->planner_port, event) != 0);
+}
+
+/* A launcher that was killed could not; as the user, since it is the user's folder. */
+static void clean(spank_t spank, uint32_t job) {
+  uid_t uid = 0;
+  char number[16];
+  const char* const words[] = {espalier_site()->launcher, "clean", number, NULL};
+  if (spank_get_item(spank, S_JOB_UID, &uid) != ESPANK_SUCCESS) return;
+  snprintf(number, sizeof(number), "%u", job);
+  espalier_detach_exec_as(uid, words, kSeconds);
+}
+
+void espalier_job_epilog(spank_t spank) {
+  uint32_t job = 0;
+  const char* gpus = environment("SLURM_JOB_GPUS", "0123456789,-");
+  if (!gpus || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
+  report(job, gpus);
+  clean(spank, job);
 }

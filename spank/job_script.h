@@ -1,4 +1,4 @@
-/* slurmd's job_epilog: tells the planner that GPUs came free. */
+/* slurmd's job_epilog: tells the planner that GPUs came free, and removes what a killed launcher left behind. */
 #ifndef ESPALIER_SPANK_JOB_SCRIPT_H
 #define ESPALIER_SPANK_JOB_SCRIPT_H
 

@@ -28,7 +28,7 @@ struct LiveJob {
   std::optional<double> pause_seconds;  // of the last reconfigurations that were committed
 
   std::optional<DecisionRecord> open;      // proposed, no outcome yet
-  int proposed_to = 0;                     // the generation that ran when `open` was proposed
+  int proposed_to = 0;                     // the generation that ran when `open` was proposed, or has recovered since
   bool back_since = false;                 // ... and whether the launcher has registered again since
   std::set<JobId> before;                  // extensions when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed, its step time still being measured

@@ -188,6 +188,8 @@ void Planner::outcome(const wire::Outcome& message) {
     own.reason = message.reason.empty() ? "the launcher acted by itself" : printable(message.reason);
     record->moments["decided"] = now;
     own.id = store_.add(*record);
+    // A loss ends a change under way, which is told first: one that is still open was lost with the old connection.
+    if (message.kind == DecisionKind::recover && live.back_since) live.proposed_to = message.generation;
   }
   record->decision.outcome = message.result.empty() ? "aborted: no reason given" : printable(message.result);
   record->decision.pause_ms = message.pause_ms;

@@ -24,6 +24,7 @@ struct SlurmJob {
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
   bool preempted = false;         // still running, but Slurm has told it to leave
+  double ended = 0;               // completing: since when, seconds since the epoch
 };
 
 struct SlurmSnapshot {

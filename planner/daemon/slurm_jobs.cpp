@@ -52,6 +52,7 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   result.state = state_of(job.job_state);
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
+  if (result.state == SlurmJobState::completing) result.ended = static_cast<double>(job.end_time);
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
     try {

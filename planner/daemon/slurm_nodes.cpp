@@ -9,6 +9,8 @@
 namespace espalier {
 namespace {
 
+constexpr double kCompletes = 5;  // seconds; the epilog's end is told at once, unless something is wrong
+
 bool takes_work(std::uint32_t state) {
   constexpr std::uint32_t kAway = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN |
                                   NODE_STATE_POWERING_DOWN | NODE_STATE_MAINT | NODE_STATE_REBOOT_REQUESTED |
@@ -75,6 +77,7 @@ void assign_owners(SlurmSnapshot& snapshot) {
         const auto node =
             std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& n) { return n.name == held.node; });
         if (node == nodes.end()) continue;
+        if (state == SlurmJobState::completing && snapshot.time - job.ended > kCompletes) node->usable = false;
         for (const int index : held.gpus) {
           if (static_cast<std::size_t>(index) >= node->gpu_owner.size()) continue;
           JobId& owner = node->gpu_owner[static_cast<std::size_t>(index)];

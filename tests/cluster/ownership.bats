@@ -133,6 +133,35 @@ S
 
 # --- going with their owner (14, 15, 16) ---------------------------------------------------------------------------------
 
+@test "the launcher of a job without extensions killed: Slurm's epilog removes its folder" {
+  cast
+  kill -KILL "$(launcher_pid)"
+  finish near
+  finish far
+  all_gone_within 5
+}
+
+@test "cleaning up after a job leaves those of other jobs and users and what is in use" {
+  cast
+  mkdir -m 700 /tmp/espalier-4242-"$A"0-0-abc /tmp/espalier-4242-7-0-abc /tmp/espalier-4242-7-1-def /tmp/espalier-0-7-0-abc
+  chown boxuser /tmp/espalier-4242-7-* /tmp/espalier-4242-"$A"0-0-abc
+  mkdir /tmp/kept
+  ln -s /tmp/kept /tmp/espalier-4242-7-2-link
+  before=$(ls -d /tmp/espalier-*)
+  as_user "$BOX/bin/espalier-launch" clean "$A"
+  [ "$(ls -d /tmp/espalier-*)" = "$before" ]
+  as_user "$BOX/bin/espalier-launch" clean 7
+  [ "$(ls -d /tmp/espalier-*)" = "$(grep -v -e '-4242-7-[01]' <<< "$before")" ]
+  rm -r /tmp/espalier-4242-"$A"0-0-abc /tmp/espalier-0-7-0-abc /tmp/espalier-4242-7-2-link /tmp/kept
+  for words in "clean" "clean 7 8"; do
+    run as_user "$BOX/bin/espalier-launch" $words
+    [ "$status:$output" = "2:espalier: launch: clean: the number of one job is expected" ]
+  done
+  run as_user "$BOX/bin/espalier-launch" clean 7x
+  [ "$status:$output" = '2:espalier: launch: clean: "7x" is not the number of a job' ]
+  goes_on_well
+}
+
 @test "the launcher killed while two generations stand beside each other: nothing is left in /dev/shm or /tmp" {
   cast
   finish near

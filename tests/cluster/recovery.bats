@@ -88,7 +88,28 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   }
   survives 120 kill_both
   told_once 'training went on with the state it left behind'
+  [ "$(gpus_of A)" = 8 ] # though Slurm refuses steps while it settles
   # A step that ended meanwhile is told to slurmctld again only once a minute; until then its job completes.
+  goes_on_well 100
+}
+
+# What Slurm does when a node goes down while job and step were submitted with --no-kill: it takes the node from them.
+@test "a node of the anchor's own goes down: the job goes on without it" {
+  A=$(SRUN_OPTIONS=--no-kill elastic A 4:8 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  espalier hold "$A"
+  goes_down() {
+    ip link set v2 down
+    sleep 8
+    scontrol update nodename=n2 state=down reason=test
+  }
+  survives 120 goes_down
+  [[ $(metric A gpus) = 2 ]]
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  [ "$(squeue -h -j "$A" -o '%T %N')" = "RUNNING n1" ]
+  ip link set v2 up
+  scontrol update nodename=n2 state=resume
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
   goes_on_well 100
 }
 

@@ -85,13 +85,20 @@ def _extension(job, random):
     return _one([line.split()[0] for line in lines if line.split()[1].startswith(f"espalier:ext:{job.id}:")], random.choice)
 
 
+def _cancel(*words):
+    try:
+        as_user("scancel", *words)
+    except RuntimeError as gone:  # it has ended meanwhile
+        raise NoTarget from gone
+
+
 def cancel_extension(job, random):
-    as_user("scancel", _extension(job, random))
+    _cancel(_extension(job, random))
 
 
 def kill_extension(job, random):
     """Without grace."""
-    as_user("scancel", "--full", "-s", "KILL", _extension(job, random))
+    _cancel("--full", "-s", "KILL", _extension(job, random))
 
 
 def kill_planner(_job, _random):
@@ -132,8 +139,15 @@ def cut_network(seconds):
 
 def _full(folder):
     def fault(_job, _random):
-        used = int(run("df", "--output=used", "-k", folder).splitlines()[-1])
-        run("mount", "-o", f"remount,size={used + 4}k", folder)
+        for slack in (4, 64, 1024):  # KiB: what is written between the two commands must fit
+            used = int(run("df", "--output=used", "-k", folder).splitlines()[-1])
+            try:
+                run("mount", "-o", f"remount,size={used + slack}k", folder)
+                break
+            except RuntimeError:
+                continue
+        else:
+            raise NoTarget
         def restore():
             time.sleep(2)
             run("mount", "-o", "remount,size=50%", folder)

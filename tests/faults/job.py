@@ -95,4 +95,8 @@ class Job:
         as_user(f"{BOX}/bin/espalier", what, self.id, check=False)
 
     def tail(self, count=25):
-        return "\n".join(self.messages[-count:])
+        """What its launcher and the planner said last; of the steps' lines the last only."""
+        said = [line for line in self.messages[:-1] if not line.startswith("step ")] + self.messages[-1:]
+        with open(f"{BOX}/log/espalierd.log", encoding="utf-8", errors="replace") as log:
+            planner = [line for line in log.read().split("\n") if "UDP" not in line]
+        return "\n".join(said[-count:] + planner[-count:])

@@ -16,6 +16,12 @@ def leaks():
     return found
 
 
+def slurm_is_done():
+    """With jobs that ended and with nodes that were cut off or restarted: it starts nothing there before."""
+    return ("COMPLETING" not in run("squeue", "-h", "-o", "%T", check=False)
+            and "*" not in run("sinfo", "-h", "-N", "-o", "%t", check=False))
+
+
 def stray_extensions(job):
     """Extensions of others than `job`."""
     lines = run("squeue", "-h", "-n", "espalier-ext", "-o", "%i %k").splitlines()

@@ -18,6 +18,7 @@ from shell import BOX, HOME, run
 
 STATES = ["running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]
 SURVIVES, GONE, STEPS = 90, 15, 5
+COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
 def cells(seed, wanted, state, fault):
@@ -59,10 +60,14 @@ class Matrix:
         self.job = None
 
     def check_gone(self, when):
-        end, left = time.monotonic() + GONE, ["?"]
+        start, left = time.monotonic(), ["?"]
+        end = start + GONE
         while left and time.monotonic() < end:
             time.sleep(0.2)
             left = leaks.leaks()
+            if left and all(what.endswith(" COMPLETING") for what in left) and not leaks.slurm_is_done():
+                time.sleep(0.5)
+                end = max(end, min(time.monotonic() + GONE, start + COMPLETES))
         if left:
             self.problem(f"{when}: left behind: " + "; ".join(left))
             run("pkill", "-KILL", "-u", "boxuser", check=False)
@@ -84,10 +89,13 @@ class Matrix:
         if not job.until(lambda _: self.quiet(), 60):
             return False
         if state == "running":
-            if job.plan_gpus < 4:  # there is something to lose
-                job.ask("release")
-                return job.until(lambda _: job.plan_gpus >= 4 and self.quiet(), 45)
-            return True
+            # There is something to lose. A planner that has just started may not know the job yet.
+            for _ in range(5):
+                if job.plan_gpus < 4:
+                    job.ask("release")
+                if job.until(lambda _: job.plan_gpus >= 4 and self.quiet(), 10):
+                    return True
+            return False
         if state == "recovering":
             pids = processes.of_generation("espalier-train", job.generation)
             if pids:
@@ -99,6 +107,7 @@ class Matrix:
     def turn(self, state):
         """Asks for a change of the layout; whether the job got into the state on its way."""
         job = self.job
+        job.until(lambda _: leaks.slurm_is_done(), COMPLETES, 0.5)
         if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
@@ -124,6 +133,9 @@ class Matrix:
                 undo, found = fault(job, self.random), True
             except faults.NoTarget:
                 pass
+            except Exception as error:  # of the driver: the run goes on
+                self.problem(f"{number}: {name} while {state}: {error!r}")
+                return True
             return found or job.phase != state
         job.until(strike, 5, 0.02)
         if not found:

@@ -258,7 +258,8 @@ void Child::signal(int number) const {
 
 // ---- the scratch directory
 
-Directory::Directory(const std::string&, JobId job, unsigned) : path_("/sim/" + std::to_string(job)) {}
+std::filesystem::path work_directory(const wire::Config&) { return "/sim"; }
+Directory::Directory(const std::filesystem::path& base, JobId job, unsigned) : path_(base / std::to_string(job)) {}
 Directory::~Directory() {
   std::erase_if(owners_files(), [&](const auto& file) { return file.first.starts_with(path_.string() + "/"); });
 }

@@ -106,6 +106,23 @@ TEST_CASE(
     link->says(wire::Status{busy});
     CHECK(daemon.store.decision(id)->decision.outcome.empty());
   }
+  SUBCASE("it never heard of it, and runs another generation after a loss") {
+    link->on_closed("reset");
+    link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    auto recovered = job(10, "n1", {0, 1});
+    Decision own;
+    own.job = 10;
+    own.kind = DecisionKind::recover;
+    own.plan = *recovered.plan;
+    auto outcome = outcome_of(own, "committed");
+    outcome.generation = 1;
+    link->says(outcome);
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+    recovered.generation = 1;
+    link->says(wire::Status{recovered});
+    CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
+  }
   SUBCASE("it never heard of it") {
     link->on_closed("reset");
     link = daemon.launcher();

@@ -119,6 +119,23 @@ TEST_CASE("a used GPU belongs to the job that runs, not to the one that is compl
   CHECK(slurm.cluster.nodes[0].freeing == std::vector<int>{0});
 }
 
+TEST_CASE("a node where a job does not get done with completing takes no growth") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 2), node("n2", 2), node("n3", 2)};
+  slurm.jobs[1] = slurm_job(1, 0, {{1, "n1", {0}}});
+  slurm.jobs[2] = slurm_job(2, 0, {{2, "n2", {0}}});
+  for (const JobId id : {1, 2}) {
+    slurm.jobs[id].state = SlurmJobState::completing;
+    slurm.jobs[id].ended = id == 1 ? 100 : 104;
+  }
+  slurm.jobs[3] = slurm_job(3, 0, {{3, "n3", {0}}});
+  slurm.time = 106;
+  assign_owners(slurm);
+  CHECK_FALSE(slurm.cluster.nodes[0].usable);
+  CHECK(slurm.cluster.nodes[1].usable);
+  CHECK(slurm.cluster.nodes[2].usable);
+}
+
 TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not granted it") {
   SlurmSnapshot slurm;
   slurm.cluster.nodes = {node("n1", 4)};

@@ -47,6 +47,21 @@ TEST_CASE(
   CHECK(tries(faults, all) == Gpus{a, b, d});
 }
 
+TEST_CASE("an attempt that Slurm refused says nothing about the GPUs") {
+  Faults faults;
+  faults.excuse();
+  faults.lost(start, 10, {c}, false);
+  faults.excuse();  // of before the loss: there is nothing to excuse
+  for (int i = 0; i < 5; ++i) {
+    CHECK(tries(faults, all) == all);
+    faults.excuse();
+    faults.excuse();  // once
+    CHECK(faults.attempts() == 0);
+  }
+  for (int i = 0; i < 3; ++i) CHECK(tries(faults, all) == all);
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+}
+
 TEST_CASE("a job that has only GPUs where ranks died goes on with them") {
   Faults faults;
   faults.lost(start, 10, {a}, false);
@@ -80,7 +95,7 @@ TEST_CASE("GPUs that go away meanwhile make another set, which has its own attem
   CHECK(tries(faults, {}).empty());
 }
 
-TEST_CASE("a step that fails three times in a row ends the job; one that is passed does not count") {
+TEST_CASE("a step that fails three times ends the job; one that is passed does not count") {
   Faults faults;
   const auto lose = [&](std::int64_t step) {
     faults.lost(start + std::chrono::hours(2) * step, step, {}, false);
@@ -90,8 +105,11 @@ TEST_CASE("a step that fails three times in a row ends the job; one that is pass
   CHECK(lose(10));
   CHECK(lose(11));
   CHECK(lose(11));
-  CHECK_FALSE(lose(5));  // it had gone back to a checkpoint, which is no way past step 12
-  CHECK(faults.why_ended() == "step 12 failed 3 times in a row");
+  CHECK(lose(5));  // it had gone back to a checkpoint: that is another step's failure
+  CHECK(lose(7));
+  CHECK(lose(5));
+  CHECK_FALSE(lose(11));  // and no way past step 12
+  CHECK(faults.why_ended() == "step 12 failed 3 times");
 }
 
 TEST_CASE("GPUs that Slurm takes or a node that is lost are not the step's fault") {
