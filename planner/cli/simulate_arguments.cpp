@@ -16,19 +16,21 @@ using sim::split;
 double real(const std::string& option, const std::string& text, double low, double high) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    throw UsageError(option + ": \"" + text + "\" is not a number");
-  if (value < low || value > high) {
-    char range[80];
-    std::snprintf(range, sizeof range, "must be between %g and %g", low, high);
-    throw UsageError(option + ": " + range);
-  }
-  return value;
+  const bool number = !text.empty() && error == std::errc() && end == text.data() + text.size();
+  if (number && value >= low && value <= high) return value;
+  char range[80];
+  std::snprintf(range, sizeof range, "between %g and %g", low, high);
+  if (!number || !std::isfinite(value))
+    throw UsageError(option + ": \"" + text + "\" is no number; write one " + range);
+  throw UsageError(option + ": must be " + range);
 }
 
 double time_option(const std::string& option, const std::string& text) {
-  const auto time = sim::parse_time(text);
-  if (!time) throw UsageError(option + ": \"" + text + "\" is no time; write 2017-10-04T23:41:46 or seconds");
+  // A day alone is its midnight.
+  auto time = sim::parse_time(text);
+  if (!time && text.size() == 10) time = sim::parse_time(text + "T00:00:00");
+  if (!time)
+    throw UsageError(option + ": \"" + text + "\" is no time; write 2017-10-04, 2017-10-04T23:41:46 or seconds");
   return *time;
 }
 
@@ -66,7 +68,7 @@ std::vector<std::string> policies(const std::string& text) {
       throw UsageError(std::string("--policy: ") + error.what());
     }
     if (std::find(names.begin(), names.end(), name) != names.end())
-      throw UsageError("--policy: " + name + " is named twice");
+      throw UsageError("--policy: " + name + " is named twice; name it once");
     names.push_back(name);
   }
   return names;
@@ -145,9 +147,10 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   result.policies = policies(policy);
   if (!from.empty()) result.from = time_option("--from", from);
   if (!to.empty()) result.to = time_option("--to", to);
-  if (result.from && result.to && *result.from >= *result.to) throw UsageError("--to: is not after --from");
+  if (result.from && result.to && *result.from >= *result.to)
+    throw UsageError("--to: is not after --from; name a later time");
   if (!busiest.empty()) {
-    if (result.from || result.to) throw UsageError("--busiest: not beside --from or --to");
+    if (result.from || result.to) throw UsageError("--busiest: not beside --from or --to; leave one of them out");
     result.busiest_hours = hours(busiest);
   }
   if (!trace_gpus.empty()) result.trace_gpus = static_cast<int>(real("--trace-gpus", trace_gpus, 0, 1 << 24));
@@ -170,7 +173,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
     result.sweep = {sweep.substr(0, equals), split(sweep.substr(equals + 1), ',')};
     SimulateArguments copy = result;
     for (const std::string& value : result.sweep->values) set_swept(copy, result.sweep->key, value);
-    if (!result.report.empty()) throw UsageError("--report: not with --sweep");
+    if (!result.report.empty()) throw UsageError("--report: not with --sweep; leave one of them out");
   }
   return result;
 }

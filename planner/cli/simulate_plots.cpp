@@ -54,7 +54,7 @@ std::string script_of(const Plot& plot) {
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
   Pipe() {
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("plots: no pipe to gnuplot");
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw Error("gnuplot: no pipe to it; leave --report out");
   }
   ~Pipe() {
     close_end(0);
@@ -75,7 +75,7 @@ std::string converse(Pipe& to, Pipe& from, const std::string& input) {
   while (true) {
     std::array<pollfd, 2> waits{pollfd{from.ends[0], POLLIN, 0}, pollfd{to.ends[1], POLLOUT, 0}};
     if (poll(waits.data(), to.ends[1] >= 0 ? 2 : 1, -1) < 0 && errno != EINTR)
-      throw Error("plots: no answer of gnuplot");
+      throw Error("gnuplot: does not answer; leave --report out");
     if (to.ends[1] >= 0 && (waits[1].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t sent =
           write(to.ends[1], input.data() + written, std::min<std::size_t>(input.size() - written, 4096));
@@ -92,7 +92,7 @@ std::string converse(Pipe& to, Pipe& from, const std::string& input) {
 std::string run_gnuplot(const std::string& script) {
   Pipe to, from;
   const pid_t child = fork();
-  if (child < 0) throw Error("plots: gnuplot cannot be started");
+  if (child < 0) throw Error("gnuplot: cannot be started; leave --report out");
   if (child == 0) {
     dup2(to.ends[0], STDIN_FILENO);
     dup2(from.ends[1], STDOUT_FILENO);
@@ -109,7 +109,8 @@ std::string run_gnuplot(const std::string& script) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     throw Error("gnuplot: is not installed; install gnuplot-nox, or leave --report out");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error("gnuplot: could not draw the plots");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw Error("gnuplot: could not draw the plots; install gnuplot-nox anew, or leave --report out");
   return output;
 }
 
@@ -147,7 +148,7 @@ Curve utilization(const sim::PolicyRun& run, double until, int slots) {
 std::string draw(const Plot& plot) {
   const std::string text = run_gnuplot(script_of(plot));
   const std::size_t begin = text.find("<svg");
-  if (begin == std::string::npos) throw Error("gnuplot: drew nothing");
+  if (begin == std::string::npos) throw Error("gnuplot: drew nothing; install gnuplot-nox anew, or leave --report out");
   return text.substr(begin);
 }
 

@@ -122,7 +122,7 @@ std::string write_report(const Study& study, const std::string& folder) {
   std::ofstream out(path, std::ios::binary);
   out << html;
   out.close();
-  if (!out) throw Error(path + ": cannot be written: " + std::strerror(errno));
+  if (!out) throw Error(path + ": cannot be written: " + std::strerror(errno) + "; name another folder by --report");
   return path;
 }
 

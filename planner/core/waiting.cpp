@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <string_view>
 #include <tuple>
-#include <unordered_map>
 
 namespace espalier {
 namespace {
@@ -108,31 +106,33 @@ int nearness(const ElasticJob& job, const NodeView& node, const ClusterView& clu
 std::vector<Place> open_places(const PlanningInput& input, const SchedulerOptions& options,
                                const std::map<JobId, double>& worth) {
   std::vector<Place> places;
-  std::unordered_map<std::string_view, std::size_t> at;
+  places.reserve(input.cluster.nodes.size());
   for (const NodeView& node : input.cluster.nodes) {
     if (!node.usable) continue;
-    Place place{{&node, {}, node.free_cpus, node.free_memory_mb, options.max_lease_minutes},
-                static_cast<int>(node.freeing.size()),
-                {}};
+    Place& place =
+        places.emplace_back(Place{{&node, {}, node.free_cpus, node.free_memory_mb, options.max_lease_minutes},
+                                  static_cast<int>(node.freeing.size()),
+                                  {}});
     for (std::size_t i = 0; i < node.gpu_owner.size(); ++i)
       if (node.gpu_owner[i] == 0) place.supply.gpus.push_back(static_cast<int>(i));
-    at[node.name] = places.size();
-    places.push_back(std::move(place));
-  }
-  for (const ElasticJob& job : input.jobs) {
-    if (job.phase != JobPhase::running || !job.plan) continue;
-    for (const Holding& held : job.extensions) {
-      const auto found = at.find(held.node);
-      if (found == at.end() || held.job == job.id || held.gpus.empty()) continue;
-      const auto known = worth.find(held.job);
-      Place& place = places[found->second];
-      place.reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size()),
-                                   nearness(job, *place.supply.node, input.cluster),
-                                   known == worth.end() ? 0 : known->second});
-    }
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.supply.node->name < b.supply.node->name; });
+  if (input.cluster.waiting.empty()) return places;  // nobody asks for what extensions hold
+  for (const ElasticJob& job : input.jobs) {
+    if (job.phase != JobPhase::running || !job.plan) continue;
+    for (const Holding& held : job.extensions) {
+      const auto place =
+          std::lower_bound(places.begin(), places.end(), held.node,
+                           [](const Place& one, const std::string& name) { return one.supply.node->name < name; });
+      if (place == places.end() || place->supply.node->name != held.node || held.job == job.id || held.gpus.empty())
+        continue;
+      const auto known = worth.find(held.job);
+      place->reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size()),
+                                    nearness(job, *place->supply.node, input.cluster),
+                                    known == worth.end() ? 0 : known->second});
+    }
+  }
   return places;
 }
 

@@ -34,7 +34,8 @@ std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& 
   }
   if (best == 0)
     throw Error(kind.model + ": its plan pp" + std::to_string(kind.pp) + " dp" + std::to_string(kind.dp) + " tp" +
-                std::to_string(kind.tp) + " does not fit: " + (why.empty() ? "no micro-batch feeds it" : why));
+                std::to_string(kind.tp) + " does not fit: " + (why.empty() ? "no micro-batch feeds it" : why) +
+                "; give it another plan");
   kind.micro_batches = best;
   return kind;
 }

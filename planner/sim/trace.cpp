@@ -48,7 +48,7 @@ TraceFormat detect_trace_format(const std::string& text) {
   if (has("timestamp") && has("num_gpus")) return TraceFormat::philly;
   if (has("submit") && has("seconds")) return TraceFormat::csv;
   if (std::count(line.begin(), line.end(), ',') == 9) return TraceFormat::pai;
-  throw Error("its first line is that of no known format of traces; name the format");
+  throw Error("its first line is that of no known format of traces; name it by --format");
 }
 
 Trace parse_trace(const std::string& text, TraceFormat format) {

@@ -23,12 +23,12 @@ class KindChoice {
     for (std::size_t k = 0; k < kinds.size(); ++k) by_size_[static_cast<std::size_t>(kinds[k].size)].push_back(k);
     for (std::size_t s = 0; s < by_size_.size(); ++s) {
       if (options.mapping == Mapping::random && options.mix[s] > 0 && by_size_[s].empty())
-        throw Error("the mix wants jobs of size " + std::string(std::array{"S", "M", "L", "XL"}[s]) +
-                    ", and there is no such kind that fits the cluster");
+        throw Error("workload: the mix wants jobs of size " + std::string(std::array{"S", "M", "L", "XL"}[s]) +
+                    ", and there is no such kind that fits the cluster; give that size 0, or another table of kinds");
       total_ += options.mix[s];
     }
     if (kinds.empty() || (options.mapping == Mapping::random && total_ <= 0))
-      throw Error("there is no kind of jobs to choose from");
+      throw Error("workload: there is no kind of jobs to choose from; give a table that has some");
   }
 
   std::size_t choose(const TraceJob& job, Random& random) const {
@@ -77,12 +77,15 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   const double share =
       options.scale * (options.trace_gpus > 0 ? static_cast<double>(cluster_gpus) / options.trace_gpus : 1);
   const auto count = static_cast<std::size_t>(std::llround(share * static_cast<double>(window.size())));
-  if (window.empty()) throw Error("no job of the trace was submitted in the time that is to be simulated");
+  if (window.empty())
+    throw Error("workload: no job of the trace was submitted in the time that is to be simulated; choose another");
   if (count == 0)
-    throw Error("of " + std::to_string(window.size()) + " jobs none is left when they are sampled in proportion");
+    throw Error(
+        "workload: of " + std::to_string(window.size()) +
+        " jobs none is left when they are sampled in proportion; raise the scale, or take all by --trace-gpus=0");
   if (count > window.size())
-    throw Error(std::to_string(count) + " jobs are wanted, the trace has " + std::to_string(window.size()) +
-                " in the time that is to be simulated; lower the scale");
+    throw Error("workload: " + std::to_string(count) + " jobs are wanted, the trace has " +
+                std::to_string(window.size()) + " in the time that is to be simulated; lower the scale");
   Random random(options.seed);
   const KindChoice choice(kinds, options);
   Workload workload;

@@ -62,6 +62,25 @@ TEST_SUITE("simulate") {
     CHECK(complaint(folder, [&] {
             simulate({"--cluster=cluster-a", "--trace=" + trace, "--policy=fifo", "--quiet", "--report",
                       folder.path("t<1>.csv")});
-          }).find("cannot be written") != std::string::npos);
+          }) == "t<1>.csv/index.html: cannot be written: Not a directory; name another folder by --report");
+  }
+
+  TEST_CASE("a gnuplot that is missing or fails is told, with what to do") {
+    const Folder folder;
+    const std::string path = std::getenv("PATH");
+    setenv("PATH", folder.path("").c_str(), 1);
+    const auto drawn = [&](const std::string& script) {
+      if (!script.empty()) {
+        std::filesystem::permissions(folder.write("gnuplot", "#!/bin/sh\n" + script + "\n"),
+                                     std::filesystem::perms::owner_all);
+      }
+      return complaint(folder, [] { draw({"title", "x", "y", false, false, {{"a", {{0, 0}, {1, 1}}, 0}}}); });
+    };
+    CHECK(drawn("") == "gnuplot: is not installed; install gnuplot-nox, or leave --report out");
+    CHECK(drawn("exit 1") ==
+          "gnuplot: could not draw the plots; install gnuplot-nox anew, or leave --report out");
+    CHECK(drawn("exit 0") == "gnuplot: drew nothing; install gnuplot-nox anew, or leave --report out");
+    CHECK(drawn("echo '<svg></svg>'") == "accepted");
+    setenv("PATH", path.c_str(), 1);
   }
 }

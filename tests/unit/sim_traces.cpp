@@ -71,12 +71,13 @@ TEST_SUITE("sim") {
 
   TEST_CASE("a text of another format is an error") {
     CHECK(error_of([] { sim::parse_trace("id,submit,gpus\n", TraceFormat::csv); }) ==
-          "csv: the first line has no column \"seconds\"; it is not of this format");
-    CHECK(error_of([] { sim::parse_trace("", TraceFormat::csv); }) == "csv: the file is empty");
+          "csv: the first line has no column \"seconds\"; name its format, or add the column");
+    CHECK(error_of([] { sim::parse_trace("", TraceFormat::csv); }) ==
+          "csv: the file is empty; it must name columns and jobs");
     CHECK(error_of([] { sim::parse_trace("\"id,submit\n", TraceFormat::csv); }) ==
           "csv: the first line cannot be read; it must name the columns");
     CHECK(error_of([] { sim::detect_trace_format("what,ever\n1,2\n"); }) ==
-          "its first line is that of no known format of traces; name the format");
+          "its first line is that of no known format of traces; name it by --format");
     CHECK(error_of([] { sim::trace_format("xls"); }) ==
           "\"xls\": no such format of traces; use one of csv, philly, philly-json, helios, pai, arena, sacct");
     CHECK(sim::trace_format("pai") == TraceFormat::pai);
@@ -124,6 +125,13 @@ TEST_SUITE("sim") {
     CHECK(trace.cluster_gpus == 2490);
     CHECK(damage("timestamp,duration,num_gpus\n", "2017-10-09,66,1", TraceFormat::philly) ==
           "timestamp \"2017-10-09\" is no time");
+    const auto philly = [](const std::string& row) {
+      return damage("timestamp,duration,num_gpus\n", row, TraceFormat::philly);
+    };
+    CHECK(philly("2017-10-09 07:01:55,0,1") == "duration \"0\" is not above zero");
+    CHECK(philly("2017-10-09 07:01:55,x,1") == "duration \"x\" is no number");
+    CHECK(philly("2017-10-09 07:01:55,66,1.5") == "num_gpus \"1.5\" is no count");
+    CHECK(philly("2017-10-09 07:01:55,66") == "2 columns instead of 3");
 
     const std::string json = R"([
       {"jobid": "a", "submitted_time": "2017-10-09 07:00:00", "attempts": [
@@ -146,9 +154,11 @@ TEST_SUITE("sim") {
     REQUIRE(published.damaged.size() == 3);
     CHECK(published.damaged[0].why == "submitted_time is no time");
     CHECK(published.damaged[1].line == 5);
+    CHECK(published.damaged[1].why ==
+          "jobid, submitted_time, attempts, start_time, end_time, detail or gpus is missing");
     CHECK(published.damaged[2].why == "an attempt's times are none");
     CHECK(error_of([] { sim::parse_trace("[{", TraceFormat::philly_json); }) ==
-          "philly-json: the file is no JSON list of jobs");
+          "philly-json: the file is no JSON list of jobs; give cluster_job_log as published");
   }
 
   TEST_CASE("Helios as published") {
@@ -164,6 +174,11 @@ TEST_SUITE("sim") {
     CHECK(trace.jobs[0].gpus == 8);
     CHECK(trace.left_out == 2);
     CHECK(damage(header, "1,u,v,8,16,1,X,2020-04-01 00:00:00,,,-5,1", TraceFormat::helios) == "duration is below zero");
+    CHECK(damage(header, "1,u,v,-8,16,1,X,2020-04-01 00:00:00,,,5,1", TraceFormat::helios) ==
+          "gpu_num \"-8\" is no count");
+    CHECK(damage(header, "1,u,v,8,16,1,X,then,,,5,1", TraceFormat::helios) == "submit_time \"then\" is no time");
+    CHECK(damage(header, "1,u,v,8,16,1,X,2020-04-01 00:00:00,,,long,1", TraceFormat::helios) ==
+          "duration \"long\" is no number");
   }
 
   TEST_CASE("PAI as published: no header, GPUs in hundredths") {
@@ -178,6 +193,8 @@ TEST_SUITE("sim") {
     CHECK(trace.jobs[0].id == "j1/worker");
     CHECK(trace.left_out == 2);
     CHECK(damage("", "j,w,1,T,100,60,1,1,100,V", TraceFormat::pai) == "it ends before it starts");
+    CHECK(damage("", "j,w,1,T,100,160,1,1,much,V", TraceFormat::pai) == "plan_gpu \"much\" is no number");
+    CHECK(damage("", "j,w,1,T,100", TraceFormat::pai) == "5 columns instead of 10");
     CHECK(damage("", "j,w,-1,T,100,160,1,1,100,V", TraceFormat::pai) == "inst_num x plan_gpu is no number of GPUs");
   }
 

@@ -134,20 +134,23 @@ TEST_SUITE("sim") {
     sim::WorkloadOptions options;
     options.scale = 2;
     CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
-          "20 jobs are wanted, the trace has 10 in the time that is to be simulated; lower the scale");
+          "workload: 20 jobs are wanted, the trace has 10 in the time that is to be simulated; lower the scale");
     options.scale = 0.01;
     CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
-          "of 10 jobs none is left when they are sampled in proportion");
+          "workload: of 10 jobs none is left when they are sampled in proportion; raise the scale, or take all by "
+          "--trace-gpus=0");
     options = {};
     options.from = 1e9;
     CHECK(error_of([&] { sim::make_workload(trace_of(10), kinds, 64, options); }) ==
-          "no job of the trace was submitted in the time that is to be simulated");
+          "workload: no job of the trace was submitted in the time that is to be simulated; choose another");
     options = {};
     const std::vector<sim::JobKind> small{kinds[0]};
-    CHECK(error_of([&] { sim::make_workload(trace_of(10), small, 64, options); }) ==
-          "the mix wants jobs of size M, and there is no such kind that fits the cluster");
+    CHECK(
+        error_of([&] { sim::make_workload(trace_of(10), small, 64, options); }) ==
+        "workload: the mix wants jobs of size M, and there is no such kind that fits the cluster; give that size 0, or "
+        "another table of kinds");
     CHECK(error_of([&] {
             sim::make_workload(trace_of(10), {}, 64, sim::WorkloadOptions{.mapping = sim::Mapping::gpus});
-          }) == "there is no kind of jobs to choose from");
+          }) == "workload: there is no kind of jobs to choose from; give a table that has some");
   }
 }

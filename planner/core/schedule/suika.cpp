@@ -80,6 +80,7 @@ class Suika final : public Scheduler {
     // The paper never says what becomes of N_b. Kept, a plan of one sample per replica could take no further one.
     expand_.keep_n_b = false;
     expand_.window = options.window;
+    expand_.thinned = true;
     expand_.solver = options.solver.get();
   }
   std::string name() const override { return options_.as_printed ? "suika" : "espalier"; }
@@ -166,7 +167,7 @@ class Suika final : public Scheduler {
       const auto found = known_.find(job.id);
       if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
         return std::move(found->second);
-      auto made = VirtualJob::make(job, site_, coefficients, options_.data_parallel_only);
+      auto made = VirtualJob::make(job, site_, coefficients, options_.data_parallel_only, &books_);
       for (auto* earlier : {&known_, &spent_})
         if (const auto before = earlier->find(job.id); made && before != earlier->end() && before->second) {
           made->inherit(*before->second);
@@ -262,10 +263,12 @@ class Suika final : public Scheduler {
   }
 
   static void add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
-    const auto ranks = plan.ranks();
+    std::map<std::string, std::vector<int>> ranks;
+    for (const GpuId& gpu : plan.ranks()) ranks[gpu.node].push_back(gpu.index);
     for (const Holding& held : job.extensions) {
+      const std::vector<int>& here = ranks[held.node];
       const bool used = std::any_of(held.gpus.begin(), held.gpus.end(), [&](int index) {
-        return std::find(ranks.begin(), ranks.end(), GpuId{held.node, index}) != ranks.end();
+        return std::find(here.begin(), here.end(), index) != here.end();
       });
       if (!used && std::find(leaving.begin(), leaving.end(), held.job) == leaving.end()) leaving.push_back(held.job);
     }
@@ -483,22 +486,21 @@ class Suika final : public Scheduler {
     for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
       for (const Holding& held : *holdings)
         for (const int gpu : held.gpus) own.insert({held.node, gpu});
-    std::map<std::string, int> wanted;
+    std::map<std::string, std::vector<int>> wanted;
     for (const GpuId& gpu : plan->ranks())
-      if (!own.contains(gpu)) ++wanted[gpu.node];
+      if (!own.contains(gpu)) wanted[gpu.node].push_back(gpu.index);
     if (wanted.empty()) return std::nullopt;
     int extra = 0;
     for (Supply& supply : supplies) {
       const auto want = wanted.find(supply.node->name);
       if (want == wanted.end()) continue;
-      const ExtensionRequest request = request_for(supply, want->second);
-      std::erase_if(supply.gpus, [&](int gpu) {
-        const auto ranks = plan->ranks();
-        return std::find(ranks.begin(), ranks.end(), GpuId{supply.node->name, gpu}) != ranks.end();
-      });
+      const std::vector<int>& taken = want->second;
+      const int count = static_cast<int>(taken.size());
+      const ExtensionRequest request = request_for(supply, count);
+      std::erase_if(supply.gpus, [&](int gpu) { return std::find(taken.begin(), taken.end(), gpu) != taken.end(); });
       supply.free_cpus -= request.cpus;
       supply.free_memory_mb -= request.memory_mb;
-      extra += want->second;
+      extra += count;
       d.acquire.push_back(request);
     }
     char text[200];
@@ -567,6 +569,7 @@ class Suika final : public Scheduler {
   std::shared_ptr<const Site> site_;
   double threshold_ = 0;
   int looks_ = 0;
+  StageBooks books_;
   std::map<JobId, std::unique_ptr<VirtualJob>> known_;
   std::map<JobId, std::unique_ptr<VirtualJob>> spent_;  // of jobs that have changed since, or are changing
   std::vector<Player> players_;

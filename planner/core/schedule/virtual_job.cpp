@@ -6,6 +6,7 @@
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/solver/shrink.hpp"
+#include "planner/core/solver/thinning.hpp"
 
 namespace espalier {
 namespace {
@@ -85,7 +86,8 @@ void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& runnin
 }
 
 std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                             const JobCoefficients& coefficients, bool data_parallel_only) {
+                                             const JobCoefficients& coefficients, bool data_parallel_only,
+                                             StageBooks* books) {
   if (!job.plan) return nullptr;
   auto sketch = sketch_of(*job.plan, *site);
   if (!sketch) return nullptr;
@@ -96,7 +98,8 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
   const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
-  made->evaluator_ = std::make_unique<Evaluator>(problem);
+  made->evaluator_ = std::make_unique<Evaluator>(
+      problem, books != nullptr ? books->of(made->site_, made->coefficients_, made->bounds_) : nullptr);
   made->present_ = working_plan(*made->evaluator_, std::move(*sketch), true);
   // A plan with shares that the model would not choose can still be scored with those that it would.
   if (!made->present_.feasible()) return nullptr;
@@ -276,6 +279,7 @@ const std::vector<StackTop>& VirtualJob::stack(const SearchEffort& effort) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   stack_.emplace();
   for (std::size_t top = 1; top <= ids.size(); ++top) {
+    if (!looked_at(top) && top != ids.size()) continue;
     StackTop entry{{ids.end() - static_cast<std::ptrdiff_t>(top), ids.end()}, 0};
     const auto kept = held_without(entry.extensions);
     const auto below = shrunk_to(kept, effort);

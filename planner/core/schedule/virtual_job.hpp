@@ -9,6 +9,7 @@
 
 #include "planner/core/job.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/stage_books.hpp"
 #include "planner/core/solver/algorithm1.hpp"
 #include "planner/core/solver/best_plan.hpp"
 #include "planner/core/topology/affinity_order.hpp"
@@ -31,9 +32,11 @@ struct StackTop {
 
 class VirtualJob {
  public:
-  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express.
+  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express. `books`: of jobs like it;
+  // null: it has its own.
   static std::unique_ptr<VirtualJob> make(const ElasticJob& job, std::shared_ptr<const Site> site,
-                                          const JobCoefficients& coefficients, bool data_parallel_only = false);
+                                          const JobCoefficients& coefficients, bool data_parallel_only = false,
+                                          StageBooks* books = nullptr);
 
   // The same problem as this: what was found for it holds.
   bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
@@ -74,9 +77,9 @@ class VirtualJob {
   // Drops what explore() knows: the next one starts afresh.
   void forget();
 
-  // What its scale-outs are still worth (Suika §3.2.3): one entry per extension, from the newest alone to all of them;
-  // entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack is in their
-  // order. Computed once.
+  // What its scale-outs are still worth (Suika §3.2.3): from the newest extension alone to all of them, thinned out
+  // (thinning.hpp); entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack
+  // is in their order. Computed once.
   const std::vector<StackTop>& stack(const SearchEffort& effort);
 
   // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.

@@ -1,6 +1,10 @@
 #include "planner/core/solver/algorithm1.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "planner/core/solver/thinning.hpp"
 
 namespace espalier {
 namespace {
@@ -104,11 +108,14 @@ class Expansion {
   }
 
   void changed_stages(const WorkingPlan& base, std::span<const Piece> added, Winner& winner) {
-    for (std::size_t s = 0; s < base.tables.size(); ++s)
+    for (std::size_t s = 0; s < base.tables.size(); ++s) {
+      merge_pieces(base.sketch.stages[s].pieces, added, merged_);
+      int common = 0;
+      for (const Piece& piece : merged_) common = std::gcd(common, static_cast<int>(piece.gpus));
       for (const int tp : evaluator_.tp_degrees()) {
         const int now = base.sketch.stages[s].tp;
-        if (options_.near_tp && (tp > 2 * now || 2 * tp < now)) continue;
-        const StageShape shape = stage_shape(evaluator_.problem(), base.sketch.stages[s].pieces, added, tp);
+        if (common % tp != 0 || (options_.near_tp && (tp > 2 * now || 2 * tp < now))) continue;
+        const StageShape shape = stage_shape(evaluator_.problem(), merged_, {}, tp);
         if (shape.replicas == 0 || repeated(base, added, s, shape)) continue;
         evaluator_.start(scratch_, shape);
         if (!promising(scratch_, &base.tables[s], winner.score.ms)) continue;
@@ -116,6 +123,7 @@ class Expansion {
         stages_.replace(s, scratch_);
         consider(winner, s, tp, false);
       }
+    }
   }
 
   // The next stage is equal, and would become the same.
@@ -130,6 +138,7 @@ class Expansion {
   const ExpandOptions options_;
   StageTable scratch_;
   CandidateStages stages_;
+  std::vector<Piece> merged_;
   std::vector<Sum> sums_;
   std::vector<int> choices_;
 };
@@ -175,12 +184,21 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
                                         const ExpandOptions& options, std::vector<PrefixPlan> known) {
   std::vector<PrefixPlan> prefixes = std::move(known);
   if (prefixes.empty()) prefixes.push_back({0, present});
+  const bool thinned = options.thinned && units.size() > kWhole;
+  // Known entries of a longer row may lack what a short one looks at.
+  if (options.thinned && !thinned)
+    for (std::size_t i = 1; i < prefixes.size(); ++i)
+      if (!looked_at(i) && !prefixes[i].plan.feasible()) prefixes.resize(i);
   prefixes.reserve(units.size() + 1);
   Expansion expansion(evaluator, options);
   const int room = evaluator.problem().bounds.max_gpus - present.sketch.gpus();
   for (std::size_t i = prefixes.size(); i <= units.size(); ++i) {
     PrefixPlan next{prefixes[i - 1].gpus + units[i - 1].gpus, {}};
     if (next.gpus > room) break;
+    if (thinned && !looked_at(i)) {
+      prefixes.push_back(std::move(next));
+      continue;
+    }
     Winner winner;
     std::size_t from = 0;
     std::vector<Piece> added, winning;
@@ -189,7 +207,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
     for (std::size_t j = i; j >= 1 && i - j < window; --j) {
       added = merge_pieces(added, std::span(units).subspan(j - 1, 1));
       const WorkingPlan& base = prefixes[j - 1].plan;
-      if (!base.feasible()) continue;
+      if (!base.feasible() || (thinned && !std::has_single_bit(i - j + 1))) continue;
       const Winner best = expansion.best(base, added, winner.score.ms);
       if (!best.score.feasible()) continue;
       winner = best;

@@ -16,8 +16,9 @@ struct ExpandOptions {
   bool keep_n_b = false;     // as printed: N_b stays the present plan's; else the divisors of G compete
   bool any_position = true;  // a new stage may stand anywhere; as printed: at the end
   bool near_tp = true;       // of a stage that changes only TP degrees near its own: a local search regroups further
+  bool thinned = false;      // of long rows only the prefixes of thinning.hpp, from 1, 2, 4, 8, ... units back
   PrefixSolver* solver = nullptr;  // in Algorithm 1's place
-  static ExpandOptions as_printed() { return {8, true, false, false, nullptr}; }
+  static ExpandOptions as_printed() { return {8, true, false, false, false, nullptr}; }
 };
 
 struct PrefixPlan {
@@ -26,7 +27,8 @@ struct PrefixPlan {
 };
 
 // entry 0: the present plan as it stands; entry i: the first i units used, all of them. `units`: in affinity order, one
-// node and type each. Where entry i cannot exist it is infeasible; smaller entries still serve as predecessors.
+// node and type each. Where entry i cannot exist, or is thinned out, it is infeasible; smaller entries still serve as
+// predecessors.
 // `known`: entries of an earlier call with the same present plan and the same first `known.size() - 1` units; they are
 // taken over instead of computed.
 std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan& present, std::span<const Piece> units,

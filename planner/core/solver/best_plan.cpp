@@ -17,7 +17,11 @@ std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> a
       if (plan.feasible() && evaluator.allowed(plan.sketch)) from.push_back(std::move(plan));
     }
   }
-  for (WorkingPlan& seed : symmetric_seeds(evaluator, available, effort.seeds)) from.push_back(std::move(seed));
+  // Where nothing is made of it a tiling must beat the rest as it stands.
+  double bound = kInfeasible;
+  if (effort.local_steps == 0)
+    for (const WorkingPlan& plan : from) bound = std::min(bound, plan.ms);
+  for (WorkingPlan& seed : symmetric_seeds(evaluator, available, effort.seeds, bound)) from.push_back(std::move(seed));
   std::stable_sort(from.begin(), from.end(), [](const WorkingPlan& a, const WorkingPlan& b) { return a.ms < b.ms; });
   std::vector<WorkingPlan> finalists;
   for (const WorkingPlan& start : from) {

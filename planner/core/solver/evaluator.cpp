@@ -18,8 +18,12 @@ LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bo
   return bin;
 }
 
-Evaluator::Evaluator(const Problem& problem)
-    : problem_(problem), bins_(kMaxStages), times_(kMaxStages), split_(kMaxStages) {
+Evaluator::Evaluator(const Problem& problem, std::shared_ptr<StageBook> book)
+    : problem_(problem),
+      book_(book ? std::move(book) : std::make_shared<StageBook>()),
+      bins_(kMaxStages),
+      times_(kMaxStages),
+      split_(kMaxStages) {
   const int batch = problem.job.global_batch, fixed = problem.bounds.fixed_micro_batches;
   ESPALIER_INVARIANT(problem.job.gpu.size() == problem.hardware.types.size());
   for (int n = 1; n <= batch; ++n)
@@ -36,8 +40,7 @@ int Evaluator::choice_of(int micro_batches) const {
 
 void Evaluator::start(StageTable& table, const StageShape& shape) const {
   table.shape = shape;
-  table.at.resize(counts_.size());
-  for (StageAt& at : table.at) at.ready = false;
+  table.at = book_->entries(shape, counts_.size());
 }
 
 StageTable Evaluator::table(const StageShape& shape) const {
@@ -46,16 +49,13 @@ StageTable Evaluator::table(const StageShape& shape) const {
   return result;
 }
 
-const StageAt& Evaluator::at(const StageTable& table, int choice) const {
-  StageAt& at = table.at[static_cast<std::size_t>(choice)];
-  if (at.ready) return at;
-  at.shares = balance_shares(problem_.hardware, problem_.job, table.shape,
+void Evaluator::compute(const StageShape& shape, int choice, StageAt& at) const {
+  at.shares = balance_shares(problem_.hardware, problem_.job, shape,
                              problem_.job.global_batch / counts_[static_cast<std::size_t>(choice)],
                              problem_.bounds.equal_shares);
-  at.rates = stage_rates(problem_.hardware, problem_.job, table.shape, at.shares, false);
+  at.rates = stage_rates(problem_.hardware, problem_.job, shape, at.shares, false);
   at.inverse = at.rates.feasible ? 1 / (at.rates.fwd + at.rates.bwd) : 0;
   at.ready = true;
-  return at;
 }
 
 bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const {
@@ -74,7 +74,7 @@ double Evaluator::assemble(std::span<const StageTable* const> stages, int choice
                            std::span<StageTime> times) const {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     at(*stages[s], choice);
-    StageRates& rates = stages[s]->at[static_cast<std::size_t>(choice)].rates;
+    StageRates& rates = stages[s]->at[choice].rates;
     if (std::isnan(rates.extra)) rates.extra = stage_extra(problem_.job, rates);
     times[s] = stage_time(problem_.job, rates, layers[s], s == 0, s + 1 == stages.size());
   }
@@ -99,8 +99,7 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
       problem_.job.layers * cheapest + fixed + (micro_batches - 1) * continuous_bottleneck(used, problem_.job.layers);
   if (least >= bound) return kInfeasible;
   for (std::size_t s = 0; s < stages.size(); ++s)
-    bins[s].cap = layer_cap(problem_.hardware, problem_.job, stages[s]->shape,
-                            stages[s]->at[static_cast<std::size_t>(choice)].shares,
+    bins[s].cap = layer_cap(problem_.hardware, problem_.job, stages[s]->shape, stages[s]->at[choice].shares,
                             {static_cast<int>(s), static_cast<int>(stages.size()), micro_batches});
   if (!balance_layers(used, problem_.job.layers, layers)) return kInfeasible;
   // X >= 0: what is too slow without it need not have it computed.

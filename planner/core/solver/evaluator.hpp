@@ -12,25 +12,11 @@
 #include "planner/core/solver/layer_balance.hpp"
 #include "planner/core/solver/sketch.hpp"
 #include "planner/core/solver/solution.hpp"
+#include "planner/core/solver/stage_book.hpp"
 
 namespace espalier {
 
 inline constexpr double kInfeasible = std::numeric_limits<double>::infinity();
-
-// A stage's shares and times at one micro-batch size.
-struct StageAt {
-  Shares shares;
-  StageRates rates;
-  double inverse = 0;  // 1 / (fwd + bwd), per ms and layer
-  bool ready = false;
-};
-
-// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts(). Entries are computed
-// when they are first asked for.
-struct StageTable {
-  StageShape shape;
-  mutable std::vector<StageAt> at;
-};
 
 // What a score says: printed iteration time (infinity: nothing valid), and the N_b it is for.
 struct Score {
@@ -40,12 +26,17 @@ struct Score {
 };
 
 // What symmetric_seeds() has found, by GPUs and number of tilings: a job's remainders come up again with every change.
-using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, std::vector<Solution>>;
+struct Tiled {
+  double bound = kInfeasible;  // slower ones were not looked for
+  std::vector<Solution> best;
+};
+using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, Tiled>;
 
 // Not thread-safe: it owns scratch space. The problem's parts must outlive it.
 class Evaluator {
  public:
-  explicit Evaluator(const Problem& problem);
+  // `book`: of jobs with the same coefficients, allowed N_b and rule of shares on the same hardware; null: its own.
+  explicit Evaluator(const Problem& problem, std::shared_ptr<StageBook> book = nullptr);
 
   const Problem& problem() const { return problem_; }
   // Allowed N_b, ascending: the divisors of G, or the one that the bounds fix.
@@ -54,8 +45,12 @@ class Evaluator {
   const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
   StageTable table(const StageShape& shape) const;
-  void start(StageTable& table, const StageShape& shape) const;  // the same into existing storage
-  const StageAt& at(const StageTable& table, int choice) const;
+  void start(StageTable& table, const StageShape& shape) const;  // the same in place
+  const StageAt& at(const StageTable& table, int choice) const {
+    StageAt& at = table.at[choice];
+    if (!at.ready) compute(table.shape, choice, at);
+    return at;
+  }
 
   // The best N_b and balanced layers for a pipeline of these stages, first to last. Scores at or above `bound` may be
   // reported as infeasible. `choices`: the indices into micro_batch_counts() to try, in this order; empty: all.
@@ -81,6 +76,7 @@ class Evaluator {
   bool allowed(const PlanSketch& sketch) const;
 
  private:
+  void compute(const StageShape& shape, int choice, StageAt& at) const;
   bool degrees_allowed(std::span<const StageTable* const> stages) const;
   double assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
                   std::span<StageTime> times) const;
@@ -92,6 +88,7 @@ class Evaluator {
   std::vector<int> all_choices_;
   std::vector<int> tp_degrees_;
   KnownTilings known_tilings_;
+  const std::shared_ptr<StageBook> book_;
   // Scratch, kMaxStages each: on the stack it would be cleared for every candidate.
   std::vector<LayerBin> bins_;
   mutable std::vector<StageTime> times_;

@@ -8,19 +8,6 @@
 
 namespace espalier {
 
-std::size_t GpuStates::ShapeHash::operator()(const StageShape& shape) const {
-  auto hash = static_cast<std::uint64_t>(shape.leads) << 56 ^ static_cast<std::uint64_t>(shape.tp) << 40 ^
-              static_cast<std::uint64_t>(shape.level) << 32 ^ static_cast<std::uint64_t>(shape.least_members);
-  for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
-    const ReplicaClass& one = shape.classes[c];
-    hash ^= static_cast<std::uint64_t>(one.type) << 48 ^ static_cast<std::uint64_t>(one.kind) << 32 ^
-            static_cast<std::uint64_t>(one.replicas);
-    hash *= 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
 // All ways to take a stage of one TP degree from a state: an option per cell, in an order that visits only one of those
 // that differ by a permutation of equal nodes of a leaf or of equal leaves.
 class GpuStates::Enumeration {

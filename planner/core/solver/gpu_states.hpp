@@ -85,9 +85,6 @@ class GpuStates {
     std::int16_t cell = 0, replicas = 0;  // left; taken
     std::vector<std::int16_t> taken;      // replicas by class
   };
-  struct ShapeHash {
-    std::size_t operator()(const StageShape& shape) const;
-  };
   struct CellsHash {
     using is_transparent = void;
     std::size_t operator()(std::u16string_view cells) const { return std::hash<std::u16string_view>()(cells); }
@@ -126,7 +123,7 @@ class GpuStates {
   std::vector<State> states_;
   std::unordered_map<Cells, int, CellsHash, std::equal_to<>> state_ids_;
   std::vector<StageShape> shapes_;
-  std::unordered_map<StageShape, int, ShapeHash> shape_ids_;
+  std::unordered_map<StageShape, int, StageShapeHash> shape_ids_;
 };
 
 }  // namespace espalier

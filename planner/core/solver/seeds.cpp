@@ -34,8 +34,8 @@ std::vector<Piece> groups(const Evaluator& evaluator, std::span<const Piece> ava
 bool worth_trying(int stages, int groups) { return stages <= 16 || groups % stages == 0; }
 
 // Groups of one node and type stand beside each other.
-std::vector<Piece> collect(std::span<const Piece> run) {
-  std::vector<Piece> pieces;
+void collect(std::span<const Piece> run, std::vector<Piece>& pieces) {
+  pieces.clear();
   for (const Piece& group : run) {
     if (!pieces.empty() && pieces.back().node == group.node && pieces.back().type == group.type)
       pieces.back().gpus = static_cast<std::int16_t>(pieces.back().gpus + group.gpus);
@@ -43,56 +43,114 @@ std::vector<Piece> collect(std::span<const Piece> run) {
   }
   std::sort(pieces.begin(), pieces.end(),
             [](const Piece& a, const Piece& b) { return std::tuple(a.node, a.type) < std::tuple(b.node, b.type); });
-  return pieces;
 }
 
-// The fastest few tilings. Most stages of one are equal: they share a table. What cannot be among the fastest is left
-// as soon as that is known.
+// The fastest few tilings below a bound. Most stages of one are equal: they share a table. What cannot be among the
+// fastest is left as soon as that is known.
 class Tilings {
  public:
-  Tilings(Evaluator& evaluator, int count) : evaluator_(evaluator), count_(static_cast<std::size_t>(count)) {}
+  Tilings(Evaluator& evaluator, int count, double bound)
+      : evaluator_(evaluator), count_(static_cast<std::size_t>(count)), bound_(bound) {}
 
-  void consider(PlanSketch sketch) {
-    shapes_.clear();
+  // `groups` of `tp` GPUs dealt to `pp` stages one after the other.
+  void consider(std::span<const Piece> groups, int tp, int pp) {
+    const auto run = [&](int s) {
+      const auto from = static_cast<std::size_t>(static_cast<long>(groups.size()) * s / pp);
+      const auto to = static_cast<std::size_t>(static_cast<long>(groups.size()) * (s + 1) / pp);
+      return groups.subspan(from, to - from);
+    };
+    tables_.clear();
     which_.clear();
-    for (const StageSketch& stage : sketch.stages) {
-      const StageShape shape = stage_shape(evaluator_.problem(), stage.pieces, {}, stage.tp);
-      if (shapes_.empty() || !(shapes_.back() == shape)) shapes_.push_back(shape);
-      which_.push_back(shapes_.size() - 1);
+    for (int s = 0; s < pp; ++s) {
+      collect(run(s), pieces_);
+      const StageShape shape = stage_shape(evaluator_.problem(), pieces_, {}, tp);
+      if (tables_.empty() || !(tables_.back().shape == shape)) tables_.push_back(evaluator_.table(shape));
+      which_.push_back(tables_.size() - 1);
     }
-    if (tables_.size() < shapes_.size()) tables_.resize(shapes_.size());
-    for (std::size_t t = 0; t < shapes_.size(); ++t) evaluator_.start(tables_[t], shapes_[t]);
     stages_.clear();
     for (const std::size_t table : which_) stages_.push_back(&tables_[table]);
     layers_.resize(stages_.size());
-    const Score score = evaluator_.score(stages_, best_.size() < count_ ? kInfeasible : best_.back().ms, {}, layers_);
+    const Score score = evaluator_.score(stages_, bound(), {}, layers_);
     if (!score.feasible()) return;
+    PlanSketch sketch;
     sketch.micro_batches = evaluator_.micro_batch_counts()[static_cast<std::size_t>(score.choice)];
-    for (std::size_t s = 0; s < layers_.size(); ++s) sketch.stages[s].layers = layers_[s];
+    for (int s = 0; s < pp; ++s) {
+      StageSketch& stage = sketch.stages.emplace_back(StageSketch{tp, layers_[static_cast<std::size_t>(s)], {}});
+      collect(run(s), stage.pieces);
+    }
     const auto at = std::upper_bound(best_.begin(), best_.end(), score.ms,
                                      [](double ms, const Solution& known) { return ms < known.ms; });
     best_.insert(at, {std::move(sketch), score.ms});
     if (best_.size() > count_) best_.pop_back();
   }
 
+  // What is not faster is of no use.
+  double bound() const { return best_.size() < count_ ? bound_ : best_.back().ms; }
   std::vector<Solution> take() { return std::move(best_); }
 
  private:
   Evaluator& evaluator_;
   const std::size_t count_;
+  const double bound_;
   std::vector<Solution> best_;  // fastest first
-  std::vector<StageShape> shapes_;
-  std::vector<std::size_t> which_;  // of the shapes, by stage
+  std::vector<Piece> pieces_;
+  std::vector<std::size_t> which_;  // of the tables, by stage
   std::vector<StageTable> tables_;
   std::vector<const StageTable*> stages_;
   std::vector<int> layers_;
 };
 
-std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> available, int count) {
-  Tilings seeds(evaluator, count);
+// What no tiling by TP groups of `tp` GPUs can be faster than: computation alone, at the share at which a sample takes
+// least, with nothing lost to rounding.
+class LeastTime {
+ public:
+  LeastTime(Evaluator& evaluator, std::span<const Piece> available, int tp) : evaluator_(evaluator) {
+    const Problem& problem = evaluator.problem();
+    int type = -1, kind = -1;  // of the piece before: neighbours are mostly alike
+    for (const Piece& piece : available) {
+      if (piece.gpus < tp || (piece.type == type && problem.topology.kind(piece.node) == kind)) continue;
+      type = piece.type, kind = problem.topology.kind(piece.node);
+      const Piece group{piece.node, piece.type, static_cast<std::int16_t>(tp)};
+      const StageTable alone = evaluator.table(stage_shape(problem, std::span(&group, 1), {}, tp));
+      const StageAt& at = evaluator.at(alone, 0);
+      if (at.rates.feasible) sample_ = std::min(sample_, (at.rates.fwd + at.rates.bwd) / micro_batch(0));
+    }
+  }
+
+  // Of `groups` groups, however they are dealt.
+  double of(int groups) const {
+    const JobCoefficients& job = evaluator_.problem().job;
+    return job.layers * sample_ * job.global_batch / groups * (1 - 1e-9);
+  }
+  // Of `groups` groups dealt to stages of at most `most`.
+  double of(int groups, int most) const {
+    const auto& counts = evaluator_.micro_batch_counts();
+    double least = kInfeasible;
+    for (std::size_t choice = 0; choice < counts.size(); ++choice) {
+      const double samples = micro_batch(choice);
+      if (samples < most) break;
+      least = std::min(least, samples / most + (counts[choice] - 1) * samples / groups);
+    }
+    return evaluator_.problem().job.layers * sample_ * least * (1 - 1e-9);
+  }
+
+ private:
+  double micro_batch(std::size_t choice) const {
+    return evaluator_.problem().job.global_batch / evaluator_.micro_batch_counts()[choice];
+  }
+  Evaluator& evaluator_;
+  double sample_ = kInfeasible;  // ms per layer, forward and backward
+};
+
+std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> available, int count, double bound) {
+  Tilings seeds(evaluator, count, bound);
   bool mixed = false;
   for (const Piece& piece : available) mixed = mixed || piece.type != available.front().type;
-  for (const int tp : evaluator.tp_degrees())
+  for (const int tp : evaluator.tp_degrees()) {
+    const LeastTime least(evaluator, available, tp);
+    int whole = 0;  // groups, if all GPUs were allowed
+    for (const Piece& piece : available) whole += piece.gpus / tp;
+    if (whole == 0 || least.of(whole) >= seeds.bound()) continue;
     for (int direction = 0; direction < (mixed ? 2 : 1); ++direction) {
       const auto order = groups(evaluator, available, tp, direction == 0);
       const int total = static_cast<int>(order.size());
@@ -104,31 +162,29 @@ std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> availabl
         const int dp = bounds.fixed_dp > 0 ? bounds.fixed_dp : total / pp;
         const int used = bounds.fixed_dp > 0 || bounds.uniform_dp ? dp * pp : total;
         if (used > total) break;
-        PlanSketch sketch;
-        for (int s = 0; s < pp; ++s) {
-          const auto from = static_cast<std::size_t>(static_cast<long>(used) * s / pp);
-          const auto to = static_cast<std::size_t>(static_cast<long>(used) * (s + 1) / pp);
-          sketch.stages.push_back({tp, 0, collect(std::span(order).subspan(from, to - from))});
-        }
-        seeds.consider(std::move(sketch));
+        if (least.of(used, (used + pp - 1) / pp) >= seeds.bound()) continue;
+        seeds.consider(std::span(order).first(static_cast<std::size_t>(used)), tp, pp);
       }
     }
+  }
   return seeds.take();
 }
 
 }  // namespace
 
-std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count) {
+std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count,
+                                         double bound) {
   if (count <= 0) return {};
   KnownTilings& known = evaluator.known_tilings();
   std::pair key(std::vector<Piece>(available.begin(), available.end()), count);
   auto found = known.find(key);
-  if (found == known.end()) {
+  if (found == known.end() || found->second.bound < bound) {
     if (known.size() >= kMostKnown) known.clear();
-    found = known.emplace(std::move(key), tile(evaluator, available, count)).first;
+    found = known.insert_or_assign(std::move(key), Tiled{bound, tile(evaluator, available, count, bound)}).first;
   }
   std::vector<WorkingPlan> plans;
-  for (const Solution& tiling : found->second) plans.push_back(working_plan(evaluator, tiling.sketch, true));
+  for (const Solution& tiling : found->second.best)
+    if (tiling.ms < bound) plans.push_back(working_plan(evaluator, tiling.sketch, true));
   return plans;
 }
 

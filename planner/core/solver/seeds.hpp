@@ -8,7 +8,8 @@
 
 namespace espalier {
 
-// The `count` fastest feasible tilings of `available` (sorted pieces), fastest first.
-std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count);
+// The `count` fastest feasible tilings of `available` (sorted pieces) that take less than `bound` ms, fastest first.
+std::vector<WorkingPlan> symmetric_seeds(Evaluator& evaluator, std::span<const Piece> available, int count,
+                                         double bound = kInfeasible);
 
 }  // namespace espalier

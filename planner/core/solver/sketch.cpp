@@ -1,6 +1,7 @@
 #include "planner/core/solver/sketch.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <tuple>
 
 namespace espalier {
@@ -43,6 +44,36 @@ bool add_replicas(StageShape& shape, int type, int kind, int replicas) {
   return true;
 }
 
+StageShape shape_of(const Problem& problem, std::span<const Piece> pieces, int tp) {
+  for (const Piece& piece : pieces)
+    if (piece.gpus % tp != 0) return {};
+  StageShape shape;
+  shape.tp = tp;
+  if (pieces.empty()) return shape;
+  const Topology& topology = problem.topology;
+  const int first_node = pieces.front().node;
+  int leaf = topology.leaf(first_node);  // of the node before: neighbours mostly share it, and then their distance
+  int least = INT_MAX, members = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    const int replicas = piece.gpus / tp;
+    if (!add_replicas(shape, piece.type, topology.kind(piece.node), replicas)) return {};
+    if (i > 0 && piece.node != pieces[i - 1].node) {
+      least = std::min(least, members);
+      members = 0;
+      const int here = topology.leaf(piece.node);
+      if (here != leaf || shape.level == 0) {
+        shape.level = std::max(shape.level, topology.distance(first_node, piece.node));
+        leaf = here;
+      }
+    }
+    members += replicas;
+    shape.leads = shape.leads || piece.node == problem.bounds.lead_node;
+  }
+  shape.least_members = std::min(least, members);
+  return shape;
+}
+
 }  // namespace
 
 int count_gpus(std::span<const Piece> pieces) {
@@ -60,36 +91,19 @@ int PlanSketch::gpus() const {
 }
 
 StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, std::span<const Piece> more, int tp) {
-  StageShape shape;
-  shape.tp = tp;
-  int first_node = -1, node = -1, members = 0;
-  bool whole = true;
-  const auto close_node = [&] {
-    if (node >= 0) shape.least_members = shape.least_members == 0 ? members : std::min(shape.least_members, members);
-  };
-  for_union(pieces, more, [&](const Piece& piece) {
-    if (!whole) return;
-    const int replicas = piece.gpus / tp;
-    whole = replicas * tp == piece.gpus && add_replicas(shape, piece.type, problem.topology.kind(piece.node), replicas);
-    if (piece.node != node) {
-      close_node();
-      node = piece.node;
-      members = 0;
-      if (first_node < 0) first_node = node;
-      if (node == problem.bounds.lead_node) shape.leads = true;
-      shape.level = std::max(shape.level, problem.topology.distance(first_node, node));
-    }
-    members += replicas;
-  });
-  close_node();
-  if (!whole) return {};
-  return shape;
+  if (more.empty()) return shape_of(problem, pieces, tp);
+  return shape_of(problem, merge_pieces(pieces, more), tp);
+}
+
+void merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more, std::vector<Piece>& merged) {
+  merged.clear();
+  for_union(pieces, more, [&](const Piece& piece) { merged.push_back(piece); });
 }
 
 std::vector<Piece> merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more) {
   std::vector<Piece> merged;
   merged.reserve(pieces.size() + more.size());
-  for_union(pieces, more, [&](const Piece& piece) { merged.push_back(piece); });
+  merge_pieces(pieces, more, merged);
   return merged;
 }
 

@@ -52,6 +52,8 @@ StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, st
 
 // Sorted union of two sorted piece lists, counts added.
 std::vector<Piece> merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more);
+// The same into existing storage, which is neither of them.
+void merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more, std::vector<Piece>& merged);
 
 int count_gpus(std::span<const Piece> pieces);
 

@@ -8,22 +8,19 @@
 // models of unlike size compete by how well they scale.
 #include "planner/sim/policies/elasticflow_shares.hpp"
 #include "planner/sim/policies/policies.hpp"
-#include "planner/sim/policies/reallocation.hpp"
-#include "planner/sim/policies/speed_book.hpp"
+#include "planner/sim/policies/pooled_policy.hpp"
 
 namespace espalier::sim {
 namespace {
 
-class ElasticFlow final : public Policy {
+class ElasticFlow final : public PooledPolicy {
  public:
   explicit ElasticFlow(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "elasticflow"; }
-  bool owns_queue() const override { return true; }
 
-  std::vector<Act> decide(const SimulatedView& view) override {
-    book_.turn_to(view);
+ private:
+  std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
-    const auto held = held_in_pools(view, pools);
     std::vector<Wanted> wanted(view.jobs.size());
     // One type at a time, the fastest first: who waits after one tries the next.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
@@ -39,12 +36,9 @@ class ElasticFlow final : public Policy {
       for (std::size_t j = 0; j < jobs.size(); ++j)
         if (level[j] >= 0) wanted[j] = {p, jobs[j].levels[static_cast<std::size_t>(level[j])].gpus};
     }
-    return reallocate(view, pools, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
-      return data_parallel_sketch(book_.of(job), pieces);
-    });
+    return wanted;
   }
 
- private:
   ShareJob job_of(const SimulatedView& view, std::size_t index, const GpuPool& pool, int held) {
     const SimulatedJobState& state = *view.jobs[index];
     JobSpeeds& speeds = book_.of(state);
@@ -64,7 +58,6 @@ class ElasticFlow final : public Policy {
   }
 
   const RedeployOptions redeploy_;
-  SpeedBook book_;
 };
 
 }  // namespace

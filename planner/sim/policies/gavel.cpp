@@ -10,24 +10,21 @@
 
 #include "planner/sim/policies/gavel_shares.hpp"
 #include "planner/sim/policies/policies.hpp"
-#include "planner/sim/policies/reallocation.hpp"
-#include "planner/sim/policies/speed_book.hpp"
+#include "planner/sim/policies/pooled_policy.hpp"
 
 namespace espalier::sim {
 namespace {
 
 constexpr double kRoundSeconds = 360;
 
-class Gavel final : public Policy {
+class Gavel final : public PooledPolicy {
  public:
   std::string name() const override { return "gavel"; }
-  bool owns_queue() const override { return true; }
   double period() const override { return kTick; }
 
-  std::vector<Act> decide(const SimulatedView& view) override {
-    book_.turn_to(view);
+ private:
+  std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
-    const auto held = held_in_pools(view, pools);
     account(view, held);
     const bool new_round = view.input.now >= next_round_;
     if (new_round) next_round_ = view.input.now + kRoundSeconds;
@@ -59,12 +56,9 @@ class Gavel final : public Policy {
     std::vector<Wanted> wanted(jobs.size());
     for (std::size_t j = 0; j < jobs.size(); ++j)
       if (types[j] >= 0) wanted[j] = {types[j], jobs[j].gpus};
-    return reallocate(view, pools, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
-      return data_parallel_sketch(book_.of(job), pieces);
-    });
+    return wanted;
   }
 
- private:
   static constexpr double kTick = 60;
 
   // Seconds that every job has been on every type.
@@ -81,7 +75,6 @@ class Gavel final : public Policy {
     last_ = view.input.now;
   }
 
-  SpeedBook book_;
   std::map<JobId, std::vector<double>> received_;
   double next_round_ = 0, last_ = 0;
 };

@@ -7,24 +7,21 @@
 #include <algorithm>
 
 #include "planner/sim/policies/policies.hpp"
-#include "planner/sim/policies/reallocation.hpp"
+#include "planner/sim/policies/pooled_policy.hpp"
 #include "planner/sim/policies/rubick_slopes.hpp"
-#include "planner/sim/policies/speed_book.hpp"
 
 namespace espalier::sim {
 namespace {
 
-class Rubick final : public Policy {
+class Rubick final : public PooledPolicy {
  public:
   explicit Rubick(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "rubick"; }
   double period() const override { return 60; }
-  bool owns_queue() const override { return true; }
 
-  std::vector<Act> decide(const SimulatedView& view) override {
-    book_.turn_to(view);
+ private:
+  std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
-    const auto held = held_in_pools(view, pools);
     std::vector<Wanted> wanted(view.jobs.size());
     // One type at a time, the fastest first: who waits after one tries the next.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
@@ -36,15 +33,15 @@ class Rubick final : public Policy {
       for (std::size_t j = 0; j < jobs.size(); ++j)
         if (shares[j] > 0) wanted[j] = {p, shares[j]};
     }
-    return reallocate(view, pools, held, wanted,
-                      [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) -> std::optional<PlanSketch> {
-                        const auto plan = fastest_even_plan(book_.of(job).even_evaluator(), pieces);
-                        if (!plan) return std::nullopt;
-                        return plan->sketch;
-                      });
+    return wanted;
   }
 
- private:
+  std::optional<PlanSketch> plan_on(const SimulatedJobState& job, const std::vector<Piece>& pieces) override {
+    const auto plan = fastest_even_plan(book_.of(job).even_evaluator(), pieces);
+    if (!plan) return std::nullopt;
+    return plan->sketch;
+  }
+
   RubickJob job_of(const SimulatedView& view, const SimulatedJobState& state, const GpuPool& pool, int gpus) {
     RubickJob job;
     JobSpeeds& speeds = book_.of(state);
@@ -63,7 +60,6 @@ class Rubick final : public Policy {
 
   const RedeployOptions redeploy_;
   const RubickOptions options_;
-  SpeedBook book_;
 };
 
 }  // namespace

@@ -7,24 +7,21 @@
 #include <algorithm>
 
 #include "planner/sim/policies/policies.hpp"
-#include "planner/sim/policies/reallocation.hpp"
+#include "planner/sim/policies/pooled_policy.hpp"
 #include "planner/sim/policies/sia_program.hpp"
-#include "planner/sim/policies/speed_book.hpp"
 
 namespace espalier::sim {
 namespace {
 
-class Sia final : public Policy {
+class Sia final : public PooledPolicy {
  public:
   explicit Sia(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "sia"; }
   double period() const override { return 60; }
-  bool owns_queue() const override { return true; }
 
-  std::vector<Act> decide(const SimulatedView& view) override {
-    book_.turn_to(view);
+ private:
+  std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
-    const auto held = held_in_pools(view, pools);
     std::vector<int> capacity;
     for (const GpuPool& pool : pools) capacity.push_back(pool.gpus);
     std::vector<SiaJob> jobs;
@@ -33,12 +30,9 @@ class Sia final : public Policy {
     std::vector<Wanted> wanted(jobs.size());
     for (std::size_t j = 0; j < jobs.size(); ++j)
       if (chosen[j]) wanted[j] = {jobs[j].configurations[*chosen[j]].type, jobs[j].configurations[*chosen[j]].gpus};
-    return reallocate(view, pools, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
-      return data_parallel_sketch(book_.of(job), pieces);
-    });
+    return wanted;
   }
 
- private:
   SiaJob job_of(const SimulatedView& view, const SimulatedJobState& state, const HeldGpus& held) {
     SiaJob job;
     job.age = view.input.now - state.job->submit;
@@ -65,7 +59,6 @@ class Sia final : public Policy {
   }
 
   const RedeployOptions redeploy_;
-  SpeedBook book_;
 };
 
 }  // namespace

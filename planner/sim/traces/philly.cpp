@@ -49,26 +49,18 @@ Trace parse_philly(const std::string& text) {
 // Lines are not rows here: what is wrong is reported by the entry's number.
 Trace parse_philly_json(const std::string& text) {
   const auto root = nlohmann::json::parse(text, nullptr, false);
-  if (!root.is_array()) throw Error("philly-json: the file is no JSON list of jobs");
+  if (!root.is_array()) throw Error("philly-json: the file is no JSON list of jobs; give cluster_job_log as published");
   Trace trace;
   trace.cluster_gpus = kPhillyGpus;
   long number = 0;
   for (const auto& entry : root) {
-    ++number;
-    try {
-      auto job = published_job(entry);
-      if (!job) {
-        ++trace.left_out;
-        continue;
+    read_entry(trace, ++number, [&] {
+      try {
+        return published_job(entry);
+      } catch (const nlohmann::json::exception&) {
+        throw Damage("jobid, submitted_time, attempts, start_time, end_time, detail or gpus is missing");
       }
-      job->line = number;
-      trace.jobs.push_back(std::move(*job));
-    } catch (const Damage& damage) {
-      trace.damaged.push_back({number, damage.what()});
-    } catch (const nlohmann::json::exception&) {
-      trace.damaged.push_back(
-          {number, "jobid, submitted_time, attempts, start_time, end_time, detail or gpus is missing"});
-    }
+    });
   }
   return trace;
 }

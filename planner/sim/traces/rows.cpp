@@ -51,7 +51,7 @@ std::map<std::string, std::size_t> header_of(const std::vector<std::string>& nam
   for (std::size_t i = 0; i < names.size(); ++i) columns.try_emplace(names[i], i);
   for (const std::string& needed : table.needs)
     if (!columns.contains(needed))
-      throw Error(table.name + ": the first line has no column \"" + needed + "\"; it is not of this format");
+      throw Error(table.name + ": the first line has no column \"" + needed + "\"; name its format, or add the column");
   return columns;
 }
 
@@ -110,6 +110,20 @@ std::optional<double> parse_time(const std::string& text) {
   return seconds;
 }
 
+void read_entry(Trace& trace, long number, const std::function<std::optional<TraceJob>()>& read) {
+  try {
+    auto job = read();
+    if (!job) {
+      ++trace.left_out;
+      return;
+    }
+    job->line = number;
+    trace.jobs.push_back(std::move(*job));
+  } catch (const Damage& damage) {
+    trace.damaged.push_back({number, damage.what()});
+  }
+}
+
 Trace read_rows(const std::string& text, const Table& table,
                 const std::function<std::optional<TraceJob>(const Row&)>& read) {
   Trace trace;
@@ -131,22 +145,14 @@ Trace read_rows(const std::string& text, const Table& table,
       width = fields->size();
       continue;
     }
-    try {
+    read_entry(trace, number, [&] {
       if (!fields) throw Damage("its quotes are not closed, or stand inside a field");
       if (fields->size() != width)
         throw Damage(std::to_string(fields->size()) + " columns instead of " + std::to_string(width));
-      auto job = read(Row(columns, std::move(*fields)));
-      if (!job) {
-        ++trace.left_out;
-        continue;
-      }
-      job->line = number;
-      trace.jobs.push_back(std::move(*job));
-    } catch (const Damage& damage) {
-      trace.damaged.push_back({number, damage.what()});
-    }
+      return read(Row(columns, std::move(*fields)));
+    });
   }
-  if (width == 0) throw Error(table.name + ": the file is empty");
+  if (width == 0) throw Error(table.name + ": the file is empty; it must name columns and jobs");
   return trace;
 }
 

@@ -50,6 +50,9 @@ struct Table {
   std::string name;                  // of the format, for messages
 };
 
+// Adds to the trace what `read` makes of its entry `number`: a job, nothing where it leaves the entry out, or Damage.
+void read_entry(Trace& trace, long number, const std::function<std::optional<TraceJob>()>& read);
+
 // Calls `read` for every row that is not empty. It returns a job, nothing for a row to leave out, or throws Damage.
 // Throws Error when the header lacks what the table needs.
 Trace read_rows(const std::string& text, const Table& table,
