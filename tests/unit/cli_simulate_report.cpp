@@ -77,8 +77,7 @@ TEST_SUITE("simulate") {
       return complaint(folder, [] { draw({"title", "x", "y", false, false, {{"a", {{0, 0}, {1, 1}}, 0}}}); });
     };
     CHECK(drawn("") == "gnuplot: is not installed; install gnuplot-nox, or leave --report out");
-    CHECK(drawn("exit 1") ==
-          "gnuplot: could not draw the plots; install gnuplot-nox anew, or leave --report out");
+    CHECK(drawn("exit 1") == "gnuplot: could not draw the plots; install gnuplot-nox anew, or leave --report out");
     CHECK(drawn("exit 0") == "gnuplot: drew nothing; install gnuplot-nox anew, or leave --report out");
     CHECK(drawn("echo '<svg></svg>'") == "accepted");
     setenv("PATH", path.c_str(), 1);

@@ -47,10 +47,11 @@ TEST_SUITE("solver") {
       if (seeds.empty()) continue;
       ExpandOptions options;
       options.thinned = true;
-      const auto prefixes = expand_prefixes(evaluator, seeds.front(), std::span(all).subspan(1), options);
+      const auto units = std::span(all).subspan(1);
+      const auto prefixes = expand_prefixes(evaluator, seeds.front(), units, options);
       for (std::size_t i = 1; i < prefixes.size(); ++i) {
         CHECK(prefixes[i].gpus == static_cast<int>(i));
-        if (!looked_at(i)) {
+        if (units.size() > kWhole && !looked_at(i)) {
           ++left_out;
           CHECK(!prefixes[i].plan.feasible());
         } else if (prefixes[i].plan.feasible()) {
@@ -63,6 +64,34 @@ TEST_SUITE("solver") {
     }
     CHECK(expanded > 100);
     CHECK(left_out > 20);
+  }
+
+  TEST_CASE("a short row is looked at whole, also where a longer one left entries out") {
+    std::mt19937 random(34);
+    int compared = 0;
+    for (int round = 0; round < 120; ++round) {
+      const TinyCase tiny = open_case(random, 14);
+      Evaluator evaluator(tiny.problem());
+      const auto all = ones(tiny.available);
+      const auto seeds = symmetric_seeds(evaluator, std::span(all).first(1), 1);
+      if (seeds.empty() || all.size() < kWhole + 2) continue;
+      ExpandOptions options, thinned;
+      thinned.thinned = true;
+      const auto units = std::span(all).subspan(1), few = units.first(kWhole);
+      const auto plain = expand_prefixes(evaluator, seeds.front(), few, options);
+      const auto whole = expand_prefixes(evaluator, seeds.front(), few, thinned);
+      auto known = expand_prefixes(evaluator, seeds.front(), units, thinned);
+      if (known.size() > few.size() + 1) known.resize(few.size() + 1);
+      const auto filled = expand_prefixes(evaluator, seeds.front(), few, thinned, known);
+      REQUIRE(whole.size() == plain.size());
+      REQUIRE(filled.size() == plain.size());
+      for (std::size_t i = 1; i < plain.size(); ++i) {
+        ++compared;
+        CHECK(whole[i].plan.ms == plain[i].plan.ms);
+        CHECK(filled[i].plan.feasible() == plain[i].plan.feasible());
+      }
+    }
+    CHECK(compared > 100);
   }
 
   TEST_CASE("the fastest tiling is the same however many are asked for, and below whatever bound") {
