@@ -55,7 +55,7 @@ def launchers():
 
 def keepers(extension):
     """Of extensions, or of the anchor's other nodes."""
-    return [pid for pid in pids() if _name(pid) == "espalier-launch" and "keeper" in _words(pid)[1:2]
+    return [pid for pid in pids() if _name(pid) in ("espalier-launch", "espalier-keeper") and "keeper" in _words(pid)[1:2]
             and ("--extension" in _words(pid)) == extension]
 
 
