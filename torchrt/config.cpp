@@ -36,6 +36,14 @@ void read_training(TomlSection section, TrainingConfig& training) {
   section.finish();
 }
 
+void read_device(TomlSection section, DeviceConfig& device) {
+  constexpr double kLeast = 1e-3;
+  section.read("gflops", device.gflops, 0, 1e9);
+  if (device.gflops > 0 && device.gflops < kLeast)
+    section.fail("gflops", "is slower than 0.001, a million operations a second; 0 turns it off");
+  section.finish();
+}
+
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -111,6 +119,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   config.path = path;
   read_model(file.section("model", true), config.model, config.weights);
   read_training(file.section("training", true), config.training);
+  read_device(file.section("device", false), config.device);
   read_data(file.section("data", true), config.training.global_batch, config.data);
   read_checkpoint(file.section("checkpoint", false), config.checkpoint);
   read_recovery(file.section("recovery", false), config.recovery);

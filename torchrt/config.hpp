@@ -67,11 +67,16 @@ struct HandoffConfig {
   HandoffMethod method = HandoffMethod::adopt;  // through the disk: needs checkpoint.directory
 };
 
+struct DeviceConfig {
+  double gflops = 0;  // CPU only: operations last as long as on a device of this speed (pace.hpp); 0: what they take
+};
+
 struct Config {
   std::string path;
   ModelConfig model;
   std::string weights;  // safetensors file, index or folder that training starts from; empty: random initial values
   TrainingConfig training;
+  DeviceConfig device;
   DataConfig data;
   CheckpointConfig checkpoint;
   RecoveryConfig recovery;

@@ -43,6 +43,10 @@ Executor::Executor(Engine engine)
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
   });
   micro_batches_ = engine_.layout.micro_batches;
+  if (engine_.pace)
+    for (const int unit : self_.units)
+      flops_[unit] =
+          unit_flops(engine_.config.model, unit, engine_.layout.stages[static_cast<std::size_t>(self_.stage)].tp);
   std::size_t next = 0;
   for (int unit = 0; unit < engine_.layout.units; ++unit) {
     norm_slots_.push_back(next);
@@ -96,14 +100,40 @@ double Executor::evaluate(const Data& data, int samples) {
 void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample) {
   for (const Op& op : ops) {
     if (observer_) observer_->begin(op);
+    began_ = Pace::Clock::now();
     execute(op, data, first_sample);
+    if (engine_.pace && !rehearsal_) hold(op);
     if (observer_) observer_->end(op);
-    // MPI moves what is under way only when it is called.
-    if (!reductions_.empty()) reductions_.begin()->second->poll();
-    engine_.fabric.transport().poll();
-    if (beside_) beside_();
+    go_on_beside();
   }
   engine_.fabric.transport().drain();
+}
+
+// MPI moves what is under way only when it is called.
+void Executor::go_on_beside() {
+  if (!reductions_.empty()) reductions_.begin()->second->poll();
+  engine_.fabric.transport().poll();
+  if (beside_) beside_();
+}
+
+// Until the device that this one stands for has done the operation.
+void Executor::hold(const Op& op) {
+  const auto sum = [&](double UnitFlops::*pass) {
+    if (op.unit >= 0) return flops_.at(op.unit).*pass;
+    double all = 0;
+    for (const auto& [unit, flops] : flops_) all += flops.*pass;
+    return all;
+  };
+  const double tokens = static_cast<double>(self_.samples) * engine_.config.model.sequence;
+  double flops = 0;
+  if (op.kind == OpKind::forward) flops = tokens * sum(&UnitFlops::forward);
+  else if (op.kind == OpKind::backward)
+    flops = tokens * (sum(&UnitFlops::backward) + (options_.recompute ? sum(&UnitFlops::forward) : 0));
+  else if (op.kind == OpKind::weight_gradient) flops = tokens * sum(&UnitFlops::weight_gradient);
+  else if (op.kind == OpKind::update) flops = sum(&UnitFlops::update) / (engine_.parts.empty() ? 1 : self_.replicas);
+  if (flops <= 0) return;
+  const Pace::Span span = engine_.pace->hold(began_, flops, [this] { go_on_beside(); });
+  if (observer_) observer_->held(span.start, span.end);
 }
 
 void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sample) {
@@ -176,6 +206,7 @@ void Executor::update(int unit) {
 
 void Executor::await_arrivals() {
   for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+  began_ = Pace::Clock::now();
   if (observer_) observer_->arrived();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/core/error.hpp"
@@ -11,6 +12,8 @@
 #include "torchrt/comm/fabric.hpp"
 #include "torchrt/data.hpp"
 #include "torchrt/model/compute.hpp"
+#include "torchrt/model_flops.hpp"
+#include "torchrt/pace.hpp"
 #include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
 
@@ -48,6 +51,7 @@ struct Engine {
   Compute& compute;
   Group* replicas = nullptr;                // of the stage, with this rank's TP rank; null where there is one
   std::map<int, std::vector<Range>> parts;  // ZeRO-1: by unit, each replica's part of its elements; else empty
+  std::optional<Pace> pace;                 // of the device, where operations are to last longer than they take
 };
 
 // The ranks of the world of one list each: "1f1b" or "gpipe", ZeRO-1 and tied tables as the configuration says.
@@ -79,6 +83,8 @@ class Executor {
   };
   void execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample);
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
+  void go_on_beside();
+  void hold(const Op& op);
   void await_arrivals();
   void transfer(const Op& op);
   void start_reduction(int unit);
@@ -98,10 +104,12 @@ class Executor {
   OpObserver* observer_ = nullptr;
   Marks* marks_ = nullptr;
   std::function<void()> beside_;
+  std::map<int, UnitFlops> flops_;  // by own unit; only with a pace
 
   // Of the step at hand.
   std::int64_t step_ = 0;
   bool rehearsal_ = false;
+  Pace::Clock::time_point began_;  // the operation at hand, or what it waited for was there
   int micro_batches_ = 0;
   VoteQuestion vote_;
   StepOutcome outcome_;

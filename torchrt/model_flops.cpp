@@ -42,6 +42,23 @@ double model_flops_per_token(const ModelConfig& model) {
   return 6 * weights + attention;
 }
 
+UnitFlops unit_flops(const ModelConfig& model, int unit, int tp) {
+  constexpr double kAdamW = 16;
+  UnitFlops flops;
+  double multiplied = 0;
+  for (const TensorSpec& tensor : unit_spec(model, unit, tp).tensors) {
+    const auto elements = static_cast<double>(tensor.elements());
+    flops.update += kAdamW * elements;
+    if (unit > 0 && tensor.global_shape.size() == 2) multiplied += elements;
+  }
+  const bool block = unit > 0 && unit <= model.layers;
+  const double attention = block ? 4.0 * model.heads / tp * model.head_size * model.sequence : 0;
+  flops.forward = 2 * multiplied + attention;
+  flops.backward = 2 * multiplied + 2 * attention;
+  flops.weight_gradient = 2 * multiplied;
+  return flops;
+}
+
 double peak_flops(const std::string& card, DataType type) {
   for (const Card& known : kCards)
     if (mentions(card, known.name)) return 1e12 * (type == DataType::bfloat16 ? known.bfloat16 : known.float32);

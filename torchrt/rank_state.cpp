@@ -8,7 +8,12 @@
 namespace espalier::torchrt {
 
 RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device)
-    : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.layers)) {
+    : config_(config),
+      plan_(plan),
+      world_(world),
+      device_(device),
+      layout_(make_layout(plan, config.model.layers)),
+      pace_(make_pace(config.device, device.kind())) {
   if (plan.global_batch != config.training.global_batch)
     throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config.path + " says " +
                 std::to_string(config.training.global_batch) + "; the global batch never changes");
@@ -49,7 +54,7 @@ void RankState::build() {
   std::vector<UnitView> views;
   for (const int unit : units()) views.push_back(view(unit));
   compute_ = std::make_unique<Compute>(config_, self(), device_, tensor_group_.get(), std::move(views));
-  Engine engine{config_, layout_, world_, *fabric_, device_, *compute_, replicas_.get(), {}};
+  Engine engine{config_, layout_, world_, *fabric_, device_, *compute_, replicas_.get(), {}, pace_};
   if (config_.training.zero1 && stage.replicas > 1)
     for (const int unit : units())
       for (int j = 0; j < stage.replicas; ++j)

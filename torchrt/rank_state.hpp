@@ -49,6 +49,7 @@ class RankState {
   World& world_;
   Device& device_;
   Layout layout_;
+  std::optional<Pace> pace_;
   std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_;
   std::unique_ptr<Fabric> fabric_;

@@ -88,6 +88,7 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
 
 void Training::open_metrics(std::optional<std::int64_t> done) {
   MetricsSetting setting{generation_, world_.size(), describe(state_.plan()), config_.metrics.peak_tflops * 1e12};
+  if (setting.peak_flops == 0) setting.peak_flops = config_.device.gflops * 1e9;
   if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
   metrics_.emplace(config_, std::move(setting), done);
 }

@@ -54,6 +54,10 @@ class ClusterFile {
         read_redeploy(content);
         continue;
       }
+      if (section == "slurm") {
+        read_delays(content);
+        continue;
+      }
       if (section != "nodes") wire::fail_toml(path_, content, section, std::string("unknown table; see ") + kManual);
       if (!content.is_array()) wire::fail_toml(path_, content, section, "must be a list of tables; write [[nodes]]");
       for (const toml::value& nodes : content.as_array()) add_nodes(nodes);
@@ -97,16 +101,35 @@ class ClusterFile {
     }
   }
 
+  void read_delays(const toml::value& table) {
+    sim::Delays& delays = cluster_.delays;
+    const auto seconds = [&](const char* key, double& out) {
+      return std::pair(std::string(key), wire::toml_real(path_, std::string("slurm.") + key, out, 0, 1e6));
+    };
+    wire::read_toml_table(
+        path_, "slurm", table,
+        {seconds("queue_seconds", delays.queue_seconds),
+         seconds("release_seconds", delays.release_seconds),
+         seconds("acquire_seconds", delays.acquire_seconds),
+         {"preempt_growing", wire::toml_truth(path_, "slurm.preempt_growing", delays.preempt_growing)},
+         seconds("launch_seconds", delays.launch_seconds),
+         seconds("end_seconds", delays.end_seconds)},
+        kManual);
+  }
+
   // What redeployments cost: assumptions of the model, or what was measured of a method.
   void read_redeploy(const toml::value& table) {
     sim::RedeployOptions& cost = cluster_.redeploy;
     const auto real = [&](const char* key, double& out, double low) {
       return std::pair(std::string(key), wire::toml_real(path_, std::string("redeploy.") + key, out, low, 1e6));
     };
-    wire::TomlKeys known{
-        real("profile_seconds", cost.profile_seconds, 0), real("start_seconds", cost.start_seconds, 0),
-        real("storage_gb_s", cost.storage_gb_s, 1e-3),    real("local_gb_s", cost.local_gb_s, 1e-3),
-        real("switch_seconds", cost.switch_seconds, 0),   real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
+    wire::TomlKeys known{real("profile_seconds", cost.profile_seconds, 0),
+                         real("settle_seconds", cost.settle_seconds, 0),
+                         real("start_seconds", cost.start_seconds, 0),
+                         real("storage_gb_s", cost.storage_gb_s, 1e-3),
+                         real("local_gb_s", cost.local_gb_s, 1e-3),
+                         real("switch_seconds", cost.switch_seconds, 0),
+                         real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
     known["network_share"] = wire::toml_real(path_, "redeploy.network_share", cost.network_share, 0.01, 1);
     for (const sim::Method method :
          {sim::Method::checkpoint, sim::Method::overlap, sim::Method::device, sim::Method::adopt}) {

@@ -8,6 +8,7 @@
 #include "planner/core/cluster.hpp"
 #include "planner/core/topology/hardware_overrides.hpp"
 #include "planner/core/topology/node_xml.hpp"
+#include "planner/sim/delays.hpp"
 #include "planner/sim/redeployment.hpp"
 
 namespace espalier::cli {
@@ -18,6 +19,7 @@ struct PlanCluster {
   HardwareOverrides hardware;                   // [network], [gpu.NAME]
   std::map<std::string, NodeHardware> reports;  // by node name, of nodes with an hwloc file
   sim::RedeployOptions redeploy;                // [redeploy], [redeploy.METHOD]: for `espalier simulate`
+  sim::Delays delays;                           // [slurm]: likewise
 };
 
 // "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack; "cluster-b": 128 of them in racks of 16. "slurm": the one

@@ -19,6 +19,7 @@ struct SimulateArguments {
   std::string cluster, trace;
   std::string format;  // of the trace; empty: by its first line
   std::string jobs;    // the table of kinds; empty: Suika's Tab. 1
+  std::string config;  // espalier.toml of the planner; empty: its defaults
   std::vector<std::string> policies;
   std::optional<double> from, to;
   double busiest_hours = 0;       // 0: not asked for
@@ -26,7 +27,8 @@ struct SimulateArguments {
   std::optional<sim::Mapping> mapping;
   sim::WorkloadOptions workload;  // scale, load, mix, seed
   sim::QueueOrder queue = sim::QueueOrder::fifo;
-  double lambda = 1, prediction_error = 0;
+  std::optional<double> lambda;  // nullopt: the configuration's, else 1
+  double prediction_error = 0;
   std::optional<double> small_first;  // of espalier
   double bandwidth = 1;               // factor on what nodes have between them
   std::optional<Sweep> sweep;

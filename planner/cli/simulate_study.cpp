@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/sim/policies/policies.hpp"
+#include "planner/wire/scheduler_options.hpp"
 
 namespace espalier::cli {
 namespace {
@@ -20,6 +21,7 @@ struct SimulatedCluster {
   std::shared_ptr<const Site> site;
   ClusterView view;
   sim::RedeployOptions redeploy;
+  sim::Delays delays;
 };
 
 SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) {
@@ -32,7 +34,8 @@ SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) 
   study.nodes = static_cast<int>(read.view.nodes.size());
   for (const NodeView& node : read.view.nodes) study.gpus += static_cast<int>(node.gpu_owner.size());
   study.notes = std::move(seen.notes);
-  return {std::make_shared<const Site>(std::move(seen.site)), std::move(read.view), std::move(read.redeploy)};
+  return {std::make_shared<const Site>(std::move(seen.site)), std::move(read.view), std::move(read.redeploy),
+          read.delays};
 }
 
 sim::Trace load_trace(const SimulateArguments& arguments) {
@@ -57,6 +60,18 @@ sim::WorkloadOptions workload_options(const SimulateArguments& arguments, const 
     options.from = sim::busiest_window(trace, arguments.busiest_hours * kHour);
     options.to = options.from + arguments.busiest_hours * kHour;
   }
+  return options;
+}
+
+sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const sim::RedeployOptions& redeploy) {
+  sim::PolicyOptions options;
+  options.redeploy = redeploy;
+  options.small_first = arguments.small_first;
+  if (!arguments.config.empty()) {
+    options.scheduler = wire::scheduler_options(wire::load_config(arguments.config));
+    options.lambda = options.scheduler->lambda;
+  }
+  options.lambda = arguments.lambda.value_or(options.lambda);
   return options;
 }
 
@@ -87,12 +102,14 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   sim::SimulationOptions simulation;
   simulation.queue = arguments.queue;
   simulation.redeploy = cluster.redeploy;
+  simulation.delays = cluster.delays;
   simulation.prediction_error = arguments.prediction_error;
   simulation.seed = options.seed;
   simulation.clock = clock_seconds;
+  const sim::PolicyOptions policy_options = options_of_policies(arguments, cluster.redeploy);
   const auto play = [&](const std::string& name) {
     simulation.progress = [&](double share) { progress(name, share); };
-    const auto policy = sim::make_policy(name, {arguments.lambda, cluster.redeploy, arguments.small_first});
+    const auto policy = sim::make_policy(name, policy_options);
     return sim::simulate(cluster.site, cluster.view, study.kinds, study.workload.jobs, *policy, simulation);
   };
   study.reference = play("fifo");

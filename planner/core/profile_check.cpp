@@ -16,6 +16,7 @@ std::string unfit(const ReplicaProfile& one) {
   for (const auto& [name, ms] : {std::pair("fwd", one.fwd),
                                  {"comm_fwd", one.comm_fwd},
                                  {"bwd", one.bwd},
+                                 {"bwd_weights", one.bwd_weights},
                                  {"optim", one.optim},
                                  {"sync", one.sync.value_or(0)}})
     if (!within(ms, kMostMilliseconds)) return std::string(name) + " is no time in ms";
@@ -27,6 +28,7 @@ std::string unfit(const ReplicaProfile& one) {
                                     {"peak_bytes", one.peak_bytes}})
     if (!within(bytes, kMostBytes)) return std::string(name) + " is no size in bytes";
   if (one.comm_fwd > one.fwd) return "comm_fwd is more than fwd, of which it is a part";
+  if (one.bwd_weights > one.bwd) return "bwd_weights is more than bwd, of which it is a part";
   return "";
 }
 

@@ -13,6 +13,7 @@ struct Figure {
 constexpr Figure kFigures[] = {{"fwd", &ReplicaProfile::fwd},
                                {"comm_fwd", &ReplicaProfile::comm_fwd},
                                {"bwd", &ReplicaProfile::bwd},
+                               {"bwd_weights", &ReplicaProfile::bwd_weights},
                                {"optim", &ReplicaProfile::optim},
                                {"gradient_bytes", &ReplicaProfile::gradient_bytes},
                                {"weight_bytes", &ReplicaProfile::weight_bytes},
@@ -34,8 +35,8 @@ Json to_json(const ReplicaProfile& one) {
 
 ReplicaProfile replica_from(const Json& json) {
   const Fields fields(json, "profile.replicas",
-                      {"stage", "replica", "fwd", "comm_fwd", "bwd", "optim", "sync", "gradient_bytes", "weight_bytes",
-                       "state_bytes", "edge_gradient_bytes", "edge_state_bytes", "peak_bytes"});
+                      {"stage", "replica", "fwd", "comm_fwd", "bwd", "bwd_weights", "optim", "sync", "gradient_bytes",
+                       "weight_bytes", "state_bytes", "edge_gradient_bytes", "edge_state_bytes", "peak_bytes"});
   ReplicaProfile one;
   fields.get("stage", one.stage);
   fields.get("replica", one.replica);

@@ -78,11 +78,18 @@ Json Answers::ping() const {
 
 Json Answers::job(const Json& arguments) const {
   const auto id = number<JobId>(arguments, "job");
-  if (const auto live = planner_.jobs().find(id); live != planner_.jobs().end())
-    return {{"job", describe_job(live->second.job, live->second.link != nullptr, false)}};
-  const auto stored = planner_.store().job(id);
-  if (!stored) throw Error("job " + std::to_string(id) + ": not an elastic job that this planner has seen");
-  return {{"job", describe_job(stored->job, false, stored->ended)}};
+  Json json;
+  if (const auto live = planner_.jobs().find(id); live != planner_.jobs().end()) {
+    json = describe_job(live->second.job, live->second.link != nullptr, false);
+  } else {
+    const auto stored = planner_.store().job(id);
+    if (!stored) throw Error("job " + std::to_string(id) + ": not an elastic job that this planner has seen");
+    json = describe_job(stored->job, false, stored->ended);
+  }
+  const Json known = planner_.store().coefficients(id).value_or(Json::object());
+  json["coefficients"] = known.value("values", Json(nullptr));
+  json["coefficients_settled"] = known.value("settled", false);
+  return {{"job", std::move(json)}};
 }
 
 Json Answers::jobs() const {

@@ -17,6 +17,7 @@
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/instance_lock.hpp"
 #include "planner/daemon/options.hpp"
+#include "planner/wire/scheduler_options.hpp"
 
 namespace espalier {
 namespace {
@@ -25,15 +26,7 @@ constexpr int kKeptDecisions = 20000, kKeptTransitions = 200000;
 
 PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   PlannerSettings settings;
-  settings.scheduler.max_lease_minutes = config.max_lease_minutes;
-  settings.scheduler.kill_wait_seconds = config.kill_wait_seconds;
-  settings.scheduler.cooldown_seconds = config.cooldown_seconds;
-  settings.scheduler.lambda = config.lambda;
-  settings.scheduler.hysteresis = config.hysteresis;
-  settings.scheduler.least_gain = config.least_gain;
-  settings.scheduler.idle_seconds = config.idle_seconds;
-  settings.scheduler.reclaim = config.reclaim;
-  settings.scheduler.as_printed = config.policy == "suika";
+  settings.scheduler = wire::scheduler_options(config);
   settings.hardware = config.hardware;
   settings.partition = config.partition;
   settings.max_gpus = config.max_gpus;

@@ -84,6 +84,7 @@ class Planner {
   void measure(LiveJob& live);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
+  void save_coefficients(const LiveJob& live);
   void save(LiveJob& live, double now);
 
   wire::Loop& loop_;

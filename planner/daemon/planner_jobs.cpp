@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
@@ -138,16 +139,26 @@ void Planner::take_profile(LiveJob& live) {
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:
       spdlog::info("job {}: its profiles agree; it is planned with them from now on", live.job.id);
+      save_coefficients(live);
       think(Trigger::profile_ready);
       break;
     case ProfileBook::News::unusable:
       if (live.profiles.trouble() != known_trouble)
         spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(live.profiles.trouble()));
       break;
-    case ProfileBook::News::none:
     case ProfileBook::News::taken:
+      if (!live.profiles.settled()) save_coefficients(live);
+      break;
+    case ProfileBook::News::none:
       break;
   }
+}
+
+void Planner::save_coefficients(const LiveJob& live) {
+  if (!site_) return;
+  if (const auto known = live.profiles.latest(*site_))
+    store_.save_coefficients(
+        live.job.id, {{"settled", live.profiles.settled()}, {"values", coefficients_json(*known, site_->hardware)}});
 }
 
 void Planner::save(LiveJob& live, double now) {
@@ -213,6 +224,7 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
 void Planner::bye(JobId id, int exit_code) {
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
     save(found->second, clock_seconds());
+    save_coefficients(found->second);
     if (found->second.open) {
       DecisionRecord record = std::move(*found->second.open);
       record.decision.outcome = "aborted: the job ended";

@@ -58,7 +58,11 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
 }
 
 std::optional<JobCoefficients> ProfileBook::coefficients(const Site& site) const {
-  if (!ready_ || !hardware_ || !(*hardware_ == site.hardware)) return std::nullopt;
+  return ready_ ? latest(site) : std::nullopt;
+}
+
+std::optional<JobCoefficients> ProfileBook::latest(const Site& site) const {
+  if (!hardware_ || !(*hardware_ == site.hardware)) return std::nullopt;
   return window_.coefficients();
 }
 

@@ -20,6 +20,9 @@ class ProfileBook {
 
   // The means of the newest stable window. Nothing before the first one, and nothing on other hardware.
   std::optional<JobCoefficients> coefficients(const Site& site) const;
+  // For records: the same, or before the first stable window what the latest profile says.
+  std::optional<JobCoefficients> latest(const Site& site) const;
+  bool settled() const { return ready_; }
   const std::string& trouble() const { return trouble_; }
 
  private:

@@ -15,6 +15,7 @@ CREATE TABLE transitions(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL, job IN
                          target TEXT, generation INTEGER, decision INTEGER);
 CREATE INDEX transitions_job ON transitions(job);
 CREATE TABLE jobs(id INTEGER PRIMARY KEY, record TEXT, ended INTEGER, exit_code INTEGER, seen REAL);
+CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT);
 CREATE TABLE holds(job INTEGER PRIMARY KEY);
 CREATE TABLE extensions(id INTEGER PRIMARY KEY, anchor INTEGER, node TEXT, since REAL, gone REAL);
 CREATE TABLE topology(node TEXT PRIMARY KEY, time REAL, xml TEXT);
@@ -38,6 +39,7 @@ struct Store::Statements {
     if (found == 0) db.execute(kTables);
     // Schema 1 described candidates in a way that is not read any more.
     if (found == 1) db.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[]'))");
+    if (found == 1 || found == 2) db.execute("CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT)");
     db.execute("PRAGMA user_version=" + std::to_string(kSchema));
     transaction.commit();
   }
@@ -147,6 +149,16 @@ std::optional<StoredJob> Store::job(JobId id) {
                    static_cast<int>(query.integer(2)), query.real(3)};
 }
 
+void Store::save_coefficients(JobId job, const Json& coefficients) {
+  s_->db.prepare("INSERT OR REPLACE INTO coefficients(job, record) VALUES(?,?)").bind(job, coefficients.dump()).run();
+}
+
+std::optional<Json> Store::coefficients(JobId job) {
+  auto query = s_->db.prepare("SELECT record FROM coefficients WHERE job=?");
+  if (!query.bind(job).step()) return std::nullopt;
+  return Json::parse(query.text(0));
+}
+
 void Store::hold(JobId job, bool held) {
   s_->db.prepare(held ? "INSERT OR IGNORE INTO holds(job) VALUES(?)" : "DELETE FROM holds WHERE job=?").bind(job).run();
 }
@@ -198,6 +210,7 @@ void Store::prune(int decisions, int transitions) {
   keep("decisions", decisions);
   keep("transitions", transitions);
   s_->db.execute("DELETE FROM jobs WHERE ended=1 AND id NOT IN (SELECT DISTINCT job FROM decisions)");
+  s_->db.execute("DELETE FROM coefficients WHERE job NOT IN (SELECT id FROM jobs)");
   s_->db.execute("DELETE FROM extensions WHERE gone>0 AND anchor NOT IN (SELECT id FROM jobs)");
 }
 

@@ -33,7 +33,7 @@ struct StoredJob {
 
 class Store {
  public:
-  static constexpr int kSchema = 2;
+  static constexpr int kSchema = 3;
   // Throws Error, also for a file of a newer schema.
   explicit Store(const std::string& path);
   ~Store();
@@ -52,6 +52,9 @@ class Store {
   void save(const ElasticJob& job, double now);
   void end(JobId job, int exit_code, double now);
   std::optional<StoredJob> job(JobId id);
+  // What is known of a job's coefficients, kept as long as the job is.
+  void save_coefficients(JobId job, const Json& coefficients);
+  std::optional<Json> coefficients(JobId job);
   void hold(JobId job, bool held);
   bool held(JobId job);
 

@@ -11,7 +11,19 @@
 namespace espalier::sim {
 
 // In the order in which they are dealt with at one time.
-enum class EventKind { completion, pause, commit, profile, arrival, retry, round };
+enum class EventKind {
+  completion,  // of the last step
+  leave,       // the job's end
+  begin,       // of the first step
+  pause,
+  commit,
+  profile,
+  settle,  // coefficients are observed
+  arrival,
+  queue,  // waiting jobs start
+  retry,
+  round
+};
 
 struct Event {
   double time = 0;

@@ -40,10 +40,20 @@ std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& 
   return kind;
 }
 
+std::optional<JobKind> timed(JobKind kind, const Site& site, const ClusterView& cluster) {
+  FreeGpus all(cluster);
+  const auto gpus = all.take(kind.gpus());
+  if (!gpus) return std::nullopt;
+  const Prediction prediction = evaluate_plan(site.hardware, site.topology, kind.coefficients, basic_plan(kind, *gpus));
+  if (!prediction.feasible) throw Error(kind.model + ": its plan cannot be: " + prediction.why_not);
+  kind.step_seconds = prediction.exact_ms / 1000;
+  return kind;
+}
+
 std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster) {
   std::vector<JobKind> kinds;
   for (const PaperJob& job : paper_jobs()) {
-    JobKind kind{job.model, job.size, job.pp, job.dp, job.tp, 1, paper_shape(job), {}, 0};
+    JobKind kind{job.model, job.size, job.pp, job.dp, job.tp, 1, paper_shape(job), {}, 0, 0, Accuracy::relaxed};
     kind.coefficients = paper_coefficients(job, paper_batch(job), site.hardware);
     if (auto made = tuned(std::move(kind), site, cluster)) kinds.push_back(std::move(*made));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/core/cluster.hpp"
+#include "planner/core/job.hpp"
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/topology/site.hpp"
 
@@ -21,6 +22,9 @@ struct JobKind {
   ModelShape shape;              // global_batch included
   JobCoefficients coefficients;  // true ones, for the site they were made for
   double step_seconds = 0;       // true, of the basic plan on an empty cluster
+  // To the planner's own policies, as `srun --elastic` gives them.
+  int max_gpus = 0;  // 0: as many as there are
+  Accuracy accuracy = Accuracy::relaxed;
   int gpus() const { return pp * dp * tp; }
 };
 
@@ -31,6 +35,9 @@ Plan basic_plan(const JobKind& kind, const std::vector<GpuId>& gpus);
 // `kind` with micro_batches and step_seconds filled in. nullopt: the cluster, all of it empty, has no place for it.
 // Throws Error when no micro-batch fits into memory, or the model cannot be cut so.
 std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& cluster);
+
+// `kind` with step_seconds filled in, its micro_batches left as they are. nullopt and Error: likewise.
+std::optional<JobKind> timed(JobKind kind, const Site& site, const ClusterView& cluster);
 
 // The jobs of Suika Tab. 1 that the cluster can hold, largest models last.
 std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster);

@@ -22,7 +22,7 @@ struct LiveJob {
   // The redeployment under way.
   std::optional<Plan> target;
   double target_step_seconds = 0;
-  std::vector<JobId> leaving;  // extensions
+  std::vector<JobId> leaving, arriving;  // extensions
   std::optional<double> pause_began;
 
   void advance(double now) {

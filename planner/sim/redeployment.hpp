@@ -28,7 +28,10 @@ struct RedeployCost {
 // average over a trace (§5.3), no job delayed by more than 60 s (§5.3). Start-up, storage and the share of the network
 // are assumptions that give these ratios; a site sets what it has measured.
 struct RedeployOptions {
-  double profile_seconds = 30;        // from a job's start until it can be planned for (Suika §3.1: "tens of seconds")
+  double profile_seconds = 30;  // from a job's first step until it can be planned for (Suika §3.1: "tens of seconds")
+  // From then until its coefficients are observed, and its plan may be changed on the GPUs it has. Between the two it
+  // is planned by its model's shape and its step's time, as espalierd does.
+  double settle_seconds = 0;
   double start_seconds = 25;          // processes, CUDA contexts, communicators, the model built
   double storage_gb_s = 10;           // of one job to and from shared storage; 1e9 bytes
   double local_gb_s = 10;             // of a GPU copying to itself through CUDA IPC, allocation included

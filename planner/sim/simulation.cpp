@@ -79,18 +79,31 @@ class Simulation {
       input_.trigger = Trigger::timer;
       return true;
     }
+    if (event.kind == EventKind::queue) {
+      queue_pending_ = false;
+      input_.trigger = Trigger::job_started;
+      start_those_that_fit();
+      return true;
+    }
     const auto found = live_.find(event.job);
     if (found == live_.end()) return false;
     LiveJob& job = found->second;
     switch (event.kind) {
       case EventKind::completion:
-        return event.version == job.speed_version && complete(job);
+        return event.version == job.speed_version && train_no_more(job);
+      case EventKind::leave:
+        return complete(job);
+      case EventKind::begin:
+        begin(job);
+        return false;
       case EventKind::pause:
         return event.version == job.change_version && pause(job);
       case EventKind::commit:
         return event.version == job.change_version && commit(job);
       case EventKind::profile:
         return profiled(job);
+      case EventKind::settle:
+        return job.state.plan && event.version == elastic_job(event.job)->generation && settled(job);
       default:
         return false;
     }
@@ -125,6 +138,18 @@ class Simulation {
       gpu.optim *= factor();
     }
     return known;
+  }
+
+  bool train_no_more(LiveJob& job) {
+    if (options_.delays.end_seconds <= 0) return complete(job);
+    job.advance(input_.now);
+    job.training = false;
+    ++job.speed_version;
+    ++job.change_version;  // a redeployment under way comes to nothing
+    job.state.redeploying = true;
+    elastic_job(job.state.id)->phase = JobPhase::ending;
+    events_.add({input_.now + options_.delays.end_seconds, EventKind::leave, job.state.id, 0});
+    return false;
   }
 
   bool complete(LiveJob& job) {
@@ -177,23 +202,44 @@ class Simulation {
       drop_extension(job, elastic, extension);
     }
     job.leaving.clear();
+    job.arriving.clear();
     if (!policy_.keeps_basic()) hold_exactly(job, elastic, *job.target);
     run_on(job, elastic, std::move(*job.target), job.target_step_seconds);
     job.target.reset();
     job.state.redeploying = false;
     elastic.phase = JobPhase::running;
     ++elastic.generation;
+    const bool known = input_.coefficients.contains(job.state.id);
+    if (options_.redeploy.settle_seconds > 0 && !known) await_settling(job);
     if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
     return true;
   }
 
   bool profiled(LiveJob& job) {
     if (!job.state.plan) return false;
-    ElasticJob& elastic = *elastic_job(job.state.id);
+    elastic_job(job.state.id)->step_seconds = job.state.step_seconds;
+    const double settle = options_.redeploy.settle_seconds;
+    if (settle <= 0) return settled(job);
+    await_settling(job);
+    return tell_profile(job);
+  }
+
+  // Profiles of one plan must agree: a change of plans begins anew.
+  void await_settling(const LiveJob& job) {
+    events_.add({input_.now + options_.redeploy.settle_seconds, EventKind::settle, job.state.id,
+                 elastic_job(job.state.id)->generation});
+  }
+
+  bool settled(const LiveJob& job) {
     input_.coefficients[job.state.id] = *job.state.coefficients;
-    elastic.step_seconds = job.state.step_seconds;
+    return tell_profile(job);
+  }
+
+  bool tell_profile(const LiveJob& job) {
     input_.trigger = Trigger::profile_ready;
-    if (const double rested = job.state.last_change + policy_.cooldown(); rested > input_.now) ask_again(rested);
+    const auto changed = input_.last_change.find(job.state.id);
+    if (changed == input_.last_change.end()) return true;
+    if (const double rested = changed->second + policy_.cooldown(); rested > input_.now) ask_again(rested);
     return true;
   }
 
@@ -214,6 +260,59 @@ class Simulation {
 
   // ---- the base queue
   void start_waiting() {
+    if (queue_.empty() || queue_pending_) return;
+    if (options_.delays.preempt_growing && policy_.keeps_basic()) preempt_growing();
+    const bool submitted = input_.trigger == Trigger::job_submitted;
+    const double delay = submitted ? options_.delays.queue_seconds : options_.delays.release_seconds;
+    if (delay <= 0) return start_those_that_fit();
+    if (!fits(*queue_.waiting().front())) return;
+    queue_pending_ = true;
+    events_.add({input_.now + delay, EventKind::queue, 0, 0});
+  }
+
+  bool fits(const SimulatedJobState& job, const std::set<JobId>& without = {}) const {
+    return FreeGpus(input_.cluster, [&](JobId owner) { return without.contains(owner); })
+        .take(job.kind->gpus())
+        .has_value();
+  }
+
+  // The newest growths first, as few as the head of the queue needs.
+  void preempt_growing() {
+    const SimulatedJobState& head = *queue_.waiting().front();
+    std::set<JobId> arriving;
+    std::vector<LiveJob*> growing;
+    for (auto& [id, job] : live_) {
+      if (!job.target || job.pause_began || job.arriving.empty()) continue;
+      growing.push_back(&job);
+      arriving.insert(job.arriving.begin(), job.arriving.end());
+    }
+    if (growing.empty() || !fits(head, arriving)) return;
+    std::sort(growing.begin(), growing.end(),
+              [](const LiveJob* a, const LiveJob* b) { return a->arriving.front() > b->arriving.front(); });
+    for (LiveJob* job : growing) {
+      if (fits(head)) return;
+      give_up_growth(*job);
+    }
+  }
+
+  void give_up_growth(LiveJob& job) {
+    ElasticJob& elastic = *elastic_job(job.state.id);
+    job.advance(input_.now);
+    for (const JobId extension : job.arriving) drop_extension(job, elastic, extension);
+    for (const JobId extension : job.leaving) no_longer_freeing(elastic, extension);
+    job.arriving.clear();
+    job.leaving.clear();
+    job.target.reset();
+    ++job.change_version;
+    --job.state.restarts;
+    --run_.redeployments;
+    job.state.redeploying = false;
+    elastic.phase = JobPhase::running;
+    job.state.last_change = input_.last_change[job.state.id] = input_.now;
+    if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
+  }
+
+  void start_those_that_fit() {
     if (queue_.empty()) return;
     FreeGpus free(input_.cluster, {}, [this](JobId owner) { return is_extension(owner); });
     while (!queue_.empty()) {
@@ -235,10 +334,12 @@ class Simulation {
     allocated_ += job.held;
     if (job.state.started < 0) job.state.started = input_.now;
     if (!job.stopped_before) {
-      run_on(job, elastic, std::move(plan), step);
-      elastic.phase = JobPhase::running;
-      events_.add({input_.now + options_.redeploy.profile_seconds, EventKind::profile, job.state.id, 0});
-      elastic.step_seconds = 0;
+      elastic.plan = job.state.plan = job.target = std::move(plan);
+      job.state.step_seconds = job.target_step_seconds = step;
+      if (options_.delays.launch_seconds <= 0) return begin(job);
+      job.state.redeploying = true;
+      elastic.phase = JobPhase::launching;
+      events_.add({input_.now + options_.delays.launch_seconds, EventKind::begin, job.state.id, 0});
       return;
     }
     begin_change(job, elastic, std::move(plan), step,
@@ -247,13 +348,25 @@ class Simulation {
     job.state.step_seconds = step;
   }
 
+  void begin(LiveJob& job) {
+    job.advance(input_.now);
+    job.state.redeploying = false;
+    ElasticJob& elastic = *elastic_job(job.state.id);
+    run_on(job, elastic, std::move(*job.target), job.target_step_seconds);
+    job.target.reset();
+    input_.last_change.erase(job.state.id);  // no change: nothing to rest from
+    elastic.phase = JobPhase::running;
+    elastic.step_seconds = 0;
+    events_.add({input_.now + options_.redeploy.profile_seconds, EventKind::profile, job.state.id, 0});
+  }
+
   ElasticJob& add_elastic(const LiveJob& job) {
     ElasticJob elastic;
     elastic.id = job.state.id;
     elastic.name = job.state.kind->model;
     elastic.min_gpus = job.state.kind->gpus();
-    elastic.max_gpus = gpus_;
-    elastic.accuracy = Accuracy::relaxed;
+    elastic.max_gpus = job.state.kind->max_gpus > 0 ? std::min(job.state.kind->max_gpus, gpus_) : gpus_;
+    elastic.accuracy = job.state.kind->accuracy;
     elastic.model = job.state.kind->shape;
     elastic.model.micro_batches = job.state.kind->micro_batches;
     elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
@@ -287,7 +400,8 @@ class Simulation {
   }
 
   double end_of(const LiveJob& job) const {
-    return job.state.iterations_left * job.state.step_seconds + std::max(job.since, input_.now);
+    return job.state.iterations_left * job.state.step_seconds + std::max(job.since, input_.now) +
+           options_.delays.end_seconds;
   }
 
   [[noreturn]] void refuse(const Act& act, const std::string& why) const {
@@ -364,6 +478,7 @@ class Simulation {
     cost.overlap_seconds += act.thought_seconds;
     if (policy_.keeps_basic()) {
       extend(job, elastic, act);
+      if (!job.arriving.empty()) cost.overlap_seconds += options_.delays.acquire_seconds;
     } else {
       const auto wanted = holdings_of(*act.plan, act.job);
       check_idle(act, wanted, {act.job});
@@ -414,6 +529,7 @@ class Simulation {
       check_idle(act, {extension}, {});
       own(extension, extension.job);
       input_.extensions.push_back(extension.job);  // ids rise: sorted
+      job.arriving.push_back(extension.job);
       elastic.extensions.push_back(std::move(extension));
     }
     recount(job, elastic);
@@ -562,7 +678,7 @@ class Simulation {
   int gpus_ = 0, allocated_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;
-  bool retry_pending_ = false, round_pending_ = false;
+  bool retry_pending_ = false, round_pending_ = false, queue_pending_ = false;
   PolicyRun run_;
 };
 

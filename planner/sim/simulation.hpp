@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/sim/delays.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
@@ -15,6 +16,7 @@ namespace espalier::sim {
 struct SimulationOptions {
   QueueOrder queue = QueueOrder::fifo;
   RedeployOptions redeploy;
+  Delays delays;
   // Standard deviation of the relative error in what policies know of a job's computation and optimizer, one draw each
   // per job and GPU type (0.1: 10%). What runs is not affected.
   double prediction_error = 0;

@@ -13,6 +13,7 @@ struct TraceJob {
   std::string id;
   std::string model;  // of the table of kinds; empty: not said
   long line = 0;      // of the file
+  double steps = 0;   // of its training; then they, not its time, are what it has to do. 0: not said
 };
 
 struct DamagedRow {

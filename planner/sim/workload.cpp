@@ -91,7 +91,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   Workload workload;
   workload.in_window = static_cast<long>(window.size());
   const auto sampled = sample(window, count, random);
-  double unscaled = 0;
+  double traced_seconds = 0, unscaled = 0, counted = 0;  // GPU time
   for (const TraceJob* traced : sampled) {
     SimulatedJob job;
     job.id = static_cast<JobId>(workload.jobs.size() + 1);
@@ -99,14 +99,21 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
     job.kind = choice.choose(*traced, random);
     job.trace_id = traced->id;
     const JobKind& kind = kinds[job.kind];
-    const double seconds =
-        options.mapping == Mapping::gpus ? traced->seconds * traced->gpus / kind.gpus() : traced->seconds;
-    job.iterations = seconds / kind.step_seconds;
-    unscaled += seconds * kind.gpus();
-    workload.gpu_seconds += traced->seconds * traced->gpus;
+    if (traced->steps > 0) {
+      job.iterations = traced->steps;
+      counted += job.iterations * kind.step_seconds * kind.gpus();
+    } else {
+      const double seconds =
+          options.mapping == Mapping::gpus ? traced->seconds * traced->gpus / kind.gpus() : traced->seconds;
+      job.iterations = seconds / kind.step_seconds;
+      unscaled += seconds * kind.gpus();
+      traced_seconds += traced->seconds * traced->gpus;
+    }
     workload.jobs.push_back(std::move(job));
   }
-  for (SimulatedJob& job : workload.jobs) job.iterations *= workload.gpu_seconds / unscaled;
+  for (std::size_t i = 0; i < sampled.size(); ++i)
+    if (sampled[i]->steps <= 0) workload.jobs[i].iterations *= traced_seconds / unscaled;
+  workload.gpu_seconds = traced_seconds + counted;
   return workload;
 }
 

@@ -35,6 +35,7 @@ struct Workload {
 
 // Submission times are kept; iterations are such that a job would run as long as in the trace, times one factor for all
 // that makes the GPU time of all jobs what it was in the trace. With Mapping::gpus each job's own GPU time is kept.
+// Jobs whose steps the trace tells do these.
 // Throws Error: nothing to sample, more jobs wanted than there are, no kind of a size that the mix wants.
 Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
                        const WorkloadOptions& options);

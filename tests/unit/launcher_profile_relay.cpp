@@ -93,6 +93,8 @@ TEST_CASE("a profile with impossible figures is refused by name") {
         std::string::npos);
   CHECK(refusal([](Profile& p) { p.replicas[1].sync = -0.5; }).find("sync") != std::string::npos);
   CHECK(refusal([](Profile& p) { p.replicas[1].comm_fwd = 4; }).find("comm_fwd is more than fwd") != std::string::npos);
+  CHECK(refusal([](Profile& p) { p.replicas[1].bwd_weights = 7; }).find("bwd_weights is more than bwd") !=
+        std::string::npos);
   CHECK(refusal([](Profile& p) { p.replicas[1].peak_bytes = 1e300; }).find("peak_bytes") != std::string::npos);
   CHECK(refusal([](Profile& p) { p.boundary_bytes = 1e16; }).find("boundary_bytes") != std::string::npos);
   CHECK(unfit(measured(1), kPlan, kShape).empty());

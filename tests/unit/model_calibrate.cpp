@@ -23,6 +23,7 @@ void check_sizes(const JobCoefficients& found, const JobCoefficients& known) {
   CHECK(same(found.first.param_optim_bytes, known.first.param_optim_bytes));
   CHECK(same(found.last.param_optim_bytes, known.last.param_optim_bytes));
   CHECK(same(found.tied_bytes, known.tied_bytes));
+  CHECK(same(found.deferred, known.deferred));
 }
 
 void check_type(const JobCoefficients& found, const JobCoefficients& known, std::size_t type, bool synchronizes) {
@@ -78,6 +79,7 @@ TEST_CASE("a profile gives back the coefficients that it was made from, whatever
           CAPTURE(recompute);
           CAPTURE(tied);
           JobCoefficients known = known_job({{}, tied, recompute, zero1});
+          known.deferred = recompute ? 0 : 0.4;
           const bool pipeline = one.plan.stages.size() > 1;
           // Only one stage with both ends shows that they are tied; without a boundary k_activ is the formula's.
           if (pipeline) known.tied_bytes = 0;

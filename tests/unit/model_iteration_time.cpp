@@ -49,13 +49,14 @@ double simulated(const std::vector<StageTime>& stages, int micro_batches) {
       while (next[s] < orders[s].size()) {
         const auto [forward, m] = orders[s][next[s]];
         double ready = 0;
+        const double late = forward ? 0 : stage(i).late;
         if (const int from = forward ? i - 1 : i + 1; from >= 0 && from < count) {
           const auto sent = end.find({forward, from, m});
           if (sent == end.end()) break;
           ready = sent->second + stage(std::min(i, from)).send;
         }
         free[s] = std::max(free[s], ready) + (forward ? stage(i).fwd : stage(i).bwd);
-        end[{forward, i, m}] = free[s];
+        end[{forward, i, m}] = free[s] - late;
         ++next[s], --left;
       }
     }
@@ -103,6 +104,29 @@ TEST_CASE("boundary transfers delay the recurrence only") {
   CHECK(printed_iteration(stages, 2) == doctest::Approx(9));
 }
 
+TEST_CASE("a stage waits only for the part of the next one's backward pass that makes its gradient") {
+  // f 1, b 2 of which 1 late. N = 1: stage 1 ends at 4 and has sent at 3, stage 0 works from 3 to 5.
+  auto stages = pipeline({1, 1}, {2, 2});
+  for (StageTime& stage : stages) stage.late = 1;
+  CHECK(exact_iteration(stages, 1) == doctest::Approx(5));
+  // N = 2. Stage 1: F0 1-2, B0 2-4, F1 4-5, B1 5-7, sent at 3 and 6. Stage 0: F0, F1 0-2, B0 3-5, B1 6-8.
+  CHECK(exact_iteration(stages, 2) == doctest::Approx(8));
+  CHECK(printed_iteration(stages, 2) == doctest::Approx(9));
+}
+
+TEST_CASE("what of a job's backward computation is deferred is late, its communication never") {
+  JobCoefficients job;
+  job.layers = 4;
+  job.param_bytes = 1;
+  job.deferred = 0.5;
+  job.last.compute_layers = 1;
+  StageRates rates;
+  rates.bwd = 5;
+  rates.comp_bwd = 4;
+  CHECK(stage_time(job, rates, 2, false, false).late == doctest::Approx(4));
+  CHECK(stage_time(job, rates, 2, false, true).late == doctest::Approx(6));
+}
+
 TEST_CASE("the recurrence is what a simulation of the schedule gives, operation by operation") {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> time(0.1, 3);
@@ -110,7 +134,10 @@ TEST_CASE("the recurrence is what a simulation of the schedule gives, operation 
     const std::size_t count = 1 + random() % 8;
     const int micro_batches = 1 + static_cast<int>(random() % 24);
     std::vector<StageTime> stages;
-    for (std::size_t i = 0; i < count; ++i) stages.push_back({time(random), time(random), time(random), time(random)});
+    for (std::size_t i = 0; i < count; ++i) {
+      stages.push_back({time(random), time(random), time(random), time(random)});
+      if (round % 2 == 0) stages.back().late = stages.back().bwd * time(random) / 3;
+    }
     CHECK(exact_iteration(stages, micro_batches) == doctest::Approx(simulated(stages, micro_batches)).epsilon(1e-12));
   }
 }

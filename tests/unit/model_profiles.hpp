@@ -66,6 +66,7 @@ inline Profile profile_of(const Cluster& c, const JobCoefficients& known, const 
       one.comm_fwd = stage.layers * (rates.fwd - rates.comp_fwd);
       one.fwd = load.compute_layers * rates.comp_fwd + one.comm_fwd;
       one.bwd = load.compute_layers * rates.comp_bwd + stage.layers * (rates.bwd - rates.comp_bwd);
+      one.bwd_weights = known.deferred * load.compute_layers * rates.comp_bwd;
       one.optim = gpu.optim * load.gradient_bytes / known.param_bytes / stage.tp / dp;
       if (stage.replicas.size() > 1) one.sync = prediction.stages[static_cast<std::size_t>(s)].sync;
       const double share_of_gpu = static_cast<double>(stage.layers) / stage.tp;

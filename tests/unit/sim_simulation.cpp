@@ -1,6 +1,9 @@
 // The event loop, on cases solved by hand.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <tuple>
+
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "tests/unit/sim_cases.hpp"
@@ -105,6 +108,21 @@ TEST_SUITE("sim") {
     CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(10));
   }
 
+  TEST_CASE("an extension is granted after a while, until when the old plan trains") {
+    World world;
+    world.add(0, 100);
+    const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now != 30) return {};
+      return {{1, two, "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    world.options.redeploy.measured[sim::Method::adopt] = {20, 5};
+    world.options.delays.acquire_seconds = 10;
+    check_ends(world.run(policy), {30 + 10 + 20 + 5 + 40 * step(world, two) / world.kinds[0].step_seconds});
+  }
+
   TEST_CASE("a job that ends while its successor starts just ends") {
     World world;
     world.add(0, 40);
@@ -180,6 +198,127 @@ TEST_SUITE("sim") {
     world.options.redeploy.profile_seconds = 45;
     world.run(policy);
     CHECK(seen == std::vector<std::pair<double, bool>>{{0, false}, {45, true}});
+  }
+
+  TEST_CASE("until it is settled, a profiled job has a step's time and no coefficients") {
+    World world;
+    world.add(0, 100);
+    std::vector<std::tuple<double, bool, bool>> seen;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (!view.input.jobs.empty())
+        seen.emplace_back(view.input.now, view.input.jobs[0].step_seconds > 0, view.input.coefficients.contains(1));
+      return {};
+    });
+    policy.keeps_basic_ = true;
+    world.options.redeploy.profile_seconds = 5;
+    world.options.redeploy.settle_seconds = 15;
+    world.run(policy);
+    CHECK(seen == std::vector<std::tuple<double, bool, bool>>{{0, false, false}, {5, true, false}, {20, true, true}});
+  }
+
+  TEST_CASE(
+      "Slurm's part: a job starts a while after it could, trains a while after that, and ends after its last step") {
+    World world(1, 4, {4});
+    world.add(0, 100);
+    world.add(50, 100);
+    world.options.delays = {2, 4, 0, 5, 3, false};
+    const auto run = non_elastic(world, "fifo");
+    CHECK(run.jobs[0].start == 2);
+    check_ends(run, {2 + 5 + 100 + 3, 110 + 4 + 5 + 100 + 3});
+    CHECK(run.jobs[1].start == 114);
+    CHECK(run.jobs[0].gpu_seconds == doctest::Approx(4 * 108));
+    CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(4 * 8));
+  }
+
+  TEST_CASE("a job that is launched or ending is left alone, and profiled once it trains") {
+    World world;
+    world.add(0, 50);
+    std::map<double, JobPhase> phases;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      for (const ElasticJob& job : view.input.jobs) phases[view.input.now] = job.phase;
+      for (const auto* job : view.jobs)
+        if (job->plan) CHECK(job->redeploying == (view.input.now < 5 || view.input.now > 55));
+      return {};
+    });
+    policy.keeps_basic_ = true;
+    policy.period_ = 4;
+    world.options.redeploy.profile_seconds = 10;
+    world.options.delays.launch_seconds = 5;
+    world.options.delays.end_seconds = 4;
+    const auto run = world.run(policy);
+    CHECK(phases.at(4) == JobPhase::launching);
+    CHECK(phases.at(8) == JobPhase::running);
+    CHECK(phases.at(56) == JobPhase::ending);
+    check_ends(run, {59});
+  }
+
+  TEST_CASE(
+      "Slurm may take an extension for who waits before its job has changed over to it, and the growth ends there") {
+    for (const bool preempts : {false, true}) {
+      World world(1, 4, {1});
+      world.add(0, 1000);
+      world.add(20, 10);
+      const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+      std::vector<double> asked;
+      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+        asked.push_back(view.input.now);
+        if (view.input.now == 15) return {{1, four, "", {}}};
+        if (view.input.now == 20) {
+          REQUIRE(!view.input.jobs.empty());
+          CHECK((view.input.jobs[0].phase == JobPhase::running) == preempts);
+          CHECK(view.input.jobs[0].extensions.empty() == preempts);
+        }
+        return {};
+      });
+      policy.keeps_basic_ = true;
+      policy.cooldown_ = 7;
+      policy.method_ = sim::Method::adopt;
+      world.options.redeploy.profile_seconds = 15;
+      world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+      world.options.delays.preempt_growing = preempts;
+      const auto run = world.run(policy);
+      CHECK(run.redeployments == (preempts ? 0 : 1));
+      if (!preempts) continue;
+      CHECK(run.jobs[1].start == 20);
+      check_ends(run, {1000, 30});
+      CHECK(run.jobs[0].most_gpus == 1);
+      CHECK(std::find(asked.begin(), asked.end(), 27) != asked.end());  // after the cooldown
+    }
+  }
+
+  TEST_CASE("a redeployment that is under way at the last step comes to nothing") {
+    World world;
+    world.add(0, 40);
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now != 30) return {};
+      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::device;
+    world.options.redeploy.measured[sim::Method::device] = {12, 5};
+    world.options.delays.end_seconds = 30;
+    const auto run = world.run(policy);
+    check_ends(run, {70});
+    CHECK(run.levels.back().gpus == 0);
+  }
+
+  TEST_CASE("a change of plans begins the wait for coefficients anew") {
+    World world;
+    world.add(0, 200);
+    std::map<double, bool> known;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.jobs.empty()) return {};
+      known[view.input.now] = view.input.coefficients.contains(1);
+      if (view.input.now != 5) return {};
+      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    world.options.redeploy.profile_seconds = 5;
+    world.options.redeploy.settle_seconds = 15;
+    world.options.redeploy.measured[sim::Method::adopt] = {10, 2};
+    world.run(policy);
+    CHECK(known == std::map<double, bool>{{0, false}, {5, false}, {17, false}, {32, true}});
   }
 
   TEST_CASE("a policy is asked once more after the cooldown") {

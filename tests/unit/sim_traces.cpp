@@ -30,6 +30,14 @@ std::string sacct(const std::string& row) {
 }  // namespace
 
 TEST_SUITE("sim") {
+  TEST_CASE("steps of a training may stand in a trace, or be left open") {
+    const sim::Trace trace =
+        sim::parse_trace("id,submit,seconds,gpus,model,steps\na,1,2,1,m,300\nb,2,2,1,m,\n", TraceFormat::csv);
+    REQUIRE(trace.jobs.size() == 2);
+    CHECK(trace.jobs[0].steps == 300);
+    CHECK(trace.jobs[1].steps == 0);
+  }
+
   TEST_CASE("a plain CSV is read, and sorted by submission") {
     const std::string text =
         "id,submit,seconds,gpus,model\r\nb,20,5.5,8,gpt2-15b\r\n\r\na,2026-01-01 00:00:01,7,1,\r\nc,3,1,0,\r\n";
@@ -48,6 +56,8 @@ TEST_SUITE("sim") {
   }
 
   TEST_CASE("each damaged row of a plain CSV is told by line and reason") {
+    CHECK(damage("id,submit,seconds,gpus,steps\n", "a,1,2,1,0", TraceFormat::csv) == "steps \"0\" is not above zero");
+    CHECK(damage("id,submit,seconds,gpus,steps\n", "a,1,2,1,few", TraceFormat::csv) == "steps \"few\" is no number");
     CHECK(csv("a,1,2") == "3 columns instead of 4");
     CHECK(csv("a,soon,2,1") == "submit \"soon\" is no time");
     CHECK(csv("a,2026-13-01 00:00:00,2,1") == "submit \"2026-13-01 00:00:00\" is no time");

@@ -41,6 +41,20 @@ TEST_SUITE("sim") {
     }
   }
 
+  TEST_CASE("a job whose steps the trace tells does these, whatever it took") {
+    const auto kinds = paper();
+    sim::Trace trace = trace_of(3);
+    trace.jobs[1].steps = 250;
+    sim::WorkloadOptions options;
+    options.mapping = sim::Mapping::gpus;
+    const sim::Workload workload = sim::make_workload(trace, kinds, 64, options);
+    REQUIRE(workload.jobs.size() == 3);
+    CHECK(workload.jobs[1].iterations == 250);
+    const sim::JobKind& kind = kinds[workload.jobs[0].kind];
+    CHECK(workload.jobs[0].iterations * kind.step_seconds * kind.gpus() == doctest::Approx(2 * 60));
+    CHECK(workload.gpu_seconds == doctest::Approx(gpu_seconds(workload, kinds)));
+  }
+
   TEST_CASE("jobs are sampled in proportion to the cluster, and take the GPU time they took") {
     const auto kinds = paper();
     sim::WorkloadOptions options;

@@ -102,12 +102,41 @@ TEST_CASE("jobs, holds, transitions, extensions and topologies") {
   CHECK(store.topology_documents() == std::map<std::string, std::string>{{"n1", "<?xml?>"}, {"n2", "<?xml two?>"}});
 }
 
+TEST_CASE("a job's coefficients are kept as long as the job") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  CHECK_FALSE(store.coefficients(10));
+  store.save(job(10, "n1", {0, 1}), 1);
+  store.save_coefficients(10, Json{{"layers", 8}});
+  store.save_coefficients(10, Json{{"layers", 9}});
+  store.save(job(10, "n1", {0, 1}), 2);
+  store.end(10, 0, 3);
+  CHECK(store.coefficients(10) == Json{{"layers", 9}});
+  store.prune(1, 1);  // nothing was decided about it
+  CHECK_FALSE(store.coefficients(10));
+}
+
+TEST_CASE("a store of the second schema gets a place for coefficients") {
+  const Folder folder;
+  { Store(folder.file("a.db")).save(job(10, "n1", {0, 1}), 1); }
+  {
+    Database old(folder.file("a.db"));
+    old.execute("DROP TABLE coefficients");
+    old.execute("PRAGMA user_version=2");
+  }
+  Store store(folder.file("a.db"));
+  CHECK(store.job(10));
+  store.save_coefficients(10, Json{{"layers", 8}});
+  CHECK(store.coefficients(10));
+}
+
 TEST_CASE("decisions of the first schema are read without their candidates") {
   const Folder folder;
   { Store(folder.file("a.db")).add(some_record()); }
   {
     Database old(folder.file("a.db"));
     old.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[{\"plan\":{},\"benefit\":1}]'))");
+    old.execute("DROP TABLE coefficients");
     old.execute("PRAGMA user_version=1");
   }
   Store store(folder.file("a.db"));

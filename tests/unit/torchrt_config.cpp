@@ -109,7 +109,7 @@ TEST_CASE("every key of every section is read") {
       "validation_samples = 16\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
       "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n"
-      "[handoff]\nmethod = \"overlap\"\n");
+      "[handoff]\nmethod = \"overlap\"\n[device]\ngflops = 0.25\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
   CHECK(config.model.intermediate == 96);
@@ -132,6 +132,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
   CHECK(config.handoff.method == HandoffMethod::overlap);
+  CHECK(config.device.gflops == 0.25);
 }
 
 TEST_CASE("a .bin file holds 16-bit tokens unless told otherwise, and validation has defaults") {
@@ -178,6 +179,22 @@ TEST_CASE("words, truth values and dependent keys are checked") {
   CHECK(complaint(changed("[data]", "[metrics]\npeak = 3\n[data]")) ==
         "FILE:11: metrics.peak: unknown key; remove it or correct its name");
   CHECK(complaint(changed("[data]", "[profile]\nevery = -1\n[data]")).rfind("FILE:11: profile.every: is -1", 0) == 0);
+}
+
+TEST_CASE("the speed of a device is off, or one that ends a step some day") {
+  const auto device = [](const std::string& value) {
+    return complaint(changed("[data]", "[device]\ngflops = " + value + "\n[data]"));
+  };
+  CHECK(device("0").empty());
+  CHECK(device("1e3").empty());
+  CHECK(device("1e-4") ==
+        "FILE:11: device.gflops: is slower than 0.001, a million operations a second; 0 turns it off");
+  CHECK(device("-1").rfind("FILE:11: device.gflops: is -1; it must lie between 0", 0) == 0);
+  CHECK(device("1e10").rfind("FILE:11: device.gflops: is 1e+10; it must lie between 0", 0) == 0);
+  CHECK(device("nan").rfind("FILE:11: device.gflops: is nan", 0) == 0);
+  CHECK(device("\"fast\"") == "FILE:11: device.gflops: must be a number, not string");
+  CHECK(complaint(changed("[data]", "[device]\nflops = 1\n[data]")) ==
+        "FILE:11: device.flops: unknown key; remove it or correct its name");
 }
 
 TEST_CASE("a hand-off through the disk needs a place there, and one by checkpoint to resume from it") {

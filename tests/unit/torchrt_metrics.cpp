@@ -7,6 +7,7 @@
 #include "tests/unit/torchrt_safetensors_cases.hpp"
 #include "tests/unit/torchrt_tiny_model.hpp"
 #include "torchrt/metrics.hpp"
+#include "torchrt/model/units.hpp"
 #include "torchrt/model_flops.hpp"
 
 using namespace espalier;
@@ -115,6 +116,32 @@ TEST_CASE("a token of GPT-2 small costs what the formula says") {
   CHECK(model_flops_per_token(completed(model)) == 6 * (blocks + head) + 12.0 * 12 * 768 * 1024);
   model.tied_embeddings = false;
   CHECK(model_flops_per_token(completed(model)) == 6 * (blocks + head) + 12.0 * 12 * 768 * 1024);
+}
+
+TEST_CASE("what ranks do on their shards of all units is what a token costs") {
+  ModelConfig model;
+  model.family = "llama";
+  model.layers = 3;
+  model.hidden = 64;
+  model.heads = 4;
+  model.sequence = 32;
+  model.vocabulary = 512;
+  model = completed(model);
+  for (const int tp : {1, 2, 4}) {
+    double sum = 0, updates = 0;
+    for (int unit = 0; unit < unit_count(model); ++unit) {
+      const UnitFlops flops = unit_flops(model, unit, tp);
+      sum += flops.forward + flops.backward + flops.weight_gradient;
+      updates += flops.update;
+    }
+    CHECK(sum == doctest::Approx(model_flops_per_token(model) / tp));
+    CHECK(updates > 0);
+  }
+  // Looked up, not multiplied; and a block's attention takes twice the forward's in backward.
+  CHECK(unit_flops(model, 0, 1).forward == 0);
+  CHECK(unit_flops(model, 0, 1).update == 16.0 * 512 * 64);
+  const UnitFlops block = unit_flops(model, 1, 1);
+  CHECK(block.backward - block.weight_gradient == 2 * (block.forward - block.weight_gradient));
 }
 
 TEST_CASE("cards are known by whole words of their name") {

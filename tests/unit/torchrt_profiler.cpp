@@ -78,9 +78,20 @@ TEST_CASE("a replica's times are means of its work without what it waited for") 
   CHECK(one.fwd == doctest::Approx(2.2));  // ms: 2 on average, and the sums
   CHECK(one.comm_fwd == doctest::Approx(0.2));
   CHECK(one.bwd == doctest::Approx(2.5));
+  CHECK(one.bwd_weights == doctest::Approx(0.5));
   CHECK(one.optim == doctest::Approx(0.4));
   CHECK(*one.sync == doctest::Approx(1.0));
   CHECK(rank.recorder.take().empty());
+}
+
+TEST_CASE("of what a slower device does, its times count") {
+  Recorded rank;
+  rank.recorder.begin_step(1);
+  rank.recorder.begin({OpKind::forward, 0});
+  const std::chrono::steady_clock::time_point start{std::chrono::milliseconds(3)};
+  rank.recorder.held(start, start + std::chrono::milliseconds(40));
+  rank.recorder.end({OpKind::forward, 0});
+  CHECK(replica_times(rank.recorder.take(), 1).fwd == doctest::Approx(40));
 }
 
 TEST_CASE("a stage without replicas has no synchronization, nor has a rank that was not measured") {

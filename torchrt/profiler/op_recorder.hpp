@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "torchrt/profiler/timed_group.hpp"
@@ -26,6 +28,7 @@ class OpRecorder : public OpObserver, public SumObserver {
   void begin_step(std::int64_t step) { step_ = step; }
   void begin(const Op& op) override;
   void arrived() override;
+  void held(std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) override;
   void end(const Op& op) override;
   void begin_sum() override;
   void end_sum() override;
@@ -37,6 +40,7 @@ class OpRecorder : public OpObserver, public SumObserver {
     Op op;
     std::int64_t step;
     std::size_t begin, start, end;
+    std::optional<std::pair<double, double>> held;  // start and end, instead
   };
   std::unique_ptr<Timeline> timeline_;
   std::int64_t step_ = 0;

@@ -17,6 +17,7 @@ constexpr std::int64_t kWindow = 4;
 constexpr std::array kFigures = {&ReplicaProfile::fwd,
                                  &ReplicaProfile::comm_fwd,
                                  &ReplicaProfile::bwd,
+                                 &ReplicaProfile::bwd_weights,
                                  &ReplicaProfile::optim,
                                  &ReplicaProfile::gradient_bytes,
                                  &ReplicaProfile::weight_bytes,
@@ -53,6 +54,7 @@ std::optional<Profile> Profiler::after(std::int64_t step) {
   const std::vector<OpTimes> times = recorder_.take();
   if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);
   ReplicaProfile own = replica_times(times, state_.layout().micro_batches);
+  if (config_.training.recompute) own.bwd_weights = 0;  // unit by unit: the last inputs come with the last weights
   sizes(own);
   return gather(own, step);
 }

@@ -17,8 +17,10 @@ ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches) 
         one.fwd += work;
         one.comm_fwd += at.sums;
         break;
-      case OpKind::backward:
       case OpKind::weight_gradient:
+        one.bwd_weights += work;
+        [[fallthrough]];
+      case OpKind::backward:
         one.bwd += work;
         break;
       case OpKind::update:
@@ -38,6 +40,7 @@ ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches) 
   one.fwd *= per_micro_batch;
   one.comm_fwd *= per_micro_batch;
   one.bwd *= per_micro_batch;
+  one.bwd_weights *= per_micro_batch;
   one.optim *= per_step;
   if (one.sync) *one.sync *= per_step;
   return one;

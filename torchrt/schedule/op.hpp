@@ -1,6 +1,7 @@
 // A training step as data: one list of operations per rank, which the executor runs in order. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -84,6 +85,8 @@ class OpObserver {
   virtual void begin(const Op& op) = 0;
   // What a forward, a backward or an add_tied needs from other ranks is there; what came before was waiting.
   virtual void arrived() = 0;
+  // Of an operation that a device does in other times than this rank takes: these. Before end().
+  virtual void held(std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) = 0;
   virtual void end(const Op& op) = 0;
 };
 

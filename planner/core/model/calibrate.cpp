@@ -163,6 +163,7 @@ class Inversion {
       gpu.comp = comp_fwd * stage.tp / (replica_plan(*one).share * load(*one).compute_layers);
       gpu.backward = backward;
       gpu.assumed_comp = gpu.assumed_backward = false;
+      job().deferred = std::clamp(one->bwd_weights / comp_bwd, 0.0, 1.0);
       edge_computation(*one, static_cast<int>(type));
       if (one->optim <= 0) continue;
       gpu.optim = one->optim * stage.tp * job().param_bytes / load(*one).gradient_bytes;

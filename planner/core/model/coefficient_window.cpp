@@ -28,6 +28,7 @@ constexpr double EdgeCoefficients::*kEdgeSizes[] = {
 template <class Job, class Visit>
 void for_each(Job& job, Visit visit) {
   for (const auto size : kSizes) visit(job.*size, 0.0);
+  visit(job.deferred, 1.0);
   for (auto* edge : {&job.first, &job.last}) {
     for (const auto size : kEdgeSizes) visit(edge->*size, 0.0);
     visit(edge->compute_layers, static_cast<double>(job.layers));

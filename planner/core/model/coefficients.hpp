@@ -38,10 +38,13 @@ struct JobCoefficients {
   double activ_np_bytes = 0;       // k_activ-np: those that it does not
   EdgeCoefficients first, last;    // the embedding's and the LM head's
   double tied_bytes = 0;           // parameters + optimizer + gradients counted twice when both edges are on one stage
-  bool recompute = false;          // full activation recomputation
-  bool zero1 = false;              // distributed optimizer
-  bool boundary_assumed = false;   // activ_bytes is a layer's output shape: no stage boundary was seen
-  bool memory_assumed = false;     // activ_p/activ_np are bounds or estimates, not observed
+  // Of the backward computation, the gradients of parameters that are made when the gradient of the inputs has left for
+  // the stage before. The paper has none (0): there a stage waits for all of the next one's backward pass.
+  double deferred = 0;
+  bool recompute = false;            // full activation recomputation
+  bool zero1 = false;                // distributed optimizer
+  bool boundary_assumed = false;     // activ_bytes is a layer's output shape: no stage boundary was seen
+  bool memory_assumed = false;       // activ_p/activ_np are bounds or estimates, not observed
   std::vector<GpuCoefficients> gpu;  // by GPU type index of the Hardware
   bool operator==(const JobCoefficients&) const = default;
 };

@@ -17,6 +17,7 @@ StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool la
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
   StageTime time{layers * rates.fwd, layers * rates.bwd, 0, 0};
   const StageLoad load = stage_load(job, layers, first, last);
+  time.late = job.deferred * load.compute_layers * rates.comp_bwd;
   const double more = load.compute_layers - layers;
   if (more == 0 && load.gradient_bytes == layers * job.param_bytes) {
     time.extra = layers * (std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra);
@@ -61,8 +62,9 @@ double exact_iteration(std::span<const StageTime> stages, int micro_batches) {
       const int micro_batch = wave - (count - 1 - i);
       if (micro_batch < 0 || micro_batch >= micro_batches) continue;
       const double gradient = i + 1 < count ? backward[s + 1] + stages[s].send : 0;
-      free[s] = backward[s] = std::max(free[s], gradient) + stages[s].bwd;
-      if (micro_batch == micro_batches - 1) end = std::max(end, backward[s] + stages[s].extra);
+      free[s] = std::max(free[s], gradient) + stages[s].bwd;
+      backward[s] = free[s] - stages[s].late;
+      if (micro_batch == micro_batches - 1) end = std::max(end, free[s] + stages[s].extra);
     }
   }
   return end;

@@ -12,6 +12,7 @@ struct StageTime {
   double fwd = 0, bwd = 0, extra = 0;
   double send =
       0;  // activations of one micro-batch to the next stage (and gradients back); the printed form leaves it out
+  double late = 0;  // of bwd, what the stage before does not wait for; likewise
 };
 
 // What a stage carries with its edges. gradient_bytes: whole, all TP ranks; what is tied counts once.

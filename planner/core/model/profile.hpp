@@ -17,7 +17,9 @@ struct ReplicaProfile {
   double fwd = 0;       // one micro-batch, with its all-reduces
   double comm_fwd = 0;  // the forward all-reduces in it; 0 at TP 1
   double bwd = 0;       // one micro-batch, without gradient synchronization
-  double optim = 0;     // one iteration
+  double bwd_weights =
+      0;  // of bwd, what is done when the gradient of the inputs has left: the stage before does not wait for it
+  double optim = 0;  // one iteration
   // What of the stage's gradient synchronization the last backward pass did not hide; with ZeRO-1 the gathering of the
   // parameters too. The same for all replicas of a stage; 0 is a measurement.
   std::optional<double> sync;

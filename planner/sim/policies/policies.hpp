@@ -13,6 +13,8 @@ struct PolicyOptions {
   double lambda = 1;                  // tau = U^lambda, of the policies with a threshold
   RedeployOptions redeploy;           // what restarts cost, for policies that weigh it
   std::optional<double> small_first;  // of espalier (scheduler.hpp); nullopt: its default
+  // What espalierd runs with, of the planner's own policies; but for what is given above. nullopt: defaults.
+  std::optional<SchedulerOptions> scheduler;
 };
 
 const std::vector<std::string>& policy_names();

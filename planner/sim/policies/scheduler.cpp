@@ -31,11 +31,11 @@ class SchedulerPolicy final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& given) {
-  SchedulerOptions options;
+  SchedulerOptions options = given.scheduler.value_or(SchedulerOptions{});
   options.lambda = given.lambda;
   options.as_printed = name != "espalier";
   options.data_parallel_only = name == "suika-dp";
-  options.start_seconds = given.redeploy.start_seconds;
+  if (!given.scheduler) options.start_seconds = given.redeploy.start_seconds;
   if (given.small_first) options.small_first = *given.small_first;
   return std::make_unique<SchedulerPolicy>(name, options);
 }

@@ -1,4 +1,4 @@
-// Espalier's own: id,submit,seconds,gpus[,model]. submit: seconds or a date; model: of the table of kinds.
+// Espalier's own: id,submit,seconds,gpus[,model][,steps]. submit: seconds or a date; model: of the table of kinds.
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {
@@ -8,6 +8,7 @@ Trace parse_plain_csv(const std::string& text) {
       text, {',', true, {}, {"id", "submit", "seconds", "gpus"}, "csv"}, [](const Row& row) -> std::optional<TraceJob> {
         TraceJob job{row.time("submit"), row.positive("seconds"), row.count("gpus"), row.text("id"), {}, 0};
         if (row.has("model")) job.model = row.text("model");
+        if (row.has("steps") && !row.text("steps").empty()) job.steps = row.positive("steps");
         if (job.gpus == 0) return std::nullopt;
         return job;
       });

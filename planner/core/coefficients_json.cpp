@@ -1,0 +1,132 @@
+#include "planner/core/coefficients_json.hpp"
+
+#include <cmath>
+
+#include "planner/core/fields.hpp"
+
+namespace espalier {
+namespace {
+
+template <class Owner, class Value>
+struct Named {
+  const char* name;
+  Value Owner::*value;
+};
+
+constexpr Named<JobCoefficients, double> kSizes[] = {{"activ_bytes", &JobCoefficients::activ_bytes},
+                                                     {"param_bytes", &JobCoefficients::param_bytes},
+                                                     {"param_optim_bytes", &JobCoefficients::param_optim_bytes},
+                                                     {"weight_bytes", &JobCoefficients::weight_bytes},
+                                                     {"activ_p_bytes", &JobCoefficients::activ_p_bytes},
+                                                     {"activ_np_bytes", &JobCoefficients::activ_np_bytes},
+                                                     {"tied_bytes", &JobCoefficients::tied_bytes},
+                                                     {"deferred", &JobCoefficients::deferred}};
+constexpr Named<JobCoefficients, bool> kFacts[] = {{"recompute", &JobCoefficients::recompute},
+                                                   {"zero1", &JobCoefficients::zero1},
+                                                   {"boundary_assumed", &JobCoefficients::boundary_assumed},
+                                                   {"memory_assumed", &JobCoefficients::memory_assumed}};
+constexpr Named<EdgeCoefficients, double> kEdge[] = {{"compute_layers", &EdgeCoefficients::compute_layers},
+                                                     {"param_bytes", &EdgeCoefficients::param_bytes},
+                                                     {"param_optim_bytes", &EdgeCoefficients::param_optim_bytes},
+                                                     {"activation_bytes", &EdgeCoefficients::activation_bytes}};
+constexpr Named<GpuCoefficients, double> kTimes[] = {{"comp", &GpuCoefficients::comp},
+                                                     {"backward", &GpuCoefficients::backward},
+                                                     {"optim", &GpuCoefficients::optim},
+                                                     {"overlap", &GpuCoefficients::overlap}};
+constexpr Named<GpuCoefficients, bool> kAssumed[] = {{"assumed_comp", &GpuCoefficients::assumed_comp},
+                                                     {"assumed_backward", &GpuCoefficients::assumed_backward},
+                                                     {"assumed_optim", &GpuCoefficients::assumed_optim},
+                                                     {"assumed_overlap", &GpuCoefficients::assumed_overlap}};
+
+template <class Owner, class Value, std::size_t count>
+void put(Json& json, const Owner& owner, const Named<Owner, Value> (&fields)[count]) {
+  for (const auto& field : fields) json[field.name] = owner.*field.value;
+}
+
+// Far from the end of the numbers, however plans combine it.
+constexpr double kMost = 1e30;
+
+template <class Owner, std::size_t count>
+void take(const Fields& from, const std::string& what, Owner& owner, const Named<Owner, double> (&fields)[count]) {
+  for (const auto& field : fields) {
+    double& value = owner.*field.value;
+    from.get(field.name, value);
+    if (!(value >= 0 && value <= kMost)) throw Error(what + "." + field.name + ": must be finite and not negative");
+  }
+}
+template <class Owner, std::size_t count>
+void take(const Fields& from, Owner& owner, const Named<Owner, bool> (&fields)[count]) {
+  for (const auto& field : fields) from.get(field.name, owner.*field.value);
+}
+
+EdgeCoefficients edge_from(const Json& json, const std::string& what) {
+  const Fields fields(json, what,
+                      {"compute_layers", "param_bytes", "param_optim_bytes", "activation_bytes", "assumed_compute"});
+  EdgeCoefficients edge;
+  take(fields, what, edge, kEdge);
+  fields.get("assumed_compute", edge.assumed_compute);
+  return edge;
+}
+
+GpuCoefficients gpu_from(const Json& json, const std::string& what) {
+  const Fields fields(
+      json, what,
+      {"comp", "backward", "optim", "overlap", "assumed_comp", "assumed_backward", "assumed_optim", "assumed_overlap"});
+  GpuCoefficients gpu;
+  take(fields, what, gpu, kTimes);
+  take(fields, gpu, kAssumed);
+  if (gpu.comp <= 0) throw Error(what + ".comp: must be above zero");
+  if (gpu.overlap < 1) throw Error(what + ".overlap: must be at least 1");
+  return gpu;
+}
+
+}  // namespace
+
+Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
+  Json json{{"layers", job.layers}, {"global_batch", job.global_batch}, {"tp_degrees", job.tp_degrees}};
+  put(json, job, kSizes);
+  put(json, job, kFacts);
+  for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
+    put(json[name], *edge, kEdge);
+    json[name]["assumed_compute"] = edge->assumed_compute;
+  }
+  json["gpu"] = Json::object();
+  for (std::size_t t = 0; t < job.gpu.size(); ++t) {
+    Json& gpu = json["gpu"][hardware.types.at(t).name];
+    put(gpu, job.gpu[t], kTimes);
+    put(gpu, job.gpu[t], kAssumed);
+  }
+  return json;
+}
+
+JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
+  const std::string what = "coefficients";
+  const Fields fields(json, what,
+                      {"layers", "global_batch", "tp_degrees", "activ_bytes", "param_bytes", "param_optim_bytes",
+                       "weight_bytes", "activ_p_bytes", "activ_np_bytes", "tied_bytes", "deferred", "recompute",
+                       "zero1", "boundary_assumed", "memory_assumed", "first", "last", "gpu"});
+  JobCoefficients job;
+  fields.get("layers", job.layers);
+  fields.get("global_batch", job.global_batch);
+  if (job.layers < 1 || job.global_batch < 1) throw Error(what + ": layers and global_batch must be above zero");
+  fields.get("tp_degrees", job.tp_degrees);
+  if (job.tp_degrees.empty()) throw Error(what + ".tp_degrees: must hold at least one");
+  take(fields, what, job, kSizes);
+  if (job.deferred > 1) throw Error(what + ".deferred: must be at most 1");
+  take(fields, job, kFacts);
+  Json part;
+  fields.get("first", part);
+  job.first = edge_from(part, what + ".first");
+  fields.get("last", part);
+  job.last = edge_from(part, what + ".last");
+  fields.get("gpu", part);
+  if (!part.is_object()) throw Error(what + ".gpu: must be a JSON object");
+  for (const GpuType& type : hardware.types) {
+    const auto found = part.find(type.name);
+    if (found == part.end()) throw Error(what + ".gpu: nothing of type \"" + type.name + "\", which the cluster has");
+    job.gpu.push_back(gpu_from(*found, what + ".gpu." + type.name));
+  }
+  return job;
+}
+
+}  // namespace espalier
