@@ -199,7 +199,13 @@ std::optional<std::string> Launcher::refuse(const Decision& decision) const {
     return "invalid plan: " + broken.front();
   if (decision.plan.global_batch != model_.global_batch) return "invalid plan: the global batch must not change";
   if (decision.plan.gpu_count() > context_.max_gpus) return "the plan exceeds the job's maximum";
-  const auto anchor = usable(context_.anchor);
+  const auto unfit = faults_.unfit(wire::steady_now());
+  const auto present = plan_.ranks();
+  for (const GpuId& gpu : decision.plan.ranks())  // a shrink may have no others
+    if (decision.kind != DecisionKind::shrink && unfit.contains(gpu) &&
+        std::find(present.begin(), present.end(), gpu) == present.end())
+      return "workers have died on GPU " + std::to_string(gpu.index) + " of " + gpu.node + " again and again";
+  const auto anchor = own_holdings();
   if (anchor.empty() || decision.plan.ranks().front() != GpuId{anchor.front().node, anchor.front().gpus.front()})
     return "invalid plan: rank 0 must stay on the anchor's first GPU";
   std::map<std::string, int> wanted;
@@ -239,6 +245,9 @@ void Launcher::answer_notices() {
   std::vector<GpuId> kept;
   for (const GpuId& gpu : plan_.ranks())
     if (!lost.contains(gpu)) kept.push_back(gpu);
+  if (kept.empty())
+    for (const Holding& holding : own_holdings())
+      for (const int index : holding.gpus) kept.push_back({holding.node, index});
   const auto plan = plan_on_subset(state(), kept);
   if (!plan) {
     spdlog::error("espalier: launch: no plan fits on the {} GPUs that remain; the job ends when Slurm takes the others",
@@ -294,6 +303,16 @@ std::vector<Holding> Launcher::all_holdings(bool with_acquired) const {
   return list;
 }
 
+// The anchor's GPUs that can be used; the unfit too when there are no others, since a job must be able to give back all
+// that it was lent.
+std::vector<Holding> Launcher::own_holdings() const {
+  auto own = usable(context_.anchor);
+  if (!own.empty()) return own;
+  std::copy_if(context_.anchor.begin(), context_.anchor.end(), std::back_inserter(own),
+               [this](const Holding& holding) { return !is_lost(holding); });
+  return own;
+}
+
 ElasticJob Launcher::state() const {
   ElasticJob job;
   job.id = context_.job;
@@ -306,7 +325,7 @@ ElasticJob Launcher::state() const {
   if (!plan_.stages.empty()) job.plan = plan_;
   job.generation = generation_;
   job.phase = phase_;
-  job.anchor = usable(context_.anchor);
+  job.anchor = own_holdings();
   if (extensions_) job.extensions = usable(extensions_->holdings(true));
   job.step_seconds = step_seconds_;
   job.step = step_;

@@ -142,6 +142,7 @@ class Launcher {
   void report(const std::string& result);
   std::vector<Holding> all_holdings(bool with_acquired) const;
   std::vector<Holding> usable(std::vector<Holding> holdings) const;
+  std::vector<Holding> own_holdings() const;
   std::vector<std::string> environment(int generation) const;
 
   JobContext context_;

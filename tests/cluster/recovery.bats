@@ -41,6 +41,7 @@ worker() { # RANK, of the generation that runs
     ! tr '\0' '\n' < "/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" || echo "$pid"
   done
 }
+rank_on() { metric A plan | sed 's/.*| //' | tr ' ' '\n' | awk -v gpu="$1" '$0 == gpu { print NR - 1 }'; } # NODE/INDEX
 kill_worker() { kill -KILL "$(worker "${1:-5}")"; }
 ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)); }
 
@@ -121,6 +122,21 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
     survives 120 kill_worker 6
   done
   [ "$(gpus_of A)" -lt 8 ]
+  goes_on_well
+}
+
+@test "a job whose own GPUs are all left out gives back what it was lent all the same" {
+  grown_cast
+  as_user espalier hold "$A"
+  for gpu in 0 1 0 1; do
+    ten_steps
+    own_worker() { kill -KILL "$(worker "$(rank_on n1/$gpu)")"; }
+    survives 120 own_worker
+  done
+  [[ $(metric A plan) != *n1/[01]* ]]
+  as_user espalier reclaim "$A"
+  wait_for 60 "A runs on its own GPUs" runs_on A 2
+  wait_for 20 "its extensions have ended" no_extensions
   goes_on_well
 }
 
