@@ -90,8 +90,14 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   survives 120 kill_both
   told_once 'training went on with the state it left behind'
   [ "$(gpus_of A)" = 8 ] # though Slurm refuses steps while it settles
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  same_losses A
+  as_user scancel "$A"
   # A step that ended meanwhile is told to slurmctld again only once a minute; until then its job completes.
-  goes_on_well 100
+  wait_for 20 "nothing of A runs" eval '! pgrep -u boxuser > /dev/null'
+  scontrol update nodename='n[1-2]' state=down reason=completing
+  scontrol update nodename='n[1-2]' state=resume
+  leaves_nothing
 }
 
 # What Slurm does when a node goes down while job and step were submitted with --no-kill: it takes the node from them.
