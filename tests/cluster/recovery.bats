@@ -80,7 +80,9 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 
 @test "a worker killed while slurmctld is away: what extensions hold is worth a wait" {
   grown_cast
-  ten_steps
+  # It saves its jobs every few seconds; those it does not know when it comes back are ended by the nodes.
+  saved() { [ "$(grep -ao "espalier:ext:$A:" "$BOX/state/job_state" | wc -l)" -ge 2 ]; }
+  wait_for 30 "slurmctld has saved the extensions" saved
   kill_both() {
     kill -KILL "$(cat "$BOX/pid/slurmctld")"
     kill_worker
