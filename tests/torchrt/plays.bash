@@ -13,7 +13,7 @@ trains_past() { # STEP [FILE]: waits for it
   return 1
 }
 # As many steps as were played, by one rank alone: as the play. One reference grows with the longest play so far.
-losses_as_alone() { # [TOLERANCE]
+losses_as_alone() { # [TOLERANCE [FIRST-STEPS, which alone are compared]]
   local steps training
   steps=$(steps_done)
   if [ "$(steps_done reference.jsonl)" -lt "$steps" ]; then
@@ -25,7 +25,13 @@ losses_as_alone() { # [TOLERANCE]
     wait "$training" || true
   fi
   head -n "$steps" reference.jsonl > alone.jsonl
-  same_losses alone.jsonl elastic.jsonl "$@"
+  if [ $# -lt 2 ]; then
+    same_losses alone.jsonl elastic.jsonl "$@"
+    return
+  fi
+  head -n "$2" alone.jsonl > alone-first.jsonl
+  head -n "$2" elastic.jsonl > elastic-first.jsonl
+  same_losses alone-first.jsonl elastic-first.jsonl "$1"
 }
 acts() { # EXPRESSION over the list `acts` of the summary
   python3 -c 'import json, sys
