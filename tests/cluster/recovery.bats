@@ -281,7 +281,6 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 
 @test "the job finishes with the losses of an undisturbed run after a loss" {
   steps=$(wc -l < "$BOX/share/reference.jsonl")
-  [ "$steps" -le 700 ] || steps=700
   grown_cast 2:8 "$steps"
   survives 120 kill_worker
   ends_well "$steps"
