@@ -201,7 +201,8 @@ void Planner::outcome(const wire::Outcome& message) {
     record->moments["decided"] = now;
     own.id = store_.add(*record);
     // A loss ends a change under way, which is told first: one that is still open was lost with the old connection.
-    if (message.kind == DecisionKind::recover && live.back_since) live.proposed_to = message.generation;
+    if (message.kind == DecisionKind::recover && live.back_since)
+      live.proposed_to = std::max(live.proposed_to, message.generation);
   }
   record->decision.outcome = message.result.empty() ? "aborted: no reason given" : printable(message.result);
   record->decision.pause_ms = message.pause_ms;

@@ -11,6 +11,7 @@
 #include "planner/sim/base_queue.hpp"
 #include "planner/sim/event_queue.hpp"
 #include "planner/sim/free_gpus.hpp"
+#include "planner/sim/gpu_holders.hpp"
 #include "planner/sim/random.hpp"
 
 namespace espalier::sim {
@@ -31,12 +32,12 @@ class Simulation {
     input_.site = std::move(site);
     input_.cluster = cluster;
     for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
-      node_index_[cluster.nodes[n].name] = n;
       gpus_ += static_cast<int>(cluster.nodes[n].gpu_owner.size());
       NodeView& node = input_.cluster.nodes[n];
       node.free_cpus = 16 * static_cast<int>(node.gpu_owner.size());  // never what is scarce
       node.free_memory_mb = 1L << 40;
     }
+    holders_.know_nodes();
     run_.policy = policy.name();
     run_.gpus = gpus_;
     run_.jobs.resize(jobs.size());
@@ -168,12 +169,12 @@ class Simulation {
                job.state.gpu_seconds,
                job.lost_gpu_seconds};
     ElasticJob& elastic = *elastic_job(id);
-    for (const Holding& held : elastic.anchor) own(held, 0);
+    for (const Holding& held : elastic.anchor) holders_.own(held, 0);
     for (const Holding& held : elastic.extensions) {
-      own(held, 0);
-      forget_extension(held.job);
+      holders_.own(held, 0);
+      holders_.forget_extension(held.job);
     }
-    for (const JobId leaving : job.leaving) no_longer_freeing(elastic, leaving);
+    for (const JobId leaving : job.leaving) holders_.no_longer_freeing(elastic, leaving);
     allocated_ -= job.held;
     input_.jobs.erase(input_.jobs.begin() + (&elastic - input_.jobs.data()));
     forget(id);
@@ -198,7 +199,7 @@ class Simulation {
     job.pause_began.reset();
     ElasticJob& elastic = *elastic_job(job.state.id);
     for (const JobId extension : job.leaving) {
-      no_longer_freeing(elastic, extension);
+      holders_.no_longer_freeing(elastic, extension);
       drop_extension(job, elastic, extension);
     }
     job.leaving.clear();
@@ -299,7 +300,7 @@ class Simulation {
     ElasticJob& elastic = *elastic_job(job.state.id);
     job.advance(input_.now);
     for (const JobId extension : job.arriving) drop_extension(job, elastic, extension);
-    for (const JobId extension : job.leaving) no_longer_freeing(elastic, extension);
+    for (const JobId extension : job.leaving) holders_.no_longer_freeing(elastic, extension);
     job.arriving.clear();
     job.leaving.clear();
     job.target.reset();
@@ -314,7 +315,7 @@ class Simulation {
 
   void start_those_that_fit() {
     if (queue_.empty()) return;
-    FreeGpus free(input_.cluster, {}, [this](JobId owner) { return is_extension(owner); });
+    FreeGpus free(input_.cluster, {}, [this](JobId owner) { return holders_.is_extension(owner); });
     while (!queue_.empty()) {
       const SimulatedJobState& head = *queue_.waiting().front();
       const auto gpus = free.take(head.kind->gpus());
@@ -329,7 +330,7 @@ class Simulation {
     job.advance(input_.now);
     ElasticJob& elastic = add_elastic(job);
     elastic.anchor = holdings_of(plan, job.state.id);
-    for (const Holding& held : elastic.anchor) own(held, job.state.id);
+    for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
     job.held = plan.gpu_count();
     allocated_ += job.held;
     if (job.state.started < 0) job.state.started = input_.now;
@@ -441,14 +442,14 @@ class Simulation {
       }
       return;
     }
-    for (const Holding& held : elastic.anchor) own(held, 0);
+    for (const Holding& held : elastic.anchor) holders_.own(held, 0);
     elastic.anchor.clear();
     recount(job, elastic);
   }
 
   void stop(LiveJob& job) {
     ElasticJob& elastic = *elastic_job(job.state.id);
-    for (const Holding& held : elastic.anchor) own(held, 0);
+    for (const Holding& held : elastic.anchor) holders_.own(held, 0);
     allocated_ -= job.held;
     job.held = 0;
     job.training = false;
@@ -483,7 +484,7 @@ class Simulation {
       const auto wanted = holdings_of(*act.plan, act.job);
       check_idle(act, wanted, {act.job});
       // Until the old plan has ended it needs its own GPUs as well.
-      for (const Holding& held : wanted) own(held, act.job);
+      for (const Holding& held : wanted) holders_.own(held, act.job);
       elastic.anchor = overlaps() ? merged(elastic.anchor, wanted) : wanted;
       recount(job, elastic);
     }
@@ -518,7 +519,7 @@ class Simulation {
     if (overlaps()) {
       for (const JobId released : act.release) {
         const Holding& held = check_holds(act, elastic, released);
-        NodeView& node = input_.cluster.nodes[node_index_.at(held.node)];
+        NodeView& node = holders_.node(held.node);
         node.freeing.insert(node.freeing.end(), held.gpus.begin(), held.gpus.end());
       }
       job.leaving = act.release;
@@ -527,8 +528,7 @@ class Simulation {
       std::sort(gpus.begin(), gpus.end());
       Holding extension{next_extension_++, node, std::move(gpus)};
       check_idle(act, {extension}, {});
-      own(extension, extension.job);
-      input_.extensions.push_back(extension.job);  // ids rise: sorted
+      holders_.add_extension(extension);
       job.arriving.push_back(extension.job);
       elastic.extensions.push_back(std::move(extension));
     }
@@ -542,17 +542,7 @@ class Simulation {
   }
 
   void check_idle(const Act& act, const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by) {
-    for (const Holding& held : wanted) {
-      const auto at = node_index_.find(held.node);
-      if (at == node_index_.end()) refuse(act, "there is no node " + held.node);
-      const auto& owners = input_.cluster.nodes[at->second].gpu_owner;
-      for (const int gpu : held.gpus) {
-        if (gpu < 0 || static_cast<std::size_t>(gpu) >= owners.size()) refuse(act, held.node + " has fewer GPUs");
-        const JobId owner = owners[static_cast<std::size_t>(gpu)];
-        if (owner != 0 && !or_owned_by.contains(owner))
-          refuse(act, held.node + "/" + std::to_string(gpu) + " belongs to job " + std::to_string(owner));
-      }
-    }
+    if (const auto why = holders_.obstacle(wanted, or_owned_by)) refuse(act, *why);
   }
 
   // ---- state
@@ -578,36 +568,10 @@ class Simulation {
     events_.add({job.expected_end(input_.now), EventKind::completion, job.state.id, job.speed_version});
   }
 
-  std::vector<Holding> holdings_of(const Plan& plan, JobId owner) const {
-    std::map<std::string, std::vector<int>> nodes;
-    std::vector<Holding> result;
-    for (const GpuId& gpu : plan.ranks()) {
-      auto held = std::find_if(result.begin(), result.end(), [&](const Holding& h) { return h.node == gpu.node; });
-      if (held == result.end()) held = result.insert(result.end(), {owner, gpu.node, {}});
-      held->gpus.push_back(gpu.index);
-    }
-    for (Holding& held : result) std::sort(held.gpus.begin(), held.gpus.end());
-    return result;
-  }
-
-  static std::vector<Holding> merged(std::vector<Holding> a, const std::vector<Holding>& b) {
-    for (const Holding& more : b) {
-      const auto held = std::find_if(a.begin(), a.end(), [&](const Holding& h) { return h.node == more.node; });
-      if (held == a.end()) {
-        a.push_back(more);
-        continue;
-      }
-      held->gpus.insert(held->gpus.end(), more.gpus.begin(), more.gpus.end());
-      std::sort(held->gpus.begin(), held->gpus.end());
-      held->gpus.erase(std::unique(held->gpus.begin(), held->gpus.end()), held->gpus.end());
-    }
-    return a;
-  }
-
   void hold_exactly(LiveJob& job, ElasticJob& elastic, const Plan& plan) {
-    for (const Holding& held : elastic.anchor) own(held, 0);
+    for (const Holding& held : elastic.anchor) holders_.own(held, 0);
     elastic.anchor = holdings_of(plan, job.state.id);
-    for (const Holding& held : elastic.anchor) own(held, job.state.id);
+    for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
     recount(job, elastic);
   }
 
@@ -619,35 +583,9 @@ class Simulation {
     job.held = held;
   }
 
-  void own(const Holding& held, JobId owner) {
-    auto& owners = input_.cluster.nodes[node_index_.at(held.node)].gpu_owner;
-    for (const int gpu : held.gpus) {
-      JobId& slot = owners[static_cast<std::size_t>(gpu)];
-      ESPALIER_INVARIANT(owner == 0 || slot == 0 || slot == owner);
-      slot = owner;
-    }
-  }
-
-  bool is_extension(JobId id) const {
-    return std::binary_search(input_.extensions.begin(), input_.extensions.end(), id);
-  }
-  void forget_extension(JobId id) {
-    const auto at = std::lower_bound(input_.extensions.begin(), input_.extensions.end(), id);
-    if (at != input_.extensions.end() && *at == id) input_.extensions.erase(at);
-  }
   void drop_extension(LiveJob& job, ElasticJob& elastic, JobId extension) {
-    for (const Holding& held : elastic.extensions)
-      if (held.job == extension) own(held, 0);
-    std::erase_if(elastic.extensions, [&](const Holding& held) { return held.job == extension; });
-    forget_extension(extension);
+    holders_.drop_extension(elastic, extension);
     recount(job, elastic);
-  }
-  void no_longer_freeing(const ElasticJob& elastic, JobId extension) {
-    for (const Holding& held : elastic.extensions) {
-      if (held.job != extension) continue;
-      std::erase_if(input_.cluster.nodes[node_index_.at(held.node)].freeing,
-                    [&](int gpu) { return std::find(held.gpus.begin(), held.gpus.end(), gpu) != held.gpus.end(); });
-    }
   }
   void forget(JobId id) {
     input_.coefficients.erase(id);
@@ -669,7 +607,7 @@ class Simulation {
   Policy& policy_;
   const SimulationOptions& options_;
   PlanningInput input_;
-  std::map<std::string, std::size_t> node_index_;
+  GpuHolders holders_{input_};
   std::map<JobId, LiveJob> live_;
   std::vector<const SimulatedJobState*> present_;
   BaseQueue queue_;

@@ -124,4 +124,18 @@ TEST_SUITE("simulate") {
           "jobs.toml:1: jobs: gpt2-1.3b: its plan pp1 dp4 tp1 does not fit: no micro-batch feeds it; give it another "
           "plan");
   }
+
+  TEST_CASE("each wrong key of [slurm] is named with its line") {
+    for (const char* key : {"queue_seconds", "release_seconds", "acquire_seconds", "launch_seconds", "end_seconds"})
+      CHECK(of_cluster("[slurm]\n" + std::string(key) + " = -1\n").find("c.toml:6: slurm." + std::string(key)) == 0);
+    CHECK(of_cluster("[slurm]\npreempt_growing = 1\n").find("c.toml:6: slurm.preempt_growing: ") == 0);
+    CHECK(of_cluster("[slurm]\nspeed = 1\n").find("c.toml:6: slurm.speed: ") == 0);
+    CHECK(of_cluster("[redeploy]\nsettle_seconds = -1\n").find("c.toml:6: redeploy.settle_seconds: ") == 0);
+  }
+
+  TEST_CASE("a measured kind needs a name and a record") {
+    CHECK(of_table("[[jobs]]\nmeasured = \"job.json\"\n").find("jobs.model: missing") != std::string::npos);
+    CHECK(of_table("[[jobs]]\nmodel = \"m\"\nmeasured = \"none.json\"\n") ==
+          "jobs.toml:3: jobs.measured: none.json cannot be read");
+  }
 }

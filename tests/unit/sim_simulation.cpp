@@ -31,6 +31,13 @@ double step(const World& world, const Plan& plan) {
   return evaluate_plan(world.site->hardware, world.site->topology, world.kinds[0].coefficients, plan).exact_ms / 1000;
 }
 
+Scripted grows_at_30(const World& world) {
+  return Scripted([&world](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+    if (view.input.now != 30) return {};
+    return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
+  });
+}
+
 }  // namespace
 
 TEST_SUITE("sim") {
@@ -126,10 +133,7 @@ TEST_SUITE("sim") {
   TEST_CASE("a job that ends while its successor starts just ends") {
     World world;
     world.add(0, 40);
-    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
-      if (view.input.now != 30) return {};
-      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
-    });
+    Scripted policy = grows_at_30(world);
     policy.keeps_basic_ = true;
     policy.method_ = sim::Method::device;
     world.options.redeploy.measured[sim::Method::device] = {25, 5};
@@ -289,10 +293,7 @@ TEST_SUITE("sim") {
   TEST_CASE("a redeployment that is under way at the last step comes to nothing") {
     World world;
     world.add(0, 40);
-    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
-      if (view.input.now != 30) return {};
-      return {{1, replicas(world, {{"n1", 0}, {"n1", 1}}), "", {}}};
-    });
+    Scripted policy = grows_at_30(world);
     policy.keeps_basic_ = true;
     policy.method_ = sim::Method::device;
     world.options.redeploy.measured[sim::Method::device] = {12, 5};

@@ -1,0 +1,43 @@
+// Who holds which GPU of the simulated cluster.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/core/scheduler.hpp"
+
+namespace espalier::sim {
+
+// The plan's GPUs by node, in the order of its ranks' nodes, as held by `owner`.
+std::vector<Holding> holdings_of(const Plan& plan, JobId owner);
+
+// Both, one entry per node.
+std::vector<Holding> merged(std::vector<Holding> a, const std::vector<Holding>& b);
+
+// Keeps the owners in a planning input's cluster and its list of extensions. The input outlives it and keeps its nodes.
+class GpuHolders {
+ public:
+  explicit GpuHolders(PlanningInput& input) : input_(input) {}
+  void know_nodes();  // once they are in the input
+
+  NodeView& node(const std::string& name);
+  // 0: nobody. A GPU goes from one owner to another by way of nobody.
+  void own(const Holding& held, JobId owner);
+  // Why somebody cannot have these; nothing when all are idle or belong to one of `or_owned_by`.
+  std::optional<std::string> obstacle(const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by) const;
+
+  bool is_extension(JobId id) const;
+  void add_extension(const Holding& extension);  // ids rise
+  void drop_extension(ElasticJob& job, JobId extension);
+  void no_longer_freeing(const ElasticJob& job, JobId extension);
+  void forget_extension(JobId id);
+
+ private:
+  PlanningInput& input_;
+  std::map<std::string, std::size_t> node_index_;
+};
+
+}  // namespace espalier::sim
