@@ -4,6 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/calibrate.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
 
 namespace espalier {
 namespace {
@@ -51,7 +52,9 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
   hardware_ = site.hardware;
   if (other_generation) window_.start_generation();
   const bool before = window_.stable();
-  window_.add(std::move(found));
+  window_.add(std::move(found), [&, placed = place_plan(site.topology, profile.plan)](const JobCoefficients& job) {
+    return evaluate_plan(site.hardware, job, placed).exact_ms;
+  });
   if (before || !window_.stable()) return News::taken;
   ready_ = true;
   return News::ready;

@@ -1,7 +1,10 @@
 // From profiles of a running job to plans that are made with them.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "planner/core/json.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
 #include "tests/unit/daemon_cases.hpp"
 #include "tests/unit/model_profiles.hpp"
 
@@ -82,6 +85,29 @@ TEST_CASE("profiles that differ by more than the window allows do not") {
   ProfileBook book;
   for (int i = 1; i <= 30; ++i) CHECK(book.add(job.site, job.profile(i, 0.05), 0) == News::taken);
   CHECK_FALSE(book.coefficients(job.site));
+}
+
+TEST_CASE("a synchronization of which now all, now nothing is hidden is no obstacle while it is short") {
+  const auto settles = [](double gradients) {
+    Measured job;
+    job.plan = uniform_plan(1, 2, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
+    job.known.param_bytes *= gradients;
+    ProfileBook book;
+    std::array<double, 2> ms{};
+    for (int i = 1; i <= 8; ++i) {
+      job.known.gpu[0].overlap = i % 2 == 0 ? 1 : 64;
+      ms[i % 2] = evaluate_plan(job.site.hardware, job.site.topology, job.known, job.plan).exact_ms;
+      book.add(job.site, job.profile(i, 0), 0);
+    }
+    return std::pair(book.settled(), ms[0] / ms[1] - 1);
+  };
+  const auto [short_one, little] = settles(30);
+  CHECK(little > 0.01);
+  CHECK(little < 0.02);
+  CHECK(short_one);
+  const auto [long_one, much] = settles(60);
+  CHECK(much > 0.02);
+  CHECK_FALSE(long_one);
 }
 
 TEST_CASE("a profile that is told twice counts once") {

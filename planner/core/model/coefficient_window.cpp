@@ -1,6 +1,7 @@
 #include "planner/core/model/coefficient_window.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -23,19 +24,22 @@ constexpr double JobCoefficients::*kSizes[] = {&JobCoefficients::activ_bytes,   
 constexpr double EdgeCoefficients::*kEdgeSizes[] = {
     &EdgeCoefficients::param_bytes, &EdgeCoefficients::param_optim_bytes, &EdgeCoefficients::activation_bytes};
 
-// visit(value, unit): every coefficient as a number to average, and the least that its fluctuation is in proportion to.
-// The same sequence for every profile of a job.
+// Sizes say whether a plan fits at all, however little of the time is theirs.
+enum class Kind { size, speed };
+
+// visit(value, unit, kind): every coefficient as a number to average, and the least that its fluctuation is in
+// proportion to. The same sequence for every profile of a job.
 template <class Job, class Visit>
 void for_each(Job& job, Visit visit) {
-  for (const auto size : kSizes) visit(job.*size, 0.0);
-  visit(job.deferred, 1.0);
+  for (const auto size : kSizes) visit(job.*size, 0.0, Kind::size);
+  visit(job.deferred, 1.0, Kind::speed);
   for (auto* edge : {&job.first, &job.last}) {
-    for (const auto size : kEdgeSizes) visit(edge->*size, 0.0);
-    visit(edge->compute_layers, static_cast<double>(job.layers));
+    for (const auto size : kEdgeSizes) visit(edge->*size, 0.0, Kind::size);
+    visit(edge->compute_layers, static_cast<double>(job.layers), Kind::speed);
   }
   for (auto& gpu : job.gpu) {
-    for (const GpuAccess& time : kTimes) visit(gpu.*time.value, 0.0);
-    visit(gpu.overlap, 1.0);
+    for (const GpuAccess& time : kTimes) visit(gpu.*time.value, 0.0, Kind::speed);
+    visit(gpu.overlap, 1.0, Kind::speed);
   }
 }
 
@@ -45,52 +49,71 @@ JobCoefficients inverted(JobCoefficients job) {
   return job;
 }
 
+JobCoefficients with(JobCoefficients job, std::size_t which, double value) {
+  std::size_t i = 0;
+  for_each(job, [&](double& one, double, Kind) {
+    if (i++ == which) one = value;
+  });
+  return inverted(std::move(job));
+}
+
 }  // namespace
 
-void CoefficientWindow::add(JobCoefficients coefficients) {
+void CoefficientWindow::add(JobCoefficients coefficients, const IterationModel& iteration) {
   ESPALIER_INVARIANT(!latest_ || latest_->gpu.size() == coefficients.gpu.size());
   latest_ = coefficients;
   window_.push_back(inverted(std::move(coefficients)));
   if (window_.size() > static_cast<std::size_t>(limits_.profiles)) window_.pop_front();
-  if (stable()) settled_ = settled_ ? refine(*settled_, means()) : means();
+  stable_ = calm(iteration);
+  if (!stable_) return;
+  JobCoefficients found = inverted(means());
+  settled_ = settled_ ? refine(*settled_, std::move(found)) : std::move(found);
 }
 
-bool CoefficientWindow::stable() const {
+bool CoefficientWindow::calm(const IterationModel& iteration) const {
   if (window_.size() < static_cast<std::size_t>(limits_.profiles)) return false;
   struct Range {
     double least = std::numeric_limits<double>::infinity(), greatest = -least, sum = 0, unit = 0;
+    Kind kind = Kind::size;
   };
   std::vector<Range> ranges;
   for (const JobCoefficients& job : window_) {
     std::size_t i = 0;
-    for_each(job, [&](double value, double unit) {
+    for_each(job, [&](double value, double unit, Kind kind) {
       if (i == ranges.size()) ranges.emplace_back();
       Range& range = ranges[i++];
       range.least = std::min(range.least, value);
       range.greatest = std::max(range.greatest, value);
       range.sum += value;
       range.unit = unit;
+      range.kind = kind;
     });
   }
-  return std::all_of(ranges.begin(), ranges.end(), [&](const Range& range) {
-    const double mean = range.sum / static_cast<double>(window_.size());
-    return range.greatest - range.least <= limits_.fluctuation * (range.unit > 0 ? range.unit : mean);
-  });
+  const JobCoefficients mean = means();
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Range& range = ranges[i];
+    const double size = range.unit > 0 ? range.unit : range.sum / static_cast<double>(window_.size());
+    if (range.greatest - range.least <= limits_.fluctuation * size) continue;
+    if (range.kind == Kind::size) return false;
+    const double least = iteration(with(mean, i, range.least)), greatest = iteration(with(mean, i, range.greatest));
+    if (!(std::abs(greatest - least) <= limits_.fluctuation * std::min(least, greatest))) return false;
+  }
+  return true;
 }
 
 JobCoefficients CoefficientWindow::means() const {
   std::vector<double> sums;
   for (const JobCoefficients& job : window_) {
     std::size_t i = 0;
-    for_each(job, [&](double value, double) {
+    for_each(job, [&](double value, double, Kind) {
       if (i == sums.size()) sums.push_back(0);
       sums[i++] += value;
     });
   }
   JobCoefficients result = window_.back();
   std::size_t i = 0;
-  for_each(result, [&](double& value, double) { value = sums[i++] / static_cast<double>(window_.size()); });
-  return inverted(std::move(result));
+  for_each(result, [&](double& value, double, Kind) { value = sums[i++] / static_cast<double>(window_.size()); });
+  return result;
 }
 
 std::optional<JobCoefficients> CoefficientWindow::coefficients() const { return settled_ ? settled_ : latest_; }
