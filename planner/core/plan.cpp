@@ -1,7 +1,7 @@
 #include "planner/core/plan.hpp"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "planner/core/error.hpp"
 
@@ -42,31 +42,41 @@ std::vector<RankPlace> rank_places(const Plan& plan) {
 
 namespace {
 
-void validate_stage(const Stage& stage, const std::string& where, int micro_batch, std::set<GpuId>& seen,
+// `used`: gets the stage's GPUs, borrowed from it.
+void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std::vector<const GpuId*>& used,
                     std::vector<std::string>& broken) {
+  const std::string where = "stage " + std::to_string(index);
   if (stage.layers < 1) broken.push_back(where + " has no layer; every stage needs at least one");
   if (stage.tp < 1) broken.push_back(where + " has TP degree " + std::to_string(stage.tp) + "; it must be at least 1");
   if (stage.replicas.empty()) broken.push_back(where + " has no replica");
   int shares = 0;
   for (std::size_t j = 0; j < stage.replicas.size(); ++j) {
     const Replica& replica = stage.replicas[j];
-    const std::string replica_name = where + " replica " + std::to_string(j);
+    const auto name = [&] { return where + " replica " + std::to_string(j); };
     shares += replica.share;
-    if (replica.share < 1) broken.push_back(replica_name + " has no sample of the micro-batch; it needs at least one");
+    if (replica.share < 1) broken.push_back(name() + " has no sample of the micro-batch; it needs at least one");
     if (static_cast<int>(replica.gpus.size()) != stage.tp)
-      broken.push_back(replica_name + " has " + std::to_string(replica.gpus.size()) + " GPUs, its TP degree is " +
+      broken.push_back(name() + " has " + std::to_string(replica.gpus.size()) + " GPUs, its TP degree is " +
                        std::to_string(stage.tp));
     for (const GpuId& gpu : replica.gpus) {
       if (gpu.node != replica.gpus.front().node)
-        broken.push_back(replica_name + " spans nodes " + replica.gpus.front().node + " and " + gpu.node +
+        broken.push_back(name() + " spans nodes " + replica.gpus.front().node + " and " + gpu.node +
                          "; a TP group lies on one node");
-      if (!seen.insert(gpu).second)
-        broken.push_back("GPU " + gpu.node + "/" + std::to_string(gpu.index) + " is used twice");
+      used.push_back(&gpu);
     }
   }
   if (!stage.replicas.empty() && shares != micro_batch)
     broken.push_back(where + " has shares that sum to " + std::to_string(shares) + ", the micro-batch has " +
                      std::to_string(micro_batch) + " samples");
+}
+
+// Every use of a GPU but one.
+std::vector<const GpuId*> repeated(std::vector<const GpuId*> used) {
+  std::sort(used.begin(), used.end(), [](const GpuId* a, const GpuId* b) { return *a < *b; });
+  std::vector<const GpuId*> found;
+  for (std::size_t i = 1; i < used.size(); ++i)
+    if (*used[i] == *used[i - 1]) found.push_back(used[i]);
+  return found;
 }
 
 }  // namespace
@@ -79,9 +89,11 @@ std::vector<std::string> validate(const Plan& plan, int model_layers) {
     broken.push_back("the global batch of " + std::to_string(plan.global_batch) + " is no multiple of " +
                      std::to_string(plan.micro_batches) + " micro-batches");
   if (plan.stages.empty()) broken.push_back("the plan has no stage");
-  std::set<GpuId> seen;
+  std::vector<const GpuId*> used;
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    validate_stage(plan.stages[s], "stage " + std::to_string(s), plan.micro_batch(), seen, broken);
+    validate_stage(plan.stages[s], s, plan.micro_batch(), used, broken);
+  for (const GpuId* gpu : repeated(std::move(used)))
+    broken.push_back("GPU " + gpu->node + "/" + std::to_string(gpu->index) + " is used twice");
   if (model_layers > 0 && plan.total_layers() != model_layers)
     broken.push_back("the stages hold " + std::to_string(plan.total_layers()) + " layers, the model has " +
                      std::to_string(model_layers));

@@ -8,13 +8,20 @@ namespace espalier::sim {
 
 FreeGpus::FreeGpus(const ClusterView& cluster, const Owners& also, const Owners& passing)
     : cluster_(cluster), free_(cluster.nodes.size()), passing_(cluster.nodes.size()) {
+  JobId known = 0;  // neighbours mostly have one owner
+  bool is_free = true, passes = false;
   for (std::size_t n = 0; n < free_.size(); ++n) {
     const NodeView& node = cluster.nodes[n];
     if (!node.usable) continue;
     for (std::size_t gpu = 0; gpu < node.gpu_owner.size(); ++gpu) {
       const JobId owner = node.gpu_owner[gpu];
-      if (owner == 0 || (also && also(owner))) free_[n].push_back(static_cast<int>(gpu));
-      else if (passing && passing(owner)) ++passing_[n];
+      if (owner != known) {
+        known = owner;
+        is_free = owner == 0 || (also && also(owner));
+        passes = !is_free && passing && passing(owner);
+      }
+      if (is_free) free_[n].push_back(static_cast<int>(gpu));
+      else if (passes) ++passing_[n];
     }
     count_ += static_cast<int>(free_[n].size());
   }

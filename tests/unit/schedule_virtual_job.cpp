@@ -8,6 +8,7 @@
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/solver/seeds.hpp"
+#include "planner/core/solver/shrink.hpp"
 
 using namespace espalier;
 
@@ -150,6 +151,45 @@ TEST_SUITE("schedule") {
         break;
       }
     }
+  }
+
+  TEST_CASE("a remainder that was weighed before is the one that a fresh look finds, also when the plan has changed") {
+    Dice dice{std::mt19937(27)};
+    constexpr SearchEffort kEffort{1, 0, 0};
+    int smaller = 0;
+    for (int round = 0; round < 60; ++round) {
+      const auto site = site_of(dice, 8);
+      ElasticJob job = job_on(*site, {{"n0", 0}, {"n1", 0}, {"n1", 1}, {"n2", 3}, {"n3", 0}});
+      for (JobId extension = 20; job.anchor.size() > 1; ++extension) {  // its own GPUs are those of n0
+        job.extensions.push_back({extension, job.anchor.back().node, job.anchor.back().gpus});
+        job.anchor.pop_back();
+      }
+      const auto remembered = VirtualJob::make(job, site, coefficients());
+      REQUIRE(remembered);
+      const auto look = [&] {
+        for (const std::vector<JobId>& without : {std::vector<JobId>{22}, {21, 22}, {20, 21, 22}, {20}}) {
+          const auto kept = remembered->held_without(without);
+          const auto now = remembered->shrunk_to(kept, kEffort);
+          const auto fresh =
+              shrink_plan(remembered->evaluator(), remembered->present().sketch, pieces_of(kept, *site), kEffort);
+          REQUIRE(now.has_value() == fresh.has_value());
+          if (!now) continue;
+          CHECK(now->sketch == fresh->sketch);
+          CHECK(fits(now->sketch, pieces_of(kept, *site)));
+          smaller += !fits(remembered->present().sketch, pieces_of(kept, *site));
+        }
+      };
+      remembered->stack(kEffort);
+      look();
+      look();
+      const auto better = remembered->replanned({2, 4, 0, 1000});
+      remembered->settle(better);
+      look();
+      remembered->explore(random_idle(dice, *site, remembered->held()), {});
+      if (remembered->prefixes().size() > 1 && remembered->prefixes()[1].plan.feasible()) remembered->apply(1);
+      look();
+    }
+    CHECK(smaller > 500);
   }
 
   TEST_CASE("a sketch becomes a plan of the GPUs that it counts, and layers stay where they are when they can") {

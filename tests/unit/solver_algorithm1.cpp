@@ -44,6 +44,15 @@ std::optional<Growing> growing(Evaluator& evaluator, const TinyCase& tiny) {
 }  // namespace
 
 TEST_SUITE("solver") {
+  TEST_CASE("a plan fits on GPUs that have each of its pieces, all stages' together") {
+    const PlanSketch plan{4, {{1, 4, {{0, 0, 2}, {2, 0, 1}}}, {2, 4, {{0, 0, 2}}}}};
+    CHECK(fits(plan, std::vector<Piece>{{0, 0, 4}, {2, 0, 1}}));
+    CHECK(fits(plan, std::vector<Piece>{{0, 0, 8}, {1, 0, 8}, {2, 0, 8}}));
+    CHECK_FALSE(fits(plan, std::vector<Piece>{{0, 0, 3}, {2, 0, 8}}));
+    CHECK_FALSE(fits(plan, std::vector<Piece>{{0, 0, 8}, {2, 1, 1}}));
+    CHECK_FALSE(fits(plan, std::vector<Piece>{{0, 0, 8}}));
+  }
+
   TEST_CASE("every prefix plan uses exactly its GPUs, is allowed, and takes as long as the model says") {
     std::mt19937 random(5);
     int expanded = 0;

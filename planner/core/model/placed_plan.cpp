@@ -116,15 +116,15 @@ ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
   ReplicaClass result{0, 0, 1};
   for (std::size_t k = 0; k < replica.gpus.size(); ++k) {
     const GpuId& gpu = replica.gpus[k];
-    const std::string name = "GPU " + gpu.node + "/" + std::to_string(gpu.index);
+    const auto name = [&] { return "GPU " + gpu.node + "/" + std::to_string(gpu.index); };
     const int node = topology.find(gpu.node);
-    if (node < 0) throw Error(name + ": its node is unknown");
+    if (node < 0) throw Error(name() + ": its node is unknown");
     const auto& types = topology.gpu_types(node);
     if (gpu.index < 0 || static_cast<std::size_t>(gpu.index) >= types.size())
-      throw Error(name + ": the node has " + std::to_string(types.size()) + " GPUs");
+      throw Error(name() + ": the node has " + std::to_string(types.size()) + " GPUs");
     const std::int16_t type = types[static_cast<std::size_t>(gpu.index)];
     if (k > 0 && type != result.type)
-      throw Error(name + ": another type than its replica's first GPU; a TP group has one type");
+      throw Error(name() + ": another type than its replica's first GPU; a TP group has one type");
     result.type = type;
     result.kind = static_cast<std::int16_t>(topology.kind(node));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -59,20 +60,27 @@ std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {
   return sketch;
 }
 
-std::vector<NodeGpus> held_gpus(const ElasticJob& job, const Site& site, const std::vector<JobId>& without) {
-  std::vector<NodeGpus> held;
-  const auto take = [&](const Holding& holding) {
-    const int node = site.topology.find(holding.node);
-    for (const int gpu : holding.gpus) {
-      if (!known(site, node, gpu)) continue;
-      auto at = std::find_if(held.begin(), held.end(), [&](const NodeGpus& n) { return n.node == node; });
-      if (at == held.end()) at = held.insert(held.end(), {node, {}});
-      at->gpus.push_back(static_cast<std::int16_t>(gpu));
-    }
+std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site) {
+  std::vector<HeldGpus> result;
+  const auto take = [&](const Holding& holding, JobId extension) {
+    HeldGpus held{extension, {site.topology.find(holding.node), {}}};
+    for (const int gpu : holding.gpus)
+      if (known(site, held.at.node, gpu)) held.at.gpus.push_back(static_cast<std::int16_t>(gpu));
+    if (!held.at.gpus.empty()) result.push_back(std::move(held));
   };
-  for (const Holding& holding : job.anchor) take(holding);
-  for (const Holding& holding : job.extensions)
-    if (!std::binary_search(without.begin(), without.end(), holding.job)) take(holding);
+  for (const Holding& holding : job.anchor) take(holding, 0);
+  for (const Holding& holding : job.extensions) take(holding, holding.job);
+  return result;
+}
+
+std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::vector<JobId>& without) {
+  std::vector<NodeGpus> held;
+  for (const auto& [extension, at] : holdings) {
+    if (extension != 0 && std::binary_search(without.begin(), without.end(), extension)) continue;
+    const auto same = std::find_if(held.begin(), held.end(), [&](const NodeGpus& n) { return n.node == at.node; });
+    if (same == held.end()) held.push_back(at);
+    else same->gpus.insert(same->gpus.end(), at.gpus.begin(), at.gpus.end());
+  }
   std::sort(held.begin(), held.end(), [](const NodeGpus& a, const NodeGpus& b) { return a.node < b.node; });
   for (NodeGpus& node : held) std::sort(node.gpus.begin(), node.gpus.end());
   return held;
@@ -80,8 +88,16 @@ std::vector<NodeGpus> held_gpus(const ElasticJob& job, const Site& site, const s
 
 std::vector<Piece> pieces_of(const std::vector<NodeGpus>& gpus, const Site& site) {
   std::vector<Piece> pieces;
-  for (const NodeGpus& node : gpus)
-    for (const int gpu : node.gpus) add(pieces, node.node, type_of(site, node.node, gpu), 1);
+  for (const NodeGpus& node : gpus) {
+    int type = -1, count = 0;  // of the GPUs before: a node's are mostly of one type
+    for (const int gpu : node.gpus) {
+      const int here = type_of(site, node.node, gpu);
+      if (here != type && count > 0) add(pieces, node.node, type, std::exchange(count, 0));
+      type = here;
+      ++count;
+    }
+    if (count > 0) add(pieces, node.node, type, count);
+  }
   return pieces;
 }
 

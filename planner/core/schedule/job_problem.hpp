@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/core/job.hpp"
@@ -20,8 +21,16 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
 // The counts of a plan; nullopt when it names a GPU that the site does not have.
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);
 
-// What the job holds, per node, sorted; unknown nodes are left out. `without`: extensions that leave (sorted).
-std::vector<NodeGpus> held_gpus(const ElasticJob& job, const Site& site, const std::vector<JobId>& without = {});
+// GPUs of one holding, by the site's node; `extension` 0: the anchor's own.
+struct HeldGpus {
+  JobId extension = 0;
+  NodeGpus at;
+};
+
+// What the job holds, holding by holding; what the site does not know is left out.
+std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site);
+// The same per node, sorted. `without`: extensions that leave (sorted).
+std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::vector<JobId>& without = {});
 
 // Counts per node and type, sorted.
 std::vector<Piece> pieces_of(const std::vector<NodeGpus>& gpus, const Site& site);

@@ -15,24 +15,27 @@ struct Seat {
   int stage = -1;                   // in the new plan
 };
 
-std::map<GpuId, std::pair<RankPlace, int>> present_places(const ElasticJob& job) {
-  std::map<GpuId, std::pair<RankPlace, int>> places;
+// By node and GPU: its rank's place and the layers of its stage.
+std::map<std::pair<int, int>, std::pair<RankPlace, int>> present_places(const Topology& topology,
+                                                                        const ElasticJob& job) {
+  std::map<std::pair<int, int>, std::pair<RankPlace, int>> places;
   if (!job.plan) return places;
   const auto ranks = job.plan->ranks();
   const auto where = rank_places(*job.plan);
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    places[ranks[r]] = {where[r], job.plan->stages[static_cast<std::size_t>(where[r].stage)].layers};
+    places[{topology.find(ranks[r].node), ranks[r].index}] = {
+        where[r], job.plan->stages[static_cast<std::size_t>(where[r].stage)].layers};
   return places;
 }
 
 std::vector<Seat> seats_of(const Problem& problem, const ElasticJob& job, const std::vector<NodeGpus>& available) {
-  const auto places = present_places(job);
+  const auto places = present_places(problem.topology, job);
   std::vector<Seat> seats;
   for (const NodeGpus& node : available)
     for (const int gpu : node.gpus) {
       Seat seat{node.node, gpu, problem.topology.gpu_types(node.node)[static_cast<std::size_t>(gpu)], 0, 0,
                 1 << 20,   -1};
-      if (const auto at = places.find({problem.topology.name(node.node), gpu}); at != places.end()) {
+      if (const auto at = places.find({node.node, gpu}); at != places.end()) {
         seat.first_layer = at->second.first.first_layer;
         seat.layers = at->second.second;
         seat.replica = at->second.first.replica;

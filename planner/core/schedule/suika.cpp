@@ -59,11 +59,18 @@ double intensity(const PlanningInput& input) {
     for (const Holding& held : job.extensions) expansive.push_back(held.job);
   std::sort(expansive.begin(), expansive.end());
   long all = 0, basic = 0;
+  JobId known = 0;  // neighbours mostly have one owner
+  bool counts = false;
   for (const NodeView& node : input.cluster.nodes) {
     if (!node.usable) continue;
     all += static_cast<long>(node.gpu_owner.size());
-    for (const JobId owner : node.gpu_owner)
-      if (owner != 0 && !std::binary_search(expansive.begin(), expansive.end(), owner)) ++basic;
+    for (const JobId owner : node.gpu_owner) {
+      if (owner != known) {
+        known = owner;
+        counts = owner != 0 && !std::binary_search(expansive.begin(), expansive.end(), owner);
+      }
+      if (counts) ++basic;
+    }
   }
   return all > 0 ? static_cast<double>(basic) / static_cast<double>(all) : 0;
 }
@@ -250,15 +257,24 @@ class Suika final : public Scheduler {
     std::vector<JobId> extensions;
     for (const Holding& held : one.job->extensions) extensions.push_back(held.job);
     std::sort(extensions.rbegin(), extensions.rend());
+    extensions.erase(std::unique(extensions.begin(), extensions.end()), extensions.end());
+    auto kept = pieces_of(job.held_without(leaving), *site_);
     for (const JobId extension : extensions) {
       if (std::binary_search(leaving.begin(), leaving.end(), extension)) continue;
-      if (below.sketch.gpus() == count_gpus(pieces_of(job.held_without(leaving), *site_))) return;
+      const int spare = count_gpus(kept) - below.sketch.gpus();
+      if (spare == 0) return;
       auto more = leaving;
       more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
-      auto less = job.shrunk_to(job.held_without(more), kStackEffort);
-      if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
-      below = std::move(*less);
+      const auto held = job.held_without(more);
+      auto fewer = pieces_of(held, *site_);
+      if (count_gpus(kept) - count_gpus(fewer) > spare) continue;
+      if (!fits(below.sketch, fewer)) {
+        auto less = job.shrunk_to(held, kStackEffort);
+        if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
+        below = std::move(*less);
+      }
       leaving = std::move(more);
+      kept = std::move(fewer);
     }
   }
 

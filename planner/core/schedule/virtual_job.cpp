@@ -103,7 +103,8 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->present_ = working_plan(*made->evaluator_, std::move(*sketch), true);
   // A plan with shares that the model would not choose can still be scored with those that it would.
   if (!made->present_.feasible()) return nullptr;
-  made->held_ = held_gpus(job, *made->site_);
+  made->holdings_ = held_by(job, *made->site_);
+  made->held_ = held_gpus(made->holdings_);
   return made;
 }
 
@@ -204,7 +205,7 @@ bool VirtualJob::looks_at(const std::vector<int>& nodes) const {
 }
 
 std::vector<NodeGpus> VirtualJob::held_without(const std::vector<JobId>& extensions) const {
-  return held_gpus(job_, *site_, extensions);
+  return held_gpus(holdings_, extensions);
 }
 
 double VirtualJob::size_of(const std::vector<NodeGpus>& gpus) const {
@@ -257,11 +258,14 @@ void VirtualJob::apply(std::size_t prefix) {
   units_.erase(units_.begin(), units_.begin() + static_cast<std::ptrdiff_t>(prefix));
   replanned_.reset();
   stack_.reset();
+  shrunk_.clear();
 }
 
 void VirtualJob::settle(WorkingPlan plan) {
   present_ = std::move(plan);
   replanned_.reset();
+  stack_.reset();
+  shrunk_.clear();
   units_.clear();
   prefixes_.clear();
 }
@@ -292,7 +296,13 @@ const std::vector<StackTop>& VirtualJob::stack(const SearchEffort& effort) {
 }
 
 std::optional<WorkingPlan> VirtualJob::shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort) {
-  return shrink_plan(*evaluator_, present_.sketch, pieces_of(kept, *site_), effort);
+  auto pieces = pieces_of(kept, *site_);
+  const auto known = std::find_if(shrunk_.begin(), shrunk_.end(),
+                                  [&](const Shrunk& one) { return one.effort == effort && one.kept == pieces; });
+  if (known != shrunk_.end()) return known->plan;
+  auto found = shrink_plan(*evaluator_, present_.sketch, pieces, effort);
+  shrunk_.push_back({std::move(pieces), effort, found});
+  return found;
 }
 
 }  // namespace espalier

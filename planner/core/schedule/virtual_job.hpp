@@ -9,6 +9,7 @@
 
 #include "planner/core/job.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/stage_books.hpp"
 #include "planner/core/solver/algorithm1.hpp"
 #include "planner/core/solver/best_plan.hpp"
@@ -82,10 +83,16 @@ class VirtualJob {
   // is in their order. Computed once.
   const std::vector<StackTop>& stack(const SearchEffort& effort);
 
-  // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.
+  // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid. Kept until the plan
+  // changes: the remainders that stack() has weighed are those that come true.
   std::optional<WorkingPlan> shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort);
 
  private:
+  struct Shrunk {
+    std::vector<Piece> kept;
+    SearchEffort effort;
+    std::optional<WorkingPlan> plan;
+  };
   VirtualJob() = default;
   bool interchangeable(const AffinityUnit& was, const AffinityUnit& now) const;
   std::size_t common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const;
@@ -98,6 +105,8 @@ class VirtualJob {
   WorkingPlan present_;
   std::optional<WorkingPlan> replanned_;
   std::optional<std::vector<StackTop>> stack_;
+  std::vector<Shrunk> shrunk_;
+  std::vector<HeldGpus> holdings_;
   std::vector<NodeGpus> held_;
   std::vector<AffinityUnit> units_;
   std::vector<PrefixPlan> prefixes_;

@@ -16,6 +16,7 @@ struct SearchEffort {
   int local_steps = 20;         // accepted moves of a local search at most; 0: starts as they stand
   long pareto_labels = 50'000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
   long local_candidates = std::numeric_limits<long>::max();  // work bound of each local search
+  bool operator==(const SearchEffort&) const = default;
 };
 
 // `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's

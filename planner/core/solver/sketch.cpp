@@ -107,4 +107,17 @@ std::vector<Piece> merge_pieces(std::span<const Piece> pieces, std::span<const P
   return merged;
 }
 
+bool fits(const PlanSketch& plan, std::span<const Piece> available) {
+  std::vector<Piece> left(available.begin(), available.end());
+  for (const StageSketch& stage : plan.stages)
+    for (const Piece& piece : stage.pieces) {
+      const auto at = std::lower_bound(left.begin(), left.end(), piece, [](const Piece& a, const Piece& b) {
+        return std::tuple(a.node, a.type) < std::tuple(b.node, b.type);
+      });
+      if (at == left.end() || at->node != piece.node || at->type != piece.type || at->gpus < piece.gpus) return false;
+      at->gpus = static_cast<std::int16_t>(at->gpus - piece.gpus);
+    }
+  return true;
+}
+
 }  // namespace espalier

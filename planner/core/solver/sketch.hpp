@@ -57,4 +57,7 @@ void merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more, st
 
 int count_gpus(std::span<const Piece> pieces);
 
+// Whether `available` (sorted, one piece per pair) has all GPUs of the plan.
+bool fits(const PlanSketch& plan, std::span<const Piece> available);
+
 }  // namespace espalier
