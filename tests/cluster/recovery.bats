@@ -122,6 +122,24 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well 100
 }
 
+@test "a node that Slurm has taken from the anchor is left out before its keeper has been silent for long" {
+  echo 'launch.heartbeat_seconds = 5' >> /etc/espalier/espalier.toml
+  A=$(SRUN_OPTIONS=--no-kill elastic A 4:4 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  sed -i '/launch.heartbeat_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
+  goes_down() {
+    ip link set v2 down
+    scontrol update nodename=n2 state=down reason=test
+  }
+  survives 120 goes_down
+  [[ $(metric A gpus) = 2 ]]
+  ! said 'recovering --next_failed' # not tried with n2 first
+  ip link set v2 up
+  scontrol update nodename=n2 state=resume
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
+  goes_on_well 100
+}
+
 @test "a GPU where two workers were killed is left out" {
   grown_cast
   as_user espalier hold "$A"

@@ -133,6 +133,31 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a loss from before a lost proposal, told again after it, does not keep it open") {
+  Daemon daemon;
+  auto recovered = job(10, "n1", {0, 1});
+  recovered.generation = 2;
+  const auto registers = [&] {
+    auto link = daemon.connect(1000);
+    link->says(wire::Register{recovered, "n1", 1});
+    return link;
+  };
+  auto link = registers();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const auto id = link->got<wire::Propose>()->decision.id;
+  link->on_closed("reset");
+  link = registers();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  Decision own;
+  own.job = 10;
+  own.kind = DecisionKind::recover;
+  own.plan = *recovered.plan;
+  link->says(outcome_of(own, "committed", 1));
+  CHECK(daemon.store.decision(id)->decision.outcome.empty());
+  link->says(wire::Status{recovered});
+  CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
+}
+
 TEST_CASE("a launcher that repeats an outcome which this store does not have for its job keeps its line") {
   Daemon daemon(true);
   const auto link = daemon.launcher();

@@ -124,6 +124,20 @@ TEST_CASE("what brings least goes first, wherever it is") {
   CHECK(decide(input, options).at(0).job == 11);
 }
 
+TEST_CASE("of many extensions the oldest are worth something too") {
+  auto poor = job(10, "n1", {0, 1, 2, 3});
+  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly better than four
+  auto rich = job(11, "n2", {0, 1}, 30);
+  deepen(rich, 60);
+  extend(rich, 21, "n4", {2, 3});
+  for (int gpu = 0; gpu < 10; ++gpu) extend(rich, static_cast<JobId>(22 + gpu), "n3", {gpu});
+  auto input = input_of({node("n1", 4), node("n2", 2), node("n3", 10), node("n4", 4)}, {poor, rich});
+  input.cluster.waiting = {{30, 2, 1, {"n4"}, {}}};
+  const auto d = decide(input).at(0);
+  CHECK(d.job == 10);
+  CHECK(d.release == std::vector<JobId>{20});
+}
+
 TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   auto wide = job(10, "n1", {0, 1});
   extend(wide, 20, "n2", {0, 1});

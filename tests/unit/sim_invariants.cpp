@@ -57,6 +57,18 @@ class Watched final : public sim::Policy {
         const auto known = owners.find({node.name, static_cast<int>(gpu)});
         REQUIRE(node.gpu_owner[gpu] == (known == owners.end() ? 0 : known->second));
       }
+    std::vector<JobId> extensions;
+    std::set<GpuId> leaving;
+    for (const ElasticJob& job : view.input.jobs)
+      for (const Holding& held : job.extensions) {
+        extensions.push_back(held.job);
+        if (job.phase == JobPhase::starting)
+          for (const int gpu : held.gpus) leaving.insert({held.node, gpu});
+      }
+    std::sort(extensions.begin(), extensions.end());
+    REQUIRE(view.input.extensions == extensions);
+    for (const NodeView& node : view.input.cluster.nodes)
+      for (const int gpu : node.freeing) REQUIRE(leaving.erase({node.name, gpu}) == 1);
     for (const auto* job : view.jobs) {
       const auto before = left_.find(job->id);
       if (before != left_.end()) REQUIRE(job->iterations_left <= before->second);
@@ -92,7 +104,8 @@ TEST_SUITE("sim") {
       for (const std::uint64_t seed : {1u, 2u, 3u}) {
         CAPTURE(name);
         CAPTURE(seed);
-        const World world = random_world(seed);
+        World world = random_world(seed);
+        if (seed == 3) world.options.delays = {2, 3, 20, 10, 5, true};
         std::vector<sim::PolicyRun> runs;
         std::vector<std::string> said;
         for (int again = 0; again < 2; ++again) {

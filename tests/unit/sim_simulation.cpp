@@ -290,6 +290,35 @@ TEST_SUITE("sim") {
     }
   }
 
+  TEST_CASE("a growth that ends there keeps what it would have given back, and nobody counts on it") {
+    for (const bool preempts : {false, true}) {
+      World world(1, 6, {1, 4});
+      world.add(0, 1000);
+      world.add(40, 10, 1);
+      const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+      const Plan five = replicas(world, {{"n1", 0}, {"n1", 2}, {"n1", 3}, {"n1", 4}, {"n1", 5}});
+      bool seen = false;
+      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+        if (view.input.now == 15) return {{1, two, "", {}}};
+        if (view.input.now == 30) return {{1, five, "", {view.input.jobs[0].extensions[0].job}}};
+        if (view.input.now == 40) {
+          seen = true;
+          CHECK(view.input.cluster.nodes[0].freeing == (preempts ? std::vector<int>{} : std::vector<int>{1}));
+          REQUIRE(view.input.jobs[0].extensions.size() == (preempts ? 1 : 2));
+          CHECK(view.input.jobs[0].extensions[0].gpus == std::vector<int>{1});
+        }
+        return {};
+      });
+      policy.keeps_basic_ = true;
+      policy.method_ = sim::Method::adopt;
+      world.options.redeploy.profile_seconds = 15;
+      world.options.redeploy.measured[sim::Method::adopt] = {13, 2};
+      world.options.delays.preempt_growing = preempts;
+      world.run(policy);
+      CHECK(seen);
+    }
+  }
+
   TEST_CASE("a redeployment that is under way at the last step comes to nothing") {
     World world;
     world.add(0, 40);
