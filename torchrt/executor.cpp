@@ -305,6 +305,7 @@ void Executor::agree() {
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
+  if (before_change_ && !rehearsal_) before_change_();
   if (!marks_) return;
   marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
   // Nobody changes anything before all know that they will: a rank that dies while it waits for the agreement leaves

@@ -73,6 +73,9 @@ class Executor {
   void mark(Marks* marks) { marks_ = marks; }
   // Called between operations: what goes on beside training and needs this thread.
   void beside(std::function<void()> work) { beside_ = std::move(work); }
+  // Called when all ranks have agreed on the step and nothing of the state has changed yet; nothing changes before it
+  // returns.
+  void before_change(std::function<void()> work) { before_change_ = std::move(work); }
   // Null: none, and no cost. Sees the operations of run() only.
   void observe(OpObserver* observer) { observer_ = observer; }
 
@@ -103,7 +106,7 @@ class Executor {
   std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement
   OpObserver* observer_ = nullptr;
   Marks* marks_ = nullptr;
-  std::function<void()> beside_;
+  std::function<void()> beside_, before_change_;
   std::map<int, UnitFlops> flops_;  // by own unit; only with a pace
 
   // Of the step at hand.

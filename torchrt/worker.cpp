@@ -189,7 +189,10 @@ class Worker {
 
   void train(std::int64_t first) {
     state_->executor().mark(&keeping_->marks());
-    if (snapshots_) state_->executor().beside([this] { snapshots_->poll(); });
+    if (snapshots_) {
+      state_->executor().beside([this] { snapshots_->poll(); });
+      state_->executor().before_change([this] { snapshots_->before_change(); });
+    }
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
       listen();
@@ -199,7 +202,8 @@ class Worker {
       server_->mark(-1);
       const StepReport report = training_->step(step, switch_requested);
       server_->mark(step);
-      if (snapshots_) snapshots_->boundary(step);
+      // Those who take over make one after their first step.
+      if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
       if (world_.rank() == 0)
         control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
       if (report.profile) control_.send(wire::Profiled{*report.profile});

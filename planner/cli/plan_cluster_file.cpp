@@ -123,25 +123,26 @@ class ClusterFile {
     const auto real = [&](const char* key, double& out, double low) {
       return std::pair(std::string(key), wire::toml_real(path_, std::string("redeploy.") + key, out, low, 1e6));
     };
-    wire::TomlKeys known{real("profile_seconds", cost.profile_seconds, 0),
-                         real("settle_seconds", cost.settle_seconds, 0),
-                         real("start_seconds", cost.start_seconds, 0),
-                         real("storage_gb_s", cost.storage_gb_s, 1e-3),
-                         real("local_gb_s", cost.local_gb_s, 1e-3),
-                         real("switch_seconds", cost.switch_seconds, 0),
-                         real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
+    wire::TomlKeys known{
+        real("profile_seconds", cost.profile_seconds, 0), real("profile_steps", cost.profile_steps, 0),
+        real("settle_steps", cost.settle_steps, 0),       real("start_seconds", cost.start_seconds, 0),
+        real("storage_gb_s", cost.storage_gb_s, 1e-3),    real("local_gb_s", cost.local_gb_s, 1e-3),
+        real("switch_seconds", cost.switch_seconds, 0),   real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
     known["network_share"] = wire::toml_real(path_, "redeploy.network_share", cost.network_share, 0.01, 1);
     for (const sim::Method method :
          {sim::Method::checkpoint, sim::Method::overlap, sim::Method::device, sim::Method::adopt}) {
       const std::string name = sim::to_string(method);
       known[name] = [this, method, name](const toml::value& given) {
-        sim::RedeployCost& measured = cluster_.redeploy.measured[method];
+        sim::MeasuredCost& measured = cluster_.redeploy.measured[method];
         const std::string prefix = "redeploy." + name;
-        wire::read_toml_table(
-            path_, prefix, given,
-            {{"overlap_seconds", wire::toml_real(path_, prefix + ".overlap_seconds", measured.overlap_seconds, 0, 1e6)},
-             {"pause_seconds", wire::toml_real(path_, prefix + ".pause_seconds", measured.pause_seconds, 0, 1e6)}},
-            kManual);
+        const auto seconds = [&](const char* key, double& out) {
+          return std::pair(std::string(key), wire::toml_real(path_, prefix + "." + key, out, 0, 1e6));
+        };
+        wire::read_toml_table(path_, prefix, given,
+                              {seconds("overlap_seconds", measured.overlap_seconds),
+                               seconds("overlap_seconds_per_gpu", measured.overlap_seconds_per_gpu),
+                               seconds("pause_seconds", measured.pause_seconds)},
+                              kManual);
         for (const char* key : {"overlap_seconds", "pause_seconds"})
           if (given.as_table().count(key) == 0)
             wire::fail_toml(path_, given, prefix + "." + key, "missing; a measured method needs both");

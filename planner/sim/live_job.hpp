@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "planner/sim/policy.hpp"
@@ -31,6 +32,12 @@ struct LiveJob {
     state.gpu_seconds += held * passed;
     if (training) state.iterations_left = std::max(0.0, state.iterations_left - passed / state.step_seconds);
     else lost_gpu_seconds += held * passed;
+  }
+  // When the step ends that is under way at `time`, from the last advance() on at one speed: where training may pause.
+  double step_end(double time) const {
+    if (!training) return time;
+    const double done = state.job->iterations - state.iterations_left + (time - since) / state.step_seconds;
+    return time + std::max(0.0, std::ceil(done - 1e-6) - done) * state.step_seconds;
   }
   double expected_end(double now) const { return now + state.iterations_left * state.step_seconds; }
 };

@@ -116,7 +116,10 @@ std::vector<MovedBytes> moved_bytes(const JobCoefficients& job, const Plan& from
 
 RedeployCost redeploy_cost(Method method, const RedeployOptions& options, const Site& site, const JobCoefficients& job,
                            const Plan& from, const Plan& to) {
-  if (const auto known = options.measured.find(method); known != options.measured.end()) return known->second;
+  if (const auto known = options.measured.find(method); known != options.measured.end()) {
+    const MeasuredCost& cost = known->second;
+    return {cost.overlap_seconds + cost.overlap_seconds_per_gpu * to.gpu_count(), cost.pause_seconds};
+  }
   const double storage = 2 * state_bytes(job) / (options.storage_gb_s * 1e9);
   if (method == Method::checkpoint) return {0, storage + options.start_seconds};
   if (method == Method::overlap) return {options.start_seconds, storage};

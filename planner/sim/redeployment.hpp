@@ -23,23 +23,32 @@ struct RedeployCost {
   bool operator==(const RedeployCost&) const = default;
 };
 
+// What a site has measured of a method, whatever the plans.
+struct MeasuredCost {
+  double overlap_seconds = 0;
+  double pause_seconds = 0;
+  double overlap_seconds_per_gpu = 0;  // more, for each GPU of the new plan: processes that start
+  bool operator==(const MeasuredCost&) const = default;
+};
+
 // Defaults. The paper prints no times but these: about "seconds" to copy 20 GB of local state by CUDA IPC (§3.3), a
 // redeployment of LLaMA2-13B from 16 to 24 GPUs 7 times faster than by checkpoint-resume, 4.9 and 4.4 times faster on
 // average over a trace (§5.3), no job delayed by more than 60 s (§5.3). Start-up, storage and the share of the network
 // are assumptions that give these ratios; a site sets what it has measured.
 struct RedeployOptions {
-  double profile_seconds = 30;  // from a job's first step until it can be planned for (Suika §3.1: "tens of seconds")
-  // From then until its coefficients are observed, and its plan may be changed on the GPUs it has. Between the two it
-  // is planned by its model's shape and its step's time, as espalierd does.
-  double settle_seconds = 0;
-  double start_seconds = 25;          // processes, CUDA contexts, communicators, the model built
-  double storage_gb_s = 10;           // of one job to and from shared storage; 1e9 bytes
-  double local_gb_s = 10;             // of a GPU copying to itself through CUDA IPC, allocation included
-  double network_share = 0.5;         // of the bandwidths that planning uses, what a transfer of state reaches
-  double switch_seconds = 4;          // of every pause by `device`: the last step, communicators, the first step
-  double adopt_switch_seconds = 0.2;  // the same by `adopt`
-  // What a site has measured of a method, whatever the plans, instead of the model.
-  std::map<Method, RedeployCost> measured;
+  // From a job's first step until it can be planned for (Suika §3.1: "tens of seconds"): so long, and so many steps.
+  double profile_seconds = 30;
+  double profile_steps = 0;
+  // So many steps of one plan later its coefficients are observed, and its plan may be changed on the GPUs it has.
+  // Between the two it is planned by its model's shape and its step's time, as espalierd does.
+  double settle_steps = 0;
+  double start_seconds = 25;                // processes, CUDA contexts, communicators, the model built
+  double storage_gb_s = 10;                 // of one job to and from shared storage; 1e9 bytes
+  double local_gb_s = 10;                   // of a GPU copying to itself through CUDA IPC, allocation included
+  double network_share = 0.5;               // of the bandwidths that planning uses, what a transfer of state reaches
+  double switch_seconds = 4;                // of every pause by `device`: the last step, communicators, the first step
+  double adopt_switch_seconds = 0.2;        // the same by `adopt`
+  std::map<Method, MeasuredCost> measured;  // instead of the model
   bool operator==(const RedeployOptions&) const = default;
 };
 

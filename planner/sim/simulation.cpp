@@ -18,6 +18,7 @@ namespace espalier::sim {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kMostIdleRounds = 1000;
 
 class Simulation {
  public:
@@ -58,6 +59,9 @@ class Simulation {
       if (asked && !policy_.owns_queue()) start_waiting();
       if (!live_.empty() && (policy_.period() == 0 ? asked : round)) think();
       if (round) round_pending_ = false;
+      // Nothing is under way and nothing to come but rounds, in which a policy may wait a while before it starts a job.
+      idle_rounds_ = round && events_.empty() && allocated_ == 0 ? idle_rounds_ + 1 : 0;
+      if (idle_rounds_ > kMostIdleRounds) break;
       plan_round();
       note_level();
       if (done_ != complete && options_.progress)
@@ -211,7 +215,7 @@ class Simulation {
     elastic.phase = JobPhase::running;
     ++elastic.generation;
     const bool known = input_.coefficients.contains(job.state.id);
-    if (options_.redeploy.settle_seconds > 0 && !known) await_settling(job);
+    if (options_.redeploy.settle_steps > 0 && !known) await_settling(job);
     if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
     return true;
   }
@@ -219,15 +223,14 @@ class Simulation {
   bool profiled(LiveJob& job) {
     if (!job.state.plan) return false;
     elastic_job(job.state.id)->step_seconds = job.state.step_seconds;
-    const double settle = options_.redeploy.settle_seconds;
-    if (settle <= 0) return settled(job);
+    if (options_.redeploy.settle_steps <= 0) return settled(job);
     await_settling(job);
     return tell_profile(job);
   }
 
   // Profiles of one plan must agree: a change of plans begins anew.
   void await_settling(const LiveJob& job) {
-    events_.add({input_.now + options_.redeploy.settle_seconds, EventKind::settle, job.state.id,
+    events_.add({input_.now + options_.redeploy.settle_steps * job.state.step_seconds, EventKind::settle, job.state.id,
                  elastic_job(job.state.id)->generation});
   }
 
@@ -358,7 +361,8 @@ class Simulation {
     input_.last_change.erase(job.state.id);  // no change: nothing to rest from
     elastic.phase = JobPhase::running;
     elastic.step_seconds = 0;
-    events_.add({input_.now + options_.redeploy.profile_seconds, EventKind::profile, job.state.id, 0});
+    const double until = options_.redeploy.profile_seconds + options_.redeploy.profile_steps * job.state.step_seconds;
+    events_.add({input_.now + until, EventKind::profile, job.state.id, 0});
   }
 
   ElasticJob& add_elastic(const LiveJob& job) {
@@ -499,8 +503,8 @@ class Simulation {
     ++job.state.restarts;
     ++run_.redeployments;
     ++job.change_version;
-    const double pause_at = input_.now + cost.overlap_seconds;
-    if (cost.overlap_seconds > 0) events_.add({pause_at, EventKind::pause, job.state.id, job.change_version});
+    const double pause_at = job.step_end(input_.now + cost.overlap_seconds);
+    if (pause_at > input_.now) events_.add({pause_at, EventKind::pause, job.state.id, job.change_version});
     else pause(job);
     events_.add({pause_at + cost.pause_seconds, EventKind::commit, job.state.id, job.change_version});
   }
@@ -613,7 +617,7 @@ class Simulation {
   BaseQueue queue_;
   EventQueue events_;
   JobId next_extension_;
-  int gpus_ = 0, allocated_ = 0;
+  int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;
   bool retry_pending_ = false, round_pending_ = false, queue_pending_ = false;

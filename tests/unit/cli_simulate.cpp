@@ -97,14 +97,15 @@ TEST_SUITE("simulate") {
     const PlanCluster cluster = read_plan_cluster(folder.write(
         "c.toml",
         "[[nodes]]\nname = \"n1\"\ngpus = 8\ngpu_type = \"h100\"\n[redeploy]\nstart_seconds = "
-        "11\nprofile_seconds = 4\nsettle_seconds = 6\nstorage_gb_s = 3\n"
+        "11\nprofile_seconds = 4\nprofile_steps = 2\nsettle_steps = 6\nstorage_gb_s = 3\n"
         "local_gb_s = 20\nnetwork_share = 0.7\nswitch_seconds = 2.5\nadopt_switch_seconds = 0.1\n"
-        "[redeploy.adopt]\noverlap_seconds = 9\npause_seconds = 0.05\n"
+        "[redeploy.adopt]\noverlap_seconds = 9\noverlap_seconds_per_gpu = 0.5\npause_seconds = 0.05\n"
         "[slurm]\nqueue_seconds = 1.5\nrelease_seconds = 3\nacquire_seconds = 0.5\nlaunch_seconds = 8\nend_seconds = "
         "2\npreempt_growing = true\n"));
     CHECK(cluster.delays == sim::Delays{1.5, 3, 0.5, 8, 2, true});
     CHECK(cluster.redeploy.profile_seconds == 4);
-    CHECK(cluster.redeploy.settle_seconds == 6);
+    CHECK(cluster.redeploy.profile_steps == 2);
+    CHECK(cluster.redeploy.settle_steps == 6);
     CHECK(cluster.redeploy.start_seconds == 11);
     CHECK(cluster.redeploy.storage_gb_s == 3);
     CHECK(cluster.redeploy.local_gb_s == 20);
@@ -112,7 +113,7 @@ TEST_SUITE("simulate") {
     CHECK(cluster.redeploy.switch_seconds == 2.5);
     CHECK(cluster.redeploy.adopt_switch_seconds == 0.1);
     CHECK(cluster.redeploy.measured ==
-          std::map<sim::Method, sim::RedeployCost>{{sim::Method::adopt, sim::RedeployCost{9, 0.05}}});
+          std::map<sim::Method, sim::MeasuredCost>{{sim::Method::adopt, sim::MeasuredCost{9, 0.05, 0.5}}});
   }
 
   TEST_CASE("a table of kinds is read, and what the cluster cannot hold is noted") {

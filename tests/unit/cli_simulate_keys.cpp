@@ -78,6 +78,8 @@ TEST_SUITE("simulate") {
       CHECK(of_cluster(table + "pause = 1\n") == "c.toml:6: " + key + ".pause: unknown key; see espalier-plan(1)");
       CHECK(of_cluster(table + "overlap_seconds = 1\npause_seconds = -1\n") ==
             "c.toml:7: " + key + ".pause_seconds: must be between 0.000000 and 1000000.000000");
+      CHECK(of_cluster(table + "overlap_seconds = 1\npause_seconds = 1\noverlap_seconds_per_gpu = -1\n") ==
+            "c.toml:8: " + key + ".overlap_seconds_per_gpu: must be between 0.000000 and 1000000.000000");
       CHECK(of_cluster(table + "overlap_seconds = \"x\"\npause_seconds = 1\n") ==
             "c.toml:6: " + key + ".overlap_seconds: must be a number");
       CHECK(of_cluster("[redeploy]\n" + method + " = 1\n") == "c.toml:6: " + key + ": must be a table");
@@ -130,7 +132,9 @@ TEST_SUITE("simulate") {
       CHECK(of_cluster("[slurm]\n" + std::string(key) + " = -1\n").find("c.toml:6: slurm." + std::string(key)) == 0);
     CHECK(of_cluster("[slurm]\npreempt_growing = 1\n").find("c.toml:6: slurm.preempt_growing: ") == 0);
     CHECK(of_cluster("[slurm]\nspeed = 1\n").find("c.toml:6: slurm.speed: ") == 0);
-    CHECK(of_cluster("[redeploy]\nsettle_seconds = -1\n").find("c.toml:6: redeploy.settle_seconds: ") == 0);
+    for (const char* key : {"profile_steps", "settle_steps"})
+      CHECK(of_cluster("[redeploy]\n" + std::string(key) + " = -1\n").find("c.toml:6: redeploy." + std::string(key)) ==
+            0);
   }
 
   TEST_CASE("a measured kind needs a name and a record") {

@@ -106,7 +106,18 @@ TEST_SUITE("sim") {
     world.add(0, 10);
     Scripted policy([](const sim::SimulatedView&) { return std::vector<sim::Act>{}; });
     policy.owns_queue_ = true;
-    CHECK(error_of([&] { world.run(policy); }) == "scripted: 1 jobs wait for ever: nothing starts them");
+    for (const double period : {0.0, 60.0}) {
+      policy.period_ = period;
+      CHECK(error_of([&] { world.run(policy); }) == "scripted: 1 jobs wait for ever: nothing starts them");
+    }
+    // A policy may take its time.
+    Scripted slow([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now < 6000 || view.jobs.front()->plan) return {};
+      return {{1, sim::basic_plan(world.kinds[0], {{"n1", 0}}), "", {}}};
+    });
+    slow.owns_queue_ = true;
+    slow.period_ = 60;
+    CHECK(world.run(slow).jobs[0].start == 6000);
   }
 
   TEST_CASE("a waiting job cannot be stopped") {

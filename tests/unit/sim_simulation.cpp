@@ -1,6 +1,7 @@
 // The event loop, on cases solved by hand.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -29,6 +30,12 @@ Plan replicas(const World& world, const std::vector<GpuId>& gpus) {
 
 double step(const World& world, const Plan& plan) {
   return evaluate_plan(world.site->hardware, world.site->topology, world.kinds[0].coefficients, plan).exact_ms / 1000;
+}
+
+// The end of the step that is under way at `time`, of a job that has run on its basic plan from 0 on.
+double step_end(const World& world, double time) {
+  const double step = world.kinds[0].step_seconds;
+  return std::ceil(time / step) * step;
 }
 
 Scripted grows_at_30(const World& world) {
@@ -80,7 +87,7 @@ TEST_SUITE("sim") {
     check_ends(non_elastic(world, "fifo"), {100, 100, 110});
   }
 
-  TEST_CASE("checkpoint: the pause begins at once, and the new plan after it") {
+  TEST_CASE("checkpoint: the pause begins at the step's end, and the new plan after it") {
     World world;
     world.add(0, 100);
     const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
@@ -92,7 +99,9 @@ TEST_SUITE("sim") {
     policy.period_ = 60;
     world.options.redeploy.measured[sim::Method::checkpoint] = {0, 20};
     const auto run = world.run(policy);
-    check_ends(run, {60 + 20 + 40 * step(world, two) / world.kinds[0].step_seconds});
+    const double pause = step_end(world, 60);
+    CHECK(pause > 60);
+    check_ends(run, {pause + 20 + (100 - pause) * step(world, two) / world.kinds[0].step_seconds});
     CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(40));
     CHECK(run.jobs[0].gpu_seconds == doctest::Approx(60 + 2 * (run.jobs[0].end - 60)));
     CHECK(run.jobs[0].most_gpus == 2);
@@ -109,9 +118,11 @@ TEST_SUITE("sim") {
     });
     policy.keeps_basic_ = true;  // decides when the profile is ready, at 30 s
     policy.method_ = sim::Method::device;
-    world.options.redeploy.measured[sim::Method::device] = {25, 5};
+    world.options.redeploy.measured[sim::Method::device] = {21, 5, 2};
     const auto run = world.run(policy);
-    check_ends(run, {30 + 25 + 5 + 45 * step(world, two) / world.kinds[0].step_seconds});
+    const double pause = step_end(world, 55);
+    CHECK(pause > 55);
+    check_ends(run, {pause + 5 + (100 - pause) * step(world, two) / world.kinds[0].step_seconds});
     CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(10));
   }
 
@@ -127,7 +138,8 @@ TEST_SUITE("sim") {
     policy.method_ = sim::Method::adopt;
     world.options.redeploy.measured[sim::Method::adopt] = {20, 5};
     world.options.delays.acquire_seconds = 10;
-    check_ends(world.run(policy), {30 + 10 + 20 + 5 + 40 * step(world, two) / world.kinds[0].step_seconds});
+    const double pause = step_end(world, 60);
+    check_ends(world.run(policy), {pause + 5 + (100 - pause) * step(world, two) / world.kinds[0].step_seconds});
   }
 
   TEST_CASE("a job that ends while its successor starts just ends") {
@@ -214,10 +226,14 @@ TEST_SUITE("sim") {
       return {};
     });
     policy.keeps_basic_ = true;
+    const double step = world.kinds[0].step_seconds;
     world.options.redeploy.profile_seconds = 5;
-    world.options.redeploy.settle_seconds = 15;
+    world.options.redeploy.profile_steps = 2;
+    world.options.redeploy.settle_steps = 8;
     world.run(policy);
-    CHECK(seen == std::vector<std::tuple<double, bool, bool>>{{0, false, false}, {5, true, false}, {20, true, true}});
+    const double told = 5 + 2 * step;
+    CHECK(seen == std::vector<std::tuple<double, bool, bool>>{
+                      {0, false, false}, {told, true, false}, {told + 8 * step, true, true}});
   }
 
   TEST_CASE(
@@ -297,10 +313,13 @@ TEST_SUITE("sim") {
       world.add(40, 10, 1);
       const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
       const Plan five = replicas(world, {{"n1", 0}, {"n1", 2}, {"n1", 3}, {"n1", 4}, {"n1", 5}});
-      bool seen = false;
+      bool seen = false, moved = false;
       Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
         if (view.input.now == 15) return {{1, two, "", {}}};
-        if (view.input.now == 30) return {{1, five, "", {view.input.jobs[0].extensions[0].job}}};
+        if (!moved && view.input.now >= 30 && view.input.now < 40) {
+          moved = true;
+          return {{1, five, "", {view.input.jobs[0].extensions[0].job}}};
+        }
         if (view.input.now == 40) {
           seen = true;
           CHECK(view.input.cluster.nodes[0].freeing == (preempts ? std::vector<int>{} : std::vector<int>{1}));
@@ -345,10 +364,17 @@ TEST_SUITE("sim") {
     policy.keeps_basic_ = true;
     policy.method_ = sim::Method::adopt;
     world.options.redeploy.profile_seconds = 5;
-    world.options.redeploy.settle_seconds = 15;
+    world.options.redeploy.settle_steps = 100;  // more than there are before the change
     world.options.redeploy.measured[sim::Method::adopt] = {10, 2};
     world.run(policy);
-    CHECK(known == std::map<double, bool>{{0, false}, {5, false}, {17, false}, {32, true}});
+    const double changed = step_end(world, 15) + 2;
+    const double settled = changed + 100 * step(world, replicas(world, {{"n1", 0}, {"n1", 1}}));
+    REQUIRE(known.size() == 4);
+    auto at = known.begin();
+    for (const double time : {0.0, 5.0, changed, settled}) {
+      CHECK(at->first == doctest::Approx(time));
+      CHECK((at++)->second == (time == settled));
+    }
   }
 
   TEST_CASE("a policy is asked once more after the cooldown") {
@@ -365,7 +391,8 @@ TEST_SUITE("sim") {
     policy.cooldown_ = 10;
     world.options.redeploy.measured[sim::Method::device] = {5, 5};
     world.run(policy);
-    CHECK(times == std::vector<double>{0, 30, 40, 50});  // and not when nobody is left
+    const double changed = step_end(world, 35) + 5;
+    CHECK(times == std::vector<double>{0, 30, changed, changed + 10});  // and not when nobody is left
   }
 
   TEST_CASE("an injected error changes what policies know, the same way each time, and not the truth") {

@@ -69,6 +69,7 @@ class CpuDevice : public Device {
   }
   void wait() override {}
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void to_host_beside(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 };
 

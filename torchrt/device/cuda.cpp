@@ -84,6 +84,19 @@ bool shares_by_descriptor(int index) {
   return true;
 }
 
+// Work on it waits for no other stream, nor they for it.
+class Stream {
+ public:
+  Stream() { must_run(::cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { ::cudaStreamDestroy(stream_); }
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
 class CudaDevice : public Device {
  public:
   CudaDevice(int index, CudaSharing sharing) : index_(index) {
@@ -145,6 +158,12 @@ class CudaDevice : public Device {
   }
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void to_host_beside(void* to, const void* from, std::size_t bytes) override {
+    must_run(::cudaSetDevice(index_), "choosing a GPU");  // by thread
+    const Stream beside;
+    must_run(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, beside.get()), "copying state");
+    must_run(::cudaStreamSynchronize(beside.get()), "copying state");
+  }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 
  private:

@@ -22,7 +22,7 @@ class Allocation {
 
 enum class DeviceKind { cpu, cuda };
 
-// Not thread-safe. All methods throw Error.
+// Not thread-safe but where it says so. All methods throw Error.
 class Device {
  public:
   virtual ~Device() = default;
@@ -42,6 +42,8 @@ class Device {
   // Until all work on it is done, on whatever stream.
   virtual void wait() = 0;
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
+  // The same, from any thread and beside the work on the device, for which it does not wait.
+  virtual void to_host_beside(void* to, const void* from, std::size_t bytes) = 0;
   virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
 };
 

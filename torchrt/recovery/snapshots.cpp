@@ -1,5 +1,7 @@
 #include "torchrt/recovery/snapshots.hpp"
 
+#include <chrono>
+
 #include "planner/core/error.hpp"
 #include "torchrt/comm/waits.hpp"
 #include "torchrt/device/cpu.hpp"
@@ -49,27 +51,40 @@ void Snapshots::deposit(Keeping& keeping) {
 void Snapshots::boundary(std::int64_t step) {
   poll();
   if (newest_ >= 0 && step % every_ != 0) return;
+  before_change();
   for (Backoff backoff; under_way_ >= 0; backoff.pause()) poll();
   world_.barrier();  // until everybody has the one before, nobody touches the one before that
   newest_ = step;
   slot_ = 1 - slot_;
   for (std::size_t c = 0; c < copies_.size(); ++c) marks_->set(mark(c, slot_), -1);
-  const Copy& own = copies_.front();
-  for (std::size_t u = 0; u < own.units.size(); ++u) {
-    const Allocation& from = state_.allocation(own.units[u]);
-    device_.to_host(own.slots[slot_][u]->data(), from.data(), from.bytes());
-  }
-  marks_->set(mark(0, slot_), step);
+  device_.wait();
+  copying_ = std::async(std::launch::async, [this] {
+    const Copy& own = copies_.front();
+    for (std::size_t u = 0; u < own.units.size(); ++u) {
+      const Allocation& from = state_.allocation(own.units[u]);
+      device_.to_host_beside(own.slots[slot_][u]->data(), from.data(), from.bytes());
+    }
+  });
+}
+
+void Snapshots::before_change() {
+  if (copying_.valid()) copied();
+}
+
+void Snapshots::copied() {
+  copying_.get();
+  marks_->set(mark(0, slot_), newest_);
   if (partner_ < 0) return;
   for (std::size_t c = 1; c < copies_.size(); ++c)
     for (const std::shared_ptr<Allocation>& memory : copies_[c].slots[slot_])
       exchange_.receive(copies_[c].rank, memory, memory->data(), memory->bytes());
-  for (const std::shared_ptr<Allocation>& memory : own.slots[slot_])
+  for (const std::shared_ptr<Allocation>& memory : copies_.front().slots[slot_])
     exchange_.send(partner_, memory, memory->data(), memory->bytes());
-  under_way_ = step;
+  under_way_ = newest_;
 }
 
 void Snapshots::poll() {
+  if (copying_.valid() && copying_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) copied();
   if (under_way_ < 0 || !exchange_.poll()) return;
   for (std::size_t c = 1; c < copies_.size(); ++c) marks_->set(mark(c, slot_), under_way_);
   under_way_ = -1;

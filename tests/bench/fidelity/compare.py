@@ -27,11 +27,15 @@ def running(job):
 
 
 # --- what was measured --------------------------------------------------------------------------------------------------
-def overlap(decision):
-    """From the decision to the pause, in seconds; the job trains."""
-    phases, moments = decision["phases_ms"], decision["moments"]
-    inside = sum(phases.get(key, 0) for key in ("acquire", "start", "boundary")) - phases.get("stand", 0)
-    return moments.get("proposed", moments["decided"]) - moments["decided"] + inside / 1000
+def started(decision):
+    """Until all of the next generation are ready, in seconds, from when it has its GPUs; the job trains, and after it to the
+    end of the step at hand."""
+    moments = decision["moments"]
+    return moments.get("proposed", moments["decided"]) - moments["decided"] + decision["phases_ms"].get("start", 0) / 1000
+
+
+def gpus_of(plan):
+    return sum(len(replica["gpus"]) for stage in plan["stages"] for replica in stage["replicas"])
 
 
 def released(job):
@@ -41,21 +45,33 @@ def released(job):
     return max((time for time in releases if job["submitted"] < time < job["started"]), default=None)
 
 
-settled = {int(job): datetime.strptime(at, "%Y-%m-%dT%H:%M:%S.%f").timestamp() for at, job in reversed(real["settled"])}
-profile = mean(job["profiled"] - running(job) for job in jobs if job["profiled"])
+def settled_after(job, at):
+    """For how many steps its plan of then had been trained, in a job whose profiles came to agree."""
+    moment = datetime.strptime(at, "%Y-%m-%dT%H:%M:%S.%f").timestamp()
+    generation = [(time, name) for time, _, _, target, name in job["transitions"] if target == "running" and time <= moment][-1]
+    seconds = [step["seconds"] for step in job["metrics"] if step["generation"] == generation[1]]
+    return (moment - generation[0]) / statistics.median(seconds)
+
+
+profiled_after = mean((job["profiled"] - running(job)) / job["metrics"][0]["seconds"] for job in jobs if job["profiled"])
+settled = [settled_after(by_id[int(job)], at) for at, job in real["settled"] if int(job) in by_id]
+start = statistics.linear_regression([gpus_of(d["plan"]) for d in committed], [started(d) for d in committed])
 measured = {
     "queue": mean(job["started"] - job["submitted"] for job in jobs if released(job) is None),
     "release": mean(job["started"] - released(job) for job in jobs if released(job) is not None),
     "launch": mean(running(job) - job["started"] for job in jobs),
     "end": mean(job["ended"] - job["last_step"] for job in jobs),
-    "profile": profile,
-    # Where profiles never agreed, nobody knew coefficients.
-    "settle": mean((settled[job["id"]] - job["profiled"] for job in jobs if job["id"] in settled), 1e6),
-    "overlap": mean(overlap(d) for d in committed if d["kind"] != "grow"),
+    # Until Slurm has granted a growth's extensions.
+    "acquire": mean(d["phases_ms"]["acquire"] / 1000 for d in committed if d["kind"] == "grow"),
+    "overlap": start.intercept,
+    "overlap a GPU": start.slope,
     "pause": mean(d["pause_ms"] / 1000 for d in committed),
 }
-# What growing takes longer than other changes: until Slurm has granted the extensions, and for more processes.
-measured["acquire"] = mean(overlap(d) for d in committed if d["kind"] == "grow") - measured["overlap"]
+steps = {
+    "profile": profiled_after,
+    # Where profiles never agreed, nobody knew coefficients.
+    "settle": mean(settled) - profiled_after if settled else 1e6,
+}
 
 # --- the simulator's inputs ---------------------------------------------------------------------------------------------
 network = [line.split(".", 1)[1] for line in (folder / "espalier.toml").read_text().splitlines()
@@ -76,10 +92,12 @@ preempt_growing = true
 launch_seconds = {measured['launch']:.3f}
 end_seconds = {measured['end']:.3f}
 [redeploy]
-profile_seconds = {measured['profile']:.3f}
-settle_seconds = {measured['settle']:.3f}
+profile_seconds = 0
+profile_steps = {steps['profile']:.2f}
+settle_steps = {steps['settle']:.2f}
 [redeploy.adopt]
 overlap_seconds = {measured['overlap']:.3f}
+overlap_seconds_per_gpu = {measured['overlap a GPU']:.3f}
 pause_seconds = {measured['pause']:.4f}
 """)
 kinds = {}
@@ -128,9 +146,10 @@ averages = [mean(row[i] for row in rows) for i in range(3)]
 tell(f"| average | | | {averages[0]:.1f} | {averages[1]:.1f} | {percent(averages[1], averages[0])} | | | "
      f"{len(committed)} / {sum(one['redeployments'] for one in espalier.values())} | {averages[2]:.1f} |")
 tell(f"\nmean of the jobs' absolute gaps: {mean(100 * abs(b - a) / a for a, b, _ in rows):.1f}%")
-tell("measured: " + ", ".join(f"{key} {value:.2f} s" for key, value in measured.items()))
+tell("measured: " + ", ".join(f"{key} {value:.2f} s" for key, value in measured.items())
+     + "; " + ", ".join(f"{key} {value:.1f} steps" for key, value in steps.items()))
 
-tell("\nsteps, as the planner's model has them after the run, against the median measured on each plan:")
+tell("\nthe median step of each plan:")
 plans = {}
 for job in jobs:
     for step in job["metrics"][1:]:
@@ -140,6 +159,6 @@ for (kind, plan), seconds in sorted(plans.items()):
         tell(f"  {kind:7} {plan:40} {statistics.median(seconds):7.3f} s  ({len(seconds)} steps)")
 tell("\ndecisions of the run:")
 for d in committed:
-    tell(f"  {d['moments']['decided'] - begin:6.1f} s  {by_id[d['job']]['name']:3} {d['kind']:8} to {sum(len(r['gpus']) for s in d['plan']['stages'] for r in s['replicas'])} GPUs, "
-         f"predicted {d['predicted_step_seconds']:.3f} s, measured {d['measured_step_seconds']:.3f} s; overlap {overlap(d):.2f} s, pause {d['pause_ms']:.0f} ms")
+    tell(f"  {d['moments']['decided'] - begin:6.1f} s  {by_id[d['job']]['name']:3} {d['kind']:8} to {gpus_of(d['plan'])} GPUs, "
+         f"predicted {d['predicted_step_seconds']:.3f} s, measured {d['measured_step_seconds']:.3f} s; started in {started(d):.2f} s, pause {d['pause_ms']:.0f} ms")
 (folder / "comparison.md").write_text("\n".join(lines) + "\n")

@@ -16,7 +16,7 @@ mix = tomllib.loads(pathlib.Path(sys.argv[1]).read_text())
 folder = pathlib.Path(sys.argv[2])
 box = pathlib.Path(os.environ["BOX"])
 home = box / "home"
-LIMIT = 900  # seconds for all jobs
+LIMIT = 1500  # seconds for all jobs
 
 
 def as_user(*command):
