@@ -31,5 +31,6 @@ done
 timeout -k 10 300 tests/cluster/box.sh -d -n 1 -k "$BUILD/bench/logs" tests/bench/plugins.sh
 timeout -k 10 1500 tests/cluster/box.sh -n 2 -k "$BUILD/bench/logs" -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' \
   tests/bench/measure_grows.sh "$BUILD/bench" "${1:-20}"
-# Five minutes: a mix of jobs for real, then in the simulator.
+echo "snapshots: $(timeout -k 10 1200 python3 tests/bench/snapshots/run.py "$BUILD")"
+# Fifteen minutes: a mix of jobs for real, then in the simulator.
 tests/bench/fidelity/run "$BUILD/bench/fidelity"
