@@ -173,7 +173,8 @@ struct Reader {
     source.reset();
     if (value.is_null()) return;
     const Fields inner(value, "assign.source", {"generation", "plan", "recovery"});
-    inner.get("generation", source.emplace().generation);
+    source = Assign::Source{};
+    inner.get("generation", source->generation);
     inner.get("plan", source->plan);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
   }

@@ -75,8 +75,9 @@ std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site) {
 
 std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::vector<JobId>& without) {
   std::vector<NodeGpus> held;
-  for (const auto& [extension, at] : holdings) {
-    if (extension != 0 && std::binary_search(without.begin(), without.end(), extension)) continue;
+  for (const HeldGpus& one : holdings) {
+    if (one.extension != 0 && std::binary_search(without.begin(), without.end(), one.extension)) continue;
+    const NodeGpus& at = one.at;
     const auto same = std::find_if(held.begin(), held.end(), [&](const NodeGpus& n) { return n.node == at.node; });
     if (same == held.end()) held.push_back(at);
     else same->gpus.insert(same->gpus.end(), at.gpus.begin(), at.gpus.end());

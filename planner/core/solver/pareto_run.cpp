@@ -32,8 +32,7 @@ bool ParetoWork::ended() {
 }
 
 ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp)
-    : evaluator_(evaluator),
-      problem_(evaluator.problem()),
+    : problem_(evaluator.problem()),
       states_(states),
       choice_(choice),
       dp_(dp),

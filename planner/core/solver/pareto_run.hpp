@@ -90,7 +90,6 @@ class ParetoRun {
   void place(int index, const Take& take, int most, double slack, ParetoBest& best);
   void insert(const ParetoLabel& label);
 
-  const Evaluator& evaluator_;
   const Problem& problem_;
   GpuStates& states_;
   const int choice_, dp_, layers_, micro_batches_, depth_classes_;
