@@ -86,7 +86,7 @@ Directory::~Directory() {
 }
 
 fs::path Directory::generation(int number) const {
-  const fs::path made = path_ / ("g" + std::to_string(number));
+  fs::path made = path_ / ("g" + std::to_string(number));
   make_generation_directory(made);
   return made;
 }

@@ -72,8 +72,8 @@ void let_go(Vault* vault, const wire::Frame& frame) {
 
 // Until the connection is over.
 void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{std::getenv("ESPALIER_TOKEN") ? std::getenv("ESPALIER_TOKEN") : "", watcher.context.job,
-                                watcher.context.node, true});
+  const char* const token = std::getenv("ESPALIER_TOKEN");
+  client.send(wire::KeeperHello{token != nullptr ? token : "", watcher.context.job, watcher.context.node, true});
   tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());

@@ -96,7 +96,7 @@ void Launcher::note_loss(const std::string& why) {
     recovery_->why += "; then " + why;
     recovery_->taken.reset();
   } else {
-    recovery_.emplace();
+    recovery_ = Recovery{};
     recovery_->why = why;
     recovery_->since = wire::steady_now();
     recovery_->last_step = step_;

@@ -225,7 +225,7 @@ namespace {
 std::vector<char> packet_of(const VaultReply& reply, const VaultItem* items = nullptr) {
   std::vector<char> packet(sizeof reply + static_cast<std::size_t>(reply.items) * sizeof(VaultItem));
   std::memcpy(packet.data(), &reply, sizeof reply);
-  if (reply.items > 0) std::memcpy(packet.data() + sizeof reply, items, packet.size() - sizeof reply);
+  if (items != nullptr) std::memcpy(packet.data() + sizeof reply, items, packet.size() - sizeof reply);
   return packet;
 }
 
