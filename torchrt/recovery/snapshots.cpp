@@ -58,7 +58,8 @@ void Snapshots::boundary(std::int64_t step) {
   slot_ = 1 - slot_;
   for (std::size_t c = 0; c < copies_.size(); ++c) marks_->set(mark(c, slot_), -1);
   device_.wait();
-  copying_ = std::async(std::launch::async, [this] {
+  // Where no thread is to be had it is copied when the state is about to change.
+  copying_ = std::async(std::launch::async | std::launch::deferred, [this] {
     const Copy& own = copies_.front();
     for (std::size_t u = 0; u < own.units.size(); ++u) {
       const Allocation& from = state_.allocation(own.units[u]);

@@ -11,6 +11,7 @@
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
 #include "planner/core/schedule/idle_gpus.hpp"
+#include "planner/core/schedule/intensity.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -51,29 +52,6 @@ struct Player {
   std::vector<Candidate> candidates;  // of its first round won
   double first_benefit = 0;
 };
-
-// Basic demands of all running jobs over all GPUs.
-double intensity(const PlanningInput& input) {
-  std::vector<JobId> expansive = input.extensions;
-  for (const ElasticJob& job : input.jobs)
-    for (const Holding& held : job.extensions) expansive.push_back(held.job);
-  std::sort(expansive.begin(), expansive.end());
-  long all = 0, basic = 0;
-  JobId known = 0;  // neighbours mostly have one owner
-  bool counts = false;
-  for (const NodeView& node : input.cluster.nodes) {
-    if (!node.usable) continue;
-    all += static_cast<long>(node.gpu_owner.size());
-    for (const JobId owner : node.gpu_owner) {
-      if (owner != known) {
-        known = owner;
-        counts = owner != 0 && !std::binary_search(expansive.begin(), expansive.end(), owner);
-      }
-      if (counts) ++basic;
-    }
-  }
-  return all > 0 ? static_cast<double>(basic) / static_cast<double>(all) : 0;
-}
 
 struct BeforeById {
   bool operator()(const ElasticJob& job, JobId id) const { return job.id < id; }

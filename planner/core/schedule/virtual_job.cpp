@@ -11,6 +11,8 @@
 namespace espalier {
 namespace {
 
+constexpr std::size_t kMostShrunk = 64;
+
 // Enough to fill one node even for a job of a single GPU (suika-equations: early stop at M ~ N, but at least a node).
 int reach(const ElasticJob& job, const Site& site, int present_gpus) {
   int node = 1;
@@ -300,6 +302,7 @@ std::optional<WorkingPlan> VirtualJob::shrunk_to(const std::vector<NodeGpus>& ke
   const auto known = std::find_if(shrunk_.begin(), shrunk_.end(),
                                   [&](const Shrunk& one) { return one.effort == effort && one.kept == pieces; });
   if (known != shrunk_.end()) return known->plan;
+  if (shrunk_.size() >= kMostShrunk) shrunk_.clear();  // a job that is asked again and again and never shrinks
   auto found = shrink_plan(*evaluator_, present_.sketch, pieces, effort);
   shrunk_.push_back({std::move(pieces), effort, found});
   return found;

@@ -14,6 +14,7 @@ import time
 repository = pathlib.Path(__file__).resolve().parents[3]
 build = (repository / (sys.argv[1] if len(sys.argv) > 1 else "build")).resolve()
 ROUNDS, FIRST, STEPS = 3, 5, 20  # the steps from FIRST on are measured
+LIMIT = 300  # seconds for one play
 CONFIG = """[model]
 layers = 8
 hidden = 512
@@ -42,17 +43,22 @@ def step_ms(folder, every):
     """Wall time of a step, in ms."""
     metrics = folder / "steps.jsonl"
     metrics.unlink(missing_ok=True)
-    play = subprocess.Popen(
-        [repository / "tests/torchrt/with_munge.sh", build / "test/stage_director", "script.json", "summary.json", "--",
-         build / "bin/espalier-train", "config.toml", "--steps", str(STEPS), "--metrics", metrics, "--set",
-         f"recovery.snapshot_steps={every}"],
-        cwd=folder, env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    seen = {}
-    while play.poll() is None:
-        seen.setdefault(lines(metrics), time.monotonic())
-        time.sleep(0.002)
-    if play.returncode != 0:
-        sys.exit(f"snapshots: the play failed:\n{play.stderr.read()}")
+    with open(folder / "play.log", "w") as log:
+        play = subprocess.Popen(
+            [repository / "tests/torchrt/with_munge.sh", build / "test/stage_director", "script.json", "summary.json", "--",
+             build / "bin/espalier-train", "config.toml", "--steps", str(STEPS), "--metrics", metrics, "--set",
+             f"recovery.snapshot_steps={every}"],
+            cwd=folder, env=os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+    seen, deadline = {}, time.monotonic() + LIMIT
+    try:
+        while play.poll() is None and time.monotonic() < deadline:
+            seen.setdefault(lines(metrics), time.monotonic())
+            time.sleep(0.002)
+    finally:
+        play.kill()  # and with it all of its namespace
+    if play.wait() != 0:
+        sys.exit(f"snapshots: the play failed, or took more than {LIMIT} s:\n{(folder / 'play.log').read_text()}")
     moments = sorted((count, at) for count, at in seen.items() if FIRST <= count <= STEPS)
     (first, begin), (last, end) = moments[0], moments[-1]
     return 1000 * (end - begin) / (last - first)
