@@ -150,3 +150,19 @@ TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   CHECK(d.plan.stages.size() == 2);
   CHECK(d.release == std::vector<JobId>{20, 21});
 }
+
+TEST_CASE("of extensions on one node of which the smaller plan needs some, the newest go whole") {
+  auto wide = job(10, "n1", {0, 1});
+  extend(wide, 20, "n2", {0, 1});
+  wide.extensions.push_back({22, "n3", {1}});
+  wide.extensions.push_back({23, "n3", {2}});
+  auto ranks = wide.plan->ranks();
+  ranks.insert(ranks.end(), {{"n3", 1}, {"n3", 2}});
+  wide.plan = uniform_plan(3, 1, 8, 4, 4, ranks, 2);
+  wide.extensions.push_back({21, "n3", {0}});  // bitwise: TP degree 2 everywhere, which leaves one of n3's GPUs over
+  auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 3)}, {wide});
+  input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
+  const auto d = decide(input).at(0);
+  CHECK(d.plan.gpu_count() == 4);
+  CHECK(d.release == std::vector<JobId>{20, 23});
+}
