@@ -142,6 +142,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
 
 @test "SIGTERM, which preemption sends to every process, stops no worker" {
   script "$(two)" > script.json
+  forget_plays
   play > play.log 2>&1 3>&- &
   local player=$! pids pid
   trains_past 5
@@ -157,7 +158,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
 
 @test "without their launcher all workers leave within 3 s" {
   script "$(four)" > script.json
-  rm -f elastic.jsonl
+  forget_plays
   # The namespace outlives the director, or its end would end everything.
   timeout -k 5 60 "$here/with_munge.sh" sh -c '"$@"; sleep 6' sh "$director" script.json summary.json -- \
     "$train" small.toml --steps $STEPS --metrics elastic.jsonl > play.log 2>&1 3>&- &

@@ -1,8 +1,10 @@
 # Sourced after common.bash: plays of the stage director.
 STEPS=1000000 # never reached: the director ends a play when all its acts are done
 
+# Before a play in the background is waited for, too: what an earlier test left would be taken for its steps.
+forget_plays() { rm -f summary.json elastic.jsonl; }
 play() { # ARGUMENTS...: plays script.json to its end
-  rm -f summary.json elastic.jsonl
+  forget_plays
   timeout -k 5 180 "$here/with_munge.sh" "$director" script.json summary.json -- \
     "$train" small.toml --steps $STEPS --metrics elastic.jsonl "$@"
 }
