@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <optional>
 #include <tuple>
 
 namespace espalier {
@@ -45,33 +45,76 @@ struct Offer {
   }
 };
 
-// Extensions that bring `need` GPUs at the lowest loss: by marginal benefit, of equal ones the largest first and as the
-// last one the smallest that suffices. What turns out to be superfluous stays, the most valuable first.
-bool offer(Place& place, int need, Offer& result) {
-  result = {&place, {}};
-  int lacking = need - place.available();
-  auto rest = place.reclaimable;
+// The paper's order: by marginal benefit, of equal ones the largest first and as the last one the smallest that
+// suffices. What turns out to be superfluous stays, the most valuable first.
+std::vector<HeldExtension> least_benefits_first(std::vector<HeldExtension> rest, int lacking) {
+  std::vector<HeldExtension> release;
   std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
     return std::tuple(a.worth, -a.gpus, a.nearness, a.elastic, a.extension) <
            std::tuple(b.worth, -b.gpus, b.nearness, b.elastic, b.extension);
   });
   while (lacking > 0) {
-    if (rest.empty()) return false;
     auto choice = rest.begin();
     for (auto it = rest.begin(); it != rest.end() && it->worth == rest.front().worth; ++it)
       if (it->gpus >= lacking && it->gpus < choice->gpus) choice = it;
     lacking -= choice->gpus;
-    result.release.push_back(*choice);
+    release.push_back(*choice);
     rest.erase(choice);
   }
-  for (auto it = result.release.rbegin(); it != result.release.rend();) {
+  for (auto it = release.rbegin(); it != release.rend();) {
     if (it->gpus > -lacking) {
       ++it;
       continue;
     }
     lacking += it->gpus;
-    it = std::make_reverse_iterator(result.release.erase(std::next(it).base()));
+    it = std::make_reverse_iterator(release.erase(std::next(it).base()));
   }
+  return release;
+}
+
+// The set with the lowest loss, then of the fewest extensions, then of the fewest GPUs, then the far ones: a knapsack
+// over the GPUs of one node. Two GPUs of a low benefit each are not given up where one of a higher benefit suffices.
+std::vector<HeldExtension> lowest_loss(std::vector<HeldExtension> rest, int lacking) {
+  struct Sum {
+    double loss = 0;
+    std::size_t count = 0;
+    int gpus = 0, nearest = 0;
+    std::vector<std::size_t> chosen;
+    auto key() const { return std::tie(loss, count, gpus, nearest, chosen); }
+  };
+  std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
+    return std::tuple(a.elastic, a.extension) < std::tuple(b.elastic, b.extension);
+  });
+  std::vector<std::optional<Sum>> best(static_cast<std::size_t>(lacking) + 1);  // by GPUs, what is beyond counts as all
+  best[0].emplace();
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    for (int before = lacking - 1; before >= 0; --before) {
+      const auto& from = best[static_cast<std::size_t>(before)];
+      if (!from) continue;
+      Sum sum = *from;
+      sum.loss += rest[i].worth * rest[i].gpus;
+      sum.count += 1;
+      sum.gpus += rest[i].gpus;
+      sum.nearest = std::max(sum.nearest, rest[i].nearness);
+      sum.chosen.push_back(i);
+      auto& to = best[static_cast<std::size_t>(std::min(lacking, before + rest[i].gpus))];
+      if (!to || sum.key() < to->key()) to = std::move(sum);
+    }
+  std::vector<HeldExtension> release;
+  for (const std::size_t i : best.back()->chosen) release.push_back(rest[i]);
+  return release;
+}
+
+// Extensions that bring `need` GPUs; false: all of them do not.
+bool offer(Place& place, int need, bool as_printed, Offer& result) {
+  result = {&place, {}};
+  const int lacking = need - place.available();
+  if (lacking <= 0) return true;
+  int there = 0;
+  for (const HeldExtension& held : place.reclaimable) there += held.gpus;
+  if (there < lacking) return false;
+  result.release =
+      as_printed ? least_benefits_first(place.reclaimable, lacking) : lowest_loss(place.reclaimable, lacking);
   return true;
 }
 
@@ -137,11 +180,12 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
 }
 
 // The cheapest nodes for `job`; empty when it cannot start however much is given back.
-std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int need, int nodes) {
+std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int need, int nodes, bool as_printed) {
   std::vector<Offer> offers;
   for (Place& place : places) {
     Offer candidate;
-    if (allowed(job, *place.supply.node) && offer(place, need, candidate)) offers.push_back(std::move(candidate));
+    if (allowed(job, *place.supply.node) && offer(place, need, as_printed, candidate))
+      offers.push_back(std::move(candidate));
   }
   if (static_cast<int>(offers.size()) < nodes) return {};
   std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
@@ -193,7 +237,7 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
   for (const WaitingJob& job : waiting) {
     if (job.gpus <= 0) continue;
     const auto [need, nodes] = per_node_need(job, places);
-    const auto chosen = choose(job, places, need, nodes);
+    const auto chosen = choose(job, places, need, nodes, options.as_printed);
     if (chosen.empty()) {
       limit_leases(job, places, input.now, options);
       continue;

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "planner/core/waiting.hpp"
 #include "tests/unit/schedule_cases.hpp"
 
@@ -151,7 +154,8 @@ TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   CHECK(d.release == std::vector<JobId>{20, 21});
 }
 
-TEST_CASE("of extensions on one node of which the smaller plan needs some, the newest go whole") {
+TEST_CASE(
+    "of extensions on one node of which the smaller plan needs some, those without state go first, then the newest") {
   auto wide = job(10, "n1", {0, 1});
   extend(wide, 20, "n2", {0, 1});
   wide.extensions.push_back({22, "n3", {1}});
@@ -164,5 +168,60 @@ TEST_CASE("of extensions on one node of which the smaller plan needs some, the n
   input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
   CHECK(d.plan.gpu_count() == 4);
-  CHECK(d.release == std::vector<JobId>{20, 23});
+  CHECK(d.release == std::vector<JobId>{20, 21});
+}
+
+TEST_CASE("two GPUs are not taken back where one suffices, though each of the two brings less") {
+  auto one = job(10, "n1", {0});
+  deepen(one, 60);
+  extend(one, 20, "n1", {1});
+  extend(one, 21, "n1", {2, 3});  // from two to four GPUs: each of them brings less than the second did
+  auto input = input_of({node("n1", 4)}, {one});
+  input.cluster.waiting = {{30, 1, 1, {}, {}}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{20});
+  auto printed = bold();
+  printed.as_printed = true;
+  CHECK(decide(input, printed).at(0).release == std::vector<JobId>{21});
+}
+
+TEST_CASE("the set that is taken back on a node has the lowest loss of all that suffice") {
+  // Against all subsets, over random extensions and their worth.
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    const int count = 1 + static_cast<int>(random() % 6);
+    NodeView where = node("n9", 24);
+    auto input = input_of({node("n1", 4), where}, {});
+    std::map<JobId, double> worth;
+    auto& owner = input.jobs.emplace_back(job(10, "n1", {0}));
+    int gpu = 0;
+    for (int i = 0; i < count; ++i) {
+      Holding held{static_cast<JobId>(20 + i), "n9", {}};
+      for (int size = 1 + static_cast<int>(random() % 4); size > 0; --size) held.gpus.push_back(gpu++);
+      worth[held.job] = static_cast<double>(random() % 5) / 4;
+      hold(input.cluster, held);
+      owner.extensions.push_back(held);
+    }
+    hold(input.cluster, {77, "n1", {1, 2, 3}});
+    for (int rest = gpu; rest < 24; ++rest) hold(input.cluster, {77, "n9", {rest}});
+    const int need = 1 + static_cast<int>(random() % static_cast<unsigned>(gpu));
+    input.cluster.waiting = {{30, need, 1, {"n9"}, {}}};
+    std::tuple<double, std::size_t, int> best{1e9, 0, 0};
+    const auto sum = [&](const auto& takes) {
+      std::tuple<double, std::size_t, int> key{0, 0, 0};
+      for (const Holding& held : owner.extensions)
+        if (takes(held.job)) {
+          std::get<0>(key) += worth[held.job] * static_cast<double>(held.gpus.size());
+          ++std::get<1>(key);
+          std::get<2>(key) += static_cast<int>(held.gpus.size());
+        }
+      return key;
+    };
+    for (unsigned set = 1; set < 1u << count; ++set) {
+      const auto key = sum([&](JobId id) { return (set >> (id - 20) & 1) != 0; });
+      if (std::get<2>(key) >= need) best = std::min(best, key);
+    }
+    const auto served = serve_waiting(input, {}, worth);
+    const auto& taken = served.reclaims.at(10).extensions;
+    CHECK(sum([&](JobId id) { return std::find(taken.begin(), taken.end(), id) != taken.end(); }) == best);
+  }
 }

@@ -229,12 +229,19 @@ class Suika final : public Scheduler {
   // The paper goes back along the history of scale-outs, without a search of its own.
   const SearchEffort& shrink_effort() const { return options_.as_printed ? kStackEffort : kShrinkEffort; }
 
-  // Where GPUs are left over a whole extension may be: the newest first that the plan is no slower without.
+  // Where GPUs are left over a whole extension may be that the plan is no slower without: those first that hold none of
+  // the state, then the newest.
   void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
     VirtualJob& job = *one.virtual_job;
     std::vector<JobId> extensions;
     for (const Holding& held : one.job->extensions) extensions.push_back(held.job);
-    std::sort(extensions.rbegin(), extensions.rend());
+    std::vector<JobId> unused;
+    add_unused(*one.job, *one.job->plan, unused);
+    const auto before = [&](JobId a, JobId b) {
+      return std::pair(!std::binary_search(unused.begin(), unused.end(), a), b) <
+             std::pair(!std::binary_search(unused.begin(), unused.end(), b), a);
+    };
+    std::sort(extensions.begin(), extensions.end(), before);
     extensions.erase(std::unique(extensions.begin(), extensions.end()), extensions.end());
     auto kept = pieces_of(job.held_without(leaving), *site_);
     for (const JobId extension : extensions) {
