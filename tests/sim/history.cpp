@@ -54,6 +54,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   config.hang_seconds = 20;
   config.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   config.max_lease_minutes = 1;
+  if (random.chance(0.3)) config.heartbeat_seconds = random.real(1, 5);
   StepEvents events;
   events.completed = [this](JobId job, int generation, std::int64_t step) {
     invariants_->completed(job, generation, step);

@@ -60,6 +60,7 @@ struct Generation {
   std::map<std::string, int> seen;  // how many ranks said it
   std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
   std::int64_t adopted = 0, copied = 0, sent = 0;
+  std::map<std::string, double> phases_ms;  // of the load, the longest of all ranks
   std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
 };
@@ -238,6 +239,8 @@ class Director {
       generation.adopted += loaded.bytes_adopted;
       generation.copied += loaded.bytes_copied;
       generation.sent += loaded.bytes_sent;
+      for (const auto& [phase, ms] : loaded.phases_ms)
+        generation.phases_ms[phase] = std::max(generation.phases_ms[phase], ms);
       generation.origins.insert({loaded.step, loaded.from});
       if (all_said(generation, frame.type)) on_loaded();
     }
@@ -377,6 +380,7 @@ class Director {
                                 {"ready_ms", ready_ms_},
                                 {"to_boundary_ms", switched_ms_},
                                 {"pause_ms", milliseconds_since(stood_)},
+                                {"phases_ms", next_.phases_ms},
                                 {"bytes_adopted", next_.adopted},
                                 {"bytes_copied", next_.copied},
                                 {"bytes_sent", next_.sent}});
