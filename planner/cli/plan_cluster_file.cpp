@@ -103,6 +103,7 @@ class ClusterFile {
 
   void read_delays(const toml::value& table) {
     sim::Delays& delays = cluster_.delays;
+    std::string preempt = "none";
     const auto seconds = [&](const char* key, double& out) {
       return std::pair(std::string(key), wire::toml_real(path_, std::string("slurm.") + key, out, 0, 1e6));
     };
@@ -111,10 +112,12 @@ class ClusterFile {
         {seconds("queue_seconds", delays.queue_seconds),
          seconds("release_seconds", delays.release_seconds),
          seconds("acquire_seconds", delays.acquire_seconds),
-         {"preempt_growing", wire::toml_truth(path_, "slurm.preempt_growing", delays.preempt_growing)},
+         {"preempt", wire::toml_one_of(path_, "slurm.preempt", preempt, {"none", "oldest", "youngest"})},
          seconds("launch_seconds", delays.launch_seconds),
          seconds("end_seconds", delays.end_seconds)},
         kManual);
+    if (preempt == "oldest") delays.preempt = sim::Preemption::oldest;
+    if (preempt == "youngest") delays.preempt = sim::Preemption::youngest;
   }
 
   // What redeployments cost: assumptions of the model, or what was measured of a method.

@@ -40,6 +40,11 @@ class Bar {
   std::string what_;
 };
 
+// Names come from traces, which may hold any bytes.
+std::string printed(const nlohmann::json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string simulate(const std::vector<std::string>& words) {
@@ -50,7 +55,7 @@ std::string simulate(const std::vector<std::string>& words) {
   const auto progress = [&bar](const std::string& what, double share) { bar.draw(what, share); };
   if (!parsed->sweep) {
     const Study study = run_study(*parsed, progress);
-    std::string text = parsed->json ? study_json(study).dump(2) + "\n" : study_table(study);
+    std::string text = parsed->json ? printed(study_json(study)) : study_table(study);
     if (!parsed->report.empty()) {
       const std::string page = write_report(study, parsed->report);
       if (!parsed->json) text += "\n" + page + "\n";
@@ -70,7 +75,7 @@ std::string simulate(const std::vector<std::string>& words) {
     all.push_back(study_json(studies[i]));
     all.back()[parsed->sweep->key] = parsed->sweep->values[i];
   }
-  return nlohmann::json{{"sweep", parsed->sweep->key}, {"studies", all}}.dump(2) + "\n";
+  return printed({{"sweep", parsed->sweep->key}, {"studies", all}});
 }
 
 }  // namespace espalier::cli

@@ -68,7 +68,9 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
   options.redeploy = redeploy;
   options.small_first = arguments.small_first;
   if (!arguments.config.empty()) {
-    options.scheduler = wire::scheduler_options(wire::load_config(arguments.config));
+    const wire::Config config = wire::load_config(arguments.config);
+    options.scheduler = wire::scheduler_options(config);
+    options.most_gpus = config.max_gpus;
     options.lambda = options.scheduler->lambda;
   }
   options.lambda = arguments.lambda.value_or(options.lambda);

@@ -8,6 +8,9 @@
 namespace espalier {
 namespace {
 
+// Of extensions without which no plan is known: to ask for them would mostly be in vain.
+constexpr double kUnknownWorth = 1e9;
+
 struct HeldExtension {
   JobId elastic = 0, extension = 0;
   int gpus = 0;
@@ -173,7 +176,7 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
       const auto known = worth.find(held.job);
       place->reclaimable.push_back({job.id, held.job, static_cast<int>(held.gpus.size()),
                                     nearness(job, *place->supply.node, input.cluster),
-                                    known == worth.end() ? 0 : known->second});
+                                    known == worth.end() ? kUnknownWorth : known->second});
     }
   }
   return places;
@@ -238,7 +241,9 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
     if (job.gpus <= 0) continue;
     const auto [need, nodes] = per_node_need(job, places);
     const auto chosen = choose(job, places, need, nodes, options.as_printed);
-    if (chosen.empty()) {
+    const bool at_once =
+        std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
+    if (chosen.empty() || (job.left_to_slurm && !at_once)) {
       limit_leases(job, places, input.now, options);
       continue;
     }

@@ -17,6 +17,8 @@ using Milliseconds = wire::Loop::Milliseconds;
 // slurmctld gives a job its record only after the plugin that told us has returned.
 constexpr Milliseconds kSubmissionDelay{100};
 constexpr Milliseconds kReleasePoll{20};
+// Slurm has not tried to start a new job yet; when it has, it may have begun to preempt for it.
+constexpr Milliseconds kSlurmTries{500};
 // Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
 constexpr double kLeastInterval = 0.01;
 
@@ -168,6 +170,9 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     moments["event"] = *submitted_at_;
   }
 
+  const auto& waiting = slurm.cluster.waiting;
+  if (std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
+    look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
   const auto decisions =
       scheduler_->decide(make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_}));
   moments["decided"] = clock_seconds();

@@ -106,7 +106,7 @@ class Planner {
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
   std::optional<std::string> trouble_;  // why Slurm does not answer
-  wire::Watch poll_, soon_, again_soon_, paced_;
+  wire::Watch poll_, soon_, again_soon_, look_again_, paced_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after the planner's end
 };
 

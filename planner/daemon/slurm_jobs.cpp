@@ -10,6 +10,8 @@
 namespace espalier {
 namespace {
 
+constexpr double kSlurmTries = 5;  // seconds; batch_sched_delay is 3 unless the site says otherwise
+
 std::string text(const char* value) { return value == nullptr ? "" : value; }
 
 SlurmJobState state_of(std::uint32_t state) {
@@ -79,12 +81,19 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now) {
   }
 }
 
+// Preemption begins in the moment in which Slurm first finds that the job must wait. Where that takes long
+// (SchedulerParameters=defer), the planner is earlier.
+bool is_new_to_slurm(const slurm_job_info_t& job, double now) {
+  return job.state_reason == WAIT_NO_REASON && now - static_cast<double>(job.eligible_time) < kSlurmTries;
+}
+
 WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, double now) {
   WaitingJob waiting;
   waiting.id = job.job_id;
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);
   waiting.priority = job.priority;
+  waiting.left_to_slurm = is_new_to_slurm(job, now);
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
 
   std::set<std::string> allowed;

@@ -24,6 +24,16 @@ int largest_node(const ClusterView& cluster) {
   return static_cast<int>(most);
 }
 
+// A job runs on GPUs of one type: those of the node's, sorted by name; empty where there is no other type.
+std::vector<std::string> alike(const ClusterView& cluster, const std::string& node) {
+  const std::string& type = cluster.find(node)->gpu_type;
+  std::vector<std::string> names;
+  for (const NodeView& one : cluster.nodes)
+    if (one.gpu_type == type) names.push_back(one.name);
+  if (names.size() == cluster.nodes.size()) names.clear();
+  return names;
+}
+
 }  // namespace
 
 double BaseQueue::key(const SimulatedJobState& job) const {
@@ -73,7 +83,10 @@ std::vector<WaitingJob> shown_waiting(const BaseQueue& queue, const ClusterView&
   FreeGpus free(cluster, [&](JobId owner) { return std::binary_search(extensions.begin(), extensions.end(), owner); });
   for (const SimulatedJobState* job : queue.waiting()) {
     result.push_back(shown(*job, result.size(), node_gpus));
-    if (free.take(result.back().gpus)) continue;
+    if (const auto place = free.take(result.back().gpus)) {
+      result.back().only_nodes = alike(cluster, place->front().node);
+      continue;
+    }
     result.back().expected_start = expected_start(cluster, extensions, result.back().gpus, end_of);
     break;
   }

@@ -1,6 +1,8 @@
 // What passes in a job's life beside training and waiting for GPUs: Slurm's part and the programs'.
 #pragma once
 
+#include "planner/sim/slurm_preemption.hpp"
+
 namespace espalier::sim {
 
 // Seconds. The defaults are none: what matters to hours does not; a replay of minutes needs them.
@@ -10,9 +12,9 @@ struct Delays {
   double acquire_seconds = 0;  // from a decision until Slurm has granted its extensions; the job trains
   double launch_seconds = 0;   // from a job's start to its first step; its GPUs are held
   double end_seconds = 0;      // from a job's last step to its end, likewise
-  // Slurm preempts an extension for a waiting job at once where its job has not changed over to it yet: that growth
-  // comes to nothing. Otherwise whoever waits, waits for the change and one back.
-  bool preempt_growing = false;
+  // How Slurm itself preempts extensions for the first waiting job, as soon as it has looked at it; the planner asks
+  // for others only when that did not help. A growth that was to use one of them is given up.
+  Preemption preempt = Preemption::none;
   bool operator==(const Delays&) const = default;
 };
 

@@ -106,7 +106,26 @@ std::optional<std::vector<GpuId>> FreeGpus::take(int gpus, const std::string& ty
     if (rest > 0) take_from(last.front(), rest, taken);
     return taken;
   }
+  for (const auto& [kind, count] : sizes)
+    if (gpus > kind.second && spread(gpus, kind.second, kind.first, taken)) return taken;
   return std::nullopt;
+}
+
+// As few nodes as can hold them, equally many on each: what is left of nodes that others share.
+bool FreeGpus::spread(int gpus, int size, const std::string& type, std::vector<GpuId>& taken) {
+  const int nodes = (gpus + size - 1) / size, each = (gpus + nodes - 1) / nodes;
+  std::vector<std::size_t> chosen;
+  for (int left = gpus; left > 0; left -= each) {
+    const auto node = within_a_node(std::min(each, left), type, chosen);
+    if (node.empty()) return false;
+    chosen.push_back(node.front());
+  }
+  int left = gpus;
+  for (const std::size_t n : chosen) {
+    take_from(n, std::min(each, left), taken);
+    left -= each;
+  }
+  return true;
 }
 
 bool FreeGpus::take_these(const std::vector<GpuId>& gpus) {

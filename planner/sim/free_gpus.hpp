@@ -22,8 +22,9 @@ class FreeGpus {
   int count() const { return count_; }
   // All of one GPU type, `type` where it is given. Within a node: the fullest one that has room, first by name. More
   // than a node holds: whole nodes of one rack (leaf switch), the rack with the fewest free nodes that has enough, else
-  // from the racks that have most; what is no multiple of a node comes from one node more. nullopt: does not fit, and
-  // nothing is taken. GPUs of one node stand together, in ascending order.
+  // from the racks that have most; what is no multiple of a node comes from one node more; where that is not to be had,
+  // equal parts of as many nodes. nullopt: does not fit, and nothing is taken. GPUs of one node stand together, in
+  // ascending order.
   std::optional<std::vector<GpuId>> take(int gpus, const std::string& type = {});
   // These, wherever they are; false (nothing taken) when one of them is not free.
   bool take_these(const std::vector<GpuId>& gpus);
@@ -35,6 +36,7 @@ class FreeGpus {
   std::vector<std::size_t> within_a_node(int gpus, const std::string& type, const std::vector<std::size_t>& but) const;
   std::vector<std::size_t> whole_nodes(int nodes, int size, const std::string& type) const;
   std::optional<std::size_t> index_of(const std::string& node) const;
+  bool spread(int gpus, int size, const std::string& type, std::vector<GpuId>& taken);
   void take_from(std::size_t node, int gpus, std::vector<GpuId>& taken);
 
   const ClusterView& cluster_;

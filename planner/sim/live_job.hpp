@@ -15,6 +15,7 @@ struct LiveJob {
   double since = 0;                        // progress is accounted for until then
   bool training = false;
   bool stopped_before = false;  // must load its state when it starts
+  bool seen_by_slurm = false;   // while it waits
   int held = 0;                 // GPUs
   double lost_gpu_seconds = 0;
   int speed_version = 0;   // of its training: completions that were foreseen before are void

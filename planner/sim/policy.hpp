@@ -75,6 +75,8 @@ class Policy {
   virtual bool owns_queue() const { return false; }
   // The base queue's order, where the policy insists on one; else the simulation's.
   virtual std::optional<QueueOrder> queue() const { return std::nullopt; }
+  // The most GPUs that one job may have under it; 0: as many as there are.
+  virtual int most_gpus() const { return 0; }
   // Anchor and extensions (Suika §3.2.3): a started job never loses the GPUs of its basic plan. Otherwise a job holds
   // exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }

@@ -145,7 +145,11 @@ RedeployCost redeploy_cost(Method method, const RedeployOptions& options, const 
   return {options.start_seconds, slowest + (copies ? options.switch_seconds : options.adopt_switch_seconds)};
 }
 
-double resume_seconds(const RedeployOptions& options, const JobCoefficients& job) {
+double resume_seconds(const RedeployOptions& options, const JobCoefficients& job, int gpus) {
+  if (const auto known = options.measured.find(Method::checkpoint); known != options.measured.end()) {
+    const MeasuredCost& cost = known->second;
+    return cost.overlap_seconds + cost.overlap_seconds_per_gpu * gpus + cost.pause_seconds;
+  }
   return options.start_seconds + 2 * state_bytes(job) / (options.storage_gb_s * 1e9);
 }
 

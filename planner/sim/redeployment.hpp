@@ -58,8 +58,8 @@ struct RedeployOptions {
 RedeployCost redeploy_cost(Method method, const RedeployOptions& options, const Site& site, const JobCoefficients& job,
                            const Plan& from, const Plan& to);
 
-// Of a job that had been stopped: its state saved then and loaded now, and the start.
-double resume_seconds(const RedeployOptions& options, const JobCoefficients& job);
+// Of a job that had been stopped and goes on with `gpus` GPUs: its state saved then and loaded now, and the start.
+double resume_seconds(const RedeployOptions& options, const JobCoefficients& job, int gpus);
 
 // Parameters and optimizer state of the whole model, bytes.
 double state_bytes(const JobCoefficients& job);

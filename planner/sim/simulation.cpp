@@ -87,7 +87,7 @@ class Simulation {
     if (event.kind == EventKind::queue) {
       queue_pending_ = false;
       input_.trigger = Trigger::job_started;
-      start_those_that_fit();
+      serve_queue();
       return true;
     }
     const auto found = live_.find(event.job);
@@ -151,6 +151,7 @@ class Simulation {
     job.training = false;
     ++job.speed_version;
     ++job.change_version;  // a redeployment under way comes to nothing
+    job.target.reset();
     job.state.redeploying = true;
     elastic_job(job.state.id)->phase = JobPhase::ending;
     events_.add({input_.now + options_.delays.end_seconds, EventKind::leave, job.state.id, 0});
@@ -177,6 +178,7 @@ class Simulation {
     for (const Holding& held : elastic.extensions) {
       holders_.own(held, 0);
       holders_.forget_extension(held.job);
+      noticed_.erase(held.job);
     }
     for (const JobId leaving : job.leaving) holders_.no_longer_freeing(elastic, leaving);
     allocated_ -= job.held;
@@ -217,6 +219,7 @@ class Simulation {
     const bool known = input_.coefficients.contains(job.state.id);
     if (options_.redeploy.settle_steps > 0 && !known) await_settling(job);
     if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
+    if (!noticed_.empty()) leave(job);
     return true;
   }
 
@@ -265,38 +268,95 @@ class Simulation {
   // ---- the base queue
   void start_waiting() {
     if (queue_.empty() || queue_pending_) return;
-    if (options_.delays.preempt_growing && policy_.keeps_basic()) preempt_growing();
     const bool submitted = input_.trigger == Trigger::job_submitted;
     const double delay = submitted ? options_.delays.queue_seconds : options_.delays.release_seconds;
-    if (delay <= 0) return start_those_that_fit();
-    if (!fits(*queue_.waiting().front())) return;
+    if (delay <= 0) return serve_queue();
+    const SimulatedJobState& head = *queue_.waiting().front();
+    const bool slurm_acts = preempts() && (!live_.at(head.id).seen_by_slurm || !victims_for(head).empty());
+    if (!slurm_acts && !fits(head)) return;
     queue_pending_ = true;
     events_.add({input_.now + delay, EventKind::queue, 0, 0});
   }
 
-  bool fits(const SimulatedJobState& job, const std::set<JobId>& without = {}) const {
-    return FreeGpus(input_.cluster, [&](JobId owner) { return without.contains(owner); })
-        .take(job.kind->gpus())
-        .has_value();
+  bool fits(const SimulatedJobState& job) const { return FreeGpus(input_.cluster).take(job.kind->gpus()).has_value(); }
+
+  void serve_queue() {
+    start_those_that_fit();
+    if (!preempts()) return;
+    for (const SimulatedJobState* job : queue_.waiting()) live_.at(job->id).seen_by_slurm = true;
+    for (std::size_t before = 0; queue_.waiting().size() != before && !queue_.empty(); start_those_that_fit()) {
+      before = queue_.waiting().size();
+      preempt_for(*queue_.waiting().front());
+    }
   }
 
-  // The newest growths first, as few as the head of the queue needs.
-  void preempt_growing() {
-    const SimulatedJobState& head = *queue_.waiting().front();
-    std::set<JobId> arriving;
-    std::vector<LiveJob*> growing;
-    for (auto& [id, job] : live_) {
-      if (!job.target || job.pause_began || job.arriving.empty()) continue;
-      growing.push_back(&job);
-      arriving.insert(job.arriving.begin(), job.arriving.end());
+  // ---- Slurm's own preemption
+  bool preempts() const { return options_.delays.preempt != Preemption::none && policy_.keeps_basic(); }
+
+  std::vector<JobId> victims_for(const SimulatedJobState& head) const {
+    std::vector<JobId> candidates;
+    for (const JobId extension : input_.extensions)
+      if (!noticed_.contains(extension)) candidates.push_back(extension);
+    if (options_.delays.preempt == Preemption::youngest) std::reverse(candidates.begin(), candidates.end());
+    return preempted_for(input_.cluster, head.kind->gpus(), candidates, noticed_);
+  }
+
+  void preempt_for(const SimulatedJobState& head) {
+    std::map<JobId, std::vector<JobId>> taken;  // by the job that holds them
+    for (const JobId extension : victims_for(head)) {
+      noticed_.insert(extension);
+      for (const ElasticJob& elastic : input_.jobs)
+        if (holds(elastic, extension)) taken[elastic.id].push_back(extension);
     }
-    if (growing.empty() || !fits(head, arriving)) return;
-    std::sort(growing.begin(), growing.end(),
-              [](const LiveJob* a, const LiveJob* b) { return a->arriving.front() > b->arriving.front(); });
-    for (LiveJob* job : growing) {
-      if (fits(head)) return;
-      give_up_growth(*job);
+    for (const auto& [owner, extensions] : taken) take_back(live_.at(owner), extensions);
+  }
+
+  static bool holds(const ElasticJob& elastic, JobId extension) {
+    return std::any_of(elastic.extensions.begin(), elastic.extensions.end(),
+                       [&](const Holding& held) { return held.job == extension; });
+  }
+
+  // As a launcher answers Slurm's notice: what it was about to do is given up unless it is beyond that, or does it.
+  void take_back(LiveJob& job, const std::vector<JobId>& extensions) {
+    if (job.state.redeploying && !job.target) return;  // it ends
+    if (job.pause_began) return;                       // after the commit
+    if (job.target) {
+      const auto leaves = [&](JobId id) {
+        return std::find(job.leaving.begin(), job.leaving.end(), id) != job.leaving.end();
+      };
+      if (std::all_of(extensions.begin(), extensions.end(), leaves)) return;
+      give_up_growth(job);
     }
+    leave(job);
+  }
+
+  // What Slurm has told to go.
+  void leave(LiveJob& job) {
+    const ElasticJob& elastic = *elastic_job(job.state.id);
+    Act act{job.state.id, {}, "", {}, 0};
+    std::vector<GpuId> left, own;
+    for (const Holding& held : elastic.anchor)
+      for (const int gpu : held.gpus) own.push_back({held.node, gpu});
+    left = own;
+    for (const Holding& held : elastic.extensions)
+      if (noticed_.contains(held.job)) act.release.push_back(held.job);
+      else
+        for (const int gpu : held.gpus) left.push_back({held.node, gpu});
+    if (act.release.empty()) return;
+    job.advance(input_.now);
+    act.plan = plan_on_subset(elastic, left);
+    // The launcher knows no memory sizes; the plan that the job began with fits for sure.
+    if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_plan(*job.state.kind, own);
+    const auto ranks = act.plan->ranks();
+    for (const Holding& held : elastic.extensions)
+      if (std::none_of(held.gpus.begin(), held.gpus.end(),
+                       [&](int gpu) {
+                         return std::find(ranks.begin(), ranks.end(), GpuId{held.node, gpu}) != ranks.end();
+                       }) &&
+          std::find(act.release.begin(), act.release.end(), held.job) == act.release.end())
+        act.release.push_back(held.job);
+    if (!overlaps()) give_up(job, act);
+    enact(job, act);
   }
 
   void give_up_growth(LiveJob& job) {
@@ -347,7 +407,7 @@ class Simulation {
       return;
     }
     begin_change(job, elastic, std::move(plan), step,
-                 {0, resume_seconds(options_.redeploy, job.state.kind->coefficients)});
+                 {0, resume_seconds(options_.redeploy, job.state.kind->coefficients, job.held)});
     elastic.plan = job.state.plan = job.target;
     job.state.step_seconds = step;
   }
@@ -370,7 +430,9 @@ class Simulation {
     elastic.id = job.state.id;
     elastic.name = job.state.kind->model;
     elastic.min_gpus = job.state.kind->gpus();
-    elastic.max_gpus = job.state.kind->max_gpus > 0 ? std::min(job.state.kind->max_gpus, gpus_) : gpus_;
+    elastic.max_gpus = gpus_;
+    for (const int most : {job.state.kind->max_gpus, policy_.most_gpus()})
+      if (most > 0) elastic.max_gpus = std::min(elastic.max_gpus, most);
     elastic.accuracy = job.state.kind->accuracy;
     elastic.model = job.state.kind->shape;
     elastic.model.micro_batches = job.state.kind->micro_batches;
@@ -387,6 +449,8 @@ class Simulation {
         const auto found = live_.find(owner);
         return found == live_.end() ? kNever : end_of(found->second);
       });
+      if (preempts())
+        for (WaitingJob& waiting : input_.cluster.waiting) waiting.left_to_slurm = !live_.at(waiting.id).seen_by_slurm;
     } else {
       input_.cluster.waiting.clear();
       for (const SimulatedJobState* job : queue_.waiting())
@@ -550,9 +614,12 @@ class Simulation {
   }
 
   // ---- state
+  Prediction predict(const LiveJob& job, const Plan& plan) const {
+    return evaluate_plan(input_.site->hardware, input_.site->topology, job.state.kind->coefficients, plan);
+  }
+  bool feasible(const LiveJob& job, const Plan& plan) const { return predict(job, plan).feasible; }
   double true_step(const LiveJob& job, const Plan& plan) const {
-    const Prediction prediction =
-        evaluate_plan(input_.site->hardware, input_.site->topology, job.state.kind->coefficients, plan);
+    const Prediction prediction = predict(job, plan);
     if (!prediction.feasible)
       throw Error(policy_.name() + ": job " + std::to_string(job.state.id) + " (" + job.state.kind->model +
                   ") cannot run on " + describe(plan) + ": " + prediction.why_not);
@@ -588,6 +655,7 @@ class Simulation {
   }
 
   void drop_extension(LiveJob& job, ElasticJob& elastic, JobId extension) {
+    noticed_.erase(extension);
     holders_.drop_extension(elastic, extension);
     recount(job, elastic);
   }
@@ -617,6 +685,7 @@ class Simulation {
   BaseQueue queue_;
   EventQueue events_;
   JobId next_extension_;
+  std::set<JobId> noticed_;  // extensions that Slurm has told to go
   int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;

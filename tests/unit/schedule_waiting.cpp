@@ -63,6 +63,17 @@ TEST_CASE("the fewest extensions go that let a waiting job start, the far ones f
   CHECK(decide(input).at(0).release == std::vector<JobId>{22});
 }
 
+TEST_CASE(
+    "what Slurm is about to preempt for a new job itself is not asked for at the same time, and not lent either") {
+  auto input = input_of({node("n1", 4), node("n2", 4)}, {grown()});
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 0, true}};  // one GPU of n2 is idle
+  CHECK(decide(input).empty());
+  input.cluster.waiting = {{30, 1, 1, {}, {}, 0, true}};  // it fits: nothing would be preempted
+  CHECK(decide(input).empty());
+  input.cluster.waiting = {{30, 2, 1, {}, {}, 0, false}};
+  CHECK(decide(input).at(0).release == std::vector<JobId>{22});
+}
+
 TEST_CASE("required nodes and node counts of the waiting job are honoured") {
   auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
   input.cluster.waiting = {{30, 2, 1, {"n1"}, {}}};

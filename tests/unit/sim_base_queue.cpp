@@ -58,6 +58,16 @@ TEST_SUITE("sim") {
     CHECK(shown[0].priority > shown[1].priority);
   }
 
+  TEST_CASE("where types differ a job is shown with the nodes of the type that it would fit on") {
+    Waiting waiting({2, 4});
+    CHECK(waiting.shown({})[0].only_nodes.empty());
+    waiting.cluster.nodes[0].gpu_type = "a100";
+    waiting.cluster.nodes[0].gpu_owner = {7, 7, 7, 50};
+    const auto shown = waiting.shown({50});
+    CHECK(shown[0].only_nodes == std::vector<std::string>{"n2"});
+    CHECK(shown[1].only_nodes.empty());
+  }
+
   TEST_CASE("a job of several nodes waits for the last of them") {
     Waiting waiting({8});
     waiting.cluster.nodes[0].gpu_owner = {7, 0, 0, 0};

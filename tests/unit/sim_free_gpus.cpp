@@ -1,6 +1,8 @@
 // Where basic demands are placed.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "planner/sim/free_gpus.hpp"
 #include "tests/unit/sim_cases.hpp"
 
@@ -68,6 +70,18 @@ TEST_SUITE("sim") {
     const auto gpus = free.take(12);
     CHECK(nodes(gpus) == std::vector<std::string>{"n1", "n2"});
     CHECK(gpus->size() == 12);
+  }
+
+  TEST_CASE("where no node is whole, equal parts of as few as can hold it") {
+    ClusterView cluster = cluster_of(3, 8);
+    for (const char* name : {"n1", "n2", "n3"}) occupy(cluster, name, 2);
+    sim::FreeGpus free(cluster);
+    CHECK(!free.take(14));
+    const auto taken = free.take(11);
+    REQUIRE(taken);
+    CHECK(std::count_if(taken->begin(), taken->end(), [](const GpuId& gpu) { return gpu.node == "n1"; }) == 6);
+    CHECK(std::count_if(taken->begin(), taken->end(), [](const GpuId& gpu) { return gpu.node == "n2"; }) == 5);
+    CHECK(free.count() == 7);
   }
 
   TEST_CASE("types are not mixed, and can be chosen") {

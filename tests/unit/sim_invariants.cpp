@@ -62,7 +62,7 @@ class Watched final : public sim::Policy {
     for (const ElasticJob& job : view.input.jobs)
       for (const Holding& held : job.extensions) {
         extensions.push_back(held.job);
-        if (job.phase == JobPhase::starting)
+        if (job.phase == JobPhase::starting || job.phase == JobPhase::ending)
           for (const int gpu : held.gpus) leaving.insert({held.node, gpu});
       }
     std::sort(extensions.begin(), extensions.end());
@@ -105,7 +105,8 @@ TEST_SUITE("sim") {
         CAPTURE(name);
         CAPTURE(seed);
         World world = random_world(seed);
-        if (seed == 3) world.options.delays = {2, 3, 20, 10, 5, true};
+        if (seed == 2) world.options.delays.preempt = sim::Preemption::oldest;
+        if (seed == 3) world.options.delays = {2, 3, 20, 10, 5, sim::Preemption::youngest};
         std::vector<sim::PolicyRun> runs;
         std::vector<std::string> said;
         for (int again = 0; again < 2; ++again) {

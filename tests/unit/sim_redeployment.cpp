@@ -89,7 +89,9 @@ TEST_SUITE("sim") {
     CHECK(cost(sim::Method::device).overlap_seconds == 30);
     CHECK(cost(sim::Method::device).pause_seconds == doctest::Approx(std::max(2.0, 80e9 / rail) + 3));
     CHECK(cost(sim::Method::adopt).pause_seconds == doctest::Approx(80e9 / rail + 0.5));
-    CHECK(sim::resume_seconds(options, job) == doctest::Approx(50));
+    CHECK(sim::resume_seconds(options, job, 4) == doctest::Approx(50));
+    options.measured[sim::Method::checkpoint] = {2, 8, 0.5};
+    CHECK(sim::resume_seconds(options, job, 4) == doctest::Approx(2 + 4 * 0.5 + 8));
     options.measured[sim::Method::device] = {7, 0.25};
     CHECK(cost(sim::Method::device) == sim::RedeployCost{7, 0.25});
   }

@@ -169,7 +169,7 @@ TEST_SUITE("sim") {
     });
     policy.period_ = 60;
     policy.owns_queue_ = true;
-    const double resume = sim::resume_seconds(world.options.redeploy, world.kinds[0].coefficients);
+    const double resume = sim::resume_seconds(world.options.redeploy, world.kinds[0].coefficients, 4);
     check_ends(world.run(policy), {240 + resume + 40});
   }
 
@@ -241,7 +241,7 @@ TEST_SUITE("sim") {
     World world(1, 4, {4});
     world.add(0, 100);
     world.add(50, 100);
-    world.options.delays = {2, 4, 0, 5, 3, false};
+    world.options.delays = {2, 4, 0, 5, 3};
     const auto run = non_elastic(world, "fifo");
     CHECK(run.jobs[0].start == 2);
     check_ends(run, {2 + 5 + 100 + 3, 110 + 4 + 5 + 100 + 3});
@@ -295,7 +295,7 @@ TEST_SUITE("sim") {
       policy.method_ = sim::Method::adopt;
       world.options.redeploy.profile_seconds = 15;
       world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
-      world.options.delays.preempt_growing = preempts;
+      if (preempts) world.options.delays.preempt = sim::Preemption::youngest;
       const auto run = world.run(policy);
       CHECK(run.redeployments == (preempts ? 0 : 1));
       if (!preempts) continue;
@@ -332,9 +332,44 @@ TEST_SUITE("sim") {
       policy.method_ = sim::Method::adopt;
       world.options.redeploy.profile_seconds = 15;
       world.options.redeploy.measured[sim::Method::adopt] = {13, 2};
-      world.options.delays.preempt_growing = preempts;
+      if (preempts) world.options.delays.preempt = sim::Preemption::youngest;
       world.run(policy);
       CHECK(seen);
+    }
+  }
+
+  TEST_CASE("an extension that its job trains on goes when Slurm says so, and the policy is asked for no other") {
+    for (const auto order : {sim::Preemption::oldest, sim::Preemption::youngest}) {
+      World world(1, 6, {1, 4});
+      world.add(0, 1000);
+      world.add(100, 10, 1);
+      const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+      const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+      std::map<double, std::vector<std::pair<bool, std::vector<int>>>> waiting;  // left to Slurm; freeing
+      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+        for (const WaitingJob& one : view.input.cluster.waiting)
+          waiting[view.input.now].emplace_back(one.left_to_slurm, view.input.cluster.nodes[0].freeing);
+        if (view.input.now < 17 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
+        if (view.input.jobs[0].extensions.empty()) return {{1, two, "", {}}};
+        if (view.input.jobs[0].extensions.size() == 1) return {{1, four, "", {}}};
+        return {};
+      });
+      policy.keeps_basic_ = true;
+      policy.cooldown_ = 14;
+      policy.method_ = sim::Method::adopt;
+      world.options.redeploy.profile_seconds = 15;
+      world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+      world.options.delays.preempt = order;
+      world.options.delays.queue_seconds = 2;
+      const auto run = world.run(policy);
+      // Two GPUs are idle; the job wants four. Extensions: GPU 1, then GPUs 2 and 3, which suffice alone.
+      REQUIRE(waiting.contains(100));
+      CHECK(waiting.at(100).front() == std::pair(true, std::vector<int>{}));
+      REQUIRE(waiting.contains(102));
+      CHECK(waiting.at(102).front() == std::pair(false, std::vector<int>{2, 3}));
+      CHECK(run.jobs[1].start >= 113);
+      CHECK(run.jobs[1].start <= 114);
+      CHECK(run.redeployments == 3);
     }
   }
 

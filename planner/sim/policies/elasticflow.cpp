@@ -42,7 +42,7 @@ class ElasticFlow final : public PooledPolicy {
   ShareJob job_of(const SimulatedView& view, std::size_t index, const GpuPool& pool, int held) {
     const SimulatedJobState& state = *view.jobs[index];
     JobSpeeds& speeds = book_.of(state);
-    const double restart = resume_seconds(redeploy_, *state.coefficients);
+    const double restart = resume_seconds(redeploy_, *state.coefficients, state.kind->gpus());
     ShareJob job;
     double unit = 0;
     for (int gpus = speeds.replica_gpus(); gpus <= pool.gpus; gpus *= 2) {

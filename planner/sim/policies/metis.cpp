@@ -17,6 +17,8 @@ class Metis final : public Policy {
     options_.solver = solver_;
     // What it would have measured of a model of 7B: the start, and its state saved and loaded (16 bytes a parameter).
     options_.redeploy_seconds = given.redeploy.start_seconds + 2 * 7 * 16 / given.redeploy.storage_gb_s;
+    const auto known = given.redeploy.measured.find(Method::checkpoint);
+    if (known != given.redeploy.measured.end()) options_.redeploy_seconds = known->second.pause_seconds;
     scheduler_ = make_suika_scheduler(options_);
   }
   std::string name() const override { return "metis"; }

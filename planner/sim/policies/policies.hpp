@@ -15,6 +15,7 @@ struct PolicyOptions {
   std::optional<double> small_first;  // of espalier (scheduler.hpp); nullopt: its default
   // What espalierd runs with, of the planner's own policies; but for what is given above. nullopt: defaults.
   std::optional<SchedulerOptions> scheduler;
+  int most_gpus = 0;  // of one job, of the same policies; 0: as many as there are
 };
 
 const std::vector<std::string>& policy_names();

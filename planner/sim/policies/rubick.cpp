@@ -53,7 +53,7 @@ class Rubick final : public PooledPolicy {
     job.gpus = gpus;
     job.fixed = state.redeploying;
     job.settled = gpus > 0 && is_settled(view.input.now - state.started, state.restarts,
-                                         resume_seconds(redeploy_, *state.coefficients), options_);
+                                         resume_seconds(redeploy_, *state.coefficients, state.kind->gpus()), options_);
     if (gpus == 0) job.waited = view.input.now - state.job->submit;
     return job;
   }

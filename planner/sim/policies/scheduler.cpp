@@ -6,12 +6,13 @@ namespace {
 
 class SchedulerPolicy final : public Policy {
  public:
-  SchedulerPolicy(std::string name, const SchedulerOptions& options)
-      : name_(std::move(name)), options_(options), scheduler_(make_suika_scheduler(options)) {}
+  SchedulerPolicy(std::string name, const SchedulerOptions& options, int most_gpus)
+      : name_(std::move(name)), options_(options), most_gpus_(most_gpus), scheduler_(make_suika_scheduler(options)) {}
   std::string name() const override { return name_; }
   // Suika copies, Espalier adopts: what else a policy pays for is the same.
   Method redeployment() const override { return options_.as_printed ? Method::device : Method::adopt; }
   bool keeps_basic() const override { return true; }
+  int most_gpus() const override { return most_gpus_; }
   double cooldown() const override { return options_.cooldown_seconds; }
 
   std::vector<Act> decide(const SimulatedView& view) override {
@@ -25,6 +26,7 @@ class SchedulerPolicy final : public Policy {
  private:
   const std::string name_;
   const SchedulerOptions options_;
+  const int most_gpus_;
   const std::unique_ptr<Scheduler> scheduler_;
 };
 
@@ -37,7 +39,7 @@ std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const Pol
   options.data_parallel_only = name == "suika-dp";
   if (!given.scheduler) options.start_seconds = given.redeploy.start_seconds;
   if (given.small_first) options.small_first = *given.small_first;
-  return std::make_unique<SchedulerPolicy>(name, options);
+  return std::make_unique<SchedulerPolicy>(name, options, given.most_gpus);
 }
 
 }  // namespace espalier::sim

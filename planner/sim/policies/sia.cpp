@@ -37,7 +37,7 @@ class Sia final : public PooledPolicy {
     SiaJob job;
     job.age = view.input.now - state.job->submit;
     job.restarts = state.restarts;
-    job.restart_seconds = resume_seconds(redeploy_, *state.coefficients);
+    job.restart_seconds = resume_seconds(redeploy_, *state.coefficients, state.kind->gpus());
     job.fixed = state.redeploying;
     JobSpeeds& speeds = book_.of(state);
     // At most twice as many as it has ever run on.

@@ -88,7 +88,7 @@ switches = ["spine", "leaf{n}"]
 queue_seconds = {measured['queue']:.3f}
 release_seconds = {measured['release']:.3f}
 acquire_seconds = {measured['acquire']:.3f}
-preempt_growing = true
+preempt = "oldest"
 launch_seconds = {measured['launch']:.3f}
 end_seconds = {measured['end']:.3f}
 [redeploy]
