@@ -11,25 +11,12 @@
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/printable.hpp"
+#include "planner/daemon/report_check.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
 constexpr std::int64_t kMeasuredSteps = 20;
-
-// A launcher is a user's process: what it says must at least make sense.
-void check_sane(const ElasticJob& job) {
-  const auto in_range = [](double value) { return std::isfinite(value) && value >= 0; };
-  const bool sane = job.min_gpus >= 0 && job.max_gpus >= 0 && job.max_gpus <= kMostGpus && job.model.layers >= 0 &&
-                    job.model.layers <= kMostLayers && in_range(job.step_seconds) && job.step >= 0 &&
-                    job.anchor.size() <= kMostGpus && job.extensions.size() <= kMostGpus &&
-                    job.unfit.size() <= kMostGpus && job.name.size() <= 1024;
-  if (!sane) throw Error("job " + std::to_string(job.id) + ": reported with values out of range");
-  if (!job.plan) return;
-  const auto broken = validate(*job.plan, job.model.layers);
-  if (!broken.empty()) throw Error("job " + std::to_string(job.id) + ": reported with an invalid plan: " + broken[0]);
-}
 
 }  // namespace
 
@@ -40,7 +27,7 @@ std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
 }
 
 void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
-  check_sane(message.job);
+  check_report(message.job);
   std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
   applicants_.push_back({link, message});
   think(Trigger::job_started);
@@ -95,7 +82,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
 void Planner::status(JobId id, const ElasticJob& news) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
-  check_sane(news);
+  check_report(news);
   if (news.id != id) throw Error("status of job " + std::to_string(news.id) + " from job " + std::to_string(id));
   LiveJob& live = found->second;
   const ElasticJob old = std::exchange(live.job, news);
