@@ -73,6 +73,7 @@ class TestLink final : public wire::Connection {
   }
   using wire::Connection::send;
   template <class Message>
+  void limit_frames(std::size_t most, std::chrono::milliseconds) override { most_frame = most; }
   void says(const Message& message) {
     const auto callback = on_frame;
     if (callback) callback(wire::to_frame(message));
@@ -88,6 +89,7 @@ class TestLink final : public wire::Connection {
   bool closed = false;
 
  private:
+  std::size_t most_frame = wire::kMaxFrame;
   wire::Peer peer_;
 };
 
