@@ -80,6 +80,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
 }
 
 void Planner::status(JobId id, const ElasticJob& news) {
+  link->limit_frames(wire::kMaxFrame, wire::kFrameTime);
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   check_report(news);

@@ -1,0 +1,72 @@
+// What one user may take of the daemon: connections, messages, memory.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "planner/daemon/allowance.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+TEST_CASE("an allowance is used up at once and comes back with time") {
+  Allowance allowance;
+  constexpr Allowance::Rate rate{3, 0.5};
+  for (int i = 0; i < 3; ++i) CHECK(allowance.take(1000, rate));
+  CHECK_FALSE(allowance.take(1000, rate));
+  CHECK(allowance.wait(rate) == doctest::Approx(2));
+  CHECK_FALSE(allowance.take(1001, rate));
+  CHECK(allowance.take(1002, rate));
+  CHECK_FALSE(allowance.take(1002.5, rate));
+  CHECK_FALSE(allowance.take(500, rate));  // the clock was set back
+  CHECK(allowance.take(502, rate));
+  CHECK_FALSE(allowance.unused(505, rate));
+  CHECK(allowance.unused(600, rate));
+  for (int i = 0; i < 3; ++i) CHECK(allowance.take(9000, rate));  // however long it was
+  CHECK_FALSE(allowance.take(9000, rate));
+}
+
+TEST_CASE("a user's messages are counted together, on whatever connections they come") {
+  Daemon daemon(true);
+  int answered = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto link = daemon.connect(1000);
+    for (int k = 0; k < 100 && !link->closed; ++k) link->says(wire::Query{"ping", Json::object()});
+    answered += static_cast<int>(std::count_if(link->sent.begin(), link->sent.end(),
+                                               [](const wire::Frame& frame) { return frame.type == "reply"; }));
+  }
+  CHECK(answered >= 500);
+  CHECK(answered < 1000);
+  const auto other = daemon.connect(1001);
+  other->says(wire::Query{"ping", Json::object()});
+  CHECK(other->got<wire::Reply>());
+}
+
+TEST_CASE("an ordinary user has 64 connections and one for each of the user's jobs, an administrator any number") {
+  Daemon daemon(true);
+  const auto launcher = daemon.launcher();
+  REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
+  std::vector<std::shared_ptr<TestLink>> links;
+  for (int i = 0; i < 64; ++i) links.push_back(daemon.connect(1000));
+  CHECK(std::none_of(links.begin(), links.end(), [](const auto& link) { return link->closed; }));
+  CHECK(daemon.connect(1000)->closed);
+  links.back()->close();
+  CHECK(daemon.connect(1000)->closed);  // it may still hold what it has to say
+  links.pop_back();
+  CHECK_FALSE(daemon.connect(1000)->closed);
+  std::vector<std::shared_ptr<TestLink>> others;
+  for (int i = 0; i < 65; ++i) others.push_back(daemon.connect(1001));
+  CHECK(others[63]->closed == false);
+  CHECK(others[64]->closed);
+  for (int i = 0; i < 200; ++i) others.push_back(daemon.connect(0));
+  CHECK_FALSE(others.back()->closed);
+}
+
+TEST_CASE("large messages are taken from administrators and from launchers that have been admitted") {
+  Daemon daemon(true);
+  const auto launcher = daemon.launcher();
+  CHECK(launcher->most_frame == wire::kMaxNewcomer);
+  REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
+  CHECK(launcher->most_frame == wire::kMaxFrame);
+  CHECK(daemon.connect(0)->most_frame == wire::kMaxFrame);
+}
