@@ -178,7 +178,11 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     DecisionRecord record;
     record.decision = decision;
     record.moments = moments;
-    propose(live->second, std::move(record));
+    try {
+      propose(live->second, std::move(record));
+    } catch (const Error& error) {  // the store is full, or one decision too large: the others may pass
+      spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
+    }
   }
 }
 
@@ -224,7 +228,6 @@ void Planner::close_overdue(double now) {
 // The decision's end, however it came.
 void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   record.moments["finished"] = now;
-  store_.update(record);
   const Decision& decision = record.decision;
   const bool committed = decision.outcome == "committed";
   spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
@@ -232,6 +235,7 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   live.failures = committed ? 0 : std::min(live.failures + 1, 6);
   live.last_change = now;
   // Each failure in a row doubles the time until the next try; a growth waits for the cooldown as well.
+  store_.update(*live.open);  // last: it is under way, whatever becomes of this
   const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
   live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   if (live.open && live.open->decision.id == decision.id) live.open.reset();

@@ -17,6 +17,8 @@ namespace espalier {
 namespace {
 
 constexpr std::int64_t kMeasuredSteps = 20;
+// Decisions that a launcher may have recorded: 30 at once, and 30 a minute. Each is a row that pushes out an older one.
+constexpr Allowance::Rate kOwnActs{30, 0.5};
 
 }  // namespace
 
@@ -50,8 +52,13 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
         (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
       why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
     if (why.empty()) {
-      admit_now(link, applicant.message, *job);
-      continue;
+      try {
+        admit_now(link, applicant.message, *job);
+        continue;
+      } catch (const Error& error) {  // e.g. the disk is full; it will come again, and the others need not
+        why = error.what();
+        lost(id, link);
+      }
     }
     spdlog::warn("job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid, why);
     link->send(wire::Refused{"job " + std::to_string(id) + ": " + why});
@@ -164,6 +171,7 @@ void Planner::transition(const wire::Transition& message) {
 
 void Planner::outcome(const wire::Outcome& message) {
   const auto found = jobs_.find(message.job);
+  check_report(message);
   if (found == jobs_.end()) return;
   LiveJob& live = found->second;
   const double now = clock_seconds();
@@ -179,6 +187,12 @@ void Planner::outcome(const wire::Outcome& message) {
     }
   } else {  // the launcher acted by itself
     record.emplace();
+    if (!live.own_acts.take(now, kOwnActs)) {
+      if (!std::exchange(live.own_acts_refused, true))
+        spdlog::warn("job {}: its launcher reports more acts of its own than can be; the excess is not recorded",
+                     message.job);
+      return;
+    }
     Decision& own = record->decision;
     own.time = now;
     own.trigger = Trigger::node_down;

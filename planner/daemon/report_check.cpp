@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/core/error.hpp"
+#include "planner/daemon/printable.hpp"
 
 namespace espalier {
 namespace {
@@ -15,7 +16,8 @@ constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
 // Of samples and micro-batches: divisors of the one are looked for, the other is stepped through.
 constexpr int kMostSamples = 1 << 20;
 constexpr int kMostHidden = 1 << 20, kMostHeads = 1 << 16, kMostTokens = 1 << 26;
-constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64;
+constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64, kLongestPhase = 64;
+constexpr int kMostPhases = 64;
 
 class Check {
  public:
@@ -116,6 +118,12 @@ void check_report(const ElasticJob& job) {
 void check_report(const wire::Outcome& outcome) {
   const Check check(outcome.job);
   if (!outcome.plan.stages.empty()) check.plan(outcome.plan, 0);
+  check.time("a pause", outcome.pause_ms);
+  check.within("a number of phases of", static_cast<std::int64_t>(outcome.phases_ms.size()), 0, kMostPhases);
+  for (const auto& [phase, ms] : outcome.phases_ms) {
+    check.no_longer("a phase's name", phase, kLongestPhase);
+    if (printable(phase) != phase) check.fail("a phase whose name is not plain text");
+  }
 }
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "planner/daemon/allowance.hpp"
 #include "tests/unit/daemon_cases.hpp"
@@ -69,4 +70,36 @@ TEST_CASE("large messages are taken from administrators and from launchers that 
   REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
   CHECK(launcher->most_frame == wire::kMaxFrame);
   CHECK(daemon.connect(0)->most_frame == wire::kMaxFrame);
+}
+
+TEST_CASE("what a launcher says of its own acts is bounded in number and in size") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  const std::size_t before = daemon.store.decisions(10, 1000).size();
+  Decision own;
+  own.job = 10;
+  own.kind = DecisionKind::shrink;
+  own.plan = *job(10, "n1", {0}).plan;
+  auto outcome = outcome_of(own, "committed");
+  SUBCASE("too many") {
+    for (int i = 0; i < 100; ++i) link->says(outcome);
+    CHECK_FALSE(link->closed);
+    const std::size_t written = daemon.store.decisions(10, 1000).size() - before;
+    CHECK(written >= 30);
+    CHECK(written <= 32);
+    return;
+  }
+  SUBCASE("a plan that is none") { outcome.plan.stages[0].replicas.clear(); }
+  SUBCASE("a plan nobody could compute with") { outcome.plan.global_batch = outcome.plan.micro_batches = 2000000000; }
+  SUBCASE("too many phases") {
+    for (int i = 0; i < 65; ++i) outcome.phases_ms["phase" + std::to_string(i)] = i;
+  }
+  SUBCASE("a phase with a name as long as a book") { outcome.phases_ms[std::string(65, 'x')] = 1; }
+  SUBCASE("a phase with a name that forges a line") { outcome.phases_ms["x\ny"] = 1; }
+  SUBCASE("a pause that is no number") { outcome.pause_ms = std::numeric_limits<double>::quiet_NaN(); }
+  link->says(outcome);
+  CHECK(link->closed);
+  CHECK(link->got<wire::Refused>()->reason.starts_with("job 10: reported with "));
+  CHECK(daemon.store.decisions(10, 1000).size() == before);
 }
