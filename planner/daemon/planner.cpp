@@ -165,6 +165,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   }
   if (submitted_at_) {
     trigger = stronger(trigger, Trigger::job_submitted);
+  end_unclaimed(slurm);
     moments["event"] = *submitted_at_;
   }
 

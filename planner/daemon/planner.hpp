@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,7 @@ class Planner {
   void measure(LiveJob& live);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
+  void end_unclaimed(const SlurmSnapshot& slurm);
   void save_coefficients(const LiveJob& live);
   void save(LiveJob& live, double now);
 
@@ -105,6 +107,8 @@ class Planner {
   std::optional<Trigger> again_;    // came while Slurm was being asked
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
+  // Jobs that the store has as running or held, from an earlier run, and no launcher has registered since.
+  std::optional<std::set<JobId>> unclaimed_;  // not set: not looked up yet
   std::optional<std::string> trouble_;  // why Slurm does not answer
   wire::Watch poll_, soon_, again_soon_, paced_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after the planner's end

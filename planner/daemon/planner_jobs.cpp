@@ -250,6 +250,27 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
 void Planner::hold(JobId id, bool held) {
   store_.hold(id, held);
   if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.job.held = held;
+// What ended while no planner ran. A launcher may only be on its way back: its job is alive then.
+void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
+  if (!unclaimed_) {
+    unclaimed_.emplace();
+    for (const auto& ids : {store_.open_jobs(), store_.holds()}) unclaimed_->insert(ids.begin(), ids.end());
+  }
+  for (auto at = unclaimed_->begin(); at != unclaimed_->end();) {
+    const JobId id = *at;
+    const bool claimed = jobs_.contains(id);
+    if (!claimed && slurm.alive(id) != nullptr) {
+      ++at;
+      continue;
+    }
+    if (!claimed) {
+      store_.end(id, -1, slurm.time);
+      spdlog::info("job {}: ended while no launcher of it was registered", id);
+    }
+    at = unclaimed_->erase(at);
+  }
+}
+
   spdlog::info("job {}: {}", id, held ? "held: it will not grow" : "released: it may grow");
   if (!held) think(Trigger::user);
 }
