@@ -19,6 +19,8 @@ constexpr Milliseconds kSubmissionDelay{100};
 constexpr Milliseconds kReleasePoll{20};
 // Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
 constexpr double kLeastInterval = 0.01;
+// ... and no user's launchers keep it asking: one registration or report after the other does not even have to be true.
+constexpr Allowance::Rate kPrompts{5, 1};
 
 // Which of two triggers a decision is put down to.
 int strength(Trigger trigger) {
@@ -98,6 +100,26 @@ void Planner::think(Trigger trigger) {
   ask();
 }
 
+void Planner::think_for(uid_t user, Trigger trigger) {
+  const double now = clock_seconds();
+  std::erase_if(prompting_, [&](const auto& entry) {
+    return !entry.second.waiting && entry.second.allowance.unused(now, kPrompts);
+  });
+  Prompting& one = prompting_[user];
+  if (one.waiting) {
+    one.waiting = stronger(one.waiting, trigger);
+    return;
+  }
+  if (one.allowance.take(now, kPrompts)) return think(trigger);
+  one.waiting = trigger;
+  const auto wait = static_cast<long>(std::ceil(one.allowance.wait(kPrompts) * 1000));
+  one.later = loop_.after(Milliseconds(wait), [this, user] {
+    Prompting& due = prompting_.at(user);
+    due.allowance.take(clock_seconds(), kPrompts);
+    think(*std::exchange(due.waiting, std::nullopt));
+  });
+}
+
 void Planner::ask() {
   asking_ = true;
   const double since = clock_seconds() - asked_at_;
@@ -143,6 +165,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
   forget_ended(slurm);
+  end_unclaimed(slurm);
   note_extensions(slurm);
   kill_strays(slurm);
   close_overdue(slurm.time);
@@ -165,7 +188,6 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   }
   if (submitted_at_) {
     trigger = stronger(trigger, Trigger::job_submitted);
-  end_unclaimed(slurm);
     moments["event"] = *submitted_at_;
   }
 
@@ -206,7 +228,6 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   told.candidates.clear();  // they are the planner's memory, and may be large
   live.link->send(wire::Propose{std::move(told)});
   record.moments["proposed"] = clock_seconds();
-  store_.update(record);
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
   live.proposed_to = live.job.generation;
   live.back_since = false;
@@ -214,6 +235,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
   live.open = std::move(record);
+  store_.update(*live.open);  // last: it is under way, whatever becomes of this
 }
 
 void Planner::close_overdue(double now) {
@@ -229,6 +251,7 @@ void Planner::close_overdue(double now) {
 // The decision's end, however it came.
 void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   record.moments["finished"] = now;
+  store_.update(record);
   const Decision& decision = record.decision;
   const bool committed = decision.outcome == "committed";
   spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
@@ -236,7 +259,6 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   live.failures = committed ? 0 : std::min(live.failures + 1, 6);
   live.last_change = now;
   // Each failure in a row doubles the time until the next try; a growth waits for the cooldown as well.
-  store_.update(*live.open);  // last: it is under way, whatever becomes of this
   const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
   live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   if (live.open && live.open->decision.id == decision.id) live.open.reset();

@@ -32,7 +32,7 @@ void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& messa
   check_report(message.job);
   std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
   applicants_.push_back({link, message});
-  think(Trigger::job_started);
+  think_for(link->peer().uid, Trigger::job_started);
 }
 
 void Planner::admit_applicants(const SlurmSnapshot& slurm) {
@@ -80,6 +80,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   take_profile(live);
   note_pause(live);
   save(live, clock_seconds());
+  link->limit_frames(wire::kMaxFrame, wire::kFrameTime);
   link->send(wire::Registered{});
   spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
                again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
@@ -87,7 +88,6 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
 }
 
 void Planner::status(JobId id, const ElasticJob& news) {
-  link->limit_frames(wire::kMaxFrame, wire::kFrameTime);
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
   check_report(news);
@@ -108,10 +108,11 @@ void Planner::status(JobId id, const ElasticJob& news) {
     DecisionRecord record = std::move(*live.open);
     record.decision.outcome = "aborted: lost with the launcher's connection";
     finish(live, std::move(record), now);
-    return think(Trigger::generation_done);
+    return think_for(live.job.uid, Trigger::generation_done);
   }
-  if (news.generation != old.generation || old.phase != JobPhase::running) think(Trigger::generation_done);
-  else if (old.step_seconds <= 0 && news.step_seconds > 0) think(Trigger::profile_ready);
+  if (news.generation != old.generation || old.phase != JobPhase::running)
+    think_for(live.job.uid, Trigger::generation_done);
+  else if (old.step_seconds <= 0 && news.step_seconds > 0) think_for(live.job.uid, Trigger::profile_ready);
 }
 
 void Planner::measure(LiveJob& live) {
@@ -135,7 +136,7 @@ void Planner::take_profile(LiveJob& live) {
     case ProfileBook::News::ready:
       spdlog::info("job {}: its profiles agree; it is planned with them from now on", live.job.id);
       save_coefficients(live);
-      think(Trigger::profile_ready);
+      think_for(live.job.uid, Trigger::profile_ready);
       break;
     case ProfileBook::News::unusable:
       if (live.profiles.trouble() != known_trouble)
@@ -170,8 +171,8 @@ void Planner::transition(const wire::Transition& message) {
 }
 
 void Planner::outcome(const wire::Outcome& message) {
-  const auto found = jobs_.find(message.job);
   check_report(message);
+  const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;
   LiveJob& live = found->second;
   const double now = clock_seconds();
@@ -186,13 +187,13 @@ void Planner::outcome(const wire::Outcome& message) {
       return;
     }
   } else {  // the launcher acted by itself
-    record.emplace();
     if (!live.own_acts.take(now, kOwnActs)) {
       if (!std::exchange(live.own_acts_refused, true))
         spdlog::warn("job {}: its launcher reports more acts of its own than can be; the excess is not recorded",
                      message.job);
       return;
     }
+    record.emplace();
     Decision& own = record->decision;
     own.time = now;
     own.trigger = Trigger::node_down;
@@ -213,7 +214,7 @@ void Planner::outcome(const wire::Outcome& message) {
   record->step = message.step;
   if (message.result == "committed" && !message.plan.stages.empty()) record->decision.plan = message.plan;
   finish(live, std::move(*record), now);
-  think(Trigger::generation_done);
+  think_for(live.job.uid, Trigger::generation_done);
 }
 
 void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
@@ -221,11 +222,13 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   if (found == jobs_.end() || found->second.link != link) return;
   found->second.link.reset();
   spdlog::warn("job {}: connection to its launcher lost", id);
-  think(Trigger::node_down);
+  think_for(found->second.job.uid, Trigger::node_down);
 }
 
 void Planner::bye(JobId id, int exit_code) {
+  std::optional<uid_t> user;
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
+    user = found->second.job.uid;
     save(found->second, clock_seconds());
     save_coefficients(found->second);
     if (found->second.open) {
@@ -237,7 +240,7 @@ void Planner::bye(JobId id, int exit_code) {
   }
   store_.end(id, exit_code, clock_seconds());
   spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);
-  think(Trigger::gpus_released);
+  if (user) think_for(*user, Trigger::gpus_released);
 }
 
 void Planner::forget_ended(const SlurmSnapshot& slurm) {
@@ -247,9 +250,6 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
   for (const JobId id : gone) bye(id, -1);
 }
 
-void Planner::hold(JobId id, bool held) {
-  store_.hold(id, held);
-  if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.job.held = held;
 // What ended while no planner ran. A launcher may only be on its way back: its job is alive then.
 void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
   if (!unclaimed_) {
@@ -271,8 +271,12 @@ void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
   }
 }
 
+void Planner::hold(JobId id, bool held) {
+  store_.hold(id, held);
+  const auto found = jobs_.find(id);
+  if (found != jobs_.end()) found->second.job.held = held;
   spdlog::info("job {}: {}", id, held ? "held: it will not grow" : "released: it may grow");
-  if (!held) think(Trigger::user);
+  if (!held && found != jobs_.end()) think_for(found->second.job.uid, Trigger::user);
 }
 
 std::int64_t Planner::reclaim(JobId id) {

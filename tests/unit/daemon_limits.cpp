@@ -72,6 +72,29 @@ TEST_CASE("large messages are taken from administrators and from launchers that 
   CHECK(daemon.connect(0)->most_frame == wire::kMaxFrame);
 }
 
+TEST_CASE("a user's launchers do not keep the planner asking Slurm; what Slurm's own events tell is asked at once") {
+  Daemon daemon(true);
+  auto settings = daemon.planner->settings();
+  settings.poll_seconds = 600;
+  daemon.planner->configure(settings);
+  daemon.pass(50);
+  const int before = daemon.asked();
+  std::vector<std::shared_ptr<TestLink>> links;
+  const auto flood = daemon.loop.every(std::chrono::milliseconds(5), [&] { links.push_back(daemon.launcher(1001)); });
+  daemon.pass(700);
+  CHECK(daemon.asked() > before);
+  CHECK(daemon.asked() - before <= 6);
+  const int then = daemon.asked();
+  daemon.planner->gpus_released(99, "n1");
+  daemon.pass(200);
+  CHECK(daemon.asked() > then);
+  const auto other = daemon.launcher(1000);
+  daemon.pass(200);
+  CHECK(other->got<wire::Registered>());
+  daemon.pass(1100);  // those that were put off are answered as well
+  CHECK(std::count_if(links.begin(), links.end(), [](const auto& link) { return link->closed; }) > 60);
+}
+
 TEST_CASE("what a launcher says of its own acts is bounded in number and in size") {
   Daemon daemon(true);
   const auto link = daemon.launcher();
