@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/daemon/allowance.hpp"
+#include "planner/daemon/answers.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
 using namespace espalier;
@@ -70,6 +71,24 @@ TEST_CASE("large messages are taken from administrators and from launchers that 
   REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
   CHECK(launcher->most_frame == wire::kMaxFrame);
   CHECK(daemon.connect(0)->most_frame == wire::kMaxFrame);
+}
+
+TEST_CASE("what is known of a large cluster and its queue fits into one frame") {
+  Daemon daemon(true);
+  std::vector<std::string> names;
+  for (int i = 1000; i < 3000; ++i) names.push_back("node" + std::to_string(i));
+  std::vector<std::string> half(names.begin(), names.begin() + 1000);
+  daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    slurm.cluster.nodes.clear();
+    for (const auto& name : names) slurm.cluster.nodes.push_back(node(name, 8, "leaf-of-" + name));
+    for (JobId id = 1; id <= 1000; ++id)
+      slurm.cluster.waiting.push_back({id, 8, 1, id == 1 ? std::vector<std::string>{} : half, {}, 1});
+  });
+  const wire::Config config;
+  const Json reply = Answers(*daemon.planner, config).answer({"nodes", Json::object()}, {1000, 1000, "test"});
+  CHECK(reply.at("waiting").at(0).at("only_nodes") == "");
+  CHECK(reply.at("waiting").at(999).at("only_nodes") == "node[1000-1999]");
+  CHECK(wire::encode(wire::to_frame(wire::Reply{reply})).size() < wire::kMaxFrame / 4);
 }
 
 TEST_CASE("a user's launchers do not keep the planner asking Slurm; what Slurm's own events tell is asked at once") {
