@@ -101,6 +101,7 @@ void Planner::think(Trigger trigger) {
 }
 
 void Planner::think_for(uid_t user, Trigger trigger) {
+  if (again_) return think(trigger);  // Slurm will be asked once more anyway
   const double now = clock_seconds();
   std::erase_if(prompting_, [&](const auto& entry) {
     return !entry.second.waiting && entry.second.allowance.unused(now, kPrompts);
