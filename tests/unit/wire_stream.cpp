@@ -32,6 +32,12 @@ struct Echo {
     connections.push_back(made);
   });
   Watch limit = loop.after(milliseconds(5000), [this] { loop.stop(); });
+  // What is queued leaves, and a connection whose client says nothing more ends.
+  void settle(const Descriptor& client) {
+    ::shutdown(client.get(), SHUT_WR);
+    const auto later = loop.after(milliseconds(50), [this] { loop.stop(); });
+    loop.run();
+  }
   void instead(const OnConnection& on_connection) {
     listener.reset();
     listener = listen_local(loop, path, on_connection);
@@ -134,6 +140,7 @@ TEST_CASE("of frames behind the one that made the owner close none is handled") 
   const auto client = raw_client(echo, many(100));
   const auto enough = echo.loop.after(milliseconds(100), [&] { echo.loop.stop(); });
   echo.loop.run();
+  echo.settle(client);
   CHECK(handled == 6);
 }
 
@@ -169,6 +176,7 @@ TEST_CASE("a frame that is begun must be finished in time, where that is asked f
     const auto client = raw_client(echo, bytes);
     echo.loop.run();
     CHECK(echo.closed_because == "stream: a message was begun and not finished in time");
+    echo.settle(client);
   }
   SUBCASE("half a frame behind whole ones") {
     within = milliseconds(50);
@@ -176,6 +184,7 @@ TEST_CASE("a frame that is begun must be finished in time, where that is asked f
     echo.loop.run();
     CHECK(handled == 20);
     CHECK(echo.closed_because == "stream: a message was begun and not finished in time");
+    echo.settle(client);
   }
   SUBCASE("whole frames, and silence after them") {
     within = milliseconds(50);
@@ -183,11 +192,13 @@ TEST_CASE("a frame that is begun must be finished in time, where that is asked f
     echo.loop.run();
     CHECK(handled == 20);
     CHECK(echo.closed_because.empty());
+    echo.settle(client);
   }
   SUBCASE("half a frame, no time asked for") {
     const auto client = raw_client(echo, bytes);
     echo.loop.run();
     CHECK(echo.closed_because.empty());
+    echo.settle(client);
   }
 }
 
@@ -201,4 +212,5 @@ TEST_CASE("a frame larger than the owner takes closes the connection before it h
   const auto client = raw_client(echo, encode(to_frame(Failed{std::string(2000, 'x')})).substr(0, 100));
   echo.loop.run();
   CHECK(echo.closed_because.find("larger than allowed") != std::string::npos);
+  echo.settle(client);
 }
