@@ -19,7 +19,7 @@ SIM_TEST         := $(BUILD)/test/sim
 SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
   $(addprefix launcher/,launcher.cpp actions.cpp extensions.cpp faults.cpp grace.cpp holdings.cpp planner_link.cpp \
     profile_relay.cpp recovery.cpp state_machine.cpp tenure.cpp world.cpp world_command.cpp job_context.cpp) \
-  $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp gate.cpp \
+  $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
     event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp strays.cpp) \
   $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp toml_keys.cpp))
 $(SIM_TEST): $(SIM_TEST_OBJECTS) $(CORE)

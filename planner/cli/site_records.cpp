@@ -32,13 +32,11 @@ Record node_record(const Json& node) {
 }
 
 Record waiting_record(const Json& waiting) {
-  std::string nodes;
-  for (const Json& name : waiting.at("only_nodes")) nodes += (nodes.empty() ? "" : ",") + name.get<std::string>();
   return {{{"WaitingJobId", std::to_string(waiting.at("id").get<std::uint32_t>())},
            {"GPUs", std::to_string(waiting.at("gpus").get<int>())},
            {"Nodes", std::to_string(waiting.at("nodes").get<int>())},
            {"Priority", std::to_string(std::lround(waiting.at("priority").get<double>()))},
-           {"OnlyNodes", text_or_null(nodes)}}};
+           {"OnlyNodes", text_or_null(waiting.at("only_nodes").get<std::string>())}}};
 }
 
 Record config_record(const Json& config) {

@@ -9,6 +9,9 @@
 
 namespace espalier {
 
+// More than any node has; whatever is counted by GPU index is bounded by it.
+inline constexpr int kMostGpusOfNode = 4096;
+
 struct NodeView {
   std::string name;
   std::string gpu_type;               // Slurm's GRES type, e.g. "h100"
@@ -27,7 +30,7 @@ struct WaitingJob {
   JobId id = 0;
   int gpus = 0;                          // in total
   int nodes = 1;                         // minimum node count
-  std::vector<std::string> only_nodes;   // required node list, empty: any
+  std::vector<std::string> only_nodes;   // required node list, sorted; empty: any
   std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
   double priority = 0;                   // Slurm's; higher is served first
   // Slurm has not tried to start it yet, and may preempt extensions for it in a moment: to take others back at the same

@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "planner/core/error.hpp"
+
 namespace espalier {
 namespace {
 
@@ -130,8 +132,7 @@ std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place
 }
 
 bool allowed(const WaitingJob& job, const NodeView& node) {
-  return job.only_nodes.empty() ||
-         std::find(job.only_nodes.begin(), job.only_nodes.end(), node.name) != job.only_nodes.end();
+  return job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), node.name);
 }
 
 void reserve(Place& place, int need) {
@@ -239,6 +240,7 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
   });
   for (const WaitingJob& job : waiting) {
     if (job.gpus <= 0) continue;
+    ESPALIER_INVARIANT(std::is_sorted(job.only_nodes.begin(), job.only_nodes.end()));
     const auto [need, nodes] = per_node_need(job, places);
     const auto chosen = choose(job, places, need, nodes, options.as_printed);
     const bool at_once =

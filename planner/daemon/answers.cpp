@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
@@ -127,13 +128,20 @@ Json Answers::nodes() const {
     json["topology_known"] = known.contains(node.name);
     list.push_back(std::move(json));
   }
+  // As Slurm prints them: the names themselves, for each job again, would be more than a frame holds.
+  std::map<std::vector<std::string>, std::string> folded;  // mostly a partition's, of many jobs
+  const auto fold = [&](const std::vector<std::string>& names) {
+    auto [at, fresh] = folded.try_emplace(names);
+    if (fresh && !names.empty()) at->second = fold_hosts(names);
+    return at->second;
+  };
   Json waiting = Json::array();
   for (const WaitingJob& job : snapshot->cluster.waiting)
     waiting.push_back({{"id", job.id},
                        {"gpus", job.gpus},
                        {"nodes", job.nodes},
                        {"priority", job.priority},
-                       {"only_nodes", job.only_nodes}});
+                       {"only_nodes", fold(job.only_nodes)}});
   return {{"nodes", std::move(list)}, {"waiting", std::move(waiting)}, {"time", snapshot->time}};
 }
 

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/printable.hpp"
@@ -10,56 +12,63 @@
 namespace espalier {
 namespace {
 
-// A launcher reports about once a second. More than this is a broken or hostile peer.
-constexpr int kMostFrames = 500;
-constexpr double kWindowSeconds = 5;
-
-// Counts frames in windows of time; throws when there are too many.
-class Pace {
- public:
-  void count() {
-    const double now = clock_seconds();
-    if (now - since_ > kWindowSeconds || now < since_) {
-      since_ = now;
-      frames_ = 0;
-    }
-    if (++frames_ > kMostFrames) throw Error("too many messages");
-  }
-
- private:
-  double since_ = 0;
-  int frames_ = 0;
-};
+// A launcher reports about once a second. More than this is a broken or hostile peer: in a burst, and for long.
+constexpr Allowance::Rate kFrames{500, 100}, kFramesPerJob{100, 20};
+constexpr std::size_t kMostSeats = 64;  // and one for each of the user's jobs
 
 }  // namespace
 
 bool is_administrator(uid_t uid, uid_t slurm_user) { return uid == 0 || uid == slurm_user || uid == ::geteuid(); }
 
-// One user's connections must not use up the descriptors with which everybody is served, and Slurm and MUNGE asked.
+std::size_t Gate::jobs_of(uid_t uid) const {
+  const auto& jobs = planner_.jobs();
+  return static_cast<std::size_t>(
+      std::count_if(jobs.begin(), jobs.end(), [&](const auto& entry) { return entry.second.job.uid == uid; }));
+}
+
+// One user's connections must not use up the memory and the descriptors with which everybody is served, and Slurm and
+// MUNGE asked.
 std::shared_ptr<void> Gate::take_seat(uid_t uid) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
-  if (!is_administrator(uid, planner_.slurm_user()) && (*seats_)[uid] >= limit.rlim_cur / 4) return nullptr;
+  const rlim_t most = std::min<rlim_t>(kMostSeats, limit.rlim_cur / 4) + jobs_of(uid);
+  if (!trusts(uid) && (*seats_)[uid] >= most) return nullptr;
   ++(*seats_)[uid];
   return {seats_.get(), [seats = seats_, uid](void*) {
             if (--(*seats)[uid] == 0) seats->erase(uid);
           }};
 }
 
+std::shared_ptr<Allowance> Gate::pace_of(uid_t uid) {
+  // Nodes report their topologies as root, all at once when a cluster starts: each administrator's connection for
+  // itself.
+  if (trusts(uid)) return std::make_shared<Allowance>();
+  std::erase_if(paces_, [now = clock_seconds()](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->unused(now, kFrames);
+  });
+  auto& pace = paces_[uid];
+  if (!pace) pace = std::make_shared<Allowance>();
+  return pace;
+}
+
 void Gate::welcome(const wire::ConnectionPtr& link) {
-  const auto seat = take_seat(link->peer().uid);
-  if (!seat) {
+  link->seat = take_seat(link->peer().uid);
+  if (!link->seat) {
     link->send(wire::Refused{"uid " + std::to_string(link->peer().uid) + " has too many connections; close some"});
     link->close();
     return;
   }
+  link->limit_frames(trusts(link->peer().uid) ? wire::kMaxFrame : wire::kMaxNewcomer, wire::kFrameTime);
   // The connection keeps itself alive until it closes; a strong reference in its own callbacks would keep it for ever.
   const std::weak_ptr<wire::Connection> weak = link;
-  link->on_frame = [this, weak, seat, pace = std::make_shared<Pace>()](const wire::Frame& frame) {
+  link->on_frame = [this, weak, pace = pace_of(link->peer().uid)](const wire::Frame& frame) {
     const auto self = weak.lock();
     if (!self) return;
     try {
-      pace->count();
+      const auto jobs = static_cast<double>(jobs_of(self->peer().uid));
+      if (!pace->take(clock_seconds(),
+                      {kFrames.most + jobs * kFramesPerJob.most, kFrames.per_second + jobs * kFramesPerJob.per_second}))
+        throw Error("too many messages");
       handle(self, frame);
     } catch (const std::exception& error) {
       // A question that has no answer is everyday; anything else is a broken or hostile peer.
@@ -72,7 +81,7 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
       self->close();
     }
   };
-  link->on_closed = [this, weak, seat](const std::string&) {
+  link->on_closed = [this, weak](const std::string&) {
     const auto self = weak.lock();
     if (!self) return;
     if (const auto job = planner_.job_of(*self)) planner_.lost(*job, self);
@@ -122,7 +131,7 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
 }
 
 void Gate::topology(const wire::Peer& peer, const wire::Topology& message) {
-  if (!is_administrator(peer.uid, planner_.slurm_user())) throw Error("topology is taken from root and SlurmUser only");
+  if (!trusts(peer.uid)) throw Error("topology is taken from root and SlurmUser only");
   if (message.node.empty() || message.node.size() > 255) throw Error("topology: no node name");
   if (!message.xml.starts_with("<?xml")) throw Error("topology of " + message.node + ": not XML");
   planner_.topology_reported(message.node, message.xml);

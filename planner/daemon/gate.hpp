@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "planner/daemon/allowance.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/wire/server.hpp"
 
@@ -24,8 +25,13 @@ class Gate {
   void welcome(const wire::ConnectionPtr& link);
 
  private:
-  // Counts a connection of `uid` for as long as the result lives; nullptr: the user has too many.
+  bool trusts(uid_t uid) const { return is_administrator(uid, planner_.slurm_user()); }
+  std::size_t jobs_of(uid_t uid) const;
+  // Counts a connection of `uid` for as long as the result lives, its last unread words included; nullptr: the user has
+  // too many.
   std::shared_ptr<void> take_seat(uid_t uid);
+  // How many messages of `uid` have come of late, whatever connections they came on.
+  std::shared_ptr<Allowance> pace_of(uid_t uid);
   void handle(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void topology(const wire::Peer& peer, const wire::Topology& message);
@@ -33,6 +39,7 @@ class Gate {
   Planner& planner_;
   OnQuery on_query_;
   std::shared_ptr<std::map<uid_t, rlim_t>> seats_ = std::make_shared<std::map<uid_t, rlim_t>>();
+  std::map<uid_t, std::shared_ptr<Allowance>> paces_;
 };
 
 }  // namespace espalier

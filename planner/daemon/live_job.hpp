@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/core/job.hpp"
+#include "planner/daemon/allowance.hpp"
 #include "planner/daemon/profile_book.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/wire/server.hpp"
@@ -33,6 +34,8 @@ struct LiveJob {
   std::set<JobId> before;                  // extensions when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed, its step time still being measured
   std::string shadowed;                    // what --shadow recorded last
+  Allowance own_acts;                      // that its launcher reports
+  bool own_acts_refused = false;           // ... and once said to be too many
 };
 
 }  // namespace espalier

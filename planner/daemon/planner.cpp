@@ -21,6 +21,8 @@ constexpr Milliseconds kReleasePoll{20};
 constexpr Milliseconds kSlurmTries{500};
 // Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
 constexpr double kLeastInterval = 0.01;
+// ... and no user's launchers keep it asking: one registration or report after the other does not even have to be true.
+constexpr Allowance::Rate kPrompts{5, 1};
 
 // Which of two triggers a decision is put down to.
 int strength(Trigger trigger) {
@@ -100,6 +102,27 @@ void Planner::think(Trigger trigger) {
   ask();
 }
 
+void Planner::think_for(uid_t user, Trigger trigger) {
+  if (again_) return think(trigger);  // Slurm will be asked once more anyway
+  const double now = clock_seconds();
+  std::erase_if(prompting_, [&](const auto& entry) {
+    return !entry.second.waiting && entry.second.allowance.unused(now, kPrompts);
+  });
+  Prompting& one = prompting_[user];
+  if (one.waiting) {
+    one.waiting = stronger(one.waiting, trigger);
+    return;
+  }
+  if (one.allowance.take(now, kPrompts)) return think(trigger);
+  one.waiting = trigger;
+  const auto wait = static_cast<long>(std::ceil(one.allowance.wait(kPrompts) * 1000));
+  one.later = loop_.after(Milliseconds(wait), [this, user] {
+    Prompting& due = prompting_.at(user);
+    due.allowance.take(clock_seconds(), kPrompts);
+    think(*std::exchange(due.waiting, std::nullopt));
+  });
+}
+
 void Planner::ask() {
   asking_ = true;
   const double since = clock_seconds() - asked_at_;
@@ -145,6 +168,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
   forget_ended(slurm);
+  end_unclaimed(slurm);
   note_extensions(slurm);
   kill_strays(slurm);
   close_overdue(slurm.time);
@@ -183,7 +207,11 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     DecisionRecord record;
     record.decision = decision;
     record.moments = moments;
-    propose(live->second, std::move(record));
+    try {
+      propose(live->second, std::move(record));
+    } catch (const Error& error) {  // the store is full, or one decision too large: the others may pass
+      spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
+    }
   }
 }
 
@@ -206,7 +234,6 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   told.candidates.clear();  // they are the planner's memory, and may be large
   live.link->send(wire::Propose{std::move(told)});
   record.moments["proposed"] = clock_seconds();
-  store_.update(record);
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
   live.proposed_to = live.job.generation;
   live.back_since = false;
@@ -214,6 +241,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
   live.open = std::move(record);
+  store_.update(*live.open);  // last: it is under way, whatever becomes of this
 }
 
 void Planner::close_overdue(double now) {

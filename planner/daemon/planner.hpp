@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "planner/core/scheduler.hpp"
+#include "planner/daemon/allowance.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
@@ -68,6 +70,14 @@ class Planner {
     std::weak_ptr<wire::Connection> link;
     wire::Register message;
   };
+  // What a user's launchers have made the planner think of late.
+  struct Prompting {
+    Allowance allowance;
+    std::optional<Trigger> waiting;  // until there is another permission
+    wire::Watch later;
+  };
+  // As think(), for what a user's process says: a few at once, then one a second; what comes between is put together.
+  void think_for(uid_t user, Trigger trigger);
   void ask();
   void send_question();
   void answered(SlurmAgent::Snapshot answer);
@@ -75,6 +85,7 @@ class Planner {
   void admit_applicants(const SlurmSnapshot& slurm);
   void admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm);
   void forget_ended(const SlurmSnapshot& slurm);
+  void end_unclaimed(const SlurmSnapshot& slurm);
   void note_extensions(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
   void close_overdue(double now);
@@ -96,6 +107,8 @@ class Planner {
   std::shared_ptr<const Site> site_;  // of the last snapshot
   std::map<JobId, LiveJob> jobs_;
   std::vector<Applicant> applicants_;
+  // Jobs that the store has as running or held, from an earlier run, and no launcher has registered since.
+  std::optional<std::set<JobId>> unclaimed_;  // not set: not looked up yet
   Releases releases_;
   Strays strays_;
 
@@ -103,6 +116,7 @@ class Planner {
   double asked_at_ = 0;
   std::optional<Trigger> trigger_;  // the strongest since the last decision
   std::optional<Trigger> again_;    // came while Slurm was being asked
+  std::map<uid_t, Prompting> prompting_;
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
   std::optional<std::string> trouble_;  // why Slurm does not answer

@@ -11,25 +11,14 @@
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/printable.hpp"
+#include "planner/daemon/report_check.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
 constexpr std::int64_t kMeasuredSteps = 20;
-
-// A launcher is a user's process: what it says must at least make sense.
-void check_sane(const ElasticJob& job) {
-  const auto in_range = [](double value) { return std::isfinite(value) && value >= 0; };
-  const bool sane = job.min_gpus >= 0 && job.max_gpus >= 0 && job.max_gpus <= kMostGpus && job.model.layers >= 0 &&
-                    job.model.layers <= kMostLayers && in_range(job.step_seconds) && job.step >= 0 &&
-                    job.anchor.size() <= kMostGpus && job.extensions.size() <= kMostGpus &&
-                    job.unfit.size() <= kMostGpus && job.name.size() <= 1024;
-  if (!sane) throw Error("job " + std::to_string(job.id) + ": reported with values out of range");
-  if (!job.plan) return;
-  const auto broken = validate(*job.plan, job.model.layers);
-  if (!broken.empty()) throw Error("job " + std::to_string(job.id) + ": reported with an invalid plan: " + broken[0]);
-}
+// Decisions that a launcher may have recorded: 30 at once, and 30 a minute. Each is a row that pushes out an older one.
+constexpr Allowance::Rate kOwnActs{30, 0.5};
 
 }  // namespace
 
@@ -40,10 +29,10 @@ std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
 }
 
 void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
-  check_sane(message.job);
+  check_report(message.job);
   std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
   applicants_.push_back({link, message});
-  think(Trigger::job_started);
+  think_for(link->peer().uid, Trigger::job_started);
 }
 
 void Planner::admit_applicants(const SlurmSnapshot& slurm) {
@@ -63,8 +52,13 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
         (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
       why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
     if (why.empty()) {
-      admit_now(link, applicant.message, *job);
-      continue;
+      try {
+        admit_now(link, applicant.message, *job);
+        continue;
+      } catch (const Error& error) {  // e.g. the disk is full; it will come again, and the others need not
+        why = error.what();
+        lost(id, link);
+      }
     }
     spdlog::warn("job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid, why);
     link->send(wire::Refused{"job " + std::to_string(id) + ": " + why});
@@ -86,6 +80,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   take_profile(live);
   note_pause(live);
   save(live, clock_seconds());
+  link->limit_frames(wire::kMaxFrame, wire::kFrameTime);
   link->send(wire::Registered{});
   spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
                again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
@@ -95,7 +90,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
 void Planner::status(JobId id, const ElasticJob& news) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return;
-  check_sane(news);
+  check_report(news);
   if (news.id != id) throw Error("status of job " + std::to_string(news.id) + " from job " + std::to_string(id));
   LiveJob& live = found->second;
   const ElasticJob old = std::exchange(live.job, news);
@@ -113,10 +108,11 @@ void Planner::status(JobId id, const ElasticJob& news) {
     DecisionRecord record = std::move(*live.open);
     record.decision.outcome = "aborted: lost with the launcher's connection";
     finish(live, std::move(record), now);
-    return think(Trigger::generation_done);
+    return think_for(live.job.uid, Trigger::generation_done);
   }
-  if (news.generation != old.generation || old.phase != JobPhase::running) think(Trigger::generation_done);
-  else if (old.step_seconds <= 0 && news.step_seconds > 0) think(Trigger::profile_ready);
+  if (news.generation != old.generation || old.phase != JobPhase::running)
+    think_for(live.job.uid, Trigger::generation_done);
+  else if (old.step_seconds <= 0 && news.step_seconds > 0) think_for(live.job.uid, Trigger::profile_ready);
 }
 
 void Planner::measure(LiveJob& live) {
@@ -140,7 +136,7 @@ void Planner::take_profile(LiveJob& live) {
     case ProfileBook::News::ready:
       spdlog::info("job {}: its profiles agree; it is planned with them from now on", live.job.id);
       save_coefficients(live);
-      think(Trigger::profile_ready);
+      think_for(live.job.uid, Trigger::profile_ready);
       break;
     case ProfileBook::News::unusable:
       if (live.profiles.trouble() != known_trouble)
@@ -175,6 +171,7 @@ void Planner::transition(const wire::Transition& message) {
 }
 
 void Planner::outcome(const wire::Outcome& message) {
+  check_report(message);
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;
   LiveJob& live = found->second;
@@ -190,6 +187,12 @@ void Planner::outcome(const wire::Outcome& message) {
       return;
     }
   } else {  // the launcher acted by itself
+    if (!live.own_acts.take(now, kOwnActs)) {
+      if (!std::exchange(live.own_acts_refused, true))
+        spdlog::warn("job {}: its launcher reports more acts of its own than can be; the excess is not recorded",
+                     message.job);
+      return;
+    }
     record.emplace();
     Decision& own = record->decision;
     own.time = now;
@@ -211,7 +214,7 @@ void Planner::outcome(const wire::Outcome& message) {
   record->step = message.step;
   if (message.result == "committed" && !message.plan.stages.empty()) record->decision.plan = message.plan;
   finish(live, std::move(*record), now);
-  think(Trigger::generation_done);
+  think_for(live.job.uid, Trigger::generation_done);
 }
 
 void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
@@ -219,11 +222,13 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   if (found == jobs_.end() || found->second.link != link) return;
   found->second.link.reset();
   spdlog::warn("job {}: connection to its launcher lost", id);
-  think(Trigger::node_down);
+  think_for(found->second.job.uid, Trigger::node_down);
 }
 
 void Planner::bye(JobId id, int exit_code) {
+  std::optional<uid_t> user;
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
+    user = found->second.job.uid;
     save(found->second, clock_seconds());
     save_coefficients(found->second);
     if (found->second.open) {
@@ -235,7 +240,7 @@ void Planner::bye(JobId id, int exit_code) {
   }
   store_.end(id, exit_code, clock_seconds());
   spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);
-  think(Trigger::gpus_released);
+  if (user) think_for(*user, Trigger::gpus_released);
 }
 
 void Planner::forget_ended(const SlurmSnapshot& slurm) {
@@ -245,11 +250,33 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
   for (const JobId id : gone) bye(id, -1);
 }
 
+// What ended while no planner ran. A launcher may only be on its way back: its job is alive then.
+void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
+  if (!unclaimed_) {
+    unclaimed_.emplace();
+    for (const auto& ids : {store_.open_jobs(), store_.holds()}) unclaimed_->insert(ids.begin(), ids.end());
+  }
+  for (auto at = unclaimed_->begin(); at != unclaimed_->end();) {
+    const JobId id = *at;
+    const bool claimed = jobs_.contains(id);
+    if (!claimed && slurm.alive(id) != nullptr) {
+      ++at;
+      continue;
+    }
+    if (!claimed) {
+      store_.end(id, -1, slurm.time);
+      spdlog::info("job {}: ended while no launcher of it was registered", id);
+    }
+    at = unclaimed_->erase(at);
+  }
+}
+
 void Planner::hold(JobId id, bool held) {
   store_.hold(id, held);
-  if (const auto found = jobs_.find(id); found != jobs_.end()) found->second.job.held = held;
+  const auto found = jobs_.find(id);
+  if (found != jobs_.end()) found->second.job.held = held;
   spdlog::info("job {}: {}", id, held ? "held: it will not grow" : "released: it may grow");
-  if (!held) think(Trigger::user);
+  if (!held && found != jobs_.end()) think_for(found->second.job.uid, Trigger::user);
 }
 
 std::int64_t Planner::reclaim(JobId id) {

@@ -47,7 +47,7 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
     const GpuGres all = parse_gpu_gres(node.gres == nullptr ? "" : node.gres);
     const GpuGres used = parse_gpu_gres(node.gres_used == nullptr ? "" : node.gres_used);
     view.gpu_type = all.type;
-    view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, 4096)), 0);
+    view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, kMostGpusOfNode)), 0);
     for (const int index : used.indices)
       if (static_cast<std::size_t>(index) < view.gpu_owner.size())
         view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;

@@ -43,6 +43,13 @@ struct Store::Statements {
     db.execute("PRAGMA user_version=" + std::to_string(kSchema));
     transaction.commit();
   }
+
+  std::vector<JobId> ids(const char* select) {
+    auto query = db.prepare(select);
+    std::vector<JobId> found;
+    while (query.step()) found.push_back(static_cast<JobId>(query.integer(0)));
+    return found;
+  }
 };
 
 namespace {
@@ -178,12 +185,9 @@ void Store::extension_gone(JobId extension, double now) {
   s_->db.prepare("UPDATE extensions SET gone=? WHERE id=? AND gone=0").bind(now, extension).run();
 }
 
-std::vector<JobId> Store::open_extensions() {
-  auto query = s_->db.prepare("SELECT id FROM extensions WHERE gone=0 ORDER BY id");
-  std::vector<JobId> ids;
-  while (query.step()) ids.push_back(static_cast<JobId>(query.integer(0)));
-  return ids;
-}
+std::vector<JobId> Store::open_extensions() { return s_->ids("SELECT id FROM extensions WHERE gone=0 ORDER BY id"); }
+std::vector<JobId> Store::open_jobs() { return s_->ids("SELECT id FROM jobs WHERE ended=0 ORDER BY id"); }
+std::vector<JobId> Store::holds() { return s_->ids("SELECT job FROM holds ORDER BY job"); }
 
 void Store::save_topology(const std::string& node, const std::string& xml, double now) {
   s_->db.prepare("INSERT OR REPLACE INTO topology(node, time, xml) VALUES(?,?,?)").bind(node, now, xml).run();

@@ -52,11 +52,13 @@ class Store {
   void save(const ElasticJob& job, double now);
   void end(JobId job, int exit_code, double now);
   std::optional<StoredJob> job(JobId id);
+  std::vector<JobId> open_jobs();  // not ended
   // What is known of a job's coefficients, kept as long as the job is.
   void save_coefficients(JobId job, const Json& coefficients);
   std::optional<Json> coefficients(JobId job);
   void hold(JobId job, bool held);
   bool held(JobId job);
+  std::vector<JobId> holds();
 
   void saw_extension(JobId extension, JobId anchor, const std::string& node, double now);
   void extension_gone(JobId extension, double now);

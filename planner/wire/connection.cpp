@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMaxOutput = 16u << 20;
 constexpr std::size_t kMaxReason = 400;
 constexpr Loop::Milliseconds kHandshakeTime{5000};
+constexpr int kFramesAtOnce = 4;
 }  // namespace
 
 std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Service service, Descriptor socket, Side side,
@@ -51,10 +52,11 @@ BufferedConnection::~BufferedConnection() {
 }
 
 void BufferedConnection::send(const Frame& frame) {
-  if (state_ == State::closing || state_ == State::closed) return;
+  if (!open() || overflown_) return;
   const std::string bytes = encode(frame);
   evbuffer* output = bufferevent_get_output(buffer_);
   if (evbuffer_get_length(output) + bytes.size() > kMaxOutput) {
+    overflown_ = true;
     // Not from inside the caller's loop over its own connections.
     loop_.defer([self = self_] {
       if (self) self->lose("connection: the peer does not read");
@@ -65,8 +67,9 @@ void BufferedConnection::send(const Frame& frame) {
 }
 
 void BufferedConnection::close() {
-  if (state_ == State::closing || state_ == State::closed) return;
+  if (!open()) return;
   state_ = State::closing;
+  frame_deadline_.reset();
   on_frame = nullptr;
   on_closed = nullptr;
   bufferevent_disable(buffer_, EV_READ);
@@ -78,37 +81,78 @@ void BufferedConnection::close() {
     });
 }
 
+void BufferedConnection::limit_frames(std::size_t most, Loop::Milliseconds within) {
+  most_frame_ = most;
+  frame_time_ = within;
+}
+
 void BufferedConnection::on_read(bufferevent*, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
-  if (!self) return;
+  if (self && !self->more_) self->take_frames();
+}
+
+// A few frames; the rest at the loop's next turn, and nothing is read meanwhile: whoever sends faster than is handled
+// fills the kernel's buffers, not ours.
+void BufferedConnection::take_frames() {
+  const auto keep = self_;
   try {
-    while (self->state_ != State::closed && self->state_ != State::closing) {
-      evbuffer* input = bufferevent_get_input(self->buffer_);
-      const std::size_t size = evbuffer_get_length(input);
-      if (size == 0) return;
-      const std::size_t limit = self->state_ == State::ready ? kMaxFrame : kMaxStranger;
-      // Linearising a partial large frame at each arrival would be quadratic: look at the header first.
-      if (size >= kHeaderBytes) {
-        unsigned char header[kHeaderBytes];
-        evbuffer_copyout(input, header, sizeof header);
-        const std::size_t body = static_cast<std::size_t>(header[4]) << 24 | static_cast<std::size_t>(header[5]) << 16 |
-                                 static_cast<std::size_t>(header[6]) << 8 | header[7];
-        if (body <= limit && size < kHeaderBytes + body && header[3] == kProtocolVersion && header[0] == 'E') return;
+    const bool paused = std::exchange(more_, false);
+    for (int taken = 0; open() && !overflown_; ++taken) {
+      if (taken == kFramesAtOnce && frame_waits()) {
+        more_ = true;
+        bufferevent_disable(buffer_, EV_READ);
+        loop_.defer([keep] {
+          if (keep->open()) keep->take_frames();
+        });
+        return;
       }
-      const char* bytes = reinterpret_cast<const char*>(evbuffer_pullup(input, -1));
       Frame frame;
-      const auto used = decode({bytes, size}, frame, limit);
-      if (!used) return;
-      evbuffer_drain(input, *used);
-      self->handle(frame);
+      if (!next_frame(frame)) break;
+      handle(frame);
     }
+    if (!open() || overflown_) return;
+    watch_unfinished();
+    if (ended_) return lose(*ended_);
+    if (paused) bufferevent_enable(buffer_, EV_READ);
   } catch (const std::exception& error) {  // nothing that a peer sends may end this process
-    self->refuse(std::string(error.what()).substr(0, kMaxReason));
+    refuse(std::string(error.what()).substr(0, kMaxReason));
   }
 }
 
+std::size_t BufferedConnection::frame_limit() const { return state_ == State::ready ? most_frame_ : kMaxStranger; }
+
+// Whether decode() has something to say of what has arrived: that it is a frame, or that it can never be one.
+// Linearising a partial large frame at each arrival would be quadratic: the header tells.
+bool BufferedConnection::frame_waits() const {
+  evbuffer* input = bufferevent_get_input(buffer_);
+  const std::size_t size = evbuffer_get_length(input);
+  if (size < kHeaderBytes) return size > 0;
+  unsigned char header[kHeaderBytes];
+  evbuffer_copyout(input, header, sizeof header);
+  const std::size_t body = static_cast<std::size_t>(header[4]) << 24 | static_cast<std::size_t>(header[5]) << 16 |
+                           static_cast<std::size_t>(header[6]) << 8 | header[7];
+  return body > frame_limit() || size >= kHeaderBytes + body || header[3] != kProtocolVersion || header[0] != 'E';
+}
+
+bool BufferedConnection::next_frame(Frame& frame) {
+  if (!frame_waits()) return false;
+  evbuffer* input = bufferevent_get_input(buffer_);
+  const std::size_t size = evbuffer_get_length(input);
+  const auto used = decode({reinterpret_cast<const char*>(evbuffer_pullup(input, -1)), size}, frame, frame_limit());
+  if (!used) return false;
+  evbuffer_drain(input, *used);
+  frame_deadline_.reset();
+  return true;
+}
+
+void BufferedConnection::watch_unfinished() {
+  if (frame_time_.count() == 0 || frame_deadline_ || evbuffer_get_length(bufferevent_get_input(buffer_)) == 0) return;
+  frame_deadline_ =
+      loop_.after(frame_time_, [raw = this] { raw->refuse("stream: a message was begun and not finished in time"); });
+}
+
 void BufferedConnection::refuse(const std::string& why) {
-  if (state_ == State::closing || state_ == State::closed) return;
+  if (!open()) return;
   if (side_ == Side::server) send(to_frame(Refused{why}));
   const auto failed = std::exchange(on_failed_, nullptr);
   const auto closed = on_closed;
@@ -126,10 +170,12 @@ void BufferedConnection::on_written(bufferevent*, void* raw) {
 
 void BufferedConnection::on_event(bufferevent*, short what, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
-  if (self && (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) != 0)
-    self->lose(what & BEV_EVENT_EOF
-                   ? "connection: closed by the peer"
-                   : std::string("connection: ") + evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR()));
+  if (!self || (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) == 0) return;
+  const std::string why = what & BEV_EVENT_EOF
+                              ? "connection: closed by the peer"
+                              : std::string("connection: ") + evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
+  if (self->more_ && self->open()) self->ended_ = why;  // after what came before it
+  else self->lose(why);
 }
 
 void BufferedConnection::handle(const Frame& frame) {
@@ -175,6 +221,7 @@ void BufferedConnection::lose(const std::string& why) {
   const auto keep = std::exchange(self_, nullptr);
   state_ = State::closed;
   deadline_.reset();
+  frame_deadline_.reset();
   if (buffer_ != nullptr) {
     bufferevent_setcb(buffer_, nullptr, nullptr, nullptr, nullptr);
     bufferevent_flush(buffer_, EV_WRITE, BEV_FINISHED);

@@ -3,6 +3,7 @@
 
 #include <event2/bufferevent.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ class BufferedConnection final : public Connection {
   const Peer& peer() const override { return peer_; }
   void send(const Frame& frame) override;
   void close() override;
+  void limit_frames(std::size_t most, Loop::Milliseconds within) override;
 
  private:
   enum class State { greeting, identifying, ready, closing, closed };
@@ -33,6 +35,12 @@ class BufferedConnection final : public Connection {
   static void on_read(bufferevent*, void* self);
   static void on_written(bufferevent*, void* self);
   static void on_event(bufferevent*, short what, void* self);
+  bool open() const { return state_ != State::closing && state_ != State::closed; }
+  std::size_t frame_limit() const;
+  void take_frames();
+  bool frame_waits() const;
+  bool next_frame(Frame& frame);
+  void watch_unfinished();
   void handle(const Frame& frame);
   void greet(const Frame& frame);
   void ready();
@@ -50,7 +58,13 @@ class BufferedConnection final : public Connection {
   std::vector<uid_t> server_uids_;
   OnConnection on_ready_;
   std::function<void(const std::string&)> on_failed_;
-  Watch deadline_;
+  Watch deadline_;  // of the handshake, or of closing
+  std::size_t most_frame_ = kMaxFrame;
+  Loop::Milliseconds frame_time_{0};          // 0: no limit
+  Watch frame_deadline_;                      // of the frame that has been begun
+  bool more_ = false;                         // frames have arrived that wait for the loop's next turn
+  bool overflown_ = false;                    // the peer does not read: about to be closed
+  std::optional<std::string> ended_;          // the stream is at its end behind those frames: why
   std::shared_ptr<BufferedConnection> self_;  // alive until closed
 };
 

@@ -34,6 +34,7 @@ struct SlurmState {
   SlurmSnapshot snapshot;
   std::string trouble;
   std::vector<JobId> killed;
+  int asked = 0;
 
   template <class Change>
   void change(Change change) {
@@ -47,6 +48,7 @@ class TestSlurm final : public Slurm {
   explicit TestSlurm(std::shared_ptr<SlurmState> state) : state_(std::move(state)) {}
   SlurmSnapshot snapshot() override {
     const std::lock_guard lock(state_->mutex);
+    ++state_->asked;
     if (!state_->trouble.empty()) throw Error(state_->trouble);
     SlurmSnapshot result = state_->snapshot;
     result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -71,6 +73,7 @@ class TestLink final : public wire::Connection {
     on_frame = nullptr;
     on_closed = nullptr;
   }
+  void limit_frames(std::size_t most, std::chrono::milliseconds) override { most_frame = most; }
   using wire::Connection::send;
   template <class Message>
   void says(const Message& message) {
@@ -86,6 +89,7 @@ class TestLink final : public wire::Connection {
 
   std::vector<wire::Frame> sent;
   bool closed = false;
+  std::size_t most_frame = wire::kMaxFrame;
 
  private:
   wire::Peer peer_;
@@ -165,6 +169,10 @@ struct Daemon {
     });
     loop.run();
     return result;
+  }
+  int asked() const {
+    const std::lock_guard lock(slurm_state->mutex);
+    return slurm_state->asked;
   }
   void pass(int milliseconds) {
     const auto limit = loop.after(std::chrono::milliseconds(milliseconds), [&] { loop.stop(); });

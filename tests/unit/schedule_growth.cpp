@@ -186,3 +186,12 @@ TEST_CASE("a plan on a subset keeps rank 0 and who holds which layers, and uses 
   CHECK(few->gpu_count() == 2);
   CHECK_FALSE(plan_on_subset(grown, {}));
 }
+
+TEST_CASE("GPUs of an index that no node has give no plan, and no memory is taken for the ones below") {
+  const auto grown = job(10, "n1", {0, 1});
+  CHECK_FALSE(plan_on_subset(grown, {{"n1", 0}, {"n1", 2000000000}}));
+  CHECK_FALSE(plan_on_subset(grown, {{"n1", 0}, {"n1", -1}}));
+  auto liar = grown;
+  liar.plan->stages[1].replicas[0].gpus[0].index = 2000000000;
+  CHECK_FALSE(plan_on_subset(liar, {{"n1", 0}}));
+}

@@ -3,8 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
@@ -30,7 +32,30 @@ struct Echo {
     connections.push_back(made);
   });
   Watch limit = loop.after(milliseconds(5000), [this] { loop.stop(); });
+  // What is queued leaves, and a connection whose client says nothing more ends.
+  void settle(const Descriptor& client) {
+    ::shutdown(client.get(), SHUT_WR);
+    const auto later = loop.after(milliseconds(50), [this] { loop.stop(); });
+    loop.run();
+  }
+  void instead(const OnConnection& on_connection) {
+    listener.reset();
+    listener = listen_local(loop, path, on_connection);
+  }
 };
+
+// As raw bytes, so that a test can send many at once, or half a frame, and never reads what comes back.
+Descriptor raw_client(const Echo& echo, const std::string& bytes) {
+  Descriptor socket = connect_to(local_endpoint(echo.path), "test", milliseconds(1000));
+  REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+  return socket;
+}
+
+std::string many(int frames) {
+  std::string bytes;
+  for (int i = 0; i < frames; ++i) bytes += encode(to_frame(Heartbeat{}));
+  return bytes;
+}
 
 }  // namespace
 
@@ -84,4 +109,108 @@ TEST_CASE("a file that is no socket is not replaced") {
   std::fclose(std::fopen(path.c_str(), "w"));
   CHECK_THROWS_AS(listen_local(loop, path, [](const ConnectionPtr&) {}), Error);
   std::remove(path.c_str());
+}
+
+TEST_CASE("frames that come all at once are handled a few at a time, and all before the stream's end is told") {
+  Echo echo;
+  int handled = 0, in_a_row = 0, most_in_a_row = 0, when_closed = -1;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->on_frame = [&](const Frame&) {
+      ++handled;
+      if (++in_a_row == 1)
+        echo.loop.defer([&] { most_in_a_row = std::max(most_in_a_row, std::exchange(in_a_row, 0)); });
+    };
+    made->on_closed = [&](const std::string&) { when_closed = handled, echo.loop.stop(); };
+  });
+  const auto client = raw_client(echo, many(500));
+  ::shutdown(client.get(), SHUT_WR);
+  echo.loop.run();
+  CHECK(when_closed == 500);
+  CHECK(most_in_a_row <= 8);
+}
+
+TEST_CASE("of frames behind the one that made the owner close none is handled") {
+  Echo echo;
+  int handled = 0;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->on_frame = [&, raw = made.get()](const Frame&) {
+      if (++handled == 6) raw->close();
+    };
+  });
+  const auto client = raw_client(echo, many(100));
+  const auto enough = echo.loop.after(milliseconds(100), [&] { echo.loop.stop(); });
+  echo.loop.run();
+  echo.settle(client);
+  CHECK(handled == 6);
+}
+
+TEST_CASE("nothing more is worked out for a peer that does not read its answers") {
+  Echo echo;
+  int handled = 0;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->on_frame = [&, raw = made.get()](const Frame&) {
+      ++handled;
+      raw->send(Failed{std::string(6 << 20, 'x')});
+    };
+    made->on_closed = [&](const std::string& why) { echo.closed_because = why, echo.loop.stop(); };
+  });
+  const auto client = raw_client(echo, many(100));
+  echo.loop.run();
+  CHECK(echo.closed_because == "connection: the peer does not read");
+  CHECK(handled <= 4);  // two answers fit
+}
+
+TEST_CASE("a frame that is begun must be finished in time, where that is asked for") {
+  Echo echo;
+  milliseconds within{0};
+  std::string bytes = many(1).substr(0, 10);
+  int handled = 0;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->limit_frames(kMaxFrame, within);
+    made->on_frame = [&](const Frame&) { ++handled; };
+    made->on_closed = [&](const std::string& why) { echo.closed_because = why, echo.loop.stop(); };
+  });
+  const auto enough = echo.loop.after(milliseconds(300), [&] { echo.loop.stop(); });
+  SUBCASE("half a frame") {
+    within = milliseconds(50);
+    const auto client = raw_client(echo, bytes);
+    echo.loop.run();
+    CHECK(echo.closed_because == "stream: a message was begun and not finished in time");
+    echo.settle(client);
+  }
+  SUBCASE("half a frame behind whole ones") {
+    within = milliseconds(50);
+    const auto client = raw_client(echo, many(20) + bytes);
+    echo.loop.run();
+    CHECK(handled == 20);
+    CHECK(echo.closed_because == "stream: a message was begun and not finished in time");
+    echo.settle(client);
+  }
+  SUBCASE("whole frames, and silence after them") {
+    within = milliseconds(50);
+    const auto client = raw_client(echo, many(20));
+    echo.loop.run();
+    CHECK(handled == 20);
+    CHECK(echo.closed_because.empty());
+    echo.settle(client);
+  }
+  SUBCASE("half a frame, no time asked for") {
+    const auto client = raw_client(echo, bytes);
+    echo.loop.run();
+    CHECK(echo.closed_because.empty());
+    echo.settle(client);
+  }
+}
+
+TEST_CASE("a frame larger than the owner takes closes the connection before it has arrived") {
+  Echo echo;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->limit_frames(1000, milliseconds(0));
+    made->on_frame = [](const Frame&) {};
+    made->on_closed = [&](const std::string& why) { echo.closed_because = why, echo.loop.stop(); };
+  });
+  const auto client = raw_client(echo, encode(to_frame(Failed{std::string(2000, 'x')})).substr(0, 100));
+  echo.loop.run();
+  CHECK(echo.closed_because.find("larger than allowed") != std::string::npos);
+  echo.settle(client);
 }

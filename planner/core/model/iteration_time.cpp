@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 namespace espalier {
@@ -49,7 +50,8 @@ double exact_iteration(std::span<const StageTime> stages, int micro_batches) {
   // wave's forwards or the wave before.
   std::vector<double> free(stages.size(), 0.0), backward(stages.size(), 0.0);
   double end = 0;
-  for (int wave = 0; wave < micro_batches + count - 1; ++wave) {
+  const std::int64_t waves = std::int64_t{micro_batches} + count - 1;
+  for (std::int64_t wave = 0; wave < waves; ++wave) {
     double arrived = 0;
     if (wave < micro_batches)
       for (int i = 0; i < count; ++i) {
@@ -59,7 +61,7 @@ double exact_iteration(std::span<const StageTime> stages, int micro_batches) {
       }
     for (int i = 0; i < count; ++i) {
       const auto s = static_cast<std::size_t>(i);
-      const int micro_batch = wave - (count - 1 - i);
+      const std::int64_t micro_batch = wave - (count - 1 - i);
       if (micro_batch < 0 || micro_batch >= micro_batches) continue;
       const double gradient = i + 1 < count ? backward[s + 1] + stages[s].send : 0;
       free[s] = std::max(free[s], gradient) + stages[s].bwd;

@@ -12,14 +12,19 @@
 namespace espalier {
 namespace {
 
-// The nodes of the plan and of `gpus`, as far as they are known from there.
-ClusterView view_of(const ElasticJob& job, const std::vector<GpuId>& gpus) {
+// The nodes of the plan and of `gpus`, as far as they are known from there; nothing when an index cannot be one.
+std::optional<ClusterView> view_of(const ElasticJob& job, const std::vector<GpuId>& gpus) {
   std::map<std::string, int> most;
-  const auto see = [&](const GpuId& gpu) { most[gpu.node] = std::max(most[gpu.node], gpu.index + 1); };
+  bool possible = true;
+  const auto see = [&](const GpuId& gpu) {
+    if (gpu.index < 0 || gpu.index >= kMostGpusOfNode) possible = false;
+    else most[gpu.node] = std::max(most[gpu.node], gpu.index + 1);
+  };
   for (const GpuId& gpu : job.plan->ranks()) see(gpu);
   for (const GpuId& gpu : gpus) see(gpu);
   for (const Holding& held : job.anchor)
     for (const int gpu : held.gpus) see({held.node, gpu});
+  if (!possible) return std::nullopt;
   ClusterView view;
   for (const auto& [name, count] : most) {
     NodeView node;
@@ -62,8 +67,10 @@ std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::ve
 std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus) {
   if (!job.plan || job.plan->stages.empty() || job.plan->stages.front().replicas.empty()) return std::nullopt;
   if (job.model.layers <= 0 || gpus.empty()) return std::nullopt;
+  const auto view = view_of(job, gpus);
+  if (!view) return std::nullopt;
   // How much memory the GPUs have is not known here: no plan is refused for it.
-  Site site = *neutral_site(view_of(job, gpus));
+  Site site = *neutral_site(*view);
   for (GpuType& type : site.hardware.types) type.memory_bytes = 1e18;
   return solve(job, site, by_node(gpus, site), assumed_for(job, site));
 }

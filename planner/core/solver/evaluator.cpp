@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "planner/core/error.hpp"
 #include "planner/core/solver/layer_balance.hpp"
@@ -18,16 +19,32 @@ LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bo
   return bin;
 }
 
+namespace {
+
+// Ascending; of nothing below 1 there are none.
+std::vector<int> divisors(int number) {
+  std::vector<int> small, large;
+  for (int n = 1; std::int64_t{n} * n <= number; ++n) {
+    if (number % n != 0) continue;
+    small.push_back(n);
+    if (number / n != n) large.push_back(number / n);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+}  // namespace
+
 Evaluator::Evaluator(const Problem& problem, std::shared_ptr<StageBook> book)
     : problem_(problem),
       book_(book ? std::move(book) : std::make_shared<StageBook>()),
       bins_(kMaxStages),
       times_(kMaxStages),
       split_(kMaxStages) {
-  const int batch = problem.job.global_batch, fixed = problem.bounds.fixed_micro_batches;
   ESPALIER_INVARIANT(problem.job.gpu.size() == problem.hardware.types.size());
-  for (int n = 1; n <= batch; ++n)
-    if (batch % n == 0 && (fixed == 0 || n == fixed)) counts_.push_back(n);
+  counts_ = divisors(problem.job.global_batch);
+  if (const int fixed = problem.bounds.fixed_micro_batches; fixed != 0)
+    std::erase_if(counts_, [&](int count) { return count != fixed; });
   for (std::size_t i = 0; i < counts_.size(); ++i) all_choices_.push_back(static_cast<int>(i));
   for (const int tp : problem.job.tp_degrees)
     if (problem.bounds.fixed_tp == 0 || tp == problem.bounds.fixed_tp) tp_degrees_.push_back(tp);
@@ -186,7 +203,7 @@ double Evaluator::score_sketch(const PlanSketch& sketch) {
 
 double Evaluator::exact_sketch(const PlanSketch& sketch) {
   const int choice = choice_of(sketch.micro_batches);
-  if (choice < 0) return kInfeasible;
+  if (choice < 0 || sketch.stages.size() > kMaxStages) return kInfeasible;
   const auto tables = tables_of(sketch);
   return exact(pointers(tables), choice, layers_of(sketch));
 }

@@ -1,0 +1,129 @@
+#include "planner/daemon/report_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <tuple>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/printable.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
+// Of samples and micro-batches: divisors of the one are looked for, the other is stepped through.
+constexpr int kMostSamples = 1 << 20;
+constexpr int kMostHidden = 1 << 20, kMostHeads = 1 << 16, kMostTokens = 1 << 26;
+constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64, kLongestPhase = 64;
+constexpr int kMostPhases = 64;
+
+class Check {
+ public:
+  explicit Check(JobId job) : job_(job) {}
+
+  void within(std::string_view what, std::int64_t value, std::int64_t least, std::int64_t most) const {
+    if (value < least || value > most)
+      fail(std::string(what) + " " + std::to_string(value) + "; it must be between " + std::to_string(least) + " and " +
+           std::to_string(most));
+  }
+  void no_longer(std::string_view what, const std::string& text, std::size_t most) const {
+    if (text.size() > most)
+      fail(std::string(what) + " of " + std::to_string(text.size()) + " bytes; at most " + std::to_string(most) +
+           " are taken");
+  }
+  void time(std::string_view what, double value) const {
+    if (!std::isfinite(value) || value < 0) fail(std::string(what) + " that is no time");
+  }
+  void gpu(const std::string& node, int index) const {
+    no_longer("a node name", node, kLongestNode);
+    within("GPU index", index, 0, kMostGpusOfNode - 1);
+  }
+
+  void holdings(const std::vector<Holding>& all, const std::string& what) const {
+    std::vector<std::tuple<JobId, const std::string*, int>> gpus;
+    for (const Holding& held : all)
+      for (const int index : held.gpus) {
+        gpu(held.node, index);
+        gpus.emplace_back(held.job, &held.node, index);
+      }
+    within("a number of GPUs of", static_cast<std::int64_t>(gpus.size()), 0, kMostGpus);
+    const auto key = [](const auto& one) { return std::tie(std::get<0>(one), *std::get<1>(one), std::get<2>(one)); };
+    std::sort(gpus.begin(), gpus.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    const auto twice =
+        std::adjacent_find(gpus.begin(), gpus.end(), [&](const auto& a, const auto& b) { return key(a) == key(b); });
+    if (twice != gpus.end())
+      fail("GPU " + *std::get<1>(*twice) + "/" + std::to_string(std::get<2>(*twice)) + " twice in its " + what);
+  }
+
+  // `model_layers` 0: not known.
+  void plan(const Plan& plan, int model_layers) const {
+    within("a plan with a global batch of", plan.global_batch, 1, kMostSamples);
+    within("a plan with a number of micro-batches of", plan.micro_batches, 1, kMostSamples);
+    if (plan.stages.empty()) fail("a plan without stages");
+    std::int64_t layers = 0, gpus = 0;
+    for (const Stage& stage : plan.stages) {
+      within("a plan with a stage's number of layers of", stage.layers, 1, kMostLayers);
+      layers += stage.layers;
+      std::int64_t samples = 0;
+      for (const Replica& replica : stage.replicas) {
+        within("a plan with a replica's share of", replica.share, 1, kMostSamples);
+        samples += replica.share;
+        gpus += static_cast<std::int64_t>(replica.gpus.size());
+        for (const GpuId& one : replica.gpus) gpu(one.node, one.index);
+      }
+      within("a plan with a stage's sum of shares of", samples, 1, kMostSamples);
+    }
+    within("a plan with a number of layers of", layers, 1, kMostLayers);
+    within("a plan with a number of GPUs of", gpus, 1, kMostGpus);
+    // Nothing in it can overflow any more.
+    if (const auto broken = validate(plan, model_layers); !broken.empty()) fail("an invalid plan: " + broken.front());
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error("job " + std::to_string(job_) + ": reported with " + what);
+  }
+
+ private:
+  JobId job_;
+};
+
+}  // namespace
+
+void check_report(const ElasticJob& job) {
+  const Check check(job.id);
+  check.no_longer("a name", job.name, kLongestName);
+  check.within("min_gpus", job.min_gpus, 0, kMostGpus);
+  check.within("max_gpus", job.max_gpus, 0, kMostGpus);
+  check.within("step", job.step, 0, std::numeric_limits<std::int64_t>::max());
+  check.within("generation", job.generation, 0, std::numeric_limits<int>::max());
+  check.time("step_seconds", job.step_seconds);
+  const ModelShape& model = job.model;
+  check.no_longer("a model family", model.family, kLongestFamily);
+  check.within("model.layers", model.layers, 0, kMostLayers);
+  check.within("model.hidden", model.hidden, 0, kMostHidden);
+  check.within("model.heads", model.heads, 0, kMostHeads);
+  check.within("model.sequence", model.sequence, 0, kMostTokens);
+  check.within("model.vocabulary", model.vocabulary, 0, kMostTokens);
+  check.within("model.global_batch", model.global_batch, 0, kMostSamples);
+  check.within("model.micro_batches", model.micro_batches, 0, kMostSamples);
+  check.holdings(job.anchor, "anchor");
+  check.holdings(job.extensions, "extensions");
+  check.within("a number of unfit GPUs of", static_cast<std::int64_t>(job.unfit.size()), 0, kMostGpus);
+  for (const GpuId& gpu : job.unfit) check.gpu(gpu.node, gpu.index);
+  if (job.plan) check.plan(*job.plan, model.layers);
+}
+
+void check_report(const wire::Outcome& outcome) {
+  const Check check(outcome.job);
+  if (!outcome.plan.stages.empty()) check.plan(outcome.plan, 0);
+  check.time("a pause", outcome.pause_ms);
+  check.within("a number of phases of", static_cast<std::int64_t>(outcome.phases_ms.size()), 0, kMostPhases);
+  for (const auto& [phase, ms] : outcome.phases_ms) {
+    check.no_longer("a phase's name", phase, kLongestPhase);
+    if (printable(phase) != phase) check.fail("a phase whose name is not plain text");
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,147 @@
+// What one user may take of the daemon: connections, messages, memory.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "planner/daemon/allowance.hpp"
+#include "planner/daemon/answers.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+TEST_CASE("an allowance is used up at once and comes back with time") {
+  Allowance allowance;
+  constexpr Allowance::Rate rate{3, 0.5};
+  for (int i = 0; i < 3; ++i) CHECK(allowance.take(1000, rate));
+  CHECK_FALSE(allowance.take(1000, rate));
+  CHECK(allowance.wait(rate) == doctest::Approx(2));
+  CHECK_FALSE(allowance.take(1001, rate));
+  CHECK(allowance.take(1002, rate));
+  CHECK_FALSE(allowance.take(1002.5, rate));
+  CHECK_FALSE(allowance.take(500, rate));  // the clock was set back
+  CHECK(allowance.take(502, rate));
+  CHECK_FALSE(allowance.unused(505, rate));
+  CHECK(allowance.unused(600, rate));
+  for (int i = 0; i < 3; ++i) CHECK(allowance.take(9000, rate));  // however long it was
+  CHECK_FALSE(allowance.take(9000, rate));
+}
+
+TEST_CASE("a user's messages are counted together, on whatever connections they come") {
+  Daemon daemon(true);
+  int answered = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto link = daemon.connect(1000);
+    for (int k = 0; k < 100 && !link->closed; ++k) link->says(wire::Query{"ping", Json::object()});
+    answered += static_cast<int>(std::count_if(link->sent.begin(), link->sent.end(),
+                                               [](const wire::Frame& frame) { return frame.type == "reply"; }));
+  }
+  CHECK(answered >= 500);
+  CHECK(answered < 1000);
+  const auto other = daemon.connect(1001);
+  other->says(wire::Query{"ping", Json::object()});
+  CHECK(other->got<wire::Reply>());
+}
+
+TEST_CASE("an ordinary user has 64 connections and one for each of the user's jobs, an administrator any number") {
+  Daemon daemon(true);
+  const auto launcher = daemon.launcher();
+  REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
+  std::vector<std::shared_ptr<TestLink>> links;
+  for (int i = 0; i < 64; ++i) links.push_back(daemon.connect(1000));
+  CHECK(std::none_of(links.begin(), links.end(), [](const auto& link) { return link->closed; }));
+  CHECK(daemon.connect(1000)->closed);
+  links.back()->close();
+  CHECK(daemon.connect(1000)->closed);  // it may still hold what it has to say
+  links.pop_back();
+  CHECK_FALSE(daemon.connect(1000)->closed);
+  std::vector<std::shared_ptr<TestLink>> others;
+  for (int i = 0; i < 65; ++i) others.push_back(daemon.connect(1001));
+  CHECK(others[63]->closed == false);
+  CHECK(others[64]->closed);
+  for (int i = 0; i < 200; ++i) others.push_back(daemon.connect(0));
+  CHECK_FALSE(others.back()->closed);
+}
+
+TEST_CASE("large messages are taken from administrators and from launchers that have been admitted") {
+  Daemon daemon(true);
+  const auto launcher = daemon.launcher();
+  CHECK(launcher->most_frame == wire::kMaxNewcomer);
+  REQUIRE(daemon.until([&] { return launcher->got<wire::Registered>().has_value(); }));
+  CHECK(launcher->most_frame == wire::kMaxFrame);
+  CHECK(daemon.connect(0)->most_frame == wire::kMaxFrame);
+}
+
+TEST_CASE("what is known of a large cluster and its queue fits into one frame") {
+  Daemon daemon(true);
+  std::vector<std::string> names;
+  for (int i = 1000; i < 3000; ++i) names.push_back("node" + std::to_string(i));
+  std::vector<std::string> half(names.begin(), names.begin() + 1000);
+  daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    slurm.cluster.nodes.clear();
+    for (const auto& name : names) slurm.cluster.nodes.push_back(node(name, 8, "leaf-of-" + name));
+    for (JobId id = 1; id <= 1000; ++id)
+      slurm.cluster.waiting.push_back({id, 8, 1, id == 1 ? std::vector<std::string>{} : half, {}, 1});
+  });
+  const wire::Config config;
+  const Json reply = Answers(*daemon.planner, config).answer({"nodes", Json::object()}, {1000, 1000, "test"});
+  CHECK(reply.at("waiting").at(0).at("only_nodes") == "");
+  CHECK(reply.at("waiting").at(999).at("only_nodes") == "node[1000-1999]");
+  CHECK(wire::encode(wire::to_frame(wire::Reply{reply})).size() < wire::kMaxFrame / 4);
+}
+
+TEST_CASE("a user's launchers do not keep the planner asking Slurm; what Slurm's own events tell is asked at once") {
+  Daemon daemon(true);
+  auto settings = daemon.planner->settings();
+  settings.poll_seconds = 600;
+  daemon.planner->configure(settings);
+  daemon.pass(50);
+  const int before = daemon.asked();
+  std::vector<std::shared_ptr<TestLink>> links;
+  const auto flood = daemon.loop.every(std::chrono::milliseconds(5), [&] { links.push_back(daemon.launcher(1001)); });
+  daemon.pass(700);
+  CHECK(daemon.asked() > before);
+  CHECK(daemon.asked() - before <= 6);
+  const int then = daemon.asked();
+  daemon.planner->gpus_released(99, "n1");
+  daemon.pass(200);
+  CHECK(daemon.asked() > then);
+  const auto other = daemon.launcher(1000);
+  daemon.pass(200);
+  CHECK(other->got<wire::Registered>());
+  daemon.pass(1100);  // those that were put off are answered as well
+  CHECK(std::count_if(links.begin(), links.end(), [](const auto& link) { return link->closed; }) > 60);
+}
+
+TEST_CASE("what a launcher says of its own acts is bounded in number and in size") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  const std::size_t before = daemon.store.decisions(10, 1000).size();
+  Decision own;
+  own.job = 10;
+  own.kind = DecisionKind::shrink;
+  own.plan = *job(10, "n1", {0}).plan;
+  auto outcome = outcome_of(own, "committed");
+  SUBCASE("too many") {
+    for (int i = 0; i < 100; ++i) link->says(outcome);
+    CHECK_FALSE(link->closed);
+    const std::size_t written = daemon.store.decisions(10, 1000).size() - before;
+    CHECK(written >= 30);
+    CHECK(written <= 32);
+    return;
+  }
+  SUBCASE("a plan that is none") { outcome.plan.stages[0].replicas.clear(); }
+  SUBCASE("a plan nobody could compute with") { outcome.plan.global_batch = outcome.plan.micro_batches = 2000000000; }
+  SUBCASE("too many phases") {
+    for (int i = 0; i < 65; ++i) outcome.phases_ms["phase" + std::to_string(i)] = i;
+  }
+  SUBCASE("a phase with a name as long as a book") { outcome.phases_ms[std::string(65, 'x')] = 1; }
+  SUBCASE("a phase with a name that forges a line") { outcome.phases_ms["x\ny"] = 1; }
+  SUBCASE("a pause that is no number") { outcome.pause_ms = std::numeric_limits<double>::quiet_NaN(); }
+  link->says(outcome);
+  CHECK(link->closed);
+  CHECK(link->got<wire::Refused>()->reason.starts_with("job 10: reported with "));
+  CHECK(daemon.store.decisions(10, 1000).size() == before);
+}

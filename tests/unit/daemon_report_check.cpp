@@ -1,0 +1,98 @@
+// What a launcher reports is bounded before anything is computed with it.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <limits>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/report_check.hpp"
+#include "tests/unit/schedule_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+constexpr int kHuge = std::numeric_limits<int>::max();
+
+// Why the job is refused after `change`; empty: it is taken.
+std::string refused(const std::function<void(ElasticJob&)>& change) {
+  ElasticJob reported = job(10, "n1", {0, 1});
+  extend(reported, 20, "n2", {0});
+  change(reported);
+  try {
+    check_report(reported);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+void expect(const std::string& words, const std::function<void(ElasticJob&)>& change) {
+  const std::string why = refused(change);
+  CAPTURE(why);
+  CHECK(why.starts_with("job 10: reported with "));
+  CHECK(why.find(words) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("an honest report is taken, also one from before the model is known") {
+  CHECK(refused([](ElasticJob&) {}).empty());
+  CHECK(refused([](ElasticJob& job) { job.model = {}, job.plan.reset(); }).empty());
+  CHECK(refused([](ElasticJob& job) { job.model = {}; }).empty());
+}
+
+TEST_CASE("a plan whose batch or micro-batches nobody could compute with is refused") {
+  const auto batch = [](int samples, int micro_batches) {
+    return [=](ElasticJob& job) {
+      job.plan->global_batch = samples;
+      job.plan->micro_batches = micro_batches;
+      for (Stage& stage : job.plan->stages) stage.replicas[0].share = samples / micro_batches;
+    };
+  };
+  expect("global batch", batch(kHuge, 1));
+  expect("global batch", batch(kHuge, kHuge));
+  expect("global batch", batch((1 << 20) + 1, 1));
+  expect("global batch", batch(0, 1));
+  expect("micro-batches", [](ElasticJob& job) { job.plan->micro_batches = 0; });
+  CHECK(refused(batch(1 << 20, 1 << 10)).empty());
+}
+
+TEST_CASE("a plan with sums that overflow is refused") {
+  expect("share", [](ElasticJob& job) { job.plan->stages[0].replicas.assign(3, {kHuge, {{"n1", 0}}}); });
+  expect("layers", [](ElasticJob& job) {
+    job.model.layers = 0;
+    for (Stage& stage : job.plan->stages) stage.layers = kHuge / 2;
+  });
+  expect("number of layers of 150000", [](ElasticJob& job) {
+    job.model.layers = 0;
+    for (Stage& stage : job.plan->stages) stage.layers = 50000;
+  });
+}
+
+TEST_CASE("a plan without stages is refused") {
+  expect("without stages", [](ElasticJob& job) { job.plan->stages.clear(); });
+}
+
+TEST_CASE("GPUs that no node has are refused wherever they are named") {
+  expect("GPU index", [](ElasticJob& job) { job.plan->stages[0].replicas[0].gpus[0].index = kHuge; });
+  expect("GPU index 4096", [](ElasticJob& job) { job.anchor[0].gpus[0] = 4096; });
+  expect("GPU index -1", [](ElasticJob& job) { job.extensions[0].gpus[0] = -1; });
+  expect("GPU index", [](ElasticJob& job) { job.unfit.push_back({"n1", kHuge}); });
+  expect("node name", [](ElasticJob& job) { job.unfit.push_back({std::string(300, 'n'), 0}); });
+}
+
+TEST_CASE("a holding that names a GPU twice is refused: it would count twice") {
+  expect("GPU n1/1 twice in its anchor", [](ElasticJob& job) { job.anchor[0].gpus.push_back(1); });
+  expect("GPU n2/0 twice in its extensions", [](ElasticJob& job) { job.extensions.push_back(job.extensions[0]); });
+}
+
+TEST_CASE("a model of sizes out of all proportion is refused") {
+  for (int ModelShape::*size : {&ModelShape::layers, &ModelShape::hidden, &ModelShape::heads, &ModelShape::sequence,
+                                &ModelShape::vocabulary, &ModelShape::global_batch, &ModelShape::micro_batches}) {
+    expect("model.", [=](ElasticJob& job) { job.model.*size = kHuge; });
+    expect("model.", [=](ElasticJob& job) { job.model.*size = -1; });
+  }
+  expect("model family", [](ElasticJob& job) { job.model.family = std::string(1000, 'x'); });
+}
