@@ -21,7 +21,6 @@ constexpr std::chrono::seconds kFinalize{10};
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  config.splitShare = 1;
   return config;
 }
 
