@@ -74,6 +74,7 @@ void Executor::rehearse(const Data& data) {
   step_ = 1;
   vote_ = [] { return Vote{}; };
   engine_.compute.begin_step(1);
+  engine_.fabric.transport().connect(peers(ops_, engine_.world.rank()));
   OpObserver* const observer = std::exchange(observer_, nullptr);
   rehearsal_ = true;
   execute(make_operations(one, options_, engine_.world.rank()), data, 0);

@@ -105,6 +105,7 @@ void check_group(Group& group, DataType type, std::size_t count, const std::stri
 void check_transport(const World& world, std::size_t most) {
   MpiTransport transport(most);
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  if (world.size() > 1) transport.connect({{Lane::forward, {next, before}}, {Lane::backward, {next, before}}});
   std::vector<float> out = values<float>(world.rank(), 1000), in(1000), again(1000);
   const auto keep = std::make_shared<const int>(1);
   transport.post(buffer(out, DataType::float32), {next, Lane::forward, 3}, keep);

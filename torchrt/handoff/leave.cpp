@@ -37,6 +37,7 @@ Departure::Departure(RankState& state, World& world, Device& device, StateServer
     return guest ? static_cast<char*>(guest->data()) : nullptr;
   };
   ExchangeStages stages(device, messages);
+  state.transport().connect(peers(messages));  // not before: only the `switch` has told who gives what to whom
   const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages, memory_of, stages);
   // Whose new rank then finds that it lacks it, and gives up.
   for (const std::size_t place : damaged) guests_.erase(messages[place].memory);
