@@ -72,12 +72,13 @@ class Worker {
     plan_ = std::move(assign.plan);
     config_.training.accuracy = assign.accuracy;
     source_ = std::move(assign.source);
+    gpu_ = assign.device;
   }
 
   // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
   void prepare() {
     prepare_torch(config_.training.threads);
-    device_ = make_device(world_.local_rank());
+    device_ = make_device(gpu_, world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
@@ -267,6 +268,7 @@ class Worker {
   bool checksum_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
+  std::optional<int> gpu_;  // as in Assign
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
   std::optional<Training> training_;

@@ -103,8 +103,7 @@ class CudaDevice : public Device {
     int count = 0;
     must_run(::cudaGetDeviceCount(&count), "looking for GPUs");
     if (index >= count)
-      throw Error("CUDA: rank " + std::to_string(index) + " of its node sees " + std::to_string(count) +
-                  " GPUs; give each rank one");
+      throw Error("CUDA: there is no GPU " + std::to_string(index) + ", " + std::to_string(count) + " can be seen");
     must_run(::cudaSetDevice(index), "choosing a GPU");
     must_run(::cudaFree(nullptr), "starting the GPU");  // makes the context that the driver's functions need
     descriptors_ = sharing == CudaSharing::descriptors || (sharing == CudaSharing::best && shares_by_descriptor(index));
