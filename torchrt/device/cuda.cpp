@@ -175,6 +175,12 @@ class CudaDevice : public Device {
     must_run(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, beside.get()), "copying state");
     must_run(::cudaStreamSynchronize(beside.get()), "copying state");
   }
+  std::shared_ptr<void> pin(void* host, std::size_t bytes) override {
+    if (::cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess)
+      return {host, [](void* memory) { ::cudaHostUnregister(memory); }};
+    ::cudaGetLastError();  // copies only take longer
+    return nullptr;
+  }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 
  private:

@@ -45,6 +45,9 @@ class Device {
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
   // The same, from any thread and beside the work on the device, for which it does not wait.
   virtual void to_host_beside(void* to, const void* from, std::size_t bytes) = 0;
+  // Host memory that is copied to often, made ready for the device to write to by itself. Until the result goes, which
+  // goes before the memory. Null where there is nothing to gain, or to be had.
+  virtual std::shared_ptr<void> pin(void* host, std::size_t bytes) = 0;
   virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
 };
 
