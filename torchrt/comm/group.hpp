@@ -12,7 +12,8 @@
 
 namespace espalier::torchrt {
 
-// An operation under way; its buffers must stay untouched until it is done. Destroying one that is not done waits.
+// An operation under way; its buffers must stay untouched until it is done. Destroying one that is not done waits,
+// unless an error is on its way through: the peer may never come, and who fails does not communicate again.
 class Pending {
  public:
   virtual ~Pending() = default;
