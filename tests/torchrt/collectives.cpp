@@ -118,6 +118,18 @@ void check_transport(const World& world, std::size_t most) {
   expect(keep.use_count() == 1, "a message is kept after it has left");
 }
 
+// Who fails must be able to say so: nothing waits for a message that does not come.
+void check_unwound(const World& world) {
+  static float never = 0;  // what is not waited for may still arrive
+  MpiTransport transport;
+  try {
+    const auto pending =
+        transport.start_receive({&never, 1, DataType::float32}, {(world.rank() + 1) % world.size(), Lane::forward, 4});
+    throw espalier::Error("on its way");
+  } catch (const espalier::Error&) {
+  }
+}
+
 void check_aborted(Group& group) {
   group.abort();
   if (group.rank() != 0 || group.size() == 1) return;
@@ -162,6 +174,7 @@ int main(int argc, char** argv) {
     check_aborted(given_up);
     world.barrier();
   }
+  check_unwound(world);
   const int bad = world.minimum(problems == 0 ? 1 : 0);
   world.finalize();
   return bad == 1 ? 0 : 1;
