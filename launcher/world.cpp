@@ -19,6 +19,7 @@ World::World(wire::Loop& loop, int generation, const WorldRequest& request, cons
     : loop_(loop),
       generation_(generation),
       gpus_(request.gpus),
+      places_(visible_places(request)),
       size_(static_cast<int>(request.gpus.size())),
       callbacks_(std::move(callbacks)) {
   mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.first,
@@ -51,11 +52,15 @@ void World::step_lost(int rank, int code) {
 }
 
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
-  assignment_ = wire::Assign{plan, std::move(source), accuracy};
+  assignment_ = wire::Assign{plan, std::move(source), accuracy, std::nullopt};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);
 }
 
-void World::give_assignment(int rank) { workers_.at(rank).connection->send(*assignment_); }
+void World::give_assignment(int rank) {
+  wire::Assign own = *assignment_;
+  own.device = places_.at(static_cast<std::size_t>(rank));
+  workers_.at(rank).connection->send(own);
+}
 
 void World::request_switch(const Plan& next, int generation) {
   boundary_ = 0;

@@ -108,6 +108,7 @@ class World {
   wire::Loop& loop_;
   int generation_;
   std::vector<GpuId> gpus_;  // by rank
+  std::vector<int> places_;  // of these, by rank: visible_places()
   int size_;
   WorldCallbacks callbacks_;
   std::map<int, Worker> workers_;

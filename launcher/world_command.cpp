@@ -33,6 +33,16 @@ std::map<std::string, NodeOwner> node_owners(const WorldRequest& request) {
   return owners;
 }
 
+std::vector<int> visible_places(const WorldRequest& request) {
+  std::vector<int> places;
+  for (const GpuId& gpu : request.gpus) {
+    const std::vector<int>& held = holding_of(request, gpu).gpus;
+    places.push_back(
+        static_cast<int>(std::count_if(held.begin(), held.end(), [&](int index) { return index < gpu.index; })));
+  }
+  return places;
+}
+
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program) {
   std::vector<std::string> command{"srun",      "--jobid=" + std::to_string(job),

@@ -34,6 +34,11 @@ struct NodeOwner {
 std::map<std::string, NodeOwner> node_owners(const WorldRequest& request);
 std::vector<std::string> mpirun_command(const WorldRequest& request);
 
+// By rank: which of the GPUs that its process can see is the plan's. A process sees those of the step it runs in, which
+// holds all that one job has on the node, in the order of Slurm's indices; so it is the place of the plan's index among
+// that job's. Throws Error when a GPU belongs to no holding.
+std::vector<int> visible_places(const WorldRequest& request);
+
 // The nested srun that runs `program` on an extension's GPUs, or an orted in its owner's allocation.
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program);

@@ -53,6 +53,30 @@ Executor::Executor(Engine engine)
     next += static_cast<std::size_t>(engine_.layout.stage_of_unit(unit).tp);
   }
   norm_slots_.push_back(next);
+  reserve_tied();
+}
+
+// Before a step begins: making memory waits for all that a GPU has under way, and with rows on their way both ends
+// would wait for each other's receive.
+void Executor::reserve_tied() {
+  std::size_t held = 0;
+  for (const Op& op : ops_)
+    if (op.kind == OpKind::receive_tied) {
+      if (op.peer != engine_.world.rank()) tied_memory(held, op);
+      ++held;
+    } else if (op.kind == OpKind::add_tied) {
+      --held;
+    }
+}
+
+// Room for the rows of `op`, beside those of `held` others.
+Buffer Executor::tied_memory(std::size_t held, const Op& op) {
+  const std::size_t count = static_cast<std::size_t>(op.count) * static_cast<std::size_t>(engine_.config.model.hidden);
+  if (tied_memory_.size() <= held) tied_memory_.resize(held + 1);
+  std::unique_ptr<Allocation>& memory = tied_memory_[held];
+  if (!memory || memory->bytes() < count * sizeof(float))
+    memory = engine_.device.allocate(count * sizeof(float), "espalier-tied");
+  return {memory->data(), count, DataType::float32};
 }
 
 StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestion& vote) {
@@ -74,6 +98,7 @@ void Executor::rehearse(const Data& data) {
   step_ = 1;
   vote_ = [] { return Vote{}; };
   engine_.compute.begin_step(1);
+  engine_.fabric.transport().connect(peers(ops_, engine_.world.rank()));
   OpObserver* const observer = std::exchange(observer_, nullptr);
   rehearsal_ = true;
   execute(make_operations(one, options_, engine_.world.rank()), data, 0);
@@ -259,13 +284,7 @@ void Executor::receive_tied(const Op& op) {
     rows.buffer = engine_.compute.tied_gradient(other, {op.first, op.count});
     return;
   }
-  const std::size_t slot = tied_.size() - 1;
-  const std::size_t count = static_cast<std::size_t>(op.count) * static_cast<std::size_t>(engine_.config.model.hidden);
-  if (tied_memory_.size() <= slot) tied_memory_.resize(slot + 1);
-  std::unique_ptr<Allocation>& memory = tied_memory_[slot];
-  if (!memory || memory->bytes() < count * sizeof(float))
-    memory = engine_.device.allocate(count * sizeof(float), "espalier-tied");
-  rows.buffer = {memory->data(), count, DataType::float32};
+  rows.buffer = tied_memory(tied_.size() - 1, op);
   rows.arrival = engine_.fabric.transport().start_receive(rows.buffer, address(op));
 }
 

@@ -93,6 +93,8 @@ class Executor {
   void start_reduction(int unit);
   void finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit);
   void receive_tied(const Op& op);
+  void reserve_tied();
+  Buffer tied_memory(std::size_t held, const Op& op);
   void agree();
   void update(int unit);
   [[noreturn]] void complain(bool bad_loss, bool bad_gradient);

@@ -45,7 +45,7 @@ struct Run {
 // Everything that a rank does alone, so that it may fail alone.
 void prepare(const Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
-  run.device = make_device(world.local_rank());
+  run.device = make_device(std::nullopt, world.local_rank());
   run.state = std::make_unique<RankState>(config, plan, world, *run.device);
   for (const int unit : run.state->units()) run.state->allocate(unit);
   run.training = std::make_unique<Training>(config, world, *run.device, *run.state, 0);

@@ -10,7 +10,7 @@ TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cp
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp pace.cpp \
                   worker_environment.cpp device/cpu.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/state_socket.cpp comm/waits.cpp \
                   $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp partners.cpp recovery_plan.cpp)) \
-                  $(MODEL_PURE) $(addprefix torchrt/profiler/,op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
+                  $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \

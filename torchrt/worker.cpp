@@ -72,12 +72,13 @@ class Worker {
     plan_ = std::move(assign.plan);
     config_.training.accuracy = assign.accuracy;
     source_ = std::move(assign.source);
+    gpu_ = assign.device;
   }
 
   // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
   void prepare() {
     prepare_torch(config_.training.threads);
-    device_ = make_device(world_.local_rank());
+    device_ = make_device(gpu_, world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
@@ -235,14 +236,14 @@ class Worker {
     const auto address_of = [&](int new_rank) {
       return state_address(environment_.token, request.message.generation, new_rank);
     };
-    std::optional<Departure> departure;
     wire::Switched switched{step};
     if (!through_disk(config_.handoff.method))
-      departure.emplace(*state_, world_, *device_, *server_, request.message.next, address_of);
+      departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of);
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
     control_.send(switched);
     if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
+    departure_.reset();
   }
 
   void print_checksum(std::int64_t step) {
@@ -267,6 +268,7 @@ class Worker {
   bool checksum_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
+  std::optional<int> gpu_;  // as in Assign
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
   std::optional<Training> training_;
@@ -276,6 +278,7 @@ class Worker {
   std::optional<Snapshots> snapshots_;
   std::optional<Keeping> keeping_;
   std::optional<StateServer> server_;
+  std::optional<Departure> departure_;  // while it stands
   std::deque<Request> requests_;
 };
 
@@ -286,39 +289,57 @@ void end_world(World& world) {
   world.finalize();
 }
 
+// The last words go to the launcher, which tells the user; where that is gone, to the log.
+[[noreturn]] void leave_failed(Control& control, int rank, const std::exception& error) {
+  std::string problem = error.what();
+  if (dynamic_cast<const wire::ConnectionLost*>(&error) != nullptr) {
+    problem = "the launcher is gone; leaving";
+  } else {
+    try {
+      control.farewell();
+      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});
+      ::_exit(1);
+    } catch (const std::exception&) {
+    }
+  }
+  std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, problem.c_str());
+  std::fflush(stderr);
+  ::_exit(1);  // no MPI_Finalize: it would wait for ranks that go on without this one
+}
+
 }  // namespace
 
 int run_worker(const Config& config, const WorkerEnvironment& environment, int* argc, char*** argv, bool checksum) {
-  std::string problem;
+  std::optional<Control> control;
   try {
-    Control control(environment.host, environment.port, environment.rank, environment.heartbeat);
-    try {
-      control.send(hello(config, environment));
-      World world(argc, argv);
-      if (world.rank() != environment.rank)
-        throw Error("MPI: this is rank " + std::to_string(world.rank()) + ", but OMPI_COMM_WORLD_RANK says " +
-                    std::to_string(environment.rank) + "; let the launcher start workers");
-      try {
-        Worker(config, environment, world, control, checksum).run();
-      } catch (const LeaveNow&) {
-      }
-      control.farewell();
-      end_world(world);
-      return 0;
-    } catch (const wire::ConnectionLost&) {
-      problem = "the launcher is gone; leaving";
-    } catch (const std::exception& error) {
-      problem = error.what();
-      control.farewell();
-      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});
-      ::_exit(1);  // the launcher tells the user
-    }
+    control.emplace(environment.host, environment.port, environment.rank, environment.heartbeat);
   } catch (const std::exception& error) {
-    if (problem.empty()) problem = error.what();
+    std::fprintf(stderr, "espalier: train: rank %d: %s\n", environment.rank, error.what());
+    std::fflush(stderr);
+    ::_exit(1);
   }
-  std::fprintf(stderr, "espalier: train: rank %d: %s\n", environment.rank, problem.c_str());
-  std::fflush(stderr);
-  ::_exit(1);  // no MPI_Finalize: it would wait for ranks that go on without this one
+  // Alive until the launcher has heard of a failure: to destroy what is under way would wait for ranks that may be
+  // gone.
+  std::optional<World> world;
+  std::optional<Worker> worker;
+  try {
+    control->send(hello(config, environment));
+    world.emplace(argc, argv);
+    if (world->rank() != environment.rank)
+      throw Error("MPI: this is rank " + std::to_string(world->rank()) + ", but OMPI_COMM_WORLD_RANK says " +
+                  std::to_string(environment.rank) + "; let the launcher start workers");
+    worker.emplace(config, environment, *world, *control, checksum);
+    try {
+      worker->run();
+    } catch (const LeaveNow&) {
+    }
+    worker.reset();
+    control->farewell();
+    end_world(*world);
+    return 0;
+  } catch (const std::exception& error) {
+    leave_failed(*control, environment.rank, error);
+  }
 }
 
 }  // namespace espalier::torchrt

@@ -44,7 +44,7 @@ void visit(Failed& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
-  v("plan", m.plan), v("source", m.source), v("accuracy", m.accuracy);
+  v("plan", m.plan), v("source", m.source), v("accuracy", m.accuracy), v("device", m.device);
 }
 template <class Visitor>
 void visit(Switch& m, Visitor& v) {
@@ -137,6 +137,9 @@ struct Writer {
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
   void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
   void operator()(const char* name, HandoffMethod value) { body[name] = to_string(value); }
+  void operator()(const char* name, const std::optional<int>& value) {
+    if (value) body[name] = *value;
+  }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
     if (source)
@@ -166,6 +169,11 @@ struct Reader {
     std::string text;
     (*this)(name, text);
     value = handoff_method_from(text);
+  }
+  void operator()(const char* name, std::optional<int>& value) {
+    seen.insert(name);
+    value.reset();
+    if (fields.has(name)) fields.get(name, value.emplace());
   }
   void operator()(const char* name, std::optional<Assign::Source>& source) {
     Json value;

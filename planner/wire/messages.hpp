@@ -93,6 +93,8 @@ struct Assign {
   Plan plan;
   std::optional<Source> source;
   Accuracy accuracy = Accuracy::bitwise;  // the job's; wins over the training configuration
+  // Which of the GPUs that the rank's process can see is its own, the lowest index of Slurm's first. May be absent.
+  std::optional<int> device = {};
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must

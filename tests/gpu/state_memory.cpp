@@ -1,6 +1,7 @@
-// state_memory descriptors|ipc BYTES: state of one generation taken over by the next on one GPU, between two processes.
-// With descriptors the memory is adopted, outlives its maker and needs no room; by CUDA IPC it is copied in chunks
-// while its maker lives. Prints a JSON object; what is wrong goes to stderr, exit status 1.
+// state_memory descriptors|held|ipc BYTES: state of one generation taken over by the next on one GPU, between two
+// processes. With descriptors the memory is adopted, outlives its maker and needs no room; "held": its maker is dead
+// when it is adopted, and nothing but the descriptors has kept it, as after a failure; by CUDA IPC it is copied in
+// chunks while its maker lives. Prints a JSON object; what is wrong goes to stderr, exit status 1.
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -87,16 +88,27 @@ void check(Device& device, const void* data, const Unit& unit, const char* when)
   }
 }
 
+// Once.
+void end(pid_t& old) {
+  if (old <= 0) return;
+  ::kill(old, SIGKILL);
+  ::waitpid(old, nullptr, 0);
+  old = 0;
+}
+
 void new_generation(CudaSharing sharing, const char* name, const std::vector<Unit>& list, const std::string& address,
-                    pid_t old) {
+                    pid_t& old, bool held) {
   const auto device = make_cuda_device(0, sharing);
   const std::size_t before = used_now();
   std::vector<std::unique_ptr<Allocation>> state, borrowed;
+  std::vector<FetchedState> fetched;
   auto start = std::chrono::steady_clock::now();
-  for (const Unit& unit : list) {
-    FetchedState fetched = fetch_state(address, {unit.number});
-    borrowed.push_back(device->adopt(std::move(fetched.fd), fetched.bytes));
+  for (const Unit& unit : list) fetched.push_back(fetch_state(address, {unit.number}));
+  if (held) {
+    end(old);
+    start = std::chrono::steady_clock::now();
   }
+  for (FetchedState& one : fetched) borrowed.push_back(device->adopt(std::move(one.fd), one.bytes));
   const double map_ms = milliseconds_since(start);
   double allocate_ms = 0, copy_ms = 0;
   std::size_t bytes = 0;
@@ -122,8 +134,7 @@ void new_generation(CudaSharing sharing, const char* name, const std::vector<Uni
   for (const Unit& unit : list)
     check(*device, state[static_cast<std::size_t>(unit.number)]->data(), unit, "taken over");
   // The old generation goes; the state stays.
-  ::kill(old, SIGKILL);
-  ::waitpid(old, nullptr, 0);
+  end(old);
   for (const Unit& unit : list)
     check(*device, state[static_cast<std::size_t>(unit.number)]->data(), unit, "after its maker's death");
   double total = 0;
@@ -139,8 +150,8 @@ void new_generation(CudaSharing sharing, const char* name, const std::vector<Uni
 int main(int count, char** arguments) {
   const std::string method = count == 3 ? arguments[1] : "";
   const std::size_t bytes = count == 3 ? std::strtoull(arguments[2], nullptr, 10) : 0;
-  if ((method != "descriptors" && method != "ipc") || bytes < 2 * kSample) {
-    std::fprintf(stderr, "usage: state_memory descriptors|ipc BYTES (at least %zu)\n", 2 * kSample);
+  if ((method != "descriptors" && method != "held" && method != "ipc") || bytes < 2 * kSample) {
+    std::fprintf(stderr, "usage: state_memory descriptors|held|ipc BYTES (at least %zu)\n", 2 * kSample);
     return 2;
   }
   const CudaSharing sharing = method == "ipc" ? CudaSharing::ipc : CudaSharing::descriptors;
@@ -148,18 +159,17 @@ int main(int count, char** arguments) {
   int ready[2];
   if (::pipe(ready) != 0) return 1;
   // Before CUDA starts here: a context does not survive a fork.
-  const pid_t old = ::fork();
+  pid_t old = ::fork();
   if (old == 0) old_generation(sharing, units(bytes), address, ready[1]);
   ::close(ready[1]);
   char said = 0;
   if (old < 0 || ::read(ready[0], &said, 1) != 1) return 1;
   try {
-    new_generation(sharing, method.c_str(), units(bytes), address, old);
+    new_generation(sharing, method.c_str(), units(bytes), address, old, method == "held");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "state_memory: the new generation: %s\n", error.what());
-    ::kill(old, SIGKILL);
-    ::waitpid(old, nullptr, 0);
+    end(old);
     return 1;
   }
 }

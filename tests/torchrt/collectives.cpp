@@ -105,6 +105,7 @@ void check_group(Group& group, DataType type, std::size_t count, const std::stri
 void check_transport(const World& world, std::size_t most) {
   MpiTransport transport(most);
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  if (world.size() > 1) transport.connect({{Lane::forward, {next, before}}, {Lane::backward, {next, before}}});
   std::vector<float> out = values<float>(world.rank(), 1000), in(1000), again(1000);
   const auto keep = std::make_shared<const int>(1);
   transport.post(buffer(out, DataType::float32), {next, Lane::forward, 3}, keep);
@@ -115,6 +116,18 @@ void check_transport(const World& world, std::size_t most) {
   transport.drain();
   expect(in == values<float>(before, 1000) && again == in, "a message is not what was sent");
   expect(keep.use_count() == 1, "a message is kept after it has left");
+}
+
+// Who fails must be able to say so: nothing waits for a message that does not come.
+void check_unwound(const World& world) {
+  static float never = 0;  // what is not waited for may still arrive
+  MpiTransport transport;
+  try {
+    const auto pending =
+        transport.start_receive({&never, 1, DataType::float32}, {(world.rank() + 1) % world.size(), Lane::forward, 4});
+    throw espalier::Error("on its way");
+  } catch (const espalier::Error&) {
+  }
 }
 
 void check_aborted(Group& group) {
@@ -161,6 +174,7 @@ int main(int argc, char** argv) {
     check_aborted(given_up);
     world.barrier();
   }
+  check_unwound(world);
   const int bad = world.minimum(problems == 0 ? 1 : 0);
   world.finalize();
   return bad == 1 ? 0 : 1;

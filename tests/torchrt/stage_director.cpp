@@ -8,7 +8,8 @@
 // stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
 // while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. The play ends at a
 // boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no
-// number of steps given beforehand is right for all. A play without acts ends with the training.
+// number of steps given beforehand is right for all. A play without acts ends with the training. One that takes more
+// than STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ using namespace espalier::wire;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kEpilogue = 20;
+constexpr int kLimit = 240;
 
 struct Act {
   std::int64_t after = 0;
@@ -60,7 +62,7 @@ struct Generation {
   std::map<std::string, int> seen;  // how many ranks said it
   std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
   std::int64_t adopted = 0, copied = 0, sent = 0;
-  std::map<std::string, double> phases_ms;  // of the load, the longest of all ranks
+  std::map<std::string, double> phases_ms;                 // of the load, the longest of all ranks
   std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
 };
@@ -107,7 +109,9 @@ class Director {
   }
 
   int run() {
-    const Watch limit = loop_.after(std::chrono::seconds(240), [this] { fail("the play takes too long"); });
+    const char* const seconds = std::getenv("STAGE_DIRECTOR_SECONDS");
+    const Watch limit = loop_.after(std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : kLimit),
+                                    [this] { fail("the play takes too long"); });
     const Watch children = loop_.on_signal(SIGCHLD, [this] { reap(); });
     loop_.run();
     kill_generation(current_);

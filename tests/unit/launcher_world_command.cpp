@@ -51,6 +51,18 @@ TEST_CASE("one application per stretch of ranks, nested steps only for extension
   CHECK(joined(mpirun_command(with_network)).find("btl_tcp_if_include 10.0.0.0/8") != std::string::npos);
 }
 
+TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in") {
+  CHECK(visible_places(request()) == std::vector<int>{0, 1, 0, 0, 2});
+  WorldRequest smaller = request();
+  smaller.gpus = {{"n1", 1}, {"n1", 3}};  // the first of its node, and the first of the extension's, are not used
+  CHECK(visible_places(smaller) == std::vector<int>{1, 1});
+  smaller.holdings = {{10, "n1", {5, 1}}, {11, "n1", {3, 2}}};  // in no order, and not from 0 on
+  smaller.gpus = {{"n1", 5}, {"n1", 1}, {"n1", 3}};
+  CHECK(visible_places(smaller) == std::vector<int>{1, 0, 1});
+  smaller.gpus = {{"n1", 4}};
+  CHECK_THROWS_WITH_AS(visible_places(smaller), "plan: GPU n1/4 belongs to no allocation of this job", Error);
+}
+
 TEST_CASE("GPUs of nobody, and two extensions on a node without the anchor, are refused") {
   WorldRequest r = request();
   r.gpus.push_back({"n3", 0});

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <tuple>
 
 #include "planner/core/error.hpp"
 #include "tests/unit/torchrt_plans.hpp"
@@ -59,6 +62,34 @@ TEST_CASE("generated schedules are sound for any plan: uneven layers, mixed DP a
     CAPTURE(schedule.options.tied_rows);
     CHECK_MESSAGE(problems.empty(), (problems.empty() ? "" : problems.front()));
   }
+}
+
+TEST_CASE("ranks that are to be connected name each other in the same lane, and nobody names itself") {
+  std::mt19937 random(4);
+  int pairs = 0, distant = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Plan plan = any_plan(random, 6);
+    const Schedule schedule = make_schedule(make_layout(plan, 6), any_options(random));
+    CAPTURE(describe(plan));
+    CAPTURE(schedule.options.tied_rows);
+    std::set<std::tuple<int, Lane, int>> named;
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
+      for (const auto& [lane, list] : peers(schedule.ranks[rank], static_cast<int>(rank)))
+        for (const int peer : list) named.emplace(static_cast<int>(rank), lane, peer);
+    for (const auto& [rank, lane, peer] : named) {
+      REQUIRE(rank != peer);
+      REQUIRE(named.count({peer, lane, rank}) == 1);
+      const auto stage_of = [&](int r) { return schedule.layout.ranks[static_cast<std::size_t>(r)].stage; };
+      distant += std::abs(stage_of(rank) - stage_of(peer)) > 1;
+      ++pairs;
+    }
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
+      for (const Op& op : schedule.ranks[rank])
+        if ((is_send(op.kind) || is_receive(op.kind)) && op.peer != static_cast<int>(rank))
+          REQUIRE(named.count({static_cast<int>(rank), lane_of(op), op.peer}) == 1);
+  }
+  CHECK(pairs > 1000);
+  CHECK(distant > 20);  // tied tables
 }
 
 TEST_CASE("one rank's list is the same whether made alone or with all") {

@@ -7,6 +7,7 @@
 #include "tests/bench/planner/transfer_bound.hpp"
 #include "tests/unit/torchrt_transfer_cases.hpp"
 #include "tests/unit/torchrt_transfer_rehearsal.hpp"
+#include "torchrt/handoff/exchange.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -168,6 +169,36 @@ TEST_CASE("in two worlds what is donated lands on nodes of both, and only what n
   CHECK(landed > 20);
   CHECK(relayed > 5);
   CHECK(refused > 5);
+}
+
+TEST_CASE("in both worlds of a hand-off ranks that are to be connected name each other, and nobody names itself") {
+  std::mt19937 random(13);
+  int pairs = 0;
+  for (int round = 0; round < 100; ++round) {
+    const ModelConfig model = random_transfer_model(random);
+    TransferRequest request = random_request(random, model.layers);
+    request.two_worlds = true;
+    std::set<std::string> old_nodes;
+    for (const GpuId& gpu : request.before.ranks()) old_nodes.insert(gpu.node);
+    const std::vector<GpuId> next = request.after.ranks();
+    if (std::none_of(next.begin(), next.end(), [&](const GpuId& gpu) { return old_nodes.contains(gpu.node); }))
+      continue;  // no hand-off is possible
+    const TransferPlan plan(model, request);
+    const Routes routes = make_routes(plan, request);
+    for (const bool old : {true, false}) {
+      std::set<std::pair<int, int>> named;
+      for (int rank = 0; rank < (old ? request.before : request.after).gpu_count(); ++rank)
+        for (const auto& [lane, list] :
+             peers(message_operations(plan, old ? routes.old_world : routes.new_world, rank)))
+          for (const int peer : list) named.emplace(rank, peer);
+      for (const auto& [rank, peer] : named) {
+        REQUIRE(rank != peer);
+        REQUIRE(named.count({peer, rank}) == 1);
+        ++pairs;
+      }
+    }
+  }
+  CHECK(pairs > 100);
 }
 
 TEST_CASE("what is lost on some ranks is had from others, and missed only when nobody has it") {

@@ -88,6 +88,16 @@ TEST_CASE("an assignment carries its source or none") {
   CHECK(from_frame<Assign>(to_frame(assign)).source->generation == 3);
 }
 
+TEST_CASE("an assignment names a GPU or leaves it to the rank") {
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed, 1};
+  Frame frame = to_frame(assign);
+  CHECK(from_frame<Assign>(frame).device == 1);
+  frame.body.erase("device");
+  CHECK(!from_frame<Assign>(frame).device);
+  frame.body["device"] = "first";
+  CHECK_THROWS_AS(from_frame<Assign>(frame), Error);
+}
+
 TEST_CASE("a source is lost only where the assignment says so") {
   Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   assign.source = Assign::Source{3, assign.plan};

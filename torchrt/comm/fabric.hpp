@@ -20,7 +20,8 @@ class Fabric {
   virtual Transport& transport() = 0;
 };
 
-// Returns before everything is connected; the first use waits. `world` and `device` outlive it.
+// Returns before everything is connected; the first use waits. `world` and `device` outlive it. Collective; throws
+// Error on all ranks alike when only some of their devices are GPUs.
 std::unique_ptr<Fabric> make_fabric(World& world, Device& device);
 
 }  // namespace espalier::torchrt

@@ -2,7 +2,9 @@
 // rank to another. Backends: MPI (mpi_*.cpp, host memory) and NCCL (nccl_*.cpp, GPUs).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "torchrt/comm/buffer.hpp"
@@ -10,7 +12,8 @@
 
 namespace espalier::torchrt {
 
-// An operation under way; its buffers must stay untouched until it is done. Destroying one that is not done waits.
+// An operation under way; its buffers must stay untouched until it is done. Destroying one that is not done waits,
+// unless an error is on its way through: the peer may never come, and who fails does not communicate again.
 class Pending {
  public:
   virtual ~Pending() = default;
@@ -53,10 +56,17 @@ struct Address {
   int tag = 0;
 };
 
+// Ranks that messages go to or come from.
+using Peers = std::map<Lane, std::set<int>>;
+
 // Point to point between the ranks of the world. One thread; throws Error.
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Exchanges a message with each of them and waits for it. The first message between two ranks makes both wait until
+  // they are connected: in the middle of a step ranks would wait in a circle, in a pause it would last longer.
+  // Collective among those named; who names a rank is named by it, in the same lane.
+  virtual void connect(const Peers& peers) = 0;
   // Does not wait for the receiver. `keep` is held, and the memory must stay unchanged, until the message has left.
   virtual void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) = 0;
   // The message lands in `buffer`; it may do so before wait() is called.

@@ -18,7 +18,7 @@ void must(int code, const char* what) {
 MpiRequests::~MpiRequests() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized) return;
+  if (finalized || std::uncaught_exceptions() > errors_) return;
   try {
     wait();
   } catch (const Error&) {  // whoever needs the result has waited before

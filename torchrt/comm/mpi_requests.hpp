@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace espalier::torchrt {
 // Throws Error with MPI's own words unless `code` is MPI_SUCCESS.
 void must(int code, const char* what);
 
-// Outstanding operations of MPI, all of one purpose. Destroying them waits, unless MPI is over.
+// Outstanding operations of MPI, all of one purpose. Destroying them waits, unless MPI is over or an error is on its
+// way.
 class MpiRequests : public Pending {
  public:
   // `what` is for messages and not copied. `aborted` (may be null): set by abort(), ends a wait with an Error.
@@ -38,6 +40,7 @@ class MpiRequests : public Pending {
 
  private:
   const char* what_;
+  int errors_ = std::uncaught_exceptions();  // on their way when it was made
   std::shared_ptr<const bool> aborted_;
   std::vector<MPI_Request> requests_;
   std::vector<std::shared_ptr<const void>> kept_;

@@ -4,9 +4,27 @@ namespace espalier::torchrt {
 
 namespace {
 
+// No step has so many micro-batches, and tags of other messages begin after it.
+constexpr int kConnectTag = (1 << 20) - 1;
+
 int mpi_tag(const Address& address) { return 2 * address.tag + (address.lane == Lane::backward ? 1 : 0); }
 
 }  // namespace
+
+void MpiTransport::connect(const Peers& peers) {
+  std::size_t most = 0;
+  for (const auto& [lane, ranks] : peers) most = std::max(most, ranks.size());
+  std::vector<char> out(most, 1), in(most);
+  for (const auto& [lane, ranks] : peers) {
+    MpiRequests requests("connect", aborted_);
+    for (std::size_t i = 0; const int rank : ranks) {
+      const int tag = mpi_tag({rank, lane, kConnectTag});
+      must(MPI_Irecv(&in[i], 1, MPI_BYTE, rank, tag, MPI_COMM_WORLD, requests.add()), "connect");
+      must(MPI_Isend(&out[i++], 1, MPI_BYTE, rank, tag, MPI_COMM_WORLD, requests.add()), "connect");
+    }
+    requests.wait();
+  }
+}
 
 void MpiTransport::post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) {
   poll();

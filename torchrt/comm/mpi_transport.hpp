@@ -11,6 +11,7 @@ class MpiTransport : public Transport {
  public:
   // `most`: elements in one message of MPI.
   explicit MpiTransport(std::size_t most = std::size_t{1} << 30) : most_(most) {}
+  void connect(const Peers& peers) override;
   void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) override;
   std::unique_ptr<Pending> start_receive(Buffer buffer, const Address& from) override;
   void drain() override;

@@ -21,7 +21,6 @@ constexpr std::chrono::seconds kFinalize{10};
 ncclConfig_t non_blocking() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  config.splitShare = 1;
   return config;
 }
 
@@ -39,7 +38,9 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::split(int color, int key) {
   settle(ncclInProgress, "start");
   std::shared_ptr<NcclCommunicator> made(new NcclCommunicator);
   ncclConfig_t config = non_blocking();
-  settle(::ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made->comm_, &config), "split");
+  // Says success while a thread of NCCL's is still at it, which stores the child when that is done.
+  const ncclResult_t code = ::ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made->comm_, &config);
+  settle(code == ncclSuccess ? ncclInProgress : code, "split");
   if (made->comm_ == nullptr) return nullptr;
   return made;
 }

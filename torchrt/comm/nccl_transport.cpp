@@ -1,10 +1,34 @@
 #include "torchrt/comm/nccl_transport.hpp"
 
+#include "torchrt/device/cuda_driver.hpp"
+
 namespace espalier::torchrt {
 
 NcclTransport::NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::shared_ptr<NcclCommunicator> backward) {
   forward_.communicator = std::move(forward);
   backward_.communicator = std::move(backward);
+}
+
+// Of a lane all at once, as one operation of NCCL's: in whatever order ranks name each other, none waits for another's
+// turn.
+void NcclTransport::connect(const Peers& peers) {
+  for (const auto& [lane, ranks] : peers) {
+    if (ranks.empty()) continue;
+    Line& used = line(lane);
+    const ncclComm_t comm = used.communicator->get();
+    void* made = nullptr;
+    must_run(::cudaMalloc(&made, 2 * ranks.size() * sizeof(float)), "connecting ranks");
+    connecting_.reset(static_cast<float*>(made));
+    float* next = connecting_.get();
+    used.communicator->settle(::ncclGroupStart(), "connect");
+    for (const int rank : ranks) {
+      ::ncclSend(next++, 1, ncclFloat32, rank, comm, used.stream.get());
+      ::ncclRecv(next++, 1, ncclFloat32, rank, comm, used.stream.get());
+    }
+    used.communicator->settle(::ncclGroupEnd(), "connect");  // names whatever failed since its start
+    StreamMark(used.stream.get(), used.communicator).wait_on_host();
+    connecting_.reset();
+  }
 }
 
 void NcclTransport::post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) {

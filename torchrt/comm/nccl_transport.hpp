@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <memory>
 
 #include "torchrt/comm/nccl_calls.hpp"
 
@@ -13,6 +14,7 @@ namespace espalier::torchrt {
 class NcclTransport : public Transport {
  public:
   NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::shared_ptr<NcclCommunicator> backward);
+  void connect(const Peers& peers) override;
   void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) override;
   std::unique_ptr<Pending> start_receive(Buffer buffer, const Address& from) override;
   void drain() override;
@@ -30,7 +32,12 @@ class NcclTransport : public Transport {
   };
   Line& line(Lane lane) { return lane == Lane::forward ? forward_ : backward_; }
 
+  struct CudaFree {
+    void operator()(float* memory) const { ::cudaFree(memory); }
+  };
   Line forward_, backward_;
+  // What connect() exchanges. Here, as who frees it waits for the GPU: not while an error is on its way.
+  std::unique_ptr<float, CudaFree> connecting_;
   std::list<Post> posts_;
 };
 

@@ -70,6 +70,7 @@ class CpuDevice : public Device {
   void wait() override {}
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void to_host_beside(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  std::shared_ptr<void> pin(void*, std::size_t) override { return nullptr; }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
 };
 

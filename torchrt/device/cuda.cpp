@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -103,10 +104,12 @@ class CudaDevice : public Device {
     int count = 0;
     must_run(::cudaGetDeviceCount(&count), "looking for GPUs");
     if (index >= count)
-      throw Error("CUDA: rank " + std::to_string(index) + " of its node sees " + std::to_string(count) +
-                  " GPUs; give each rank one");
+      throw Error("CUDA: there is no GPU " + std::to_string(index) + ", " + std::to_string(count) + " can be seen");
     must_run(::cudaSetDevice(index), "choosing a GPU");
     must_run(::cudaFree(nullptr), "starting the GPU");  // makes the context that the driver's functions need
+    int most_stride = 0;
+    must_run(::cudaDeviceGetAttribute(&most_stride, cudaDevAttrMaxPitch, index), "asking for the longest stride");
+    most_stride_ = static_cast<std::size_t>(most_stride);
     descriptors_ = sharing == CudaSharing::descriptors || (sharing == CudaSharing::best && shares_by_descriptor(index));
     if (!descriptors_) return;
     const CUmemAllocationProp wanted = properties(index);
@@ -153,7 +156,15 @@ class CudaDevice : public Device {
   void copy(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
                  std::size_t count) override {
-    must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
+    if (count == 1) return transfer(to, from, run);
+    if (std::max(to_stride, from_stride) <= most_stride_) {
+      must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
+    } else {  // few runs, as they are so far apart
+      for (std::size_t i = 0; i < count; ++i)
+        must_run(::cudaMemcpyAsync(static_cast<char*>(to) + i * to_stride,
+                                   static_cast<const char*>(from) + i * from_stride, run, cudaMemcpyDefault, nullptr),
+                 "copying state");
+    }
     must_run(::cudaDeviceSynchronize(), "copying state");
   }
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
@@ -163,6 +174,12 @@ class CudaDevice : public Device {
     const Stream beside;
     must_run(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, beside.get()), "copying state");
     must_run(::cudaStreamSynchronize(beside.get()), "copying state");
+  }
+  std::shared_ptr<void> pin(void* host, std::size_t bytes) override {
+    if (::cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess)
+      return {host, [](void* memory) { ::cudaHostUnregister(memory); }};
+    ::cudaGetLastError();  // copies only take longer
+    return nullptr;
   }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
 
@@ -175,6 +192,7 @@ class CudaDevice : public Device {
   int index_;
   bool descriptors_ = true;
   std::size_t granularity_ = 0;
+  std::size_t most_stride_ = 0;  // of a copy in two dimensions
 };
 
 }  // namespace

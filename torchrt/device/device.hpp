@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "torchrt/device/unique_fd.hpp"
@@ -44,11 +45,15 @@ class Device {
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
   // The same, from any thread and beside the work on the device, for which it does not wait.
   virtual void to_host_beside(void* to, const void* from, std::size_t bytes) = 0;
+  // Host memory that is copied to often, made ready for the device to write to by itself. Until the result goes, which
+  // goes before the memory. Null where there is nothing to gain, or to be had.
+  virtual std::shared_ptr<void> pin(void* host, std::size_t bytes) = 0;
   virtual void from_host(void* to, const void* from, std::size_t bytes) = 0;
 };
 
-// The flavour's device: host memory in espalier-train, a GPU in espalier-train-cuda. `local_index`: which of the GPUs
-// this process can see.
-std::unique_ptr<Device> make_device(int local_index);
+// The flavour's device: host memory in espalier-train, a GPU in espalier-train-cuda. `assigned`: which of the GPUs that
+// this process can see, counted from the lowest PCI address. Nobody has assigned one: the only one, or that of
+// `local_rank`. Throws Error when there is no such GPU; without any GPU or driver it is host memory.
+std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank);
 
 }  // namespace espalier::torchrt

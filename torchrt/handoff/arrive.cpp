@@ -75,6 +75,7 @@ void Arrival::release(StateServer& server) {
 }
 
 void Arrival::connect() {
+  state_.transport().connect(peers(messages_));
   for (const CopyOperation& copy : operations_.late_copies)
     if (copy.from.rank != world_.rank()) borrow(copy.from);
 }

@@ -41,7 +41,8 @@ class Arrival {
   void prepare();
   // What others of the node write to or read from: `server` offers it from now on.
   void offer(StateServer& server);
-  // Maps what others of the node receive. All ranks have offered theirs.
+  // Connects the ranks that will exchange messages, and maps what others of the node receive. All ranks have offered
+  // theirs. Collective, over an engine that is built.
   void connect();
   // Collective, over an engine that is built. Checks that every source stands after `step`.
   ArrivalReport load(std::int64_t step);

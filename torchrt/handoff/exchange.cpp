@@ -12,6 +12,7 @@ namespace espalier::torchrt {
 
 namespace {
 
+constexpr Lane kLane = Lane::forward;
 // Away from the tags of activations and gradients.
 constexpr int kChecksumTag = 1 << 20;
 constexpr int kFirstTag = kChecksumTag + 1;
@@ -85,7 +86,7 @@ class Exchange {
     return {data, bytes / 2, DataType::bfloat16};
   }
   static Address address(const MessageOperation& operation) {
-    return {operation.peer, Lane::forward, kFirstTag + operation.number};
+    return {operation.peer, kLane, kFirstTag + operation.number};
   }
 
   void send(std::size_t i) {
@@ -191,9 +192,9 @@ class Exchange {
     std::map<int, std::unique_ptr<Pending>> arrivals;
     for (const auto& [peer, list] : places) {
       received[peer].resize(list.size());
-      arrivals[peer] = transport_.start_receive(whole(received[peer]), {peer, Lane::forward, kChecksumTag});
+      arrivals[peer] = transport_.start_receive(whole(received[peer]), {peer, kLane, kChecksumTag});
     }
-    for (auto& [peer, sums] : sent) transport_.post(whole(sums), {peer, Lane::forward, kChecksumTag}, nullptr);
+    for (auto& [peer, sums] : sent) transport_.post(whole(sums), {peer, kLane, kChecksumTag}, nullptr);
     std::vector<std::size_t> damaged;
     for (const auto& [peer, list] : places) {
       arrivals[peer]->wait();
@@ -218,6 +219,12 @@ class Exchange {
   const bool checks_;
   std::vector<std::uint64_t> checksums_;  // by operation
 };
+
+Peers peers(const std::vector<MessageOperation>& operations) {
+  Peers found;
+  for (const MessageOperation& operation : operations) found[kLane].insert(operation.peer);
+  return found;
+}
 
 std::vector<std::size_t> exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
                                   const MemoryOf& memory_of, ExchangeStages& stages) {

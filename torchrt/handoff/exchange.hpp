@@ -33,6 +33,9 @@ class ExchangeStages {
   Pool outgoing_, incoming_;
 };
 
+// Whom `operations` of one rank exchange messages with.
+Peers peers(const std::vector<MessageOperation>& operations);
+
 // Sends and receives all of `operations`, in their order, as far as each waits for another, and returns when everything
 // is in its place and has left. All ranks of the transport's world do so with theirs. Returns the places in
 // `operations` of what arrived other than it left, by checksums; in host memory only: GPUs' links check themselves, and

@@ -1,7 +1,6 @@
 #include "torchrt/handoff/leave.hpp"
 
 #include "planner/core/error.hpp"
-#include "torchrt/handoff/exchange.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 
 namespace espalier::torchrt {
@@ -19,9 +18,8 @@ std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address
 
 }  // namespace
 
-Departure::Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
-                     const std::function<std::string(int)>& address_of)
-    : server_(server) {
+void Departure::give(RankState& state, World& world, Device& device, const Plan& next,
+                     const std::function<std::string(int)>& address_of) {
   const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
   const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
   for (const MessageOperation& message : messages) {
@@ -36,8 +34,10 @@ Departure::Departure(RankState& state, World& world, Device& device, StateServer
     const std::unique_ptr<Allocation>& guest = guests_.at(memory);
     return guest ? static_cast<char*>(guest->data()) : nullptr;
   };
-  ExchangeStages stages(device, messages);
-  const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages, memory_of, stages);
+  stages_ = std::make_unique<ExchangeStages>(device, messages);
+  state.transport().connect(peers(messages));  // not before: only the `switch` has told who gives what to whom
+  const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages, memory_of, *stages_);
+  stages_.reset();
   // Whose new rank then finds that it lacks it, and gives up.
   for (const std::size_t place : damaged) guests_.erase(messages[place].memory);
   for (const auto& [memory, guest] : guests_)

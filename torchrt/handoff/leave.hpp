@@ -7,6 +7,7 @@
 #include <string>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/handoff/exchange.hpp"
 #include "torchrt/handoff/state_socket.hpp"
 #include "torchrt/handoff/transfer/plan.hpp"
 #include "torchrt/rank_state.hpp"
@@ -14,19 +15,22 @@
 namespace espalier::torchrt {
 
 // Writes into memory of the new generation only, and while it lives the server says what it wrote. A new rank that is
-// not there any more is no error: what was meant for it is dropped. Collective over the old world. Throws Error.
+// not there any more is no error: what was meant for it is dropped.
 class Departure {
  public:
-  // `address_of`: the state socket of a new rank.
-  Departure(RankState& state, World& world, Device& device, StateServer& server, const Plan& next,
-            const std::function<std::string(int new_rank)>& address_of);
+  explicit Departure(StateServer& server) : server_(server) {}
   ~Departure();
+  // Once. `address_of`: the state socket of a new rank. Collective over the old world. Throws Error; then the object
+  // holds memory that a GPU may still be using, and to destroy it may wait for ranks that are gone.
+  void give(RankState& state, World& world, Device& device, const Plan& next,
+            const std::function<std::string(int new_rank)>& address_of);
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 
  private:
   StateServer& server_;
   std::map<MemoryId, std::unique_ptr<Allocation>> guests_;  // memory of new ranks; null: gone
+  std::unique_ptr<ExchangeStages> stages_;
 };
 
 }  // namespace espalier::torchrt

@@ -21,6 +21,9 @@ class Timeline {
   virtual std::vector<double> microseconds() = 0;
 };
 
+// Of the flavour, on that device.
 std::unique_ptr<Timeline> make_timeline(const Device& device);
+// The host's clock: what is done when a call returns is timed by it.
+std::unique_ptr<Timeline> make_host_timeline();
 
 }  // namespace espalier::torchrt

@@ -14,6 +14,8 @@ Snapshots::Snapshots(RankState& state, World& world, Device& device, int every)
   const std::vector<int> partners = snapshot_partners(state.plan());
   partner_ = partners[static_cast<std::size_t>(world.rank())];
   reserve(world.rank());
+  for (const auto& slot : copies_.front().slots)
+    for (const auto& memory : slot) copies_.front().pinned.push_back(device_.pin(memory->data(), memory->bytes()));
   for (int rank = 0; rank < world.size(); ++rank)
     if (partners[static_cast<std::size_t>(rank)] == world.rank()) reserve(rank);
 }

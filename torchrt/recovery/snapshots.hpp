@@ -40,6 +40,7 @@ class Snapshots {
     int rank = 0;
     std::vector<int> units;
     std::array<std::vector<std::shared_ptr<Allocation>>, 2> slots;  // by unit
+    std::vector<std::shared_ptr<void>> pinned;                      // of the slots, where the device writes to them
   };
   void reserve(int rank);
   void copied();

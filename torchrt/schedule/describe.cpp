@@ -24,6 +24,13 @@ bool is_receive(OpKind kind) {
   return kind == OpKind::receive_activation || kind == OpKind::receive_gradient || kind == OpKind::receive_tied;
 }
 
+Peers peers(const std::vector<Op>& ops, int self) {
+  Peers found;
+  for (const Op& op : ops)
+    if ((is_send(op.kind) || is_receive(op.kind)) && op.peer != self) found[lane_of(op)].insert(op.peer);
+  return found;
+}
+
 std::string describe(OpKind kind) {
   switch (kind) {
     case OpKind::receive_activation:

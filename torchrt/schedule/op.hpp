@@ -72,6 +72,9 @@ Lane lane_of(const Op& op);
 bool is_send(OpKind kind);
 bool is_receive(OpKind kind);
 
+// Whom rank `self` exchanges messages with in these operations of its own.
+Peers peers(const std::vector<Op>& ops, int self);
+
 // "backward", "send activation": one word or two.
 std::string describe(OpKind kind);
 std::string describe(const Op& op);

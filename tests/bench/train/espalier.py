@@ -58,6 +58,8 @@ class Run:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} in {folder}: {done.stderr[-2000:]}")
+        if "training on the processor" in done.stderr:
+            raise RuntimeError(f"{' '.join(command)} in {folder}: no GPU was visible")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime  # with its start
         self.folder = folder

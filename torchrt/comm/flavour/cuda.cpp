@@ -1,4 +1,8 @@
 // The CUDA flavour's choice; where the device turned out to be the processor, the CPU's.
+#include <climits>
+#include <string>
+
+#include "planner/core/error.hpp"
 #include "torchrt/comm/mpi_fabric.hpp"
 #include "torchrt/comm/nccl_fabric.hpp"
 #include "torchrt/model/ordered_sum.hpp"
@@ -6,7 +10,12 @@
 namespace espalier::torchrt {
 
 std::unique_ptr<Fabric> make_fabric(World& world, Device& device) {
-  if (device.kind() == DeviceKind::cpu) return make_mpi_fabric();
+  const bool gpu = device.kind() == DeviceKind::cuda;
+  const int with = world.minimum(gpu ? world.rank() : INT_MAX), without = world.minimum(gpu ? INT_MAX : world.rank());
+  if (with != INT_MAX && without != INT_MAX)
+    throw Error("CUDA: rank " + std::to_string(with) + " sees a GPU, rank " + std::to_string(without) +
+                " sees none; give all ranks one, or start espalier-train to train on processors");
+  if (!gpu) return make_mpi_fabric();
   return make_nccl_fabric(world, ordered_sum);
 }
 

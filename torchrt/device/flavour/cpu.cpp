@@ -3,6 +3,6 @@
 
 namespace espalier::torchrt {
 
-std::unique_ptr<Device> make_device(int) { return make_cpu_device(); }
+std::unique_ptr<Device> make_device(std::optional<int>, int) { return make_cpu_device(); }
 
 }  // namespace espalier::torchrt

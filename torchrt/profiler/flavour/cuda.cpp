@@ -48,6 +48,9 @@ class EventTimeline : public Timeline {
 
 }  // namespace
 
-std::unique_ptr<Timeline> make_timeline(const Device&) { return std::make_unique<EventTimeline>(); }
+std::unique_ptr<Timeline> make_timeline(const Device& device) {
+  if (device.kind() == DeviceKind::cpu) return make_host_timeline();
+  return std::make_unique<EventTimeline>();
+}
 
 }  // namespace espalier::torchrt
