@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "launcher/launcher.hpp"
@@ -11,6 +12,8 @@
 
 namespace espalier::launcher {
 namespace {
+
+constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -93,41 +96,44 @@ void Launcher::set_deadline(JobPhase phase) {
       raise(event, std::string(what) + " within " + std::to_string(seconds) + " s");
     });
   };
+  const auto& config = context_.config;
+  // A boundary is a step away, and a step may take longer than the site has thought of.
+  const double step = std::max(step_seconds_, last_step_seconds_);
+  const int at_a_boundary = std::max(config.switch_seconds, static_cast<int>(std::lround(3 * step)) + kBoundaryMargin);
   switch (phase) {
     case JobPhase::starting:
-      return give_up(context_.config.start_seconds, Event::next_failed, "the next generation was not ready");
+      return give_up(config.start_seconds, Event::next_failed, "the next generation was not ready");
     case JobPhase::ready:
-      return give_up(context_.config.switch_seconds, Event::next_failed,
-                     "the running generation did not reach a boundary");
+      return give_up(at_a_boundary, Event::next_failed, "the running generation did not reach a boundary");
     case JobPhase::switching:
-      return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
+      return give_up(at_a_boundary, Event::next_failed, "the state did not arrive");
     case JobPhase::recovering:
       if (!next_) return deadline_.reset();
-      // Once all its workers are there they may read a checkpoint, which takes its time.
-      if (!recovery_->at.contains("ready")) {
-        const std::chrono::seconds start(context_.config.start_seconds);
-        deadline_ = loop_.after(start, [this, start] {
-          const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
-          if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0))
-            return raise(Event::next_failed, "the next generation was not ready in time");
-          deadline_ =
-              loop_.after(more, [this] { raise(Event::next_failed, "the next generation was not ready in time"); });
-        });
-        return;
-      }
-      return give_up(std::max(context_.config.switch_seconds, context_.config.hang_seconds), Event::next_failed,
+      if (!recovery_->at.contains("ready"))
+        return wait_for_start(Event::next_failed, "the next generation was not ready in time");
+      return give_up(std::max(config.switch_seconds, config.hang_seconds), Event::next_failed,
                      "the state was not there");
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
     case JobPhase::saving:
-      return give_up(context_.config.switch_seconds, Event::next_failed,
+      return give_up(std::max(at_a_boundary, config.hang_seconds), Event::next_failed,
                      "the running generation did not save its state at a boundary");
     case JobPhase::restarting:
-      return give_up(context_.config.start_seconds, Event::current_lost,
-                     "the old generation has ended, and the next one was not ready");
+      return wait_for_start(Event::current_lost,
+                            "the old generation has ended, and the next one was not ready in time");
     default:
       deadline_.reset();
   }
+}
+
+// Once all workers of the next generation are there they may read a checkpoint, which takes its time.
+void Launcher::wait_for_start(Event event, const char* why) {
+  const std::chrono::seconds start(context_.config.start_seconds);
+  deadline_ = loop_.after(start, [this, start, event, why] {
+    const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
+    if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0)) return raise(event, why);
+    deadline_ = loop_.after(more, [this, event, why] { raise(event, why); });
+  });
 }
 
 void Launcher::perform(Action action) {

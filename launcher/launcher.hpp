@@ -86,6 +86,7 @@ class Launcher {
   void perform(Action action);
   void entered(JobPhase phase);
   void set_deadline(JobPhase phase);
+  void wait_for_start(Event event, const char* why);
 
   std::unique_ptr<World> make_world(int generation, const Plan& plan, bool first);
   void start_next();
@@ -165,7 +166,8 @@ class Launcher {
   ModelShape model_;
   HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
-  double step_seconds_ = 0;
+  double step_seconds_ = 0;       // of the running generation, smoothed; 0: not known yet
+  double last_step_seconds_ = 0;  // of any generation
   ProfileRelay profiles_;
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;

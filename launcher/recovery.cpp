@@ -104,13 +104,15 @@ void Launcher::note_loss(const std::string& why) {
 }
 
 void Launcher::abort_current() {
+  const bool trained = current_ != nullptr;  // by checkpoint the next generation is lost before its first step
   drop(current_);
   forget_events(false);
   if (awaiting_first_step_) finish_pause(step_);
   doubt_nodes();
   const auto left = gpus_left();
   const auto ranks = plan_.ranks();
-  const bool explained = std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
+  const bool explained =
+      !trained || std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
   faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
 }
 
