@@ -101,6 +101,9 @@ void Launcher::set_deadline(JobPhase phase) {
   const double step = std::max(step_seconds_, last_step_seconds_);
   const int at_a_boundary = std::max(config.switch_seconds, static_cast<int>(std::lround(3 * step)) + kBoundaryMargin);
   switch (phase) {
+    case JobPhase::launching:
+      return give_up(std::max(config.start_seconds, config.hang_seconds), Event::current_failed,
+                     "the program spoke the worker protocol, and not all of its ranks were ready");
     case JobPhase::starting:
       return give_up(config.start_seconds, Event::next_failed, "the next generation was not ready");
     case JobPhase::ready:

@@ -160,6 +160,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
   } catch (const Error& error) {
     return raise(Event::current_failed, error.what());
   }
+  set_deadline(phase_);
   loop_.defer([this] {
     if (current_) current_->assign(plan_, std::nullopt, context_.accuracy);
   });

@@ -98,7 +98,7 @@ int Invariants::failed_starts(JobId job) const {
   int last = 0;
   for (const auto& generation : history_.training->all())
     if (generation->job() == job) last = std::max(last, generation->number());
-  return last - steps_.at(job).generation;
+  return steps_.contains(job) ? last - steps_.at(job).generation : last + 1;
 }
 
 void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
@@ -162,6 +162,7 @@ void Invariants::phases_end() {
          {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching, JobPhase::committed,
           JobPhase::saving, JobPhase::restarting, JobPhase::recovering, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
+      if (phase == JobPhase::launching) bound = config.protocol_seconds + config.hang_seconds + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = at_a_boundary + kSlack;

@@ -60,7 +60,7 @@ std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, const std:
                        " of job " + std::to_string(made->job());
     rank.party->node = place.node;
     rank.step_of = place.step_of;
-    rank.hangs = made->number() > 0 && random.chance(trouble.hang);
+    rank.hangs = random.chance(made->number() > 0 ? trouble.hang : trouble.hang / 5);
     made->ranks_.push_back(std::move(rank));
   }
   all_.push_back(made);
