@@ -59,8 +59,9 @@ class Launcher {
     std::string why;       // what was lost, in words
     std::string last_try;  // why the attempt before this one failed
     Clock::time_point since;
-    std::int64_t last_step = 0;  // that was done
-    Plan plan;                   // of the attempt under way
+    Clock::time_point last_loss;  // of the running generation or of an attempt
+    std::int64_t last_step = 0;   // that was done
+    Plan plan;                    // of the attempt under way
     std::map<std::string, Clock::time_point> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told
@@ -118,6 +119,7 @@ class Launcher {
   SlurmAnswer ask_slurm(const std::set<JobId>& jobs) const;  // blocks; on Slurm's thread
   void slurm_said(const SlurmAnswer& answer);
   void attempt_recovery();
+  bool wait_for_doubts();
   void retry_recovery();
   struct RecoveryPlan {
     Plan plan;

@@ -161,6 +161,7 @@ void Launcher::start_recovery() {
     retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
     return;
   }
+  recovery_->last_loss = now;
   faults_.failed(now, std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
@@ -224,6 +225,7 @@ void Launcher::slurm_said(const SlurmAnswer& answer) {
 void Launcher::attempt_recovery() {
   recovery_->at = {{"start", wire::steady_now()}};
   const auto choice = choose_recovery_plan();
+  if (!choice && faults_.attempts() > 0 && wait_for_doubts()) return;
   if (!choice) {
     std::string why = recovery_->why + "; " + faults_.why_ended();
     if (!recovery_->last_try.empty()) why += " (the last time: " + recovery_->last_try + ")";
@@ -242,6 +244,18 @@ void Launcher::attempt_recovery() {
       return raise(Event::unrecoverable, recovery_->why + "; training cannot be started again: " + error.what());
     retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
   }
+}
+
+// Attempts that fail at once are used up before a silent node is doubted, and what is left without it was not tried.
+bool Launcher::wait_for_doubts() {
+  const auto beats = (kFalters + 2) * std::chrono::milliseconds(std::lround(context_.config.heartbeat_seconds * 1000));
+  const auto until = recovery_->last_loss + beats, now = wire::steady_now();
+  if (now >= until) return false;
+  retry_recovery_ = loop_.after(std::chrono::ceil<std::chrono::milliseconds>(until - now), [this] {
+    doubt_nodes();
+    retry_recovery();
+  });
+  return true;
 }
 
 void Launcher::retry_recovery() {
