@@ -21,14 +21,14 @@ double milliseconds(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-void Launcher::raise(Event event, const std::string& why) {
-  events_.emplace_back(event, why);
+void Launcher::raise(Event event, const std::string& why, bool by_world) {
+  events_.push_back({event, why, by_world});
   // Never from inside the callback that raised it: it may destroy the object that called.
   loop_.defer([this] {
     if (events_.empty()) return;
-    const auto [next, reason] = events_.front();
+    const Raised next = events_.front();
     events_.pop_front();
-    process(next, reason);
+    process(next.event, next.why);
     // What waited for a quiet moment.
     if (phase_ == JobPhase::running && events_.empty()) answer_notices();
   });
@@ -69,11 +69,13 @@ void Launcher::process(Event event, const std::string& why) {
 
 // Events that a world raised before it was dropped say nothing about the one in its place.
 void Launcher::forget_events(bool of_next) {
-  std::erase_if(events_, [&](const auto& waiting) {
+  std::erase_if(events_, [&](const Raised& waiting) {
     using enum Event;
-    const Event event = waiting.first;
-    return of_next ? event == next_ready || event == next_failed || event == next_loaded
-                   : event == old_switched || event == current_finished || event == current_lost;
+    const Event event = waiting.event;
+    if (of_next) return event == next_ready || event == next_failed || event == next_loaded;
+    // The launcher's own failure still ends the job.
+    return event == old_switched || event == current_finished || event == current_lost ||
+           (event == current_failed && waiting.by_world);
   });
 }
 

@@ -81,8 +81,13 @@ class Launcher {
   void lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost);
   World* world_of(int generation) const;  // null: it is not running
 
+  struct Raised {
+    Event event;
+    std::string why;
+    bool by_world;
+  };
   bool restarts() const { return handoff_ == HandoffMethod::checkpoint; }
-  void raise(Event event, const std::string& why = "");
+  void raise(Event event, const std::string& why = "", bool by_world = false);
   void process(Event event, const std::string& why);
   void perform(Action action);
   void entered(JobPhase phase);
@@ -183,7 +188,7 @@ class Launcher {
   Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
   bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
-  std::deque<std::pair<Event, std::string>> events_;
+  std::deque<Raised> events_;
   wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_, hangup_, retry_notices_;
   wire::Watch heartbeat_, watchdog_, retry_recovery_;
   std::vector<wire::Watch> forwarded_;

@@ -75,7 +75,7 @@ void Launcher::lost(int generation, const Loss& loss) {
   if (!next || phase_ == JobPhase::recovering) died_.insert(loss.died.begin(), loss.died.end());
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
-  raise(loss.own ? Event::current_failed : Event::current_lost, loss.why);
+  raise(loss.own ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 
 void Launcher::extension_lost(const Holding& holding) {
