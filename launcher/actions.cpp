@@ -384,10 +384,11 @@ void Launcher::end_job() {
   for (const AnchorKeeper& keeper : anchor_keepers_)
     if (keeper.connection) keeper.connection->send(wire::GiveBack{});
   if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {
-    // A program of its own kind may want to save its work: it has as long as Slurm gives it.
-    current_->retire(std::chrono::hours(24));
-    current_->signal(SIGTERM);
-    return finish_when_released(wire::steady_now() + std::chrono::hours(24));
+    // A program of its own kind, which heard the signal too, may want to save its work: it has as long as Slurm gives
+    // it.
+    const std::chrono::seconds patience(context_.site.kill_wait_seconds > 0 ? context_.site.kill_wait_seconds : 30);
+    current_->retire(patience);
+    return finish_when_released(wire::steady_now() + patience + std::chrono::seconds(4));
   }
   if (current_) current_->retire(std::chrono::milliseconds(500));
   world_gone_ = true;

@@ -105,3 +105,17 @@ cancel_anchor_in() {
   wait_for 20 "slurmctld answers" scontrol ping
   goes_on_well
 }
+
+@test "a program of its own kind that is cancelled has its time to save its work" {
+  as_user tee "$BOX/home/own.sh" > /dev/null <<'S'
+#!/bin/bash
+srun --elastic=2:4 bash -c 'trap "sleep 4; echo saved; exit 0" TERM; echo trains; while :; do sleep 0.1; done'
+S
+  own=$(as_user sbatch --parsable -N1 -n1 --gres=gpu:2 -o "$BOX/home/own.out" "$BOX/home/own.sh")
+  wait_for 20 "its ranks run" eval '[ "$(grep -c trains "$BOX/home/own.out")" = 2 ]'
+  as_user scancel "$own"
+  wait_for 15 "it is over" job_over "$own"
+  cat "$BOX/home/own.out"
+  [ "$(grep -c saved "$BOX/home/own.out")" = 2 ]
+  assert_nothing_left
+}
