@@ -161,10 +161,10 @@ class Launcher {
   SlurmThread slurm_;
   std::unique_ptr<Extensions> extensions_;
   std::unique_ptr<PlannerLink> planner_;
-  std::vector<AnchorKeeper> anchor_keepers_;
-  std::set<std::string> lost_nodes_;  // of the anchor: not heard
-  SlurmAnswer slurm_answer_;          // the last
-  int questions_ = 0;                 // to Slurm, and answers
+  std::vector<AnchorKeeper> anchor_keepers_;  // each task of the step but the first; a node may have several
+  std::set<std::string> lost_nodes_;          // of the anchor: not heard
+  SlurmAnswer slurm_answer_;                  // the last
+  int questions_ = 0;                         // to Slurm, and answers
   std::function<void(int)> keep_;
 
   JobPhase phase_ = JobPhase::launching;

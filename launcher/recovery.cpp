@@ -116,14 +116,16 @@ void Launcher::abort_current() {
   faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
 }
 
-// A node of the anchor whose keeper is silent is not there; one whose keeper has ended may be, unless ranks ended as
-// well.
+// A node of the anchor whose keepers are silent is not there; one whose keepers have ended may be, unless ranks ended
+// as well. A keeper that has just come back may be there twice.
 void Launcher::doubt_nodes() {
+  std::set<std::string> heard;
+  for (const AnchorKeeper& keeper : anchor_keepers_)
+    if (keeper.connection && keeper.missed <= kFalters) heard.insert(keeper.node);
   for (const AnchorKeeper& keeper : anchor_keepers_) {
-    const bool silent = keeper.connection && keeper.missed > kFalters;
-    const bool died = !keeper.connection && std::any_of(died_.begin(), died_.end(),
-                                                        [&](const GpuId& gpu) { return gpu.node == keeper.node; });
-    if (silent || died) lost_nodes_.insert(keeper.node);
+    const bool died =
+        std::any_of(died_.begin(), died_.end(), [&](const GpuId& gpu) { return gpu.node == keeper.node; });
+    if (!heard.contains(keeper.node) && (keeper.connection || died)) lost_nodes_.insert(keeper.node);
   }
 }
 
