@@ -82,6 +82,9 @@ cancel_anchor_in() {
 
 @test "scancel of an extension of the running generation: the job leaves it in its time, or goes on after the loss" {
   grown_cast
+  # Each daemon holds the job's directory on its node, which no keeper then removes.
+  daemons=$(pgrep -u boxuser -x orted)
+  for daemon in $daemons; do ls -l "/proc/$daemon/fd" | grep -q '/espalier-.*/lock$'; done
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   as_user scancel "$(extensions_of "$A" | tail -n 1)"
   wait_for 60 "A runs without it" eval '[ "$(metric A generation)" -ge 2 ]'
