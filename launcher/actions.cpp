@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "launcher/launcher.hpp"
@@ -12,20 +13,22 @@
 namespace espalier::launcher {
 namespace {
 
+constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
+
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
 
 }  // namespace
 
-void Launcher::raise(Event event, const std::string& why) {
-  events_.emplace_back(event, why);
+void Launcher::raise(Event event, const std::string& why, bool by_world) {
+  events_.push_back({event, why, by_world});
   // Never from inside the callback that raised it: it may destroy the object that called.
   loop_.defer([this] {
     if (events_.empty()) return;
-    const auto [next, reason] = events_.front();
+    const Raised next = events_.front();
     events_.pop_front();
-    process(next, reason);
+    process(next.event, next.why);
     // What waited for a quiet moment.
     if (phase_ == JobPhase::running && events_.empty()) answer_notices();
   });
@@ -66,11 +69,13 @@ void Launcher::process(Event event, const std::string& why) {
 
 // Events that a world raised before it was dropped say nothing about the one in its place.
 void Launcher::forget_events(bool of_next) {
-  std::erase_if(events_, [&](const auto& waiting) {
+  std::erase_if(events_, [&](const Raised& waiting) {
     using enum Event;
-    const Event event = waiting.first;
-    return of_next ? event == next_ready || event == next_failed || event == next_loaded
-                   : event == old_switched || event == current_finished || event == current_lost;
+    const Event event = waiting.event;
+    if (of_next) return event == next_ready || event == next_failed || event == next_loaded;
+    // The launcher's own failure still ends the job.
+    return event == old_switched || event == current_finished || event == current_lost ||
+           (event == current_failed && waiting.by_world);
   });
 }
 
@@ -93,41 +98,47 @@ void Launcher::set_deadline(JobPhase phase) {
       raise(event, std::string(what) + " within " + std::to_string(seconds) + " s");
     });
   };
+  const auto& config = context_.config;
+  // A boundary is a step away, and a step may take longer than the site has thought of.
+  const double step = std::max(step_seconds_, last_step_seconds_);
+  const int at_a_boundary = std::max(config.switch_seconds, static_cast<int>(std::lround(3 * step)) + kBoundaryMargin);
   switch (phase) {
+    case JobPhase::launching:
+      return give_up(std::max(config.start_seconds, config.hang_seconds), Event::current_failed,
+                     "the program spoke the worker protocol, and not all of its ranks were ready");
     case JobPhase::starting:
-      return give_up(context_.config.start_seconds, Event::next_failed, "the next generation was not ready");
+      return give_up(config.start_seconds, Event::next_failed, "the next generation was not ready");
     case JobPhase::ready:
-      return give_up(context_.config.switch_seconds, Event::next_failed,
-                     "the running generation did not reach a boundary");
+      return give_up(at_a_boundary, Event::next_failed, "the running generation did not reach a boundary");
     case JobPhase::switching:
-      return give_up(context_.config.switch_seconds, Event::next_failed, "the state did not arrive");
+      return give_up(at_a_boundary, Event::next_failed, "the state did not arrive");
     case JobPhase::recovering:
       if (!next_) return deadline_.reset();
-      // Once all its workers are there they may read a checkpoint, which takes its time.
-      if (!recovery_->at.contains("ready")) {
-        const std::chrono::seconds start(context_.config.start_seconds);
-        deadline_ = loop_.after(start, [this, start] {
-          const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
-          if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0))
-            return raise(Event::next_failed, "the next generation was not ready in time");
-          deadline_ =
-              loop_.after(more, [this] { raise(Event::next_failed, "the next generation was not ready in time"); });
-        });
-        return;
-      }
-      return give_up(std::max(context_.config.switch_seconds, context_.config.hang_seconds), Event::next_failed,
+      if (!recovery_->at.contains("ready"))
+        return wait_for_start(Event::next_failed, "the next generation was not ready in time");
+      return give_up(std::max(config.switch_seconds, config.hang_seconds), Event::next_failed,
                      "the state was not there");
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
     case JobPhase::saving:
-      return give_up(context_.config.switch_seconds, Event::next_failed,
+      return give_up(std::max(at_a_boundary, config.hang_seconds), Event::next_failed,
                      "the running generation did not save its state at a boundary");
     case JobPhase::restarting:
-      return give_up(context_.config.start_seconds, Event::current_lost,
-                     "the old generation has ended, and the next one was not ready");
+      return wait_for_start(Event::current_lost,
+                            "the old generation has ended, and the next one was not ready in time");
     default:
       deadline_.reset();
   }
+}
+
+// Once all workers of the next generation are there they may read a checkpoint, which takes its time.
+void Launcher::wait_for_start(Event event, const char* why) {
+  const std::chrono::seconds start(context_.config.start_seconds);
+  deadline_ = loop_.after(start, [this, start, event, why] {
+    const std::chrono::seconds more = std::chrono::seconds(context_.config.hang_seconds) - start;
+    if (!next_ || !next_->everyone_said_hello() || more <= std::chrono::seconds(0)) return raise(event, why);
+    deadline_ = loop_.after(more, [this, event, why] { raise(event, why); });
+  });
 }
 
 void Launcher::perform(Action action) {
@@ -373,10 +384,11 @@ void Launcher::end_job() {
   for (const AnchorKeeper& keeper : anchor_keepers_)
     if (keeper.connection) keeper.connection->send(wire::GiveBack{});
   if (exit_code_ == 128 + SIGTERM && !speaks_protocol_ && current_) {
-    // A program of its own kind may want to save its work: it has as long as Slurm gives it.
-    current_->retire(std::chrono::hours(24));
-    current_->signal(SIGTERM);
-    return finish_when_released(wire::steady_now() + std::chrono::hours(24));
+    // A program of its own kind, which heard the signal too, may want to save its work: it has as long as Slurm gives
+    // it.
+    const std::chrono::seconds patience(context_.site.kill_wait_seconds > 0 ? context_.site.kill_wait_seconds : 30);
+    current_->retire(patience);
+    return finish_when_released(wire::steady_now() + patience + std::chrono::seconds(4));
   }
   if (current_) current_->retire(std::chrono::milliseconds(500));
   world_gone_ = true;

@@ -1,5 +1,6 @@
 #include "launcher/agent.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,11 +74,13 @@ int shield(const std::vector<std::string>& arguments) {
   const char* directory = std::getenv("ESPALIER_DIRECTORY");
   const char* anchor = std::getenv("ESPALIER_ANCHOR");
   const char* job = std::getenv("SLURM_JOB_ID");
+  wire::Descriptor used;
   if (directory != nullptr) {
     // A step that Slurm starts late must not make again what the keepers of a job whose launcher is gone have removed.
     const auto [host, port] = launcher_address();
     wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(10));
-    make_generation_directory(directory);
+    used = use_generation_directory(directory);
+    if (used) ::fcntl(used.get(), F_SETFD, 0);  // for as long as orted lives
   }
   if (anchor != nullptr && job != nullptr && std::strcmp(anchor, job) != 0) {
     sigset_t set;

@@ -29,15 +29,17 @@ bool belongs_to_step(std::string_view variable) {
 }
 
 // Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* command, char* const* environment, bool keep_stdin, pid_t parent, int report) {
+[[noreturn]] void become(char* const* command, char* const* environment, Child::Traits traits, pid_t parent,
+                         int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // died in between
   ::setpgid(0, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  if (traits.blocks_term) sigaddset(&blocked, SIGTERM);
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
-  if (!keep_stdin) {
+  if (!traits.keeps_stdin) {
     const int null = ::open("/dev/null", O_RDONLY);
     if (null >= 0) ::dup2(null, 0);
   }
@@ -73,7 +75,7 @@ std::vector<std::string> clean_environment(const std::vector<std::string>& extra
 }
 
 Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
-             bool keep_stdin, std::function<void(int status)> on_exit)
+             Traits traits, std::function<void(int status)> on_exit)
     : on_exit_(std::move(on_exit)) {
   const auto arguments = pointers(command), variables = pointers(environment);
   int report[2];
@@ -82,7 +84,7 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), variables.data(), keep_stdin, parent, writer.get());
+  if (pid_ == 0) become(arguments.data(), variables.data(), traits, parent, writer.get());
   writer.reset();
   int error = 0;
   if (::read(reader.get(), &error, sizeof error) == sizeof error) {  // closed by a successful exec
@@ -112,6 +114,10 @@ Child::~Child() {
 void Child::signal(int number) const {
   if (!running_) return;
   if (::kill(-pid_, number) != 0) ::kill(pid_, number);
+}
+
+void Child::signal_alone(int number) const {
+  if (running_) ::kill(pid_, number);
 }
 
 void Child::reap() {

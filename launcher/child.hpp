@@ -20,9 +20,13 @@ std::vector<std::string> clean_environment(const std::vector<std::string>& extra
 // it from the main thread only (the signal follows the thread that forked).
 class Child {
  public:
-  // Throws Error when the program cannot be started. `keep_stdin`: else it reads /dev/null.
+  struct Traits {
+    bool keeps_stdin = false;  // else it reads /dev/null
+    bool blocks_term = false;  // SIGTERM
+  };
+  // Throws Error when the program cannot be started.
   Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
-        bool keep_stdin, std::function<void(int status)> on_exit);
+        Traits traits, std::function<void(int status)> on_exit);
   ~Child();  // SIGKILL to the group, reaped
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -30,6 +34,7 @@ class Child {
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
   void signal(int number) const;  // to the child's process group
+  void signal_alone(int number) const;
 
  private:
   void reap();

@@ -16,10 +16,26 @@ namespace espalier::launcher {
 namespace fs = std::filesystem;
 namespace {
 
-wire::Descriptor lock(const fs::path& directory, int flags) {
-  wire::Descriptor file(::open((directory / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
-  if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
+// Shared: the directory is used on this node. Exclusive: it is being removed. Empty where the other kind is held, or
+// the directory was removed meanwhile.
+wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
+  const fs::path path = directory / "lock";
+  wire::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
+  struct stat held {};
+  struct stat there {};
+  if (!file || ::flock(file.get(), kind) != 0 || ::fstat(file.get(), &held) != 0 ||
+      ::lstat(path.c_str(), &there) != 0 || held.st_ino != there.st_ino || held.st_dev != there.st_dev)
+    file.reset();
   return file;
+}
+
+// The caller holds its lock. Out of the way first: whoever comes now makes another one of its name.
+void remove_locked(const fs::path& directory) {
+  fs::path gone = directory;
+  gone += ".gone-" + wire::fresh_nonce().substr(0, 8);
+  std::error_code error, ignored;
+  fs::rename(directory, gone, error);
+  fs::remove_all(error ? directory : gone, ignored);
 }
 
 bool is_own_directory(const fs::path& path) {
@@ -28,14 +44,20 @@ bool is_own_directory(const fs::path& path) {
          (status.st_mode & 077) == 0;
 }
 
+void make_directory(const fs::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && !is_own_directory(directory))
+    throw Error(directory.string() +
+                ": cannot be made, or belongs to somebody else; is the disk full? or set launch.work_dir");
+}
+
 std::string prefix() { return "espalier-" + std::to_string(::getuid()) + "-"; }
 
-// Directories without a lock belong to launchers on other nodes.
+// One without a lock is being made.
 void remove_abandoned(const fs::path& base) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     if (entry.path().filename().string().rfind(prefix(), 0) != 0 || !is_own_directory(entry.path())) continue;
-    if (const auto held = lock(entry.path(), 0)) fs::remove_all(entry.path(), ignored);
+    if (const auto held = lock(entry.path(), LOCK_EX | LOCK_NB, 0)) remove_locked(entry.path());
   }
 }
 
@@ -49,9 +71,7 @@ fs::path work_directory(const wire::Config& config) {
 
 void remove_if_abandoned(const fs::path& directory) {
   if (directory.filename().string().rfind(prefix(), 0) != 0 || !is_own_directory(directory)) return;
-  std::error_code ignored;
-  const auto held = lock(directory, 0);
-  if (held || !fs::exists(directory / "lock", ignored)) fs::remove_all(directory, ignored);
+  if (const auto held = lock(directory, LOCK_EX | LOCK_NB, O_CREAT)) remove_locked(directory);
 }
 
 void remove_of_job(const fs::path& base, JobId job) {
@@ -63,12 +83,14 @@ void remove_of_job(const fs::path& base, JobId job) {
   for (const fs::path& directory : found) remove_if_abandoned(directory);
 }
 
-void make_generation_directory(const fs::path& directory) {
-  const fs::path parent = directory.parent_path();
-  if (::mkdir(parent.c_str(), 0700) != 0 && !is_own_directory(parent))
-    throw Error(parent.string() + ": cannot be made, or belongs to somebody else; set launch.work_dir");
-  if (::mkdir(directory.c_str(), 0700) != 0 && !is_own_directory(directory))
-    throw Error(directory.string() + ": cannot be made; is the disk full?");
+wire::Descriptor use_generation_directory(const fs::path& directory) {
+  wire::Descriptor held;
+  for (int tries = 0; !held && tries < 10; ++tries) {
+    make_directory(directory.parent_path());
+    held = lock(directory.parent_path(), LOCK_SH, O_CREAT);
+  }
+  make_directory(directory);
+  return held;
 }
 
 Directory::Directory(const fs::path& base, JobId job, unsigned step)
@@ -76,7 +98,7 @@ Directory::Directory(const fs::path& base, JobId job, unsigned step)
             (prefix() + std::to_string(job) + "-" + std::to_string(step) + "-" + wire::fresh_nonce().substr(0, 8))) {
   remove_abandoned(base);
   if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");
-  lock_ = lock(path_, O_CREAT);
+  lock_ = lock(path_, LOCK_SH | LOCK_NB, O_CREAT);
   if (!lock_) throw Error(path_.string() + ": cannot be locked");
 }
 
@@ -87,7 +109,7 @@ Directory::~Directory() {
 
 fs::path Directory::generation(int number) const {
   fs::path made = path_ / ("g" + std::to_string(number));
-  make_generation_directory(made);
+  make_directory(made);
   return made;
 }
 

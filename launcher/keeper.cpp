@@ -21,6 +21,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/descriptor.hpp"
+#include "planner/wire/endpoint.hpp"
 #include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
@@ -47,9 +48,10 @@ struct Watcher {
   bool noticed = false;
 
   // Waits for input of the client or a signal, at most one heartbeat.
-  void wait(int fd) {
+  void wait(int fd) { wait(fd, heartbeat); }
+  void wait(int fd, milliseconds longest) {
     pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};
-    ::poll(entries, 2, static_cast<int>(heartbeat.count()));
+    ::poll(entries, 2, static_cast<int>(longest.count()));
     signalfd_siginfo info;
     while (::read(signals.get(), &info, sizeof info) == sizeof info) noticed = true;
   }
@@ -104,6 +106,28 @@ void fence(JobId job) {
   }
 }
 
+// With the launcher of this step, until it tells us to leave or we are signalled (true). False: it is that of another.
+// Throws Error when it is lost.
+bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault* vault) {
+  client.send(wire::KeeperHello{"", watcher.context.job, watcher.context.node, false});
+  bool knows_us = false;
+  for (auto sent = Clock::now();;) {
+    watcher.wait(client.fd());
+    if (watcher.noticed) return true;
+    if (knows_us && Clock::now() - sent >= watcher.heartbeat) {
+      client.send(wire::Heartbeat{});
+      sent = Clock::now();
+    }
+    const auto frame = client.receive(milliseconds(0));
+    if (!frame) continue;
+    if (frame->type == wire::Refused::type) return false;
+    knows_us = true;
+    tenure.found();
+    if (frame->type == wire::GiveBack::type) return true;
+    let_go(vault, *frame);
+  }
+}
+
 }  // namespace
 
 int keep_extension() {
@@ -140,37 +164,26 @@ int keep_anchor() {
   const auto vault = keeps ? open_vault(vault_prefix(context.job, context.step), context.job) : nullptr;
   const char* nodes = std::getenv("SLURM_STEP_NODELIST");  // task 0, the launcher, is on the first
   const std::string host = nodes == nullptr ? context.node : first_host(nodes);
-  bool found = false;
-  for (const auto until = Clock::now() + std::chrono::seconds(30); Clock::now() < until;) {
+  for (AnchorTenure tenure(Clock::now()); tenure.stays(Clock::now());) {
+    bool nobody = true;
     for (const std::uint16_t port : launcher_ports(context.job, context.step)) {
       try {
         auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
-        client.send(wire::KeeperHello{"", context.job, context.node, false});
-        for (auto sent = Clock::now();;) {
-          watcher.wait(client.fd());
-          if (watcher.noticed) return 0;
-          if (found && Clock::now() - sent >= watcher.heartbeat) {
-            client.send(wire::Heartbeat{});
-            sent = Clock::now();
-          }
-          const auto frame = client.receive(milliseconds(0));
-          if (!frame) continue;
-          if (frame->type == wire::Refused::type) break;  // the launcher of another step
-          found = true;
-          if (frame->type == wire::GiveBack::type) return 0;
-          let_go(vault.get(), *frame);
-        }
+        if (attend(client, watcher, tenure, vault.get())) return 0;
+      } catch (const wire::NobodyListens&) {
+      } catch (const wire::ConnectionLost&) {
+        tenure.lost(Clock::now());
+        nobody = false;
       } catch (const Error&) {
-        if (found) return 0;
-        // not this port
+        nobody = false;
       }
+      watcher.wait(-1, milliseconds(0));
+      if (watcher.noticed) return 0;
     }
-    watcher.wait(-1);
+    tenure.looked(Clock::now(), nobody);
+    watcher.wait(-1, tenure.pause(Clock::now()));
     if (watcher.noticed) return 0;
   }
-  // Task 0 runs the program plain. A task that ended before it could end the step (srun --wait): the plugin tells us
-  // when.
-  while (!watcher.noticed) watcher.wait(-1);
   return 0;
 }
 

@@ -132,14 +132,24 @@ void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::K
     return;
   }
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
-  const std::size_t place = anchor_keepers_.size();
+  if (!hello.token.empty() && hello.token != token_) throw Error("keeper: its token is not this job's");
+  if (std::none_of(context_.anchor.begin(), context_.anchor.end(),
+                   [&](const Holding& own) { return own.node == hello.node; }))
+    throw Error("keeper: " + hello.node + " is no node of this job's own");
+  if (phase_ == JobPhase::ending) return connection->send(wire::GiveBack{});
+  // In the place of one that was lost there.
+  auto at = std::find_if(anchor_keepers_.begin(), anchor_keepers_.end(),
+                         [&](const AnchorKeeper& keeper) { return keeper.node == hello.node && !keeper.connection; });
+  if (at == anchor_keepers_.end()) at = anchor_keepers_.emplace(at);
+  *at = {hello.node, connection, 0};
+  const auto place = static_cast<std::size_t>(at - anchor_keepers_.begin());
   connection->on_frame = [this, place](const wire::Frame&) {
     anchor_keepers_[place].missed = 0;
     lost_nodes_.erase(anchor_keepers_[place].node);
   };
   connection->on_closed = [this, place](const std::string&) { anchor_keepers_[place].connection.reset(); };
-  connection->send(wire::Heartbeat{});  // it has found the right one
-  anchor_keepers_.push_back({hello.node, connection, 0});
+  connection->send(wire::Heartbeat{});                             // it has found the right one
+  if (generation_ > 0) connection->send(wire::Keep{generation_});  // what is older was let go while it was away
 }
 
 void Launcher::first_hello(const wire::Hello& hello) {
@@ -160,6 +170,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
   } catch (const Error& error) {
     return raise(Event::current_failed, error.what());
   }
+  set_deadline(phase_);
   loop_.defer([this] {
     if (current_) current_->assign(plan_, std::nullopt, context_.accuracy);
   });
@@ -286,6 +297,7 @@ void Launcher::stepped(const wire::Step& step) {
   if (recovery_ && recovery_->taken) finish_recovery("committed");
   last_step_at_ = last_progress_ = now;
   step_ = step.step;
+  last_step_seconds_ = step.seconds;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;
   if (now - last_status_ >= std::chrono::seconds(1)) {

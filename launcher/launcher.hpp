@@ -59,8 +59,9 @@ class Launcher {
     std::string why;       // what was lost, in words
     std::string last_try;  // why the attempt before this one failed
     Clock::time_point since;
-    std::int64_t last_step = 0;  // that was done
-    Plan plan;                   // of the attempt under way
+    Clock::time_point last_loss;  // of the running generation or of an attempt
+    std::int64_t last_step = 0;   // that was done
+    Plan plan;                    // of the attempt under way
     std::map<std::string, Clock::time_point> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told
@@ -80,12 +81,18 @@ class Launcher {
   void lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost);
   World* world_of(int generation) const;  // null: it is not running
 
+  struct Raised {
+    Event event;
+    std::string why;
+    bool by_world;
+  };
   bool restarts() const { return handoff_ == HandoffMethod::checkpoint; }
-  void raise(Event event, const std::string& why = "");
+  void raise(Event event, const std::string& why = "", bool by_world = false);
   void process(Event event, const std::string& why);
   void perform(Action action);
   void entered(JobPhase phase);
   void set_deadline(JobPhase phase);
+  void wait_for_start(Event event, const char* why);
 
   std::unique_ptr<World> make_world(int generation, const Plan& plan, bool first);
   void start_next();
@@ -117,6 +124,7 @@ class Launcher {
   SlurmAnswer ask_slurm(const std::set<JobId>& jobs) const;  // blocks; on Slurm's thread
   void slurm_said(const SlurmAnswer& answer);
   void attempt_recovery();
+  bool wait_for_doubts();
   void retry_recovery();
   struct RecoveryPlan {
     Plan plan;
@@ -153,10 +161,10 @@ class Launcher {
   SlurmThread slurm_;
   std::unique_ptr<Extensions> extensions_;
   std::unique_ptr<PlannerLink> planner_;
-  std::vector<AnchorKeeper> anchor_keepers_;
-  std::set<std::string> lost_nodes_;  // of the anchor: not heard
-  SlurmAnswer slurm_answer_;          // the last
-  int questions_ = 0;                 // to Slurm, and answers
+  std::vector<AnchorKeeper> anchor_keepers_;  // each task of the step but the first; a node may have several
+  std::set<std::string> lost_nodes_;          // of the anchor: not heard
+  SlurmAnswer slurm_answer_;                  // the last
+  int questions_ = 0;                         // to Slurm, and answers
   std::function<void(int)> keep_;
 
   JobPhase phase_ = JobPhase::launching;
@@ -165,7 +173,8 @@ class Launcher {
   ModelShape model_;
   HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
-  double step_seconds_ = 0;
+  double step_seconds_ = 0;       // of the running generation, smoothed; 0: not known yet
+  double last_step_seconds_ = 0;  // of any generation
   ProfileRelay profiles_;
   int generation_ = 0, last_generation_ = 0;  // committed; last number given out
   std::optional<Change> change_;
@@ -179,7 +188,7 @@ class Launcher {
   Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
   bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
-  std::deque<std::pair<Event, std::string>> events_;
+  std::deque<Raised> events_;
   wire::Watch deadline_, protocol_deadline_, ending_, term_, interrupt_, hangup_, retry_notices_;
   wire::Watch heartbeat_, watchdog_, retry_recovery_;
   std::vector<wire::Watch> forwarded_;

@@ -75,7 +75,7 @@ void Launcher::lost(int generation, const Loss& loss) {
   if (!next || phase_ == JobPhase::recovering) died_.insert(loss.died.begin(), loss.died.end());
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
-  raise(loss.own ? Event::current_failed : Event::current_lost, loss.why);
+  raise(loss.own ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 
 void Launcher::extension_lost(const Holding& holding) {
@@ -104,24 +104,28 @@ void Launcher::note_loss(const std::string& why) {
 }
 
 void Launcher::abort_current() {
+  const bool trained = current_ != nullptr;  // by checkpoint the next generation is lost before its first step
   drop(current_);
   forget_events(false);
   if (awaiting_first_step_) finish_pause(step_);
   doubt_nodes();
   const auto left = gpus_left();
   const auto ranks = plan_.ranks();
-  const bool explained = std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
+  const bool explained =
+      !trained || std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
   faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
 }
 
-// A node of the anchor whose keeper is silent is not there; one whose keeper has ended may be, unless ranks ended as
-// well.
+// A node of the anchor whose keepers are silent is not there; one whose keepers have ended may be, unless ranks ended
+// as well. A keeper that has just come back may be there twice.
 void Launcher::doubt_nodes() {
+  std::set<std::string> heard;
+  for (const AnchorKeeper& keeper : anchor_keepers_)
+    if (keeper.connection && keeper.missed <= kFalters) heard.insert(keeper.node);
   for (const AnchorKeeper& keeper : anchor_keepers_) {
-    const bool silent = keeper.connection && keeper.missed > kFalters;
-    const bool died = !keeper.connection && std::any_of(died_.begin(), died_.end(),
-                                                        [&](const GpuId& gpu) { return gpu.node == keeper.node; });
-    if (silent || died) lost_nodes_.insert(keeper.node);
+    const bool died =
+        std::any_of(died_.begin(), died_.end(), [&](const GpuId& gpu) { return gpu.node == keeper.node; });
+    if (!heard.contains(keeper.node) && (keeper.connection || died)) lost_nodes_.insert(keeper.node);
   }
 }
 
@@ -159,6 +163,7 @@ void Launcher::start_recovery() {
     retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
     return;
   }
+  recovery_->last_loss = now;
   faults_.failed(now, std::exchange(died_, {}));  // of the attempt before
   if (faults_.attempts() == 0) return try_recovery();
   retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
@@ -222,6 +227,7 @@ void Launcher::slurm_said(const SlurmAnswer& answer) {
 void Launcher::attempt_recovery() {
   recovery_->at = {{"start", wire::steady_now()}};
   const auto choice = choose_recovery_plan();
+  if (!choice && faults_.attempts() > 0 && wait_for_doubts()) return;
   if (!choice) {
     std::string why = recovery_->why + "; " + faults_.why_ended();
     if (!recovery_->last_try.empty()) why += " (the last time: " + recovery_->last_try + ")";
@@ -240,6 +246,18 @@ void Launcher::attempt_recovery() {
       return raise(Event::unrecoverable, recovery_->why + "; training cannot be started again: " + error.what());
     retry_recovery_ = loop_.after(kLocalTrouble, [this] { retry_recovery(); });
   }
+}
+
+// Attempts that fail at once are used up before a silent node is doubted, and what is left without it was not tried.
+bool Launcher::wait_for_doubts() {
+  const auto beats = (kFalters + 2) * std::chrono::milliseconds(std::lround(context_.config.heartbeat_seconds * 1000));
+  const auto until = recovery_->last_loss + beats, now = wire::steady_now();
+  if (now >= until) return false;
+  retry_recovery_ = loop_.after(std::chrono::ceil<std::chrono::milliseconds>(until - now), [this] {
+    doubt_nodes();
+    retry_recovery();
+  });
+  return true;
 }
 
 void Launcher::retry_recovery() {

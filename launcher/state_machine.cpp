@@ -66,7 +66,10 @@ std::span<const Row> transition_table() {
        {abort_next, cancel_acquired, report_aborted, abort_current, start_recovery}},
       {committed, current_lost, recovering, {kill_old, report_committed, abort_current, start_recovery}},
       {saving, current_lost, recovering, {cancel_acquired, report_aborted, abort_current, start_recovery}},
-      {restarting, current_lost, recovering, {abort_next, kill_old, cancel_acquired, report_aborted, start_recovery}},
+      {restarting,
+       current_lost,
+       recovering,
+       {abort_next, kill_old, cancel_acquired, report_aborted, abort_current, start_recovery}},
 
       {recovering, next_ready, recovering, {send_recover}},
       {recovering, next_loaded, running, {commit_recovery}},

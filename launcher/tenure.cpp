@@ -10,6 +10,8 @@ constexpr int kMissedHeartbeats = 10;
 constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
 // Until it knows us: it may not have read Slurm's answer to its submission yet.
 constexpr auto kFindLauncher = std::chrono::seconds(5);
+constexpr auto kSoon = std::chrono::seconds(30);    // after its start or a loss it looks often
+constexpr auto kNobody = std::chrono::seconds(60);  // has listened, where the launcher was
 
 }  // namespace
 
@@ -40,6 +42,17 @@ Tenure::Turn Tenure::turn(Time now) {
   turn.heartbeat = !turn.lost && now - sent_ >= heartbeat_;
   if (turn.heartbeat) sent_ = now;
   return turn;
+}
+
+void AnchorTenure::looked(Time now, bool nobody) {
+  if (!nobody) nobody_since_.reset();
+  else if (!nobody_since_) nobody_since_ = now;
+}
+
+bool AnchorTenure::stays(Time now) const { return !found_ || !nobody_since_ || now - *nobody_since_ < kNobody; }
+
+std::chrono::milliseconds AnchorTenure::pause(Time now) const {
+  return now - since_ < kSoon ? std::chrono::milliseconds(500) : std::chrono::seconds(5);
 }
 
 }  // namespace espalier::launcher

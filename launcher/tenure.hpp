@@ -1,12 +1,14 @@
-// When the keeper of an extension looks for its launcher, what it says to it, and when it leaves. Pure: the keeper
-// brings time, frames and signals.
+// When a keeper looks for its launcher, what it says to it, and when it leaves. Pure: the keeper brings time, frames
+// and signals.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace espalier::launcher {
 
+// Of an extension.
 class Tenure {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -32,6 +34,27 @@ class Tenure {
   Time start_, until_;
   Time heard_{}, sent_{};
   bool taken_on_ = false, over_ = false, signalled_ = false, told_ = false;
+};
+
+// Of a node of the anchor. It stays until it is told to leave: a task that ends may end the step (SLURM.md 20), and the
+// node's state is with it. But a launcher whose host says for long that nobody listens there any more has ended, and
+// the word of that was lost.
+class AnchorTenure {
+ public:
+  using Time = Tenure::Time;
+  explicit AnchorTenure(Time start) : since_(start) {}
+
+  void found() { found_ = true, nobody_since_.reset(); }
+  void lost(Time now) { since_ = now; }
+  // All ports were tried. `nobody`: at none of them is the launcher, nor will it be.
+  void looked(Time now, bool nobody);
+  bool stays(Time now) const;
+  std::chrono::milliseconds pause(Time now) const;  // until they are tried again
+
+ private:
+  Time since_;  // without a launcher
+  bool found_ = false;
+  std::optional<Time> nobody_since_;
 };
 
 }  // namespace espalier::launcher

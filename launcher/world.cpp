@@ -21,9 +21,12 @@ World::World(wire::Loop& loop, int generation, const WorldRequest& request, cons
       gpus_(request.gpus),
       places_(visible_places(request)),
       size_(static_cast<int>(request.gpus.size())),
+      blocks_term_(request.first),
       callbacks_(std::move(callbacks)) {
-  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment), request.first,
-                                    [this](int status) { exited(status); });
+  // Slurm signals all processes of a step that it ends. The first generation may be a program of its own kind that
+  // wants to save its work then: mpirun, which would kill it a second later, must not hear that.
+  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment),
+                                    Child::Traits{request.first, blocks_term_}, [this](int status) { exited(status); });
 }
 
 World::~World() {
@@ -247,11 +250,11 @@ void World::retire(wire::Loop::Milliseconds patience) {
     return;
   }
   patience_ = loop_.after(patience, [this] { end_mpirun(); });
-  if (workers_.empty()) end_mpirun();
 }
 
 void World::end_mpirun() {
-  mpirun_->signal(SIGTERM);
+  if (blocks_term_) mpirun_->signal_alone(SIGINT);
+  else mpirun_->signal(SIGTERM);
   kill_ = loop_.after(kTermToKill, [this] { mpirun_->signal(SIGKILL); });
 }
 

@@ -75,7 +75,8 @@ class World {
   void send_all(const Message& message) {
     send_all(wire::to_frame(message));
   }
-  // Tells the workers to leave and ends mpirun when they have, or after `patience`. Only `gone` is called afterwards.
+  // Tells the workers to leave and ends mpirun when they have, or after `patience`, which is also what a program has
+  // that knows of no such words. Only `gone` is called afterwards.
   void retire(wire::Loop::Milliseconds patience);
   void signal(int number) const { mpirun_->signal(number); }
   // Once every heartbeat interval: a worker that sends heartbeats and was not heard for ten of them is lost.
@@ -110,6 +111,7 @@ class World {
   std::vector<GpuId> gpus_;  // by rank
   std::vector<int> places_;  // of these, by rank: visible_places()
   int size_;
+  bool blocks_term_;
   WorldCallbacks callbacks_;
   std::map<int, Worker> workers_;
   std::optional<wire::Assign> assignment_;

@@ -57,12 +57,14 @@ Descriptor connect_to(const Endpoint& endpoint, const std::string& what, std::ch
   Descriptor fd(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) throw Error(what + ": no socket: " + std::strerror(errno));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0) {
+    if (errno == ECONNREFUSED) throw NobodyListens(what + ": nobody listens");
     if (errno != EINPROGRESS) throw Error(what + ": cannot connect: " + std::strerror(errno));
     pollfd wait{fd.get(), POLLOUT, 0};
     if (::poll(&wait, 1, static_cast<int>(timeout.count())) != 1) throw Error(what + ": no answer in time");
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == ECONNREFUSED) throw NobodyListens(what + ": nobody listens");
     if (error != 0) throw Error(what + ": cannot connect: " + std::strerror(error));
   }
   return fd;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "planner/core/error.hpp"
 #include "planner/wire/descriptor.hpp"
 
 namespace espalier::wire {
@@ -21,7 +22,13 @@ Endpoint resolve(const std::string& host, std::uint16_t port);
 Endpoint local_endpoint(const std::string& path);  // throws Error when the path is too long
 std::string to_string(const Endpoint& endpoint);
 
-// Throws Error; `what` names the peer for the message. The socket is left non-blocking.
+// The host answers: nobody listens there.
+class NobodyListens : public Error {
+ public:
+  using Error::Error;
+};
+
+// Throws Error, NobodyListens when that is so; `what` names the peer for the message. The socket is left non-blocking.
 Descriptor connect_to(const Endpoint& endpoint, const std::string& what, std::chrono::milliseconds timeout);
 // Keep-alive and TCP_USER_TIMEOUT, so that a vanished peer is noticed within `seconds`; and no Nagle delay.
 void notice_loss(int socket, int seconds);

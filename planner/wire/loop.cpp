@@ -2,6 +2,7 @@
 
 #include <event2/event.h>
 
+#include <iterator>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -61,8 +62,16 @@ void Loop::run() {
   stopped_ = false;
   while (!stopped_) {
     // Taken out first: a deferred callback may defer another.
-    const auto ready = std::exchange(deferred_, {});
-    for (const Callback& callback : ready) callback();
+    auto ready = std::exchange(deferred_, {});
+    for (auto callback = ready.begin(); callback != ready.end(); ++callback) {
+      try {
+        (*callback)();
+      } catch (...) {  // those behind it are still to come
+        deferred_.insert(deferred_.begin(), std::make_move_iterator(callback + 1),
+                         std::make_move_iterator(ready.end()));
+        throw;
+      }
+    }
     if (stopped_) break;
     event_base_loop(base_, deferred_.empty() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));

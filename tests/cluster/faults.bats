@@ -82,6 +82,9 @@ cancel_anchor_in() {
 
 @test "scancel of an extension of the running generation: the job leaves it in its time, or goes on after the loss" {
   grown_cast
+  # Each daemon holds the job's directory on its node, which no keeper then removes.
+  daemons=$(pgrep -u boxuser -x orted)
+  for daemon in $daemons; do ls -l "/proc/$daemon/fd" | grep -q '/espalier-.*/lock$'; done
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   as_user scancel "$(extensions_of "$A" | tail -n 1)"
   wait_for 60 "A runs without it" eval '[ "$(metric A generation)" -ge 2 ]'
@@ -104,4 +107,18 @@ cancel_anchor_in() {
   slurmctld 3>&-
   wait_for 20 "slurmctld answers" scontrol ping
   goes_on_well
+}
+
+@test "a program of its own kind that is cancelled has its time to save its work" {
+  as_user tee "$BOX/home/own.sh" > /dev/null <<'S'
+#!/bin/bash
+srun --elastic=2:4 bash -c 'trap "sleep 4; echo saved; exit 0" TERM; echo trains; while :; do sleep 0.1; done'
+S
+  own=$(as_user sbatch --parsable -N1 -n1 --gres=gpu:2 -o "$BOX/home/own.out" "$BOX/home/own.sh")
+  wait_for 20 "its ranks run" eval '[ "$(grep -c trains "$BOX/home/own.out")" = 2 ]'
+  as_user scancel "$own"
+  wait_for 15 "it is over" job_over "$own"
+  cat "$BOX/home/own.out"
+  [ "$(grep -c saved "$BOX/home/own.out")" = 2 ]
+  assert_nothing_left
 }

@@ -140,6 +140,19 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well 100
 }
 
+@test "a node of the anchor's own that was cut off for a while is the job's again" {
+  A=$(elastic A 4:4 -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  cut_off() {
+    ip link set v2 down
+    wait_for 60 "A trains on n1" runs_on A 2
+    ip link set v2 up
+  }
+  survives 120 cut_off
+  wait_for 60 "A runs on both nodes" runs_on A 4
+  goes_on_well
+}
+
 @test "a GPU where two workers were killed is left out" {
   grown_cast
   as_user espalier hold "$A"

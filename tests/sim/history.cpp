@@ -79,6 +79,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   training->total_steps = 15 + random.below(200);
   training->heartbeat = config.heartbeat_seconds;
   training->step_seconds = random.real(0.7, 2.5);
+  training->by_checkpoint = random.chance(0.15);
   SlurmModel::Hooks hooks;
   hooks.start = [this](const SimJob& job) { slurm_started(job); };
   hooks.signal = [this](const SimJob& job) {

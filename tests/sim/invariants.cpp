@@ -68,7 +68,7 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
 // Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
 bool Invariants::leaves_late(JobId job) const {
   for (const auto& [id, extension] : history_.slurm->jobs())
-    if (extension.anchor == job && history_.faults_->may_delay() &&
+    if (extension.anchor == job && (history_.faults_->may_delay() || history_.training->by_checkpoint) &&
         (extension.preempted || history_.timeline.now() - extension.started >= extension.limit))
       return true;
   return false;
@@ -76,6 +76,7 @@ bool Invariants::leaves_late(JobId job) const {
 
 // Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
 void Invariants::generation_lost(JobId job) {
+  if (history_.training->by_checkpoint && history_.faults_->may_delay()) return;  // one that did not start again
   if (ended_since_ >= 0 || history_.faults_->may_lose() || leaves_late(job)) return;
   history_.violate(name(job) + ": its generation was lost, though nothing happened that may cost one");
 }
@@ -85,10 +86,19 @@ void Invariants::job_ended(JobId job) {
   const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
   const Faults& faults = *history_.faults_;
   if (last >= history_.training->total_steps || ended_since_ >= 0 || faults.may_end_jobs() || leaves_late(job)) return;
+  if (history_.training->by_checkpoint && faults.may_delay() && failed_starts(job) >= 4) return;
   // A job that has not begun has nothing to go on from. srun waits for slurmctld for some seconds only.
   if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
   history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +
                    std::to_string(history_.training->total_steps) + ", though nothing happened that may end a job");
+}
+
+// Of generations since the last that did a step.
+int Invariants::failed_starts(JobId job) const {
+  int last = 0;
+  for (const auto& generation : history_.training->all())
+    if (generation->job() == job) last = std::max(last, generation->number());
+  return steps_.contains(job) ? last - steps_.at(job).generation : last + 1;
 }
 
 void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
@@ -127,9 +137,15 @@ void Invariants::each_half_second() {
   history_.timeline.at(history_.timeline.now() + kLook, nullptr, [this] { each_half_second(); });
 }
 
+Seconds Invariants::longest_switch() const {
+  return std::max<Seconds>(history_.config.switch_seconds, 6 + 3.3 * history_.training->step_seconds);
+}
+
 // While a job has its launcher, it trains, but for the time of a switch.
 void Invariants::jobs_progress() {
-  const Seconds longest = history_.config.hang_seconds + 2.0 * history_.config.switch_seconds + kSlack;
+  const Seconds reading = history_.training->by_checkpoint ? history_.config.hang_seconds : 0;
+  const Seconds at_a_boundary = longest_switch();
+  const Seconds longest = history_.config.hang_seconds + 2.0 * at_a_boundary + reading + kSlack;
   for (const auto& [id, process] : history_.launchers) {
     const bool has_begun = steps_.contains(id);
     const bool recovers = process.launcher && process.launcher->phase() == JobPhase::recovering;
@@ -139,14 +155,19 @@ void Invariants::jobs_progress() {
 
 void Invariants::phases_end() {
   const wire::Config& config = history_.config;
+  const Seconds at_a_boundary = longest_switch();
   for (const auto& [id, process] : history_.launchers) {
     const bool changed = std::exchange(changes_[id], process.changes) != process.changes;  // it may be the same again
-    for (const JobPhase phase : {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
-                                 JobPhase::committed, JobPhase::recovering, JobPhase::ending}) {
+    for (const JobPhase phase :
+         {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching, JobPhase::committed,
+          JobPhase::saving, JobPhase::restarting, JobPhase::recovering, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
+      if (phase == JobPhase::launching) bound = config.protocol_seconds + config.hang_seconds + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
-      if (phase == JobPhase::ready || phase == JobPhase::switching) bound = config.switch_seconds + kSlack;
+      if (phase == JobPhase::ready || phase == JobPhase::switching) bound = at_a_boundary + kSlack;
+      if (phase == JobPhase::saving || phase == JobPhase::restarting)
+        bound = std::max<Seconds>(at_a_boundary, config.hang_seconds) + kSlack;
       if (phase == JobPhase::recovering) bound = 5.0 * (config.start_seconds + 2.0 * config.hang_seconds);
       const bool in_it = !changed && process.launcher && process.launcher->phase() == phase;
       holds(name(id) + " is " + to_string(phase), in_it, bound, name(id) + ": stays in state " + to_string(phase));
@@ -262,7 +283,8 @@ std::string Invariants::leftover() {
 }
 
 void Invariants::end_of_history() {
-  constexpr Seconds kAgree = 60, kLasts = 4, kEnd = 60;
+  constexpr Seconds kLasts = 4, kEnd = 60;
+  const Seconds agree = history_.training->by_checkpoint ? 120 : 60;  // a change takes longer
   const Seconds now = history_.timeline.now();
   if (!history_.calm_ || now < history_.faults_->last()) return;
   if (calm_since_ < 0) calm_since_ = now;
@@ -271,8 +293,9 @@ void Invariants::end_of_history() {
     const bool lasted = why.empty() && agreed_since_ >= 0 && now - agreed_since_ >= kLasts;
     if (why.empty() && (agreed_since_ < 0 || lasted)) why = store_differs();
     if (std::exchange(said_, why) != why) history_.note([&] { return "no agreement: " + why; });
-    if (now - calm_since_ > kAgree)
-      return history_.violate("no lasting agreement within 60 s of calm" + (why.empty() ? "" : ": " + why));
+    if (now - calm_since_ > agree)
+      return history_.violate("no lasting agreement within " + std::to_string(std::lround(agree)) + " s of calm" +
+                              (why.empty() ? "" : ": " + why));
     if (!why.empty()) {
       agreed_since_ = -1;
       return;

@@ -22,6 +22,7 @@ class Invariants {
  private:
   // One job's training as its ranks see it.
   bool leaves_late(JobId job) const;
+  int failed_starts(JobId job) const;
   struct Steps {
     std::int64_t last = 0;
     int generation = 0;
@@ -29,6 +30,7 @@ class Invariants {
   };
   // A condition that may hold for so long only. Seconds in which the surroundings are disturbed do not count.
   class Patience;
+  Seconds longest_switch() const;
   void each_half_second();
   void one_generation_trains();
   void jobs_progress();

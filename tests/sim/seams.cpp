@@ -230,7 +230,7 @@ std::vector<std::string> clean_environment(const std::vector<std::string>& extra
 int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
-             bool, std::function<void(int status)> on_exit)
+             Traits, std::function<void(int status)> on_exit)
     : pid_(++last_pid), on_exit_(std::move(on_exit)) {
   std::string directory;
   for (const std::string& entry : environment)
@@ -255,6 +255,7 @@ void Child::signal(int number) const {
   const auto at = running_worlds().find(pid_);
   if (running_ && at != running_worlds().end()) at->second->signal(number);
 }
+void Child::signal_alone(int number) const { signal(number); }
 
 // ---- the scratch directory
 

@@ -60,7 +60,7 @@ std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, const std:
                        " of job " + std::to_string(made->job());
     rank.party->node = place.node;
     rank.step_of = place.step_of;
-    rank.hangs = made->number() > 0 && random.chance(trouble.hang);
+    rank.hangs = random.chance(made->number() > 0 ? trouble.hang : trouble.hang / 5);
     made->ranks_.push_back(std::move(rank));
   }
   all_.push_back(made);
@@ -155,6 +155,7 @@ void Generation::connect(std::size_t r, const std::string& host, std::uint16_t p
         hello.node = self->ranks_[r].party->node;
         hello.model = {"gpt2", 4, 256, 4, 128, 1000, 8, 4};
         hello.total_steps = self->training_.total_steps;
+        if (self->training_.by_checkpoint) hello.handoff = HandoffMethod::checkpoint;
         line->send(hello);
         self->beat(r);
       },
@@ -186,11 +187,18 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     rank.gpu = assign_->plan.ranks().at(r);
     training_.events.placed(job_, *rank.gpu, rank.step_of);
     if (!all([](const Rank& one) { return one.assigned; })) return;
+    const bool reads = number_ > 0 && !assign_->source;  // the newest checkpoint, which may be a large one
+    if (reads) step_ = mark_ = training_.checkpoints[job_];
+    if (reads && training_.random.chance(training_.trouble.unreadable)) return lose_rank(r, false);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (ranks_[i].hangs) continue;
-      timeline.at(timeline.now() + training_.random.real(0.1, 1), ranks_[i].party, [self = shared_from_this(), i] {
-        if (self->ranks_[i].line) self->ranks_[i].line->send(wire::Ready{});
-      });
+      const Seconds reading = reads && training_.random.chance(0.2) ? training_.random.real(1, 16) : 0;
+      timeline.at(timeline.now() + training_.random.real(0.1, 1) + reading, ranks_[i].party,
+                  [self = shared_from_this(), i, reads] {
+                    if (!self->ranks_[i].line) return;
+                    self->ranks_[i].loaded = reads;
+                    self->ranks_[i].line->send(wire::Ready{});
+                  });
     }
     return;
   }
@@ -223,7 +231,7 @@ void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
   else if (frame.type == wire::Resume::type && !rank.requests.empty()) rank.requests.back() = true;
   else if (frame.type == wire::Resume::type && rank.standing) rank.resumed = true;
   else return fail(r, "unexpected " + frame.type);
-  if (rank.standing && frame.type == wire::Switch::type && rank.requests.size() == 1) stand(r);
+  if (rank.standing && !rank.answering && frame.type == wire::Switch::type && rank.requests.size() == 1) stand(r);
 }
 
 // At the boundary; waits for its own `switch` if another rank's made all stop.
@@ -233,11 +241,15 @@ void Generation::stand(std::size_t r) {
   if (rank.requests.empty()) return;
   rank.resumed = rank.requests.front();
   rank.requests.pop_front();
+  rank.answering = true;
   auto& timeline = training_.timeline;
-  timeline.at(timeline.now() + training_.random.real(0, 0.05), rank.party, [self = shared_from_this(), r] {
+  const Seconds saving = training_.by_checkpoint && training_.random.chance(0.2) ? training_.random.real(0, 16) : 0;
+  timeline.at(timeline.now() + training_.random.real(0, 0.05) + saving, rank.party, [self = shared_from_this(), r] {
     Rank& one = self->ranks_[r];
     if (one.gone || !one.line) return;
+    one.answering = false;
     one.answered = true;
+    if (self->training_.by_checkpoint) self->training_.checkpoints[self->job_] = self->step_;
     one.line->send(wire::Switched{self->step_});
     if (one.resumed) self->go_on(r);
   });

@@ -26,6 +26,7 @@ struct StepEvents {
 
 struct Trouble {
   double slow = 0, hang = 0, die = 0, misload = 0;  // probabilities, per rank of a generation that starts
+  double unreadable = 0;                            // a checkpoint, for the generation that is to start from it
 };
 
 class Generation;
@@ -58,6 +59,7 @@ class Training {
   std::map<JobId, std::int64_t> checkpoints;  // the newest one's step
   Seconds heartbeat = 1;
   Seconds step_seconds = 0.5;
+  bool by_checkpoint = false;  // the hand-off's method
 
  private:
   std::vector<std::shared_ptr<Generation>> all_;
@@ -73,8 +75,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
     EndPtr line;
     JobId step_of = 0;  // the Slurm job whose step it runs in
     std::optional<GpuId> gpu;
-    bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answered = false,
-         resumed = false;
+    bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answering = false,
+         answered = false, resumed = false;
     bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
     // Before its state was there it has none to leave.
     bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }

@@ -54,7 +54,7 @@ TEST_CASE("every state but the last ends on cancellation, when the program fails
 
 TEST_CASE("the loss of the running world leads to a recovery from every state in which it has trained") {
   for (const JobPhase phase : {JobPhase::running, JobPhase::acquiring, JobPhase::starting, JobPhase::ready,
-                               JobPhase::switching, JobPhase::committed, JobPhase::saving}) {
+                               JobPhase::switching, JobPhase::committed, JobPhase::saving, JobPhase::restarting}) {
     const Row* row = transition(phase, Event::current_lost);
     REQUIRE(row != nullptr);
     CHECK(row->to == JobPhase::recovering);
@@ -62,12 +62,13 @@ TEST_CASE("the loss of the running world leads to a recovery from every state in
     // What was under way is given up and told first; nothing of the lost world lives when the next one starts.
     CHECK(row->actions.end()[-2] == Action::abort_current);
     CHECK(row->actions.back() == Action::start_recovery);
-    const bool has_next = phase == JobPhase::starting || phase == JobPhase::ready || phase == JobPhase::switching;
+    const bool has_next = phase == JobPhase::starting || phase == JobPhase::ready || phase == JobPhase::switching ||
+                          phase == JobPhase::restarting;
     CHECK(does(*row, Action::abort_next) == has_next);
     const bool begun = has_next || phase == JobPhase::acquiring || phase == JobPhase::saving;
     CHECK(does(*row, Action::report_aborted) == begun);
     CHECK(does(*row, Action::cancel_acquired) == begun);
-    CHECK(does(*row, Action::kill_old) == (phase == JobPhase::committed));
+    CHECK(does(*row, Action::kill_old) == (phase == JobPhase::committed || phase == JobPhase::restarting));
     CHECK(does(*row, Action::report_committed) == (phase == JobPhase::committed));
   }
   CHECK(transition(JobPhase::launching, Event::current_lost)->to == JobPhase::ending);
@@ -137,7 +138,8 @@ TEST_CASE("random histories keep one live generation and account for every acqui
                                 action == Action::send_recover;
         const bool needs_current = action == Action::send_switch || action == Action::resume_old ||
                                    (action == Action::commit && from != JobPhase::restarting) ||
-                                   action == Action::abort_current || action == Action::end_old;
+                                   (action == Action::abort_current && from != JobPhase::restarting) ||
+                                   action == Action::end_old;
         const bool needs_stopped = action == Action::send_load || action == Action::resume_old ||
                                    action == Action::commit || action == Action::end_old;
         const bool reports = action == Action::report_aborted || action == Action::report_committed;

@@ -2,6 +2,7 @@
 
 #include "launcher/tenure.hpp"
 
+using espalier::launcher::AnchorTenure;
 using espalier::launcher::Tenure;
 using namespace std::chrono_literals;
 
@@ -59,4 +60,40 @@ TEST_CASE("a keeper sends a heartbeat when one is due, and Slurm's notice once, 
   CHECK(tenure.turn(kStart + 1s).heartbeat);
   CHECK_FALSE(tenure.turn(kStart + 1900ms).heartbeat);
   CHECK(tenure.turn(kStart + 2s).heartbeat);
+}
+
+TEST_CASE("a keeper of the anchor looks for its launcher for as long as it takes, often at first") {
+  AnchorTenure tenure(kStart);
+  CHECK(tenure.pause(kStart + 29s) < 1s);
+  CHECK(tenure.pause(kStart + 30s) == 5s);
+  tenure.looked(kStart, true);  // task 0 may run the program plain
+  CHECK(tenure.stays(kStart + 24h));
+}
+
+TEST_CASE("a keeper of the anchor whose connection broke looks for its launcher again, and often") {
+  AnchorTenure tenure(kStart);
+  tenure.found();
+  tenure.lost(kStart + 1h);
+  CHECK(tenure.pause(kStart + 1h + 29s) < 1s);
+  tenure.looked(kStart + 1h, false);  // cut off
+  CHECK(tenure.stays(kStart + 24h));
+}
+
+TEST_CASE("a keeper of the anchor leaves when nobody has listened for a minute where its launcher was") {
+  AnchorTenure tenure(kStart);
+  tenure.found();
+  tenure.lost(kStart);
+  tenure.looked(kStart + 1s, true);
+  tenure.looked(kStart + 30s, true);
+  CHECK(tenure.stays(kStart + 60s));
+  CHECK_FALSE(tenure.stays(kStart + 61s));
+  SUBCASE("not when it was cut off in between") {
+    tenure.looked(kStart + 59s, false);
+    tenure.looked(kStart + 60s, true);
+    CHECK(tenure.stays(kStart + 119s));
+  }
+  SUBCASE("nor when it has found it again") {
+    tenure.found();
+    CHECK(tenure.stays(kStart + 24h));
+  }
 }

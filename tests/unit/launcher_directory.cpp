@@ -1,0 +1,83 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "launcher/directory.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A node's /tmp, and in it the directory of job 77 with that of generation 3.
+struct Node {
+  fs::path base = fs::temp_directory_path() / ("directory-test-" + std::to_string(::getpid()));
+  fs::path job = base / ("espalier-" + std::to_string(::getuid()) + "-77-0-0123abcd");
+  fs::path generation = job / "g3";
+  Node() { fs::create_directories(base); }
+  ~Node() { fs::remove_all(base); }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("what a generation's daemon uses on a node stays there when the keeper of an extension leaves it") {
+  const Node node;
+  wire::Descriptor daemon = use_generation_directory(node.generation);
+  REQUIRE(daemon);
+  remove_if_abandoned(node.job);
+  remove_of_job(node.base, 77);
+  CHECK(fs::exists(node.generation));
+  daemon.reset();
+  remove_if_abandoned(node.job);
+  CHECK(fs::is_empty(node.base));
+}
+
+TEST_CASE("two generations use the directory at once, and the last of them to end lets it go") {
+  const Node node;
+  wire::Descriptor old = use_generation_directory(node.generation);
+  const wire::Descriptor next = use_generation_directory(node.job / "g4");
+  REQUIRE(next);
+  old.reset();
+  remove_if_abandoned(node.job);
+  CHECK(fs::exists(node.job / "g4"));
+}
+
+TEST_CASE("a directory that was removed in between is made again") {
+  const Node node;
+  use_generation_directory(node.generation);
+  remove_if_abandoned(node.job);
+  CHECK(!fs::exists(node.job));
+  const wire::Descriptor daemon = use_generation_directory(node.generation);
+  CHECK(daemon);
+  CHECK(fs::exists(node.generation));
+}
+
+TEST_CASE("a launcher's own directory is not removed while it lives, and daemons on its node may use it") {
+  const Node node;
+  const fs::path job = [&] {
+    const Directory directory(node.base, 77, 0);
+    CHECK(use_generation_directory(directory.generation(1)));
+    remove_of_job(node.base, 77);
+    const Directory of_another_job(node.base, 78, 0);
+    CHECK(fs::exists(directory.path() / "g1"));
+    return directory.path();
+  }();
+  CHECK(!fs::exists(job));
+}
+
+TEST_CASE("a launcher removes what one that was killed left behind, and nothing of other users") {
+  const Node node;
+  use_generation_directory(node.generation);
+  const fs::path foreign = node.base / ("espalier-" + std::to_string(::getuid()) + "-79-0-0123abcd");
+  fs::create_directory(foreign);
+  ::chmod(foreign.c_str(), 0755);  // not as a launcher makes it
+  const Directory directory(node.base, 80, 0);
+  CHECK(!fs::exists(node.job));
+  CHECK(fs::exists(foreign));
+}
