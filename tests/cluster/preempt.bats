@@ -56,3 +56,22 @@ preempts_and_starts() { # after grown_cast
   finish urgent
   goes_on_well
 }
+
+shrinks() { espalier show decisions --json --limit=1000 | grep -o '"kind": *"shrink"' | wc -l; }
+
+@test "where Slurm makes room for a new job, no second job is asked to" {
+  local before urgent
+  before=$(shrinks)
+  plain rest1 -N1 -n1 -w n1 --gres=gpu:2
+  plain rest2 -N1 -n1 -w n2 --gres=gpu:2
+  for name in A B; do
+    elastic "$name" 1:2 -N1 -n1 -w "$([ "$name" = A ] && echo n1 || echo n2)" --gres=gpu:1 -- "${tiny[@]}" --steps 1000000
+  done
+  for name in A B; do wait_for 120 "$name runs on 2 GPUs" runs_on "$name" 2; done
+  urgent=$(plain urgent -N1 -n1 --gres=gpu:1)
+  wait_for 30 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 30 "a job runs on 1 GPU" eval 'runs_on A 1 || runs_on B 1'
+  for name in A B; do wait_for 60 "$name does 20 more steps" stepped_past "$name" $(($(step_of "$name") + 20)); done
+  [ $(($(gpus_of A) + $(gpus_of B))) = 3 ]
+  [ "$(shrinks)" = $((before + 1)) ]
+}
