@@ -57,11 +57,11 @@ preempts_and_starts() { # after grown_cast
   goes_on_well
 }
 
-shrinks() { espalier show decisions --json --limit=1000 | grep -o '"kind": *"shrink"' | wc -l; }
+asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/espalierd.log" || true; }
 
-@test "where Slurm makes room for a new job, no second job is asked to" {
+@test "where Slurm makes room for a new job, the planner asks no second job to" {
   local before urgent
-  before=$(shrinks)
+  before=$(asked_to_give_back)
   plain rest1 -N1 -n1 -w n1 --gres=gpu:2
   plain rest2 -N1 -n1 -w n2 --gres=gpu:2
   for name in A B; do
@@ -72,6 +72,5 @@ shrinks() { espalier show decisions --json --limit=1000 | grep -o '"kind": *"shr
   wait_for 30 "the urgent job starts" job_is "$urgent" RUNNING
   wait_for 30 "a job runs on 1 GPU" eval 'runs_on A 1 || runs_on B 1'
   for name in A B; do wait_for 60 "$name does 20 more steps" stepped_past "$name" $(($(step_of "$name") + 20)); done
-  [ $(($(gpus_of A) + $(gpus_of B))) = 3 ]
-  [ "$(shrinks)" = $((before + 1)) ]
+  [ "$(asked_to_give_back)" = "$before" ]
 }
