@@ -10,11 +10,11 @@
 void espalier_local_init(spank_t spank) { espalier_option_register(spank); }
 
 #if ESPALIER_LOADS_JOB_BY_NUMBER
-/* GPUs of an allocation by its per-node details "gpu:h100:2(IDX:0-1)", or -1. */
+/* GPUs of an allocation by its per-node details "gpu:h100:2(IDX:0-1)", else by what was asked for: a slurmctld that has
+ * just come back may not know yet which ones the job has. */
 static long gpus_of(const slurm_job_info_t* job) {
-  if (!job->gres_detail_cnt || !job->gres_detail_str) return espalier_gpus_in(job->gres_total);
   long sum = 0;
-  for (uint32_t i = 0; i < job->gres_detail_cnt; i++) {
+  for (uint32_t i = 0; job->gres_detail_str && i < job->gres_detail_cnt; i++) {
     char items[1024];
     size_t n = 0;
     int depth = 0; /* "(IDX:0,2)" has commas of its own */
@@ -26,7 +26,17 @@ static long gpus_of(const slurm_job_info_t* job) {
     items[n] = '\0';
     sum += espalier_gpus_in(items);
   }
-  return sum;
+  if (sum == 0) sum = espalier_gpus_in(job->gres_total);
+  if (sum > 0) return sum;
+  const struct espalier_shape shape = {job->tres_per_job,
+                                       job->tres_per_node,
+                                       job->tres_per_socket,
+                                       job->tres_per_task,
+                                       job->num_nodes,
+                                       job->num_tasks == NO_VAL ? 0 : job->num_tasks,
+                                       0};
+  int exact = 0;
+  return espalier_gpus_requested(&shape, &exact);
 }
 
 static int check_allocation(uint32_t id, const char* text, const struct espalier_elastic* elastic, char* why,
