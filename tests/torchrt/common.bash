@@ -33,9 +33,12 @@ progress_every = 0
 TOML
 }
 
+# Each in a folder of its own: an mpirun that ends removes the one it shares while the next makes it.
 ranks() { # NUMBER ARGUMENTS...: standalone training
-  local number=$1; shift
-  timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
+  local number=$1 own
+  shift
+  own=$(mktemp -d) || return 1
+  TMPDIR=$own timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
 }
 
 # shape MICRO_BATCHES STAGE...: a stage is LAYERSxTP:SHARE[,SHARE...]. Prints the plan's JSON; GPUs are numbered through.

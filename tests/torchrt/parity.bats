@@ -21,7 +21,7 @@ parity() { "$python" "$here/parity.py" "$@"; }
 
 in_family() { # FAMILY RANKS ARGUMENTS...: trains the family's configuration without checkpoints
   local family=$1 number=$2; shift 2
-  (cd "$family" && timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
+  (cd "$family" && TMPDIR=$(mktemp -d) timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
 }
 
 tp_plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]
