@@ -99,16 +99,6 @@ cancel_anchor_in() {
   goes_on_well
 }
 
-@test "slurmctld restarted during a grow: no extension is lost or doubled, the training goes on" {
-  growing_until acquiring
-  controller=$(cat "$BOX/pid/slurmctld")
-  kill -TERM "$controller" # as systemd restarts it; it saves its state
-  wait_for 20 "slurmctld has ended" eval '[ ! -d /proc/$controller ]'
-  slurmctld 3>&-
-  wait_for 20 "slurmctld answers" scontrol ping
-  goes_on_well
-}
-
 @test "a program of its own kind that is cancelled has its time to save its work" {
   as_user tee "$BOX/home/own.sh" > /dev/null <<'S'
 #!/bin/bash
@@ -121,4 +111,15 @@ S
   cat "$BOX/home/own.out"
   [ "$(grep -c saved "$BOX/home/own.out")" = 2 ]
   assert_nothing_left
+}
+
+# Last: Slurm gives the next job no GPUs while nodes have not registered again.
+@test "slurmctld restarted during a grow: no extension is lost or doubled, the training goes on" {
+  growing_until acquiring
+  controller=$(cat "$BOX/pid/slurmctld")
+  kill -TERM "$controller" # as systemd restarts it; it saves its state
+  wait_for 20 "slurmctld has ended" eval '[ ! -d /proc/$controller ]'
+  slurmctld 3>&-
+  wait_for 20 "slurmctld answers" scontrol ping
+  goes_on_well
 }

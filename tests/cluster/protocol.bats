@@ -67,7 +67,7 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   refused "nested too deeply"
   talk mallory $espalierd login nested:query:60000 # no larger: before admission 256 KiB are the limit
   refused "nested too deeply"
-  talk mallory $control nested:query:1000000
+  talk mallory $control nested:query:60000
   refused "nested too deeply"
 }
 
@@ -169,7 +169,7 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   wrong '"max_gpus":"8"' "job.max_gpus: must be a whole number"
   wrong '"colour":"red"' "job.colour: unknown field"
   wrong '"phase":"asleep"' "asleep"
-  wrong '"plan":{"global_batch":8,"micro_batches":4,"stages":[{"layers":8,"tp":1,"replicas":[]}]}' "invalid plan"
+  wrong '"plan":{"global_batch":8,"micro_batches":4,"stages":[{"layers":8,"tp":1,"replicas":[]}]}' "a plan with a stage's sum of shares of 0; it must be between 1 and 1048576"
 }
 
 @test "the topology of a node is taken from root and SlurmUser only" {
