@@ -20,18 +20,12 @@ constexpr std::size_t kMostSeats = 64;  // and one for each of the user's jobs
 
 bool is_administrator(uid_t uid, uid_t slurm_user) { return uid == 0 || uid == slurm_user || uid == ::geteuid(); }
 
-std::size_t Gate::jobs_of(uid_t uid) const {
-  const auto& jobs = planner_.jobs();
-  return static_cast<std::size_t>(
-      std::count_if(jobs.begin(), jobs.end(), [&](const auto& entry) { return entry.second.job.uid == uid; }));
-}
-
 // One user's connections must not use up the memory and the descriptors with which everybody is served, and Slurm and
 // MUNGE asked.
 std::shared_ptr<void> Gate::take_seat(uid_t uid) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
-  const rlim_t most = std::min<rlim_t>(kMostSeats, limit.rlim_cur / 4) + jobs_of(uid);
+  const rlim_t most = std::min<rlim_t>(kMostSeats, limit.rlim_cur / 4) + planner_.jobs_of(uid);
   if (!trusts(uid) && (*seats_)[uid] >= most) return nullptr;
   ++(*seats_)[uid];
   return {seats_.get(), [seats = seats_, uid](void*) {
@@ -65,7 +59,7 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
     const auto self = weak.lock();
     if (!self) return;
     try {
-      const auto jobs = static_cast<double>(jobs_of(self->peer().uid));
+      const auto jobs = static_cast<double>(planner_.jobs_of(self->peer().uid));
       if (!pace->take(clock_seconds(),
                       {kFrames.most + jobs * kFramesPerJob.most, kFrames.per_second + jobs * kFramesPerJob.per_second}))
         throw Error("too many messages");

@@ -26,7 +26,6 @@ class Gate {
 
  private:
   bool trusts(uid_t uid) const { return is_administrator(uid, planner_.slurm_user()); }
-  std::size_t jobs_of(uid_t uid) const;
   // Counts a connection of `uid` for as long as the result lives, its last unread words included; nullptr: the user has
   // too many.
   std::shared_ptr<void> take_seat(uid_t uid);

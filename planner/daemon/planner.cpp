@@ -194,11 +194,13 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     moments["event"] = *submitted_at_;
   }
 
+  const auto input = make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_});
   const auto& waiting = slurm.cluster.waiting;
-  if (std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
+  // Where there are no extensions there is nothing to take back: the next poll is early enough.
+  if (!input.extensions.empty() &&
+      std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
     look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
-  const auto decisions =
-      scheduler_->decide(make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_}));
+  const auto decisions = scheduler_->decide(input);
   moments["decided"] = clock_seconds();
   if (!soon_ || !decisions.empty()) submitted_at_.reset();
   for (const Decision& decision : decisions) {

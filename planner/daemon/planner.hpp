@@ -58,6 +58,7 @@ class Planner {
 
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
+  std::size_t jobs_of(uid_t user) const;  // how many of jobs(); asked for each frame, so they are not counted then
   const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
   const Weighed* weighed(JobId job) const;  // by the last decision; null: it had no say. Valid until the next one
   std::optional<std::string> slurm_trouble() const { return trouble_; }
@@ -90,6 +91,7 @@ class Planner {
   void kill_strays(const SlurmSnapshot& slurm);
   void close_overdue(double now);
   void decide(const SlurmSnapshot& slurm);
+  void count_out(uid_t user);  // one of its jobs is over
   void propose(LiveJob& live, DecisionRecord record);
   void finish(LiveJob& live, DecisionRecord record, double now);
   void measure(LiveJob& live);
@@ -106,6 +108,7 @@ class Planner {
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // of the last snapshot
   std::map<JobId, LiveJob> jobs_;
+  std::map<uid_t, std::size_t> jobs_by_user_;
   std::vector<Applicant> applicants_;
   // Jobs that the store has as running or held, from an earlier run, and no launcher has registered since.
   std::optional<std::set<JobId>> unclaimed_;  // not set: not looked up yet

@@ -67,7 +67,10 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
 }
 
 void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm) {
-  LiveJob& live = jobs_[slurm.id];
+  const auto [at, fresh] = jobs_.try_emplace(slurm.id);
+  LiveJob& live = at->second;
+  if (!fresh) count_out(live.job.uid);
+  ++jobs_by_user_[slurm.uid];
   const bool again = live.link != nullptr || live.pid == message.pid;
   if (live.link && live.link != link) live.link->close();  // the same launcher's older, broken connection
   live.link = link;
@@ -225,6 +228,16 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   think_for(found->second.job.uid, Trigger::node_down);
 }
 
+std::size_t Planner::jobs_of(uid_t user) const {
+  const auto found = jobs_by_user_.find(user);
+  return found == jobs_by_user_.end() ? 0 : found->second;
+}
+
+void Planner::count_out(uid_t user) {
+  const auto found = jobs_by_user_.find(user);
+  if (--found->second == 0) jobs_by_user_.erase(found);
+}
+
 void Planner::bye(JobId id, int exit_code) {
   std::optional<uid_t> user;
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
@@ -237,6 +250,7 @@ void Planner::bye(JobId id, int exit_code) {
       store_.update(record);
     }
     jobs_.erase(found);
+    count_out(*user);
   }
   store_.end(id, exit_code, clock_seconds());
   spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);

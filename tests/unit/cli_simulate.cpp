@@ -134,6 +134,14 @@ TEST_SUITE("simulate") {
     CHECK(notes == std::vector<std::string>{"llama2-13b: the cluster is too small for its 16 GPUs"});
   }
 
+  TEST_CASE("names of jobs that are no UTF-8 lose nobody the output") {
+    const Folder folder;
+    const std::string path = folder.write("t.csv", "id,submit,seconds,gpus\nj\xfc,0,100,1\n");
+    const auto json = nlohmann::json::parse(
+        simulate({"--cluster=cluster-a", "--trace=" + path, "--policy=fifo", "--json", "--quiet"}));
+    CHECK(json["policies"][0]["job_list"][0]["trace_id"] == "j\xef\xbf\xbd");
+  }
+
   TEST_CASE("the planner's settings are those of its configuration, but for what is given") {
     const Folder folder;
     const std::string path = folder.write("t.csv", trace(12));
@@ -145,6 +153,21 @@ TEST_SUITE("simulate") {
     CHECK(changes({}) > 0);
     CHECK(changes({never}) == 0);
     CHECK(changes({"--config=" + folder.write("l.toml", "planner.lambda = 0\n"), "--lambda=1"}) > 0);
+    const auto most = [&](const std::string& limit) {
+      const auto all = nlohmann::json::parse(
+          simulate({"--cluster=cluster-a", "--trace=" + path, "--policy=espalier,sia", "--json", "--quiet",
+                    "--config=" + folder.write("m.toml", "extensions.max_gpus = " + limit + "\n")}));
+      std::vector<int> gpus;
+      for (const auto& policy : all["policies"]) {
+        gpus.push_back(0);
+        for (const auto& job : policy["job_list"]) gpus.back() = std::max(gpus.back(), job["most_gpus"].get<int>());
+      }
+      return gpus;
+    };
+    const auto few = most("16"), many = most("64");
+    CHECK(few[0] == 16);
+    CHECK(many[0] > 16);
+    CHECK(few[1] == many[1]);  // of espalierd's own policies
     CHECK(
         complaint(folder, [&] {
           simulate({"--cluster=cluster-a", "--trace=" + path, "--policy=espalier", "--config=" + folder.path("none")});

@@ -74,6 +74,13 @@ TEST_CASE(
   CHECK(decide(input).at(0).release == std::vector<JobId>{22});
 }
 
+TEST_CASE("an extension without which no plan is known goes last, however small it is") {
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
+  CHECK(serve_waiting(input, {}, {{20, 1}, {21, 0.5}, {22, 0.6}}).reclaims.at(10).extensions == std::vector<JobId>{22});
+  CHECK(serve_waiting(input, {}, {{20, 1}, {21, 0.5}}).reclaims.at(10).extensions == std::vector<JobId>{21});
+}
+
 TEST_CASE("required nodes and node counts of the waiting job are honoured") {
   auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
   input.cluster.waiting = {{30, 2, 1, {"n1"}, {}}};
