@@ -224,14 +224,26 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   goes_on_well
 }
 
-# What workers tell each other is lost without a word, what they tell the launcher is not.
+# What workers tell each other is lost without a word (packets go to a neighbour that is nowhere), what they tell the launcher
+# and orted tells mpirun is not: orted notices after 5 s of silence, and ends its workers.
 silence() { # add|del
-  [ "$1" = del ] ||
-    port=$(tr '\0' '\n' < "/proc/$(workers "$(generation_of)" | head -n 1)/environ" | sed -n 's/^ESPALIER_LAUNCHER=.*://p')
-  ip -n n2 rule "$1" pref 10 to 10.77.0.2 dport "$port" lookup main
-  ip -n n2 rule "$1" pref 20 to 10.77.0.2 blackhole
-  ip -n n1 rule "$1" pref 10 to 10.77.0.3 sport "$port" lookup main
-  ip -n n1 rule "$1" pref 20 to 10.77.0.3 blackhole
+  if [ "$1" = add ]; then
+    ports=$(tr '\0' '\n' < "/proc/$(workers "$(generation_of)" | head -n 1)/environ" | sed -n 's/^ESPALIER_LAUNCHER=.*://p')
+    ports="$ports $(ip netns exec n1 ss -Hltnp | sed -n 's/.*:\([0-9]*\) .*("mpirun".*/\1/p')"
+    [ "$(wc -w <<< "$ports")" -ge 2 ]
+  fi
+  local port node peer
+  for port in $ports; do
+    ip -n n2 rule "$1" pref 10 to 10.77.0.2 dport "$port" lookup main
+    ip -n n1 rule "$1" pref 10 to 10.77.0.3 sport "$port" lookup main
+  done
+  for node in n1 n2; do
+    peer=10.77.0.3
+    [ "$node" = n1 ] || peer=10.77.0.2
+    [ "$1" = del ] || ip -n "$node" neigh replace 10.77.9.9 lladdr 02:00:00:00:09:09 nud permanent dev eth0
+    ip -n "$node" route "${1/add/replace}" "$peer" via 10.77.9.9 dev eth0 table 77
+    ip -n "$node" rule "$1" pref 20 to "$peer" lookup 77
+  done
 }
 
 @test "a step that hangs while all workers send heartbeats is given up after hang_seconds" {
