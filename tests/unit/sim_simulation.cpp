@@ -373,6 +373,55 @@ TEST_SUITE("sim") {
     }
   }
 
+  TEST_CASE("of extensions that would each do, the one that comes first in Slurm's order goes") {
+    for (const auto order : {sim::Preemption::oldest, sim::Preemption::youngest}) {
+      World world(1, 4, {1});
+      world.add(0, 1000);
+      world.add(100, 10);
+      const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+      const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+      std::vector<int> freeing;
+      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+        if (view.input.now == 100) freeing = view.input.cluster.nodes[0].freeing;
+        if (view.input.now < 15 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
+        if (view.input.jobs[0].extensions.empty()) return {{1, two, "", {}}};
+        if (view.input.jobs[0].extensions.size() == 1) return {{1, four, "", {}}};
+        return {};
+      });
+      policy.keeps_basic_ = true;
+      policy.cooldown_ = 14;
+      policy.method_ = sim::Method::adopt;
+      world.options.redeploy.profile_seconds = 15;
+      world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+      world.options.delays.preempt = order;
+      world.run(policy);
+      CHECK(freeing == (order == sim::Preemption::oldest ? std::vector<int>{1} : std::vector<int>{2, 3}));
+    }
+  }
+
+  TEST_CASE("a job that ends while it grows is not brought back by who takes the GPUs it was to get") {
+    World world(1, 4, {1});
+    world.add(0, 20);
+    world.add(24, 10);
+    const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now == 15) return {{1, four, "", {}}};
+      if (view.input.now == 24) {
+        CHECK(view.jobs[0]->redeploying);
+        CHECK(view.input.jobs[0].phase == JobPhase::ending);
+      }
+      return {};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    world.options.redeploy.profile_seconds = 15;
+    world.options.redeploy.measured[sim::Method::adopt] = {13, 2};
+    world.options.delays.end_seconds = 10;
+    world.options.delays.preempt = sim::Preemption::youngest;
+    const auto run = world.run(policy);
+    check_ends(run, {30, 30 + 10 + 10});
+  }
+
   TEST_CASE("a redeployment that is under way at the last step comes to nothing") {
     World world;
     world.add(0, 40);
