@@ -1,6 +1,7 @@
 #include "launcher/child.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +20,8 @@ extern char** environ;
 
 namespace espalier::launcher {
 namespace {
+
+constexpr int kStart = 10'000, kReap = 2'000;  // ms
 
 bool belongs_to_step(std::string_view variable) {
   if (variable.starts_with("SLURM_CONF=")) return false;
@@ -47,6 +50,20 @@ bool belongs_to_step(std::string_view variable) {
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(report, &error, sizeof error);
   ::_exit(127);
+}
+
+bool readable_within(int fd, int milliseconds) {
+  pollfd wait{fd, POLLIN, 0};
+  int ready = -1;
+  do ready = ::poll(&wait, 1, milliseconds);
+  while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+
+// Bounded: what hangs in the kernel (a file system that is away) does not end even of SIGKILL. It is init's then.
+void kill_and_reap(pid_t pid, int pidfd) {
+  if (::kill(-pid, SIGKILL) != 0) ::kill(pid, SIGKILL);
+  if (pidfd < 0 || readable_within(pidfd, kReap)) ::waitpid(pid, nullptr, WNOHANG);
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -86,28 +103,26 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
   if (pid_ < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
   if (pid_ == 0) become(arguments.data(), variables.data(), traits, parent, writer.get());
   writer.reset();
-  int error = 0;
-  if (::read(reader.get(), &error, sizeof error) == sizeof error) {  // closed by a successful exec
-    ::waitpid(pid_, nullptr, 0);
-    throw Error(command[0] + ": cannot be started: " + std::strerror(error));
-  }
-  running_ = true;
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  if (pidfd_ < 0) {
-    signal(SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    throw Error(command[0] + ": cannot be watched: " + std::strerror(errno));
-  }
+  const auto refuse = [&](const std::string& why) {
+    kill_and_reap(pid_, pidfd_);
+    if (pidfd_ >= 0) ::close(pidfd_);
+    throw Error(command[0] + ": " + why);
+  };
+  if (pidfd_ < 0) refuse(std::string("cannot be watched: ") + std::strerror(errno));
+  if (!readable_within(reader.get(), kStart))
+    refuse("has not started within " + std::to_string(kStart / 1000) + " s; check the file system it is on");
+  int error = 0;
+  if (::read(reader.get(), &error, sizeof error) == sizeof error)  // closed by a successful exec
+    refuse(std::string("cannot be started: ") + std::strerror(error));
+  running_ = true;
   ::fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
   watch_ = loop.on_readable(pidfd_, [this] { reap(); });
 }
 
 Child::~Child() {
   watch_.reset();
-  if (running_) {
-    signal(SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
+  if (running_) kill_and_reap(pid_, pidfd_);
   if (pidfd_ >= 0) ::close(pidfd_);
 }
 

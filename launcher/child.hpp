@@ -24,10 +24,10 @@ class Child {
     bool keeps_stdin = false;  // else it reads /dev/null
     bool blocks_term = false;  // SIGTERM
   };
-  // Throws Error when the program cannot be started.
+  // Throws Error when the program cannot be started, or has not within 10 s.
   Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
         Traits traits, std::function<void(int status)> on_exit);
-  ~Child();  // SIGKILL to the group, reaped
+  ~Child();  // SIGKILL to the group, reaped within 2 s or left to init
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 

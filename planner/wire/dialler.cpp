@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/connection.hpp"
 #include "planner/wire/endpoint.hpp"
+#include "planner/wire/name_lookup.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -36,12 +37,35 @@ class RetryingDialler final : public Dialler {
   ConnectionPtr connection() const override { return connection_; }
 
  private:
-  static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000};
+  static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000}, kLookUp{2000};
 
+  // The name is looked up for each attempt: the server may have moved. What is known serves while no answer comes.
   void dial() {
     try {
-      // Once: a name server that is away would hold up the loop, and with it every heartbeat.
-      if (!endpoint_) endpoint_ = resolve(host_, port_);
+      if (!lookup_)
+        lookup_.emplace(
+            loop_, [host = host_, port = port_] { return resolve(host, port); },
+            [this](const NameLookup::Answer& answer) { looked_up(answer); });
+      retry_ = loop_.after(kLookUp, [this] {
+        if (endpoint_) connect();
+        else failed("no answer from the name server");
+      });
+    } catch (const Error& error) {
+      failed(error.what());
+    }
+  }
+
+  void looked_up(const NameLookup::Answer& answer) {
+    lookup_.reset();
+    if (answer.endpoint) endpoint_ = answer.endpoint;
+    if (connection_ || pending_) return;  // with what was known before
+    if (endpoint_) connect();
+    else failed(answer.why_not);
+  }
+
+  void connect() {
+    retry_.reset();
+    try {
       const Endpoint& endpoint = *endpoint_;
       Descriptor socket(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket) throw Error(std::string("no socket: ") + std::strerror(errno));
@@ -100,7 +124,8 @@ class RetryingDialler final : public Dialler {
   std::function<void(const std::string&)> on_unreachable_;
   ConnectionPtr connection_;
   std::shared_ptr<BufferedConnection> pending_;
-  std::optional<Endpoint> endpoint_;
+  std::optional<NameLookup> lookup_;
+  std::optional<Endpoint> endpoint_;  // the last that was found
   std::chrono::steady_clock::time_point connected_at_{};
   Watch retry_;
   Loop::Milliseconds delay_ = kFirstDelay;

@@ -2,10 +2,10 @@
 
 parity.py prepare FAMILY...            a folder each: a tiny model with random weights, files of tokens, a configuration of
                                        ours, and from 20 steps in PyTorch losses, gradients and logits
-parity.py losses FOLDER METRICS        fail when ours differ: losses, gradients in a checkpoint of step 1,
-parity.py gradients FOLDER CHECKPOINT  logits of exported weights
-parity.py logits FOLDER EXPORTED
-parity.py unchanged FOLDER EXPORTED
+parity.py losses FOLDER METRICS...     fail when ours differ: losses, gradients in a checkpoint of step 1,
+parity.py gradients FOLDER CHECKPOINT... logits of exported weights. Several pairs in one run: it takes seconds to load.
+parity.py logits FOLDER EXPORTED...
+parity.py unchanged FOLDER EXPORTED...
 """
 
 import json
@@ -241,11 +241,18 @@ def unchanged(folder, exported):
     with torch.no_grad():
         if not torch.equal(load(f"{folder}/{exported}")(inputs).logits, load(f"{folder}/model")(inputs).logits):
             fail("logits changed")
+    print("the same logits")
 
 
 def main():
     command, *arguments = sys.argv[1:]
-    globals()[command](*arguments)
+    if command == "prepare":
+        return prepare(*arguments)
+    if not arguments or len(arguments) % 2:
+        fail("parity.py: FOLDER and what is in it, in pairs")
+    for folder, ours in zip(arguments[::2], arguments[1::2]):
+        print(f"{folder}/{ours}: ", end="")
+        globals()[command](folder, ours)
 
 
 if __name__ == "__main__":

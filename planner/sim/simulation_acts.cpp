@@ -1,0 +1,184 @@
+#include "planner/sim/simulation_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::sim {
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+}  // namespace
+
+void Simulation::think() {
+  if (policy_.keeps_basic()) {
+    input_.cluster.waiting = shown_waiting(queue_, input_.cluster, input_.extensions, [this](JobId owner) {
+      const auto found = live_.find(owner);
+      return found == live_.end() ? kNever : end_of(found->second);
+    });
+    if (preempts())
+      for (WaitingJob& waiting : input_.cluster.waiting) waiting.left_to_slurm = !live_.at(waiting.id).seen_by_slurm;
+  } else {
+    input_.cluster.waiting.clear();
+    for (const SimulatedJobState* job : queue_.waiting())
+      input_.cluster.waiting.push_back({job->id, job->kind->gpus(), 1, {}, {}, 0});
+  }
+  for (auto& [id, job] : live_) {
+    job.advance(input_.now);
+    if (job.state.plan)
+      elastic_job(id)->step = static_cast<std::int64_t>(job.state.job->iterations - job.state.iterations_left);
+  }
+  const double begin = options_.clock ? options_.clock() : 0;
+  const auto acts = policy_.decide({input_, present_});
+  if (options_.clock) run_.latencies.push_back(options_.clock() - begin);
+  ++run_.decisions;
+  apply(acts);
+}
+
+double Simulation::end_of(const LiveJob& job) const {
+  return job.state.iterations_left * job.state.step_seconds + std::max(job.since, input_.now) +
+         options_.delays.end_seconds;
+}
+
+void Simulation::refuse(const Act& act, const std::string& why) const {
+  throw Error(policy_.name() + ": what it decided for job " + std::to_string(act.job) + " cannot be: " + why);
+}
+
+void Simulation::apply(const std::vector<Act>& acts) {
+  std::set<JobId> seen;
+  for (const Act& act : acts) {
+    const auto found = live_.find(act.job);
+    if (found == live_.end()) refuse(act, "there is no such job");
+    if (found->second.state.redeploying) refuse(act, "it is being redeployed");
+    if (!seen.insert(act.job).second) refuse(act, "it is named twice");
+    if (!act.plan && !found->second.state.plan) refuse(act, "it does not run");
+  }
+  // GPUs change hands at once where the pause begins at once: first all that go, then all that come.
+  if (!overlaps())
+    for (const Act& act : acts) give_up(live_.at(act.job), act);
+  for (const Act& act : acts)
+    if (act.plan) enact(live_.at(act.job), act);
+  if (!acts.empty() && !policy_.owns_queue()) start_waiting();
+}
+
+bool Simulation::overlaps() const { return policy_.redeployment() != Method::checkpoint; }
+
+void Simulation::give_up(LiveJob& job, const Act& act) {
+  if (!job.state.plan) return;
+  if (!act.plan) {
+    stop(job);
+    return;
+  }
+  ElasticJob& elastic = *elastic_job(job.state.id);
+  if (policy_.keeps_basic()) {
+    for (const JobId extension : act.release) {
+      check_holds(act, elastic, extension);
+      drop_extension(job, elastic, extension);
+    }
+    return;
+  }
+  for (const Holding& held : elastic.anchor) holders_.own(held, 0);
+  elastic.anchor.clear();
+  recount(job, elastic);
+}
+
+void Simulation::stop(LiveJob& job) {
+  ElasticJob& elastic = *elastic_job(job.state.id);
+  for (const Holding& held : elastic.anchor) holders_.own(held, 0);
+  allocated_ -= job.held;
+  job.held = 0;
+  job.training = false;
+  job.stopped_before = true;
+  ++job.speed_version;
+  ++job.change_version;
+  job.state.plan.reset();
+  job.state.step_seconds = 0;
+  job.state.last_change = input_.now;
+  input_.jobs.erase(input_.jobs.begin() + (&elastic - input_.jobs.data()));
+  forget(job.state.id);
+  queue_.add(job.state);
+}
+
+void Simulation::enact(LiveJob& job, const Act& act) {
+  const auto broken = validate(*act.plan, job.state.kind->shape.layers);
+  if (!broken.empty()) refuse(act, broken.front());
+  if (!job.state.plan) {
+    check_idle(act, holdings_of(*act.plan, act.job), {});
+    start(job, *act.plan);
+    return;
+  }
+  const double step = true_step(job, *act.plan);
+  ElasticJob& elastic = *elastic_job(act.job);
+  RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
+                                    job.state.kind->coefficients, *job.state.plan, *act.plan);
+  cost.overlap_seconds += act.thought_seconds;
+  if (policy_.keeps_basic()) {
+    extend(job, elastic, act);
+    if (!job.arriving.empty()) cost.overlap_seconds += options_.delays.acquire_seconds;
+  } else {
+    const auto wanted = holdings_of(*act.plan, act.job);
+    check_idle(act, wanted, {act.job});
+    // Until the old plan has ended it needs its own GPUs as well.
+    for (const Holding& held : wanted) holders_.own(held, act.job);
+    elastic.anchor = overlaps() ? merged(elastic.anchor, wanted) : wanted;
+    recount(job, elastic);
+  }
+  begin_change(job, elastic, *act.plan, step, cost);
+}
+
+void Simulation::begin_change(LiveJob& job, ElasticJob& elastic, Plan plan, double step, const RedeployCost& cost) {
+  job.target = std::move(plan);
+  job.target_step_seconds = step;
+  job.state.redeploying = true;
+  elastic.phase = JobPhase::starting;
+  ++job.state.restarts;
+  ++run_.redeployments;
+  ++job.change_version;
+  const double pause_at = job.step_end(input_.now + cost.overlap_seconds);
+  if (pause_at > input_.now) events_.add({pause_at, EventKind::pause, job.state.id, job.change_version});
+  else pause(job);
+  events_.add({pause_at + cost.pause_seconds, EventKind::commit, job.state.id, job.change_version});
+}
+
+// New GPUs come as one extension per node; what is released goes when the redeployment ends.
+void Simulation::extend(LiveJob& job, ElasticJob& elastic, const Act& act) {
+  std::set<GpuId> own_gpus;
+  for (const auto* holdings : {&elastic.anchor, &elastic.extensions})
+    for (const Holding& held : *holdings) {
+      if (std::find(act.release.begin(), act.release.end(), held.job) != act.release.end()) continue;
+      for (const int gpu : held.gpus) own_gpus.insert({held.node, gpu});
+    }
+  std::map<std::string, std::vector<int>> added;
+  for (const GpuId& gpu : act.plan->ranks())
+    if (!own_gpus.contains(gpu)) added[gpu.node].push_back(gpu.index);
+  if (overlaps()) {
+    for (const JobId released : act.release) {
+      const Holding& held = check_holds(act, elastic, released);
+      NodeView& node = holders_.node(held.node);
+      node.freeing.insert(node.freeing.end(), held.gpus.begin(), held.gpus.end());
+    }
+    job.leaving = act.release;
+  }
+  for (auto& [node, gpus] : added) {
+    std::sort(gpus.begin(), gpus.end());
+    Holding extension{next_extension_++, node, std::move(gpus)};
+    check_idle(act, {extension}, {});
+    holders_.add_extension(extension);
+    job.arriving.push_back(extension.job);
+    elastic.extensions.push_back(std::move(extension));
+  }
+  recount(job, elastic);
+}
+
+const Holding& Simulation::check_holds(const Act& act, const ElasticJob& elastic, JobId extension) const {
+  for (const Holding& held : elastic.extensions)
+    if (held.job == extension) return held;
+  refuse(act, "it releases extension " + std::to_string(extension) + ", which it does not hold");
+}
+
+void Simulation::check_idle(const Act& act, const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by) {
+  if (const auto why = holders_.obstacle(wanted, or_owned_by)) refuse(act, *why);
+}
+
+}  // namespace espalier::sim

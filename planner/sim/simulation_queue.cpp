@@ -1,0 +1,175 @@
+#include "planner/sim/simulation_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/sim/free_gpus.hpp"
+#include "planner/sim/slurm_preemption.hpp"
+
+namespace espalier::sim {
+
+void Simulation::start_waiting() {
+  if (queue_.empty() || queue_pending_) return;
+  const bool submitted = input_.trigger == Trigger::job_submitted;
+  const double delay = submitted ? options_.delays.queue_seconds : options_.delays.release_seconds;
+  if (delay <= 0) return serve_queue();
+  const SimulatedJobState& head = *queue_.waiting().front();
+  const bool slurm_acts = preempts() && (!live_.at(head.id).seen_by_slurm || !victims_for(head).empty());
+  if (!slurm_acts && !fits(head)) return;
+  queue_pending_ = true;
+  events_.add({input_.now + delay, EventKind::queue, 0, 0});
+}
+
+bool Simulation::fits(const SimulatedJobState& job) const {
+  return FreeGpus(input_.cluster).take(job.kind->gpus()).has_value();
+}
+
+void Simulation::serve_queue() {
+  start_those_that_fit();
+  if (!preempts()) return;
+  for (const SimulatedJobState* job : queue_.waiting()) live_.at(job->id).seen_by_slurm = true;
+  for (std::size_t before = 0; queue_.waiting().size() != before && !queue_.empty(); start_those_that_fit()) {
+    before = queue_.waiting().size();
+    preempt_for(*queue_.waiting().front());
+  }
+}
+
+void Simulation::start_those_that_fit() {
+  if (queue_.empty()) return;
+  FreeGpus free(input_.cluster, {}, [this](JobId owner) { return holders_.is_extension(owner); });
+  while (!queue_.empty()) {
+    const SimulatedJobState& head = *queue_.waiting().front();
+    const auto gpus = free.take(head.kind->gpus());
+    if (!gpus) return;
+    start(live_.at(head.id), basic_plan(*head.kind, *gpus));
+  }
+}
+
+void Simulation::start(LiveJob& job, Plan plan) {
+  const double step = true_step(job, plan);
+  queue_.remove(job.state.id);
+  job.advance(input_.now);
+  ElasticJob& elastic = add_elastic(job);
+  elastic.anchor = holdings_of(plan, job.state.id);
+  for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
+  job.held = plan.gpu_count();
+  allocated_ += job.held;
+  if (job.state.started < 0) job.state.started = input_.now;
+  if (!job.stopped_before) {
+    elastic.plan = job.state.plan = job.target = std::move(plan);
+    job.state.step_seconds = job.target_step_seconds = step;
+    if (options_.delays.launch_seconds <= 0) return begin(job);
+    job.state.redeploying = true;
+    elastic.phase = JobPhase::launching;
+    events_.add({input_.now + options_.delays.launch_seconds, EventKind::begin, job.state.id, 0});
+    return;
+  }
+  begin_change(job, elastic, std::move(plan), step,
+               {0, resume_seconds(options_.redeploy, job.state.kind->coefficients, job.held)});
+  elastic.plan = job.state.plan = job.target;
+  job.state.step_seconds = step;
+}
+
+ElasticJob& Simulation::add_elastic(const LiveJob& job) {
+  ElasticJob elastic;
+  elastic.id = job.state.id;
+  elastic.name = job.state.kind->model;
+  elastic.min_gpus = job.state.kind->gpus();
+  elastic.max_gpus = gpus_;
+  for (const int most : {job.state.kind->max_gpus, policy_.most_gpus()})
+    if (most > 0) elastic.max_gpus = std::min(elastic.max_gpus, most);
+  elastic.accuracy = job.state.kind->accuracy;
+  elastic.model = job.state.kind->shape;
+  elastic.model.micro_batches = job.state.kind->micro_batches;
+  elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
+  const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), elastic.id,
+                                   [](const ElasticJob& one, JobId id) { return one.id < id; });
+  return *input_.jobs.insert(at, std::move(elastic));
+}
+
+bool Simulation::preempts() const { return options_.delays.preempt != Preemption::none && policy_.keeps_basic(); }
+
+std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const {
+  std::vector<JobId> candidates;
+  for (const JobId extension : input_.extensions)
+    if (!noticed_.contains(extension)) candidates.push_back(extension);
+  if (options_.delays.preempt == Preemption::youngest) std::reverse(candidates.begin(), candidates.end());
+  return preempted_for(input_.cluster, head.kind->gpus(), candidates, noticed_);
+}
+
+void Simulation::preempt_for(const SimulatedJobState& head) {
+  std::map<JobId, std::vector<JobId>> taken;  // by the job that holds them
+  for (const JobId extension : victims_for(head)) {
+    noticed_.insert(extension);
+    for (const ElasticJob& elastic : input_.jobs)
+      if (holds(elastic, extension)) taken[elastic.id].push_back(extension);
+  }
+  for (const auto& [owner, extensions] : taken) take_back(live_.at(owner), extensions);
+}
+
+bool Simulation::holds(const ElasticJob& elastic, JobId extension) {
+  return std::any_of(elastic.extensions.begin(), elastic.extensions.end(),
+                     [&](const Holding& held) { return held.job == extension; });
+}
+
+// As a launcher answers Slurm's notice: what it was about to do is given up unless it is beyond that, or does it.
+void Simulation::take_back(LiveJob& job, const std::vector<JobId>& extensions) {
+  if (job.state.redeploying && !job.target) return;  // it ends
+  if (job.pause_began) return;                       // after the commit
+  if (job.target) {
+    const auto leaves = [&](JobId id) {
+      return std::find(job.leaving.begin(), job.leaving.end(), id) != job.leaving.end();
+    };
+    if (std::all_of(extensions.begin(), extensions.end(), leaves)) return;
+    give_up_growth(job);
+  }
+  leave(job);
+}
+
+// What Slurm has told to go.
+void Simulation::leave(LiveJob& job) {
+  const ElasticJob& elastic = *elastic_job(job.state.id);
+  Act act{job.state.id, {}, "", {}, 0};
+  std::vector<GpuId> left, own;
+  for (const Holding& held : elastic.anchor)
+    for (const int gpu : held.gpus) own.push_back({held.node, gpu});
+  left = own;
+  for (const Holding& held : elastic.extensions)
+    if (noticed_.contains(held.job)) act.release.push_back(held.job);
+    else
+      for (const int gpu : held.gpus) left.push_back({held.node, gpu});
+  if (act.release.empty()) return;
+  job.advance(input_.now);
+  act.plan = plan_on_subset(elastic, left);
+  // The launcher knows no memory sizes; the plan that the job began with fits for sure.
+  if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_plan(*job.state.kind, own);
+  const auto ranks = act.plan->ranks();
+  for (const Holding& held : elastic.extensions)
+    if (std::none_of(held.gpus.begin(), held.gpus.end(),
+                     [&](int gpu) {
+                       return std::find(ranks.begin(), ranks.end(), GpuId{held.node, gpu}) != ranks.end();
+                     }) &&
+        std::find(act.release.begin(), act.release.end(), held.job) == act.release.end())
+      act.release.push_back(held.job);
+  if (!overlaps()) give_up(job, act);
+  enact(job, act);
+}
+
+void Simulation::give_up_growth(LiveJob& job) {
+  ElasticJob& elastic = *elastic_job(job.state.id);
+  job.advance(input_.now);
+  for (const JobId extension : job.arriving) drop_extension(job, elastic, extension);
+  for (const JobId extension : job.leaving) holders_.no_longer_freeing(elastic, extension);
+  job.arriving.clear();
+  job.leaving.clear();
+  job.target.reset();
+  ++job.change_version;
+  --job.state.restarts;
+  --run_.redeployments;
+  job.state.redeploying = false;
+  elastic.phase = JobPhase::running;
+  job.state.last_change = input_.last_change[job.state.id] = input_.now;
+  if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
+}
+
+}  // namespace espalier::sim

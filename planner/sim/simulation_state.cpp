@@ -1,0 +1,70 @@
+#include "planner/sim/simulation_state.hpp"
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::sim {
+
+Prediction Simulation::predict(const LiveJob& job, const Plan& plan) const {
+  return evaluate_plan(input_.site->hardware, input_.site->topology, job.state.kind->coefficients, plan);
+}
+
+bool Simulation::feasible(const LiveJob& job, const Plan& plan) const { return predict(job, plan).feasible; }
+
+double Simulation::true_step(const LiveJob& job, const Plan& plan) const {
+  const Prediction prediction = predict(job, plan);
+  if (!prediction.feasible)
+    throw Error(policy_.name() + ": job " + std::to_string(job.state.id) + " (" + job.state.kind->model +
+                ") cannot run on " + describe(plan) + ": " + prediction.why_not);
+  return prediction.exact_ms / 1000;
+}
+
+void Simulation::run_on(LiveJob& job, ElasticJob& elastic, Plan plan, double step) {
+  elastic.plan = plan;
+  elastic.step_seconds = step;
+  job.state.most_gpus = std::max(job.state.most_gpus, plan.gpu_count());
+  job.state.plan = std::move(plan);
+  job.state.step_seconds = step;
+  job.state.last_change = input_.now;
+  input_.last_change[job.state.id] = input_.now;
+  job.training = true;
+  ++job.speed_version;
+  events_.add({job.expected_end(input_.now), EventKind::completion, job.state.id, job.speed_version});
+}
+
+void Simulation::hold_exactly(LiveJob& job, ElasticJob& elastic, const Plan& plan) {
+  for (const Holding& held : elastic.anchor) holders_.own(held, 0);
+  elastic.anchor = holdings_of(plan, job.state.id);
+  for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
+  recount(job, elastic);
+}
+
+void Simulation::recount(LiveJob& job, const ElasticJob& elastic) {
+  int held = 0;
+  for (const auto* holdings : {&elastic.anchor, &elastic.extensions})
+    for (const Holding& one : *holdings) held += static_cast<int>(one.gpus.size());
+  allocated_ += held - job.held;
+  job.held = held;
+}
+
+void Simulation::drop_extension(LiveJob& job, ElasticJob& elastic, JobId extension) {
+  noticed_.erase(extension);
+  holders_.drop_extension(elastic, extension);
+  recount(job, elastic);
+}
+
+void Simulation::forget(JobId id) {
+  input_.coefficients.erase(id);
+  input_.last_change.erase(id);
+  input_.redeploy_seconds.erase(id);
+}
+
+ElasticJob* Simulation::elastic_job(JobId id) {
+  const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), id,
+                                   [](const ElasticJob& one, JobId wanted) { return one.id < wanted; });
+  ESPALIER_INVARIANT(at != input_.jobs.end() && at->id == id);
+  return &*at;
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,102 @@
+// One run of the simulator: jobs, GPUs and what is to come. Its parts are in simulation_*.cpp, the loop in
+// simulation.cpp. Not for others: simulation.hpp is.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "planner/core/model/evaluate_plan.hpp"
+#include "planner/sim/base_queue.hpp"
+#include "planner/sim/event_queue.hpp"
+#include "planner/sim/gpu_holders.hpp"
+#include "planner/sim/live_job.hpp"
+#include "planner/sim/simulation.hpp"
+
+namespace espalier::sim {
+
+class Simulation {
+ public:
+  Simulation(std::shared_ptr<const Site> site, const ClusterView& cluster, const std::vector<JobKind>& kinds,
+             const std::vector<SimulatedJob>& jobs, Policy& policy, const SimulationOptions& options);
+
+  PolicyRun run();
+
+ private:
+  void plan_round();
+  void note_level();
+
+  // ---- events; true: something that a policy may want to know
+  bool happen(const Event& event);
+  bool arrive(const SimulatedJob& job);
+  JobCoefficients mistaken(const SimulatedJob& job) const;
+  void begin(LiveJob& job);
+  bool profiled(LiveJob& job);
+  void await_settling(const LiveJob& job);
+  bool settled(const LiveJob& job);
+  bool tell_profile(const LiveJob& job);
+  void ask_again(double time);
+  bool pause(LiveJob& job);
+  bool commit(LiveJob& job);
+  bool train_no_more(LiveJob& job);
+  bool complete(LiveJob& job);
+
+  // ---- the base queue, starts, and what Slurm preempts for a job that waits
+  void start_waiting();
+  bool fits(const SimulatedJobState& job) const;
+  void serve_queue();
+  void start_those_that_fit();
+  void start(LiveJob& job, Plan plan);
+  ElasticJob& add_elastic(const LiveJob& job);
+  bool preempts() const;
+  std::vector<JobId> victims_for(const SimulatedJobState& head) const;
+  void preempt_for(const SimulatedJobState& head);
+  static bool holds(const ElasticJob& elastic, JobId extension);
+  void take_back(LiveJob& job, const std::vector<JobId>& extensions);
+  void leave(LiveJob& job);
+  void give_up_growth(LiveJob& job);
+
+  // ---- what the policy decides
+  void think();
+  double end_of(const LiveJob& job) const;
+  [[noreturn]] void refuse(const Act& act, const std::string& why) const;
+  void apply(const std::vector<Act>& acts);
+  bool overlaps() const;
+  void give_up(LiveJob& job, const Act& act);
+  void stop(LiveJob& job);
+  void enact(LiveJob& job, const Act& act);
+  void begin_change(LiveJob& job, ElasticJob& elastic, Plan plan, double step, const RedeployCost& cost);
+  void extend(LiveJob& job, ElasticJob& elastic, const Act& act);
+  const Holding& check_holds(const Act& act, const ElasticJob& elastic, JobId extension) const;
+  void check_idle(const Act& act, const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by);
+
+  // ---- what jobs run on and hold
+  Prediction predict(const LiveJob& job, const Plan& plan) const;
+  bool feasible(const LiveJob& job, const Plan& plan) const;
+  double true_step(const LiveJob& job, const Plan& plan) const;
+  void run_on(LiveJob& job, ElasticJob& elastic, Plan plan, double step);
+  void hold_exactly(LiveJob& job, ElasticJob& elastic, const Plan& plan);
+  void recount(LiveJob& job, const ElasticJob& elastic);
+  void drop_extension(LiveJob& job, ElasticJob& elastic, JobId extension);
+  void forget(JobId id);
+  ElasticJob* elastic_job(JobId id);
+
+  const std::vector<JobKind>& kinds_;
+  const std::vector<SimulatedJob>& jobs_;
+  Policy& policy_;
+  const SimulationOptions& options_;
+  PlanningInput input_;
+  GpuHolders holders_{input_};
+  std::map<JobId, LiveJob> live_;
+  std::vector<const SimulatedJobState*> present_;
+  BaseQueue queue_;
+  EventQueue events_;
+  JobId next_extension_;
+  std::set<JobId> noticed_;  // extensions that Slurm has told to go
+  int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
+  std::size_t done_ = 0;
+  double wanted_ = 0;
+  bool retry_pending_ = false, round_pending_ = false, queue_pending_ = false;
+  PolicyRun run_;
+};
+
+}  // namespace espalier::sim

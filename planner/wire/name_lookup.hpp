@@ -1,0 +1,28 @@
+// An address look-up beside the loop: a name server that is away holds up nothing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "planner/wire/endpoint.hpp"
+#include "planner/wire/loop.hpp"
+
+namespace espalier::wire {
+
+class NameLookup {
+ public:
+  struct Answer {
+    std::optional<Endpoint> endpoint;
+    std::string why_not;
+  };
+  // `look_up` runs on a thread of its own and may throw Error; `done` is called on the loop. Destroyed before, nobody
+  // waits for the look-up and its answer is dropped. Throws Error when there is no descriptor or thread.
+  NameLookup(Loop& loop, std::function<Endpoint()> look_up, std::function<void(const Answer&)> done);
+
+ private:
+  Watch readable_;
+};
+
+}  // namespace espalier::wire
