@@ -13,6 +13,7 @@ namespace {
 constexpr wire::Loop::Milliseconds kPoll{100};
 constexpr wire::Loop::Milliseconds kConfirm{150};
 constexpr wire::Loop::Milliseconds kWatch{5000};
+constexpr std::chrono::seconds kLook{1}, kTaken{5};
 constexpr int kMissedHeartbeats = 10;
 constexpr int kFalters = 3;      // of them
 constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
@@ -135,15 +136,19 @@ void Extensions::poll() {
   for (auto& [id, job] : jobs_) {
     if (!job.acquiring || job.running || job.leaving || job.asked) continue;
     job.asked = true;
-    slurm_.post([this, id = id]() -> std::function<void()> {
+    const bool looks = wire::steady_now() - job.looked_at >= kLook;
+    if (looks) job.looked_at = wire::steady_now();
+    slurm_.post([this, id = id, looks, node = job.request.node]() -> std::function<void()> {
       std::optional<SlurmJob> seen;
+      std::optional<int> idle;
       bool readable = true;
       try {
         seen = load_job(id);
+        if (looks && seen && seen->state == SlurmJob::State::pending) idle = idle_gpus(node);
       } catch (const Error&) {
         readable = false;  // slurmctld is away: the deadline decides
       }
-      return [this, id, seen, readable] {
+      return [this, id, seen, idle, readable] {
         const auto at = jobs_.find(id);
         if (at == jobs_.end()) return;
         at->second.asked = false;
@@ -152,6 +157,7 @@ void Extensions::poll() {
           jobs_.erase(at);
           return fail("extension " + std::to_string(id) + " ended before it was used");
         }
+        if (seen->state == SlurmJob::State::pending) return weigh_chances(id, idle);
         if (seen->state != SlurmJob::State::running || seen->holdings.size() != 1) return;
         at->second.running = true;
         at->second.holding = seen->holdings.front();
@@ -161,6 +167,18 @@ void Extensions::poll() {
       };
     });
   }
+}
+
+// Another job may have taken the GPUs before Slurm came to the extension. Those of a job that completes are not idle
+// yet and may be given to it: some patience.
+void Extensions::weigh_chances(JobId id, std::optional<int> idle) {
+  if (!idle || !acquiring_) return;
+  Job& job = jobs_.at(id);
+  const auto now = wire::steady_now();
+  if (*idle >= job.request.gpus) return job.lacks_gpus.reset();
+  if (!job.lacks_gpus) job.lacks_gpus = now;
+  if (now - *job.lacks_gpus < kTaken) return;
+  fail("GPUs that were idle on " + job.request.node + " have gone to another job");
 }
 
 void Extensions::check_complete() {

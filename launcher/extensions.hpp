@@ -59,12 +59,16 @@ class Extensions {
     int missed = 0;      // heartbeats of its keeper
     bool asked = false;  // a question about it is on its way to Slurm
     std::chrono::steady_clock::time_point noticed_at{};
+    std::chrono::steady_clock::time_point looked_at{};                // at the GPUs of its node, while it is pending
+    std::optional<std::chrono::steady_clock::time_point> lacks_gpus;  // since when they do not suffice
     wire::ConnectionPtr keeper;
     wire::Watch check;
   };
   void submit(const ExtensionRequest& request, bool immediate);
   void poll();
   void watch();
+  // Of a pending extension: nullopt when its node is not to be looked at yet, or cannot be.
+  void weigh_chances(JobId id, std::optional<int> idle);
   void check_complete();
   void fail(const std::string& why);
   void confirm_release(JobId id, int attempt);

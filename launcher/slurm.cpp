@@ -90,6 +90,18 @@ std::optional<SlurmJob> load_job(JobId id) {
   return job;
 }
 
+int idle_gpus(const std::string& node) {
+  initialize();
+  node_info_msg_t* message = nullptr;
+  std::string name = node;
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+    fail("slurm: node " + node + " cannot be read");
+  const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
+  if (message->record_count != 1) throw Error("slurm: node " + node + " is not known");
+  const node_info_t& info = message->node_array[0];
+  return parse_gpu_gres(text(info.gres)).count - parse_gpu_gres(text(info.gres_used)).count;
+}
+
 JobId submit_extension(const ExtensionJob& job) {
   initialize();
   job_desc_msg_t description;

@@ -37,6 +37,8 @@ struct ExtensionJob {
 
 // nullopt: Slurm does not know the job (any more).
 std::optional<SlurmJob> load_job(JobId id);
+// GPUs of `node` that no job has, one that completes included.
+int idle_gpus(const std::string& node);
 JobId submit_extension(const ExtensionJob& job);
 // SIGKILLs every step of the job but `except_step`, so that completing it does not wait for KillWait (SLURM.md 12).
 // Returns how many steps there were.

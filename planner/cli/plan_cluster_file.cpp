@@ -110,6 +110,7 @@ class ClusterFile {
     wire::read_toml_table(
         path_, "slurm", table,
         {seconds("queue_seconds", delays.queue_seconds),
+         seconds("batch_sched_seconds", delays.batch_sched_seconds),
          seconds("release_seconds", delays.release_seconds),
          seconds("acquire_seconds", delays.acquire_seconds),
          {"preempt", wire::toml_one_of(path_, "slurm.preempt", preempt, {"none", "oldest", "youngest"})},

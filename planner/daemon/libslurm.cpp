@@ -48,9 +48,11 @@ class LibSlurm final : public Slurm {
   SlurmSnapshot snapshot() override {
     SlurmSnapshot result;
     result.time = clock_seconds();
-    if (!user_known_) load_user();
+    if (result.time - topology_time_ > kTopologySeconds) {
+      load_configuration();
+      load_topology(result.time);
+    }
     result.slurm_user = slurm_user_;
-    if (result.time - topology_time_ > kTopologySeconds) load_topology(result.time);
     load_partitions();
     load_nodes(result);
     load_jobs(result);
@@ -71,11 +73,11 @@ class LibSlurm final : public Slurm {
   }
 
  private:
-  void load_user() {
+  void load_configuration() {
     Owned<slurm_conf_t, slurm_free_ctl_conf> conf;
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
-    user_known_ = true;
+    preempt_type_ = conf->preempt_type == nullptr ? "" : conf->preempt_type;
   }
 
   void load_topology(double now) {
@@ -95,7 +97,9 @@ class LibSlurm final : public Slurm {
       const auto names = expand_hosts(record.nodes);
       auto& nodes = partitions_.by_partition[record.name];
       nodes.insert(names.begin(), names.end());
-      if (record.name == partition_) extensions_open_ = record.state_up == PARTITION_UP;
+      if (record.name != partition_) continue;
+      extensions_open_ = record.state_up == PARTITION_UP;
+      preempts_ = preempts(preempt_type_.c_str(), record.preempt_mode);
     }
     if (!partitions_.by_partition.contains(partition_))
       throw Error("partition " + partition_ +
@@ -125,14 +129,15 @@ class LibSlurm final : public Slurm {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        result.cluster.waiting.push_back(convert_waiting(record, partitions_, result.time));
+        result.cluster.waiting.push_back(convert_waiting(record, partitions_, preempts_, result.time));
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
   }
 
   std::string partition_, topology_file_;
   uid_t slurm_user_ = 0;
-  bool user_known_ = false;
+  std::string preempt_type_;
+  bool preempts_ = false;  // Slurm, extensions
   double topology_time_ = 0;
   bool extensions_open_ = true;
   SwitchPaths switches_;

@@ -10,8 +10,6 @@
 namespace espalier {
 namespace {
 
-constexpr double kSlurmTries = 5;  // seconds; batch_sched_delay is 3 unless the site says otherwise
-
 std::string text(const char* value) { return value == nullptr ? "" : value; }
 
 SlurmJobState state_of(std::uint32_t state) {
@@ -81,19 +79,22 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now) {
   }
 }
 
-// Preemption begins in the moment in which Slurm first finds that the job must wait. Where that takes long
-// (SchedulerParameters=defer), the planner is earlier.
-bool is_new_to_slurm(const slurm_job_info_t& job, double now) {
-  return job.state_reason == WAIT_NO_REASON && now - static_cast<double>(job.eligible_time) < kSlurmTries;
+bool preempts(const char* type, std::uint16_t mode) {
+  const std::string how = text(type);
+  if (how.empty() || how == "preempt/none") return false;
+  return how != "preempt/partition_prio" || mode != PREEMPT_MODE_OFF;  // else a QOS decides
 }
 
-WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, double now) {
+WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,
+                           double now) {
   WaitingJob waiting;
   waiting.id = job.job_id;
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);
   waiting.priority = job.priority;
-  waiting.left_to_slurm = is_new_to_slurm(job, now);
+  // Its reason says little: Slurm may have given one when it had only looked whether the job could start at once, and
+  // what it waits for may be a GPU whose job is about to be gone.
+  waiting.left_to_slurm = slurm_preempts && now - static_cast<double>(job.eligible_time) < kLeftToSlurmSeconds;
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
 
   std::set<std::string> allowed;

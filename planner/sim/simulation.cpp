@@ -1,13 +1,11 @@
 #include "planner/sim/simulation_state.hpp"
 
 #include <cmath>
-#include <limits>
 
 #include "planner/core/error.hpp"
 
 namespace espalier::sim {
 namespace {
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostIdleRounds = 1000;
 }  // namespace
 

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "planner/core/error.hpp"
 
 namespace espalier::sim {
-namespace {
-constexpr double kNever = std::numeric_limits<double>::infinity();
-}  // namespace
-
 void Simulation::think() {
   if (policy_.keeps_basic()) {
     input_.cluster.waiting = shown_waiting(queue_, input_.cluster, input_.extensions, [this](JobId owner) {

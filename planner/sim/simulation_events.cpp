@@ -17,7 +17,7 @@ bool Simulation::happen(const Event& event) {
     return true;
   }
   if (event.kind == EventKind::queue) {
-    queue_pending_ = false;
+    if (input_.now >= queue_at_) queue_at_ = kNever;
     input_.trigger = Trigger::job_started;
     serve_queue();
     return true;

@@ -9,15 +9,22 @@
 namespace espalier::sim {
 
 void Simulation::start_waiting() {
-  if (queue_.empty() || queue_pending_) return;
+  if (queue_.empty()) return;
+  const Delays& delays = options_.delays;
   const bool submitted = input_.trigger == Trigger::job_submitted;
-  const double delay = submitted ? options_.delays.queue_seconds : options_.delays.release_seconds;
-  if (delay <= 0) return serve_queue();
+  double at = input_.now + (submitted ? delays.queue_seconds : delays.release_seconds);
+  if (submitted) {
+    if (new_jobs_at_ > input_.now) at = new_jobs_at_;  // one look for both
+    else at = std::max(at, new_jobs_at_ + delays.batch_sched_seconds);
+    new_jobs_at_ = at;
+  }
+  if (at >= queue_at_) return;
   const SimulatedJobState& head = *queue_.waiting().front();
   const bool slurm_acts = preempts() && (!live_.at(head.id).seen_by_slurm || !victims_for(head).empty());
   if (!slurm_acts && !fits(head)) return;
-  queue_pending_ = true;
-  events_.add({input_.now + delay, EventKind::queue, 0, 0});
+  if (at <= input_.now) return serve_queue();
+  queue_at_ = at;
+  events_.add({at, EventKind::queue, 0, 0});
 }
 
 bool Simulation::fits(const SimulatedJobState& job) const {

@@ -2,6 +2,7 @@
 // simulation.cpp. Not for others: simulation.hpp is.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 
@@ -13,6 +14,8 @@
 #include "planner/sim/simulation.hpp"
 
 namespace espalier::sim {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Simulation {
  public:
@@ -95,7 +98,9 @@ class Simulation {
   int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;
-  bool retry_pending_ = false, round_pending_ = false, queue_pending_ = false;
+  bool retry_pending_ = false, round_pending_ = false;
+  double queue_at_ = kNever;      // when Slurm looks at the queue next
+  double new_jobs_at_ = -kNever;  // when it last did, or does next, because of a new job
   PolicyRun run_;
 };
 

@@ -42,6 +42,20 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
   goes_on_well
 }
 
+@test "idle GPUs that another job gets before the extension are not waited for" {
+  scheduler defer
+  cast
+  finish near
+  wait_for 60 "an extension waits" eval '[ -n "$(squeue -h -p elastic -t PD)" ]'
+  thief=$(plain thief -N1 -n1 -w n1 --gres=gpu:2)
+  wait_for 15 "another job has the GPUs" job_is "$thief" RUNNING
+  wait_for 12 "the growth is given up" grep -q 'on n1 have gone to another job' "$BOX/log/espalierd.log"
+  wait_for 10 "the extension is withdrawn" no_extensions
+  finish thief
+  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  goes_on_well
+}
+
 @test "behind a waiting job of a higher tier the queue grants the extension, and the waiting job loses nothing by it" {
   scheduler bf_interval=2
   cast

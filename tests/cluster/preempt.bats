@@ -59,6 +59,19 @@ preempts_and_starts() { # after grown_cast
 
 asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/espalierd.log" || true; }
 
+@test "a new job for which a GPU is about to be free costs no other job its own" {
+  local before urgent
+  before=$(asked_to_give_back)
+  plain rest -N1 -n1 -w n1 --gres=gpu:1
+  elastic A 1:3 -N1 -n1 -w n1 --gres=gpu:1 -- "${tiny[@]}" --steps 1000000
+  wait_for 120 "A runs on 3 GPUs" runs_on A 3
+  finish rest
+  urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:1)
+  wait_for 30 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 60 "A does 50 more steps" stepped_past A $(($(step_of A) + 50))
+  [ "$(asked_to_give_back)" = "$before" ]
+}
+
 @test "where Slurm makes room for a new job, the planner asks no second job to" {
   local before urgent
   before=$(asked_to_give_back)

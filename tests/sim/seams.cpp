@@ -297,6 +297,13 @@ std::optional<SlurmJob> load_job(JobId id) {
   return result;
 }
 
+int idle_gpus(const std::string& node) {
+  reach_slurmctld();
+  for (const sim::SimNode& one : history().slurm->nodes())
+    if (one.name == node) return static_cast<int>(std::count(one.owner.begin(), one.owner.end(), JobId{0}));
+  throw Error("slurm: node " + node + " is not known");
+}
+
 JobId submit_extension(const ExtensionJob& job) {
   reach_slurmctld();
   const JobId id = history().slurm->submit_extension(job);

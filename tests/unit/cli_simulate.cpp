@@ -94,15 +94,16 @@ TEST_SUITE("simulate") {
 
   TEST_CASE("costs of redeployments are read from the cluster's file") {
     const Folder folder;
-    const PlanCluster cluster = read_plan_cluster(folder.write(
-        "c.toml",
-        "[[nodes]]\nname = \"n1\"\ngpus = 8\ngpu_type = \"h100\"\n[redeploy]\nstart_seconds = "
-        "11\nprofile_seconds = 4\nprofile_steps = 2\nsettle_steps = 6\nstorage_gb_s = 3\n"
-        "local_gb_s = 20\nnetwork_share = 0.7\nswitch_seconds = 2.5\nadopt_switch_seconds = 0.1\n"
-        "[redeploy.adopt]\noverlap_seconds = 9\noverlap_seconds_per_gpu = 0.5\npause_seconds = 0.05\n"
-        "[slurm]\nqueue_seconds = 1.5\nrelease_seconds = 3\nacquire_seconds = 0.5\nlaunch_seconds = 8\nend_seconds = "
-        "2\npreempt = \"youngest\"\n"));
-    CHECK(cluster.delays == sim::Delays{1.5, 3, 0.5, 8, 2, sim::Preemption::youngest});
+    const PlanCluster cluster = read_plan_cluster(
+        folder.write("c.toml",
+                     "[[nodes]]\nname = \"n1\"\ngpus = 8\ngpu_type = \"h100\"\n[redeploy]\nstart_seconds = "
+                     "11\nprofile_seconds = 4\nprofile_steps = 2\nsettle_steps = 6\nstorage_gb_s = 3\n"
+                     "local_gb_s = 20\nnetwork_share = 0.7\nswitch_seconds = 2.5\nadopt_switch_seconds = 0.1\n"
+                     "[redeploy.adopt]\noverlap_seconds = 9\noverlap_seconds_per_gpu = 0.5\npause_seconds = 0.05\n"
+                     "[slurm]\nqueue_seconds = 1.5\nbatch_sched_seconds = 4\nrelease_seconds = 3\nacquire_seconds = "
+                     "0.5\nlaunch_seconds = 8\nend_seconds = "
+                     "2\npreempt = \"youngest\"\n"));
+    CHECK(cluster.delays == sim::Delays{1.5, 4, 3, 0.5, 8, 2, sim::Preemption::youngest});
     CHECK(cluster.redeploy.profile_seconds == 4);
     CHECK(cluster.redeploy.profile_steps == 2);
     CHECK(cluster.redeploy.settle_steps == 6);

@@ -128,7 +128,8 @@ TEST_SUITE("simulate") {
   }
 
   TEST_CASE("each wrong key of [slurm] is named with its line") {
-    for (const char* key : {"queue_seconds", "release_seconds", "acquire_seconds", "launch_seconds", "end_seconds"})
+    for (const char* key : {"queue_seconds", "batch_sched_seconds", "release_seconds", "acquire_seconds",
+                            "launch_seconds", "end_seconds"})
       CHECK(of_cluster("[slurm]\n" + std::string(key) + " = -1\n").find("c.toml:6: slurm." + std::string(key)) == 0);
     CHECK(of_cluster("[slurm]\npreempt = \"newest\"\n").find("c.toml:6: slurm.preempt: ") == 0);
     CHECK(of_cluster("[slurm]\nspeed = 1\n").find("c.toml:6: slurm.speed: ") == 0);

@@ -106,7 +106,7 @@ TEST_SUITE("sim") {
         CAPTURE(seed);
         World world = random_world(seed);
         if (seed == 2) world.options.delays.preempt = sim::Preemption::oldest;
-        if (seed == 3) world.options.delays = {2, 3, 20, 10, 5, sim::Preemption::youngest};
+        if (seed == 3) world.options.delays = {2, 4, 3, 20, 10, 5, sim::Preemption::youngest};
         std::vector<sim::PolicyRun> runs;
         std::vector<std::string> said;
         for (int again = 0; again < 2; ++again) {

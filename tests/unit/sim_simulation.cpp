@@ -241,7 +241,7 @@ TEST_SUITE("sim") {
     World world(1, 4, {4});
     world.add(0, 100);
     world.add(50, 100);
-    world.options.delays = {2, 4, 0, 5, 3};
+    world.options.delays = {2, 0, 4, 0, 5, 3};
     const auto run = non_elastic(world, "fifo");
     CHECK(run.jobs[0].start == 2);
     check_ends(run, {2 + 5 + 100 + 3, 110 + 4 + 5 + 100 + 3});
@@ -371,6 +371,21 @@ TEST_SUITE("sim") {
       CHECK(run.jobs[1].start <= 114);
       CHECK(run.redeployments == 3);
     }
+  }
+
+  TEST_CASE("Slurm looks at new jobs together, and not again for a while, unless a job ends") {
+    World world(1, 4, {1});
+    for (const double submit : {0.0, 0.5, 1.5, 3.0, 20.0}) world.add(submit, submit < 1 ? 1 : 100);
+    world.options.delays.queue_seconds = 1;
+    world.options.delays.batch_sched_seconds = 9;
+    world.options.delays.release_seconds = 0.25;
+    const auto run = non_elastic(world, "fifo");
+    // The third would be looked at with the fourth, 9 s after the first two; what these free has Slurm look at once.
+    CHECK(run.jobs[0].start == 1);
+    CHECK(run.jobs[1].start == 1);
+    CHECK(run.jobs[2].start == run.jobs[0].end + 0.25);
+    CHECK(run.jobs[3].start == 10);
+    CHECK(run.jobs[4].start == 21);
   }
 
   TEST_CASE("of extensions that would each do, the one that comes first in Slurm's order goes") {

@@ -1,0 +1,76 @@
+// Slurm's records of pending jobs: which of them wait for GPUs, and which are left to Slurm's own preemption.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "planner/daemon/slurm_jobs.hpp"
+
+using namespace espalier;
+
+namespace {
+
+struct Pending {
+  std::string tres = "gres:gpu:2", partition = "main";
+  slurm_job_info_t record{};
+  Pending() {
+    record.job_id = 7;
+    record.job_state = JOB_PENDING;
+    record.state_reason = WAIT_RESOURCES;
+    record.priority = 100;
+    record.num_nodes = 1;
+    record.num_tasks = 1;
+    record.eligible_time = 1000;
+    record.sockets_per_node = NO_VAL16;
+    record.tres_per_node = tres.data();
+    record.partition = partition.data();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a pending job waits for GPUs unless something else keeps it") {
+  Pending job;
+  CHECK(waits_for_gpus(job.record, 1001));
+  for (const auto reason : {WAIT_NO_REASON, WAIT_PRIORITY, WAIT_NODE_NOT_AVAIL}) {
+    job.record.state_reason = reason;
+    CHECK(waits_for_gpus(job.record, 1001));
+  }
+  for (const auto reason : {WAIT_DEPENDENCY, WAIT_HELD, WAIT_ASSOC_JOB_LIMIT}) {
+    job.record.state_reason = reason;
+    CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  }
+  job.record.state_reason = WAIT_RESOURCES;
+  CHECK_FALSE(waits_for_gpus(job.record, 999));  // --begin
+  job.record.priority = 0;
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  job.record.priority = 1;
+  job.record.job_state = JOB_RUNNING;
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  job.record.job_state = JOB_PENDING;
+  job.record.tres_per_node = nullptr;
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+}
+
+TEST_CASE("a new job is left to Slurm, whatever reason it has, for five seconds where Slurm preempts") {
+  Pending job;
+  for (const auto reason : {WAIT_NO_REASON, WAIT_PRIORITY, WAIT_RESOURCES}) {
+    job.record.state_reason = reason;
+    CHECK(convert_waiting(job.record, {}, true, 1004.9).left_to_slurm);
+    CHECK_FALSE(convert_waiting(job.record, {}, true, 1005).left_to_slurm);
+    CHECK_FALSE(convert_waiting(job.record, {}, false, 1001).left_to_slurm);
+  }
+  const auto waiting = convert_waiting(job.record, {}, true, 1004.9);
+  CHECK(waiting.id == 7);
+  CHECK(waiting.gpus == 2);
+  CHECK(waiting.nodes == 1);
+  CHECK(waiting.priority == 100);
+}
+
+TEST_CASE("whether Slurm preempts extensions") {
+  CHECK_FALSE(preempts(nullptr, PREEMPT_MODE_CANCEL));
+  CHECK_FALSE(preempts("preempt/none", PREEMPT_MODE_CANCEL));
+  CHECK(preempts("preempt/partition_prio", PREEMPT_MODE_CANCEL));
+  CHECK(preempts("preempt/partition_prio", NO_VAL16));  // the cluster's
+  CHECK_FALSE(preempts("preempt/partition_prio", PREEMPT_MODE_OFF));
+  CHECK(preempts("preempt/qos", PREEMPT_MODE_OFF));
+}
