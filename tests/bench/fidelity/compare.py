@@ -64,6 +64,8 @@ def settled_after(job, at):
 profiled_after = mean((job["profiled"] - running(job)) / job["metrics"][0]["seconds"] for job in jobs if job["profiled"])
 settled = [settled_after(by_id[int(job)], at) for at, job in real["settled"] if int(job) in by_id]
 start = statistics.linear_regression([gpus_of(d["plan"]) for d in committed], [started(d) for d in committed])
+if start.intercept < 0:
+    start = statistics.linear_regression([gpus_of(d["plan"]) for d in committed], [started(d) for d in committed], proportional=True)
 measured = {
     "queue": mean(job["started"] - job["submitted"] for job in jobs if released(job) is None and looked_at_soon(job)),
     "release": mean(job["started"] - released(job) for job in jobs if released(job) is not None),
