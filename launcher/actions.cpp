@@ -14,6 +14,8 @@ namespace espalier::launcher {
 namespace {
 
 constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
+// Those on an extension that goes end MPI together with the others; without them these would wait in vain.
+constexpr wire::Loop::Milliseconds kRanksLeave{1000};
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -174,10 +176,12 @@ void Launcher::perform(Action action) {
     case Action::commit:
       return commit();
     case Action::release_leaving:
-      for (const JobId id : change_->decision.release) extensions_->release(id);
+      for (const JobId id : change_->decision.release)
+        extensions_->release(id, leaving_ ? kRanksLeave : wire::Loop::Milliseconds{});
       return;
     case Action::kill_old:
       drop(leaving_);
+      extensions_->release_now();
       return let_go_of_old_state();
     case Action::abort_current:
       return abort_current();

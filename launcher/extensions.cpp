@@ -245,10 +245,27 @@ void Extensions::lose_keeper(JobId id) {
   callbacks_.lost(holding);
 }
 
-void Extensions::release(JobId id) {
+void Extensions::release(JobId id, wire::Loop::Milliseconds in) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end() || at->second.leaving) return;
   at->second.leaving = true;
+  if (in.count() == 0) return send_away(id);
+  at->second.lingers = true;
+  at->second.check = loop_.after(in, [this, id] { send_away(id); });
+}
+
+void Extensions::release_now() {
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_)
+    if (job.lingers) ids.push_back(id);
+  for (const JobId id : ids) send_away(id);
+}
+
+void Extensions::send_away(JobId id) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end()) return;
+  at->second.lingers = false;
+  at->second.check.reset();
   if (at->second.keeper) {
     at->second.keeper->send(wire::GiveBack{});
     confirm_release(id, 0);
@@ -286,6 +303,7 @@ void Extensions::release_all() {
   std::vector<JobId> ids;
   for (const auto& [id, job] : jobs_) ids.push_back(id);
   for (const JobId id : ids) release(id);
+  release_now();
 }
 
 std::vector<Holding> Extensions::holdings(bool with_acquired) const {

@@ -31,7 +31,10 @@ class Extensions {
   void acquire(const std::vector<ExtensionRequest>& requests);
   void cancel_acquired();  // gives back what the last acquire() got, without callbacks
   void keep_acquired();    // they belong to the committed generation now
-  void release(JobId id);
+  // At once, or in a moment: its workers end in good order with those elsewhere, unless they take longer. From now on
+  // it is none of the job's holdings.
+  void release(JobId id, wire::Loop::Milliseconds in = {});
+  void release_now();  // those that were given a moment
   void release_all();  // for the end of the job
   bool empty() const { return jobs_.empty() && submitting_ == 0; }
 
@@ -55,7 +58,7 @@ class Extensions {
   struct Job {
     ExtensionRequest request;
     Holding holding;  // gpus are filled in when it runs
-    bool acquiring = true, running = false, noticed = false, leaving = false;
+    bool acquiring = true, running = false, noticed = false, leaving = false, lingers = false;
     int missed = 0;      // heartbeats of its keeper
     bool asked = false;  // a question about it is on its way to Slurm
     std::chrono::steady_clock::time_point noticed_at{};
@@ -71,6 +74,7 @@ class Extensions {
   void weigh_chances(JobId id, std::optional<int> idle);
   void check_complete();
   void fail(const std::string& why);
+  void send_away(JobId id);
   void confirm_release(JobId id, int attempt);
   void heartbeat();
   void lose_keeper(JobId id);
