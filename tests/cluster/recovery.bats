@@ -80,9 +80,12 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 
 @test "a worker killed while slurmctld is away: what extensions hold is worth a wait" {
   grown_cast
-  # It saves its jobs every few seconds; those it does not know when it comes back are ended by the nodes.
-  saved() { [ "$(grep -ao "espalier:ext:$A:" "$BOX/state/job_state" | wc -l)" -ge 2 ]; }
-  wait_for 30 "slurmctld has saved the extensions" saved
+  # It saves its jobs a few seconds after something has changed. Those that it does not know when it comes back are ended by
+  # the nodes, and to those that it knows as waiting it gives no steps.
+  touch "$BOX/home/now"
+  local change
+  change=$(as_user sbatch --parsable -H -o /dev/null --wrap true)
+  wait_for 30 "slurmctld has saved the extensions" test "$BOX/state/job_state" -nt "$BOX/home/now"
   kill_both() {
     kill -KILL "$(cat "$BOX/pid/slurmctld")"
     kill_worker
@@ -94,7 +97,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   [ "$(gpus_of A)" = 8 ] # though Slurm refuses steps while it settles
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   same_losses A
-  as_user scancel "$A"
+  as_user scancel "$A" "$change"
   # A step that ended meanwhile is told to slurmctld again only once a minute; until then its job completes.
   wait_for 20 "nothing of A runs" eval '! pgrep -u boxuser > /dev/null'
   scontrol update nodename='n[1-2]' state=down reason=completing
