@@ -4,7 +4,7 @@
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
-# `# each: SECONDS` for one test (default 120).
+# `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files.
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
@@ -22,8 +22,8 @@ watch_clock() {
   done
 }
 watch_clock & watcher=$!
-beside='' beside_output=''
-trap 'kill $watcher $beside 2>/dev/null; rm -f "$stood_still" $beside_output' EXIT
+beside='' beside_output='' lane=''
+trap 'kill $watcher $beside $lane 2>/dev/null; rm -f "$stood_still" $beside_output' EXIT
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -129,21 +129,43 @@ suite_plain() {
   rm -rf "$scratch"
 }
 
+in_box() { # RUNNER FILE: in the box that the file asks for
+  local runner=$1 file=$2 options
+  options=$(directive box "$file")
+  if [ "$options" = none ]; then
+    "$runner" "$file"
+  else
+    eval "options=($options)"
+    "$runner" "$file" tests/cluster/box.sh -k "$BUILD/test/logs/$(basename "$file" .bats)" "${options[@]}"
+  fi
+}
+
+# Files that say `# beside` train little and measure nothing: one after the other, beside the others.
 suite_cluster() {
-  local file options reason=''
+  local file scratch reason=''
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
   [ -z "$reason" ] || echo "espalier: test: cluster tests skipped: $reason"
+  if [ -n "$reason" ]; then
+    for file in $(chosen tests/cluster); do skipped=$((skipped + $(bats --count "$file"))); done
+    return
+  fi
+  scratch=$(mktemp -d)
   for file in $(chosen tests/cluster); do
-    if [ -n "$reason" ]; then skipped=$((skipped + $(bats --count "$file"))); continue; fi
-    options=$(directive box "$file")
-    if [ "$options" = none ]; then
-      bats_file "$file"
-    else
-      eval "options=($options)"
-      bats_file "$file" tests/cluster/box.sh -k "$BUILD/test/logs/$(basename "$file" .bats)" "${options[@]}"
-    fi
+    ! is_beside "$file" || in_box run_bats "$file" > "$scratch/$(basename "$file").tap"
+  done & lane=$!
+  for file in $(chosen tests/cluster); do
+    is_beside "$file" || in_box bats_file "$file"
   done
+  wait "$lane"
+  lane=''
+  for file in $(chosen tests/cluster); do
+    is_beside "$file" || continue
+    heading "$file"
+    tally "$file" < "$scratch/$(basename "$file").tap"
+  done
+  rm -rf "$scratch"
 }
+is_beside() { sed -n 1,12p "$1" | grep -q '^# beside$'; }
 
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way.
 start_beside() {

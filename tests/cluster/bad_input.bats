@@ -1,4 +1,5 @@
 # Bad input to daemon and trainer: refused with a message that names the thing and the remedy. The option: spank_option.bats.
+# beside
 
 setup() { . "$BOX_HERE/jobs.bash"; }
 teardown() { [ -z "$(squeue -h)" ] || { squeue; as_user scancel -u boxuser; false; }; }

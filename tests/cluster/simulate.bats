@@ -1,5 +1,6 @@
 # Simulations that ask a live Slurm.
 # box: none
+# beside
 
 cd "$BATS_TEST_DIRNAME/../.."
 

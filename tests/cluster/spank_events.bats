@@ -1,5 +1,6 @@
 # What the plugins tell the planner, and that nobody waits for it.
 # box: -n 2 -d
+# beside
 load spank/common
 
 setup_file() {

@@ -1,5 +1,6 @@
 # Every bad --elastic is refused where it is typed, with one clear message, and changes nothing.
 # box: -n 2 -d -c SchedulerParameters=bf_interval=1
+# beside
 load spank/common
 
 setup_file() { load spank/common; setup_spank; }

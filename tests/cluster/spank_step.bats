@@ -1,5 +1,6 @@
 # What the plugin makes of a step: whose tasks become launcher and keepers, with what in hand, and how it ends.
 # box: -n 2 -d -c LaunchParameters=use_interactive_step -c 'InteractiveStepOptions="--interactive --preserve-env /bin/bash"'
+# beside
 load spank/common
 
 setup_file() { load spank/common; setup_spank; }
