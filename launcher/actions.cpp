@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
 // Those on an extension that goes end MPI together with the others; without them these would wait in vain.
-constexpr wire::Loop::Milliseconds kRanksLeave{1000};
+constexpr wire::Loop::Milliseconds kRanksLeave{500};
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
