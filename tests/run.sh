@@ -4,7 +4,7 @@
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
-# `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files.
+# `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may.
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
@@ -140,7 +140,8 @@ in_box() { # RUNNER FILE: in the box that the file asks for
   fi
 }
 
-# Files that say `# beside` train little and measure nothing: one after the other, beside the others.
+# Files that say `# beside` train little and measure nothing: one after the other, beside the others. One that says `# alone`
+# looks at the whole machine: no other box runs then.
 suite_cluster() {
   local file scratch reason=''
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
@@ -149,23 +150,26 @@ suite_cluster() {
     for file in $(chosen tests/cluster); do skipped=$((skipped + $(bats --count "$file"))); done
     return
   fi
+  for file in $(chosen tests/cluster); do
+    ! says alone "$file" || in_box bats_file "$file"
+  done
   scratch=$(mktemp -d)
   for file in $(chosen tests/cluster); do
-    ! is_beside "$file" || in_box run_bats "$file" > "$scratch/$(basename "$file").tap"
+    ! says beside "$file" || in_box run_bats "$file" > "$scratch/$(basename "$file").tap"
   done & lane=$!
   for file in $(chosen tests/cluster); do
-    is_beside "$file" || in_box bats_file "$file"
+    says alone "$file" || says beside "$file" || in_box bats_file "$file"
   done
   wait "$lane"
   lane=''
   for file in $(chosen tests/cluster); do
-    is_beside "$file" || continue
+    says beside "$file" || continue
     heading "$file"
     tally "$file" < "$scratch/$(basename "$file").tap"
   done
   rm -rf "$scratch"
 }
-is_beside() { sed -n 1,12p "$1" | grep -q '^# beside$'; }
+says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
 
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way.
 start_beside() {

@@ -1,5 +1,6 @@
 # The box itself: real, private, and gone without a trace.
 # box: none
+# alone
 
 box=$BATS_TEST_DIRNAME/box.sh
 daemons() { ps -eo args= | grep -c '^slurmd$\|^slurmctld\|^munged' || true; }
