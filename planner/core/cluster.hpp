@@ -33,8 +33,8 @@ struct WaitingJob {
   std::vector<std::string> only_nodes;   // required node list, sorted; empty: any
   std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
   double priority = 0;                   // Slurm's; higher is served first
-  // Slurm has not tried to start it yet, and may preempt extensions for it in a moment: to take others back at the same
-  // time would cost two jobs their GPUs for one.
+  // It is new, and Slurm may start it or preempt extensions for it in a moment: to take others back at the same time
+  // would cost two jobs their GPUs for one.
   bool left_to_slurm = false;
 };
 

@@ -17,8 +17,8 @@ using Milliseconds = wire::Loop::Milliseconds;
 // slurmctld gives a job its record only after the plugin that told us has returned.
 constexpr Milliseconds kSubmissionDelay{100};
 constexpr Milliseconds kReleasePoll{20};
-// A new job is left to Slurm for a while (slurm_jobs.hpp); then it is to be seen whether it still waits.
-constexpr Milliseconds kSlurmTries{5100};
+// Then it is to be seen whether a new job still waits.
+constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) + 100};
 // Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
 constexpr double kLeastInterval = 0.01;
 // ... and no user's launchers keep it asking: one registration or report after the other does not even have to be true.

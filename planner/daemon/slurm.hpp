@@ -15,6 +15,10 @@ namespace espalier {
 // Owner of a GPU that Slurm counts as used but no job in sight holds.
 inline constexpr JobId kUnknownOwner = static_cast<JobId>(-1);
 
+// For so long after its submission a job is left to Slurm, which starts it or begins to preempt for it when it first
+// looks at it; SchedulerParameters=batch_sched_delay is 3 s unless the site says otherwise.
+inline constexpr double kLeftToSlurmSeconds = 5;
+
 enum class SlurmJobState { pending, running, completing, ended };
 
 struct SlurmJob {

@@ -24,10 +24,6 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now);
 WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,
                            double now);
 
-// For so long after its submission a job is left to Slurm, which starts it or begins to preempt for it when it first
-// looks at it; SchedulerParameters=batch_sched_delay is 3 s unless the site says otherwise.
-inline constexpr double kLeftToSlurmSeconds = 5;
-
 // Whether Slurm preempts jobs of a partition for others. `type`: PreemptType; `mode`: the partition's PreemptMode.
 bool preempts(const char* type, std::uint16_t mode);
 

@@ -19,10 +19,10 @@ void Simulation::start_waiting() {
     new_jobs_at_ = at;
   }
   if (at >= queue_at_) return;
+  if (at <= input_.now) return serve_queue();
   const SimulatedJobState& head = *queue_.waiting().front();
   const bool slurm_acts = preempts() && (!live_.at(head.id).seen_by_slurm || !victims_for(head).empty());
   if (!slurm_acts && !fits(head)) return;
-  if (at <= input_.now) return serve_queue();
   queue_at_ = at;
   events_.add({at, EventKind::queue, 0, 0});
 }

@@ -45,6 +45,26 @@ Scripted grows_at_30(const World& world) {
   });
 }
 
+// Job 1 grows from one GPU to two and to four, with an extension each, between `from` and a minute. `sees` comes before
+// each decision.
+Scripted grows_twice(World& world, double from, std::function<void(const sim::SimulatedView&)> sees) {
+  const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
+  const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+  Scripted policy([=](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+    sees(view);
+    if (view.input.now < from || view.input.now > 60 || view.jobs[0]->redeploying) return {};
+    if (view.input.jobs[0].extensions.empty()) return {{1, two, "", {}}};
+    if (view.input.jobs[0].extensions.size() == 1) return {{1, four, "", {}}};
+    return {};
+  });
+  policy.keeps_basic_ = true;
+  policy.cooldown_ = 14;
+  policy.method_ = sim::Method::adopt;
+  world.options.redeploy.profile_seconds = 15;
+  world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+  return policy;
+}
+
 }  // namespace
 
 TEST_SUITE("sim") {
@@ -343,22 +363,11 @@ TEST_SUITE("sim") {
       World world(1, 6, {1, 4});
       world.add(0, 1000);
       world.add(100, 10, 1);
-      const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
-      const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
       std::map<double, std::vector<std::pair<bool, std::vector<int>>>> waiting;  // left to Slurm; freeing
-      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      Scripted policy = grows_twice(world, 17, [&](const sim::SimulatedView& view) {
         for (const WaitingJob& one : view.input.cluster.waiting)
           waiting[view.input.now].emplace_back(one.left_to_slurm, view.input.cluster.nodes[0].freeing);
-        if (view.input.now < 17 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
-        if (view.input.jobs[0].extensions.empty()) return {{1, two, "", {}}};
-        if (view.input.jobs[0].extensions.size() == 1) return {{1, four, "", {}}};
-        return {};
       });
-      policy.keeps_basic_ = true;
-      policy.cooldown_ = 14;
-      policy.method_ = sim::Method::adopt;
-      world.options.redeploy.profile_seconds = 15;
-      world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
       world.options.delays.preempt = order;
       world.options.delays.queue_seconds = 2;
       const auto run = world.run(policy);
@@ -393,21 +402,10 @@ TEST_SUITE("sim") {
       World world(1, 4, {1});
       world.add(0, 1000);
       world.add(100, 10);
-      const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
-      const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
       std::vector<int> freeing;
-      Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      Scripted policy = grows_twice(world, 15, [&](const sim::SimulatedView& view) {
         if (view.input.now == 100) freeing = view.input.cluster.nodes[0].freeing;
-        if (view.input.now < 15 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
-        if (view.input.jobs[0].extensions.empty()) return {{1, two, "", {}}};
-        if (view.input.jobs[0].extensions.size() == 1) return {{1, four, "", {}}};
-        return {};
       });
-      policy.keeps_basic_ = true;
-      policy.cooldown_ = 14;
-      policy.method_ = sim::Method::adopt;
-      world.options.redeploy.profile_seconds = 15;
-      world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
       world.options.delays.preempt = order;
       world.run(policy);
       CHECK(freeing == (order == sim::Preemption::oldest ? std::vector<int>{1} : std::vector<int>{2, 3}));
