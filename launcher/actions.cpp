@@ -286,7 +286,10 @@ void Launcher::start_next() {
         }
     next_ = make_world(++last_generation_, plan, false);
     // Without a source it starts from the newest checkpoint.
-    next_->assign(plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_}) : std::nullopt,
+    // A state that is sent before the pause must be there in time; where Slurm is about to take GPUs there is none.
+    const double early =
+        extensions_->noticed().empty() ? std::min(step_seconds_, context_.config.start_seconds / 4.0) : 0;
+    next_->assign(plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_, false, early}) : std::nullopt,
                   context_.accuracy);
   } catch (const Error& error) {
     next_.reset();
@@ -318,8 +321,8 @@ void Launcher::commit() {
   if (const World::MovedBytes moved = current_->moved_bytes(); leaving_)
     spdlog::info(
         "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
-        "one",
-        generation_, moved.adopted, moved.copied, moved.sent, moved.most_to_a_node);
+        "one; {} had come before the pause",
+        generation_, moved.adopted, moved.copied, moved.sent, moved.most_to_a_node, moved.sent_early);
   change_->at["last_step"] = last_step_at_;
   awaiting_first_step_ = std::move(change_);
   // release_leaving needs the decision still
@@ -357,7 +360,8 @@ void Launcher::finish_pause(std::int64_t step, std::optional<double> step_second
                        {"first_step", first_step}};
   for (const auto& [phase, ms] : change.load_phases_ms) outcome.phases_ms["load_" + phase] = ms;
   measured_.start = outcome.phases_ms["start"] / 1000;
-  measured_.load = outcome.phases_ms["load"] / 1000;
+  // The next one may have to send in the pause what this one had sent before.
+  measured_.load = (outcome.phases_ms["load"] + outcome.phases_ms["load_early"]) / 1000;
   spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
                outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"],
                restarted ? " of it" : " beside training");

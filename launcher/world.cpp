@@ -92,6 +92,7 @@ World::MovedBytes World::moved_bytes() const {
     moved.adopted += worker.report.bytes_adopted;
     moved.copied += worker.report.bytes_copied;
     moved.sent += worker.report.bytes_sent;
+    moved.sent_early += worker.report.bytes_sent_early;
     moved.most_to_a_node = std::max(moved.most_to_a_node, to_node[worker.node] += worker.report.bytes_sent);
   }
   return moved;

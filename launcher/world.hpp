@@ -58,6 +58,7 @@ class World {
   struct MovedBytes {
     std::int64_t adopted = 0, copied = 0, sent = 0;
     std::int64_t most_to_a_node = 0;  // of `sent`
+    std::int64_t sent_early = 0;      // beside `sent`: before the old generation stood
   };
   MovedBytes moved_bytes() const;  // after `loaded`
 

@@ -104,6 +104,7 @@ void read_handoff(TomlSection section, const CheckpointConfig& checkpoint, Hando
                                  {"device", HandoffMethod::device},
                                  {"overlap", HandoffMethod::overlap},
                                  {"checkpoint", HandoffMethod::checkpoint}});
+  section.read("early", handoff.early);
   if (through_disk(handoff.method) && checkpoint.directory.empty())
     section.fail("method", "goes through checkpoints and needs checkpoint.directory, where they are written");
   if (handoff.method == HandoffMethod::checkpoint && !checkpoint.resume)

@@ -65,6 +65,7 @@ struct ProfileConfig {
 
 struct HandoffConfig {
   HandoffMethod method = HandoffMethod::adopt;  // through the disk: needs checkpoint.directory
+  bool early = true;                            // what moves is sent before the pause, where that can be done
 };
 
 struct DeviceConfig {

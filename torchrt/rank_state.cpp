@@ -52,7 +52,10 @@ void RankState::build() {
   replicas_ = fabric_->group(replica_members);
 
   std::vector<UnitView> views;
-  for (const int unit : units()) views.push_back(view(unit));
+  for (const int unit : units()) {
+    gradients_[unit] = device_.allocate(spec(unit).floats * sizeof(float), "espalier-gradient" + std::to_string(unit));
+    views.push_back(view(unit));
+  }
   compute_ = std::make_unique<Compute>(config_, self(), device_, tensor_group_.get(), std::move(views));
   Engine engine{config_, layout_, world_, *fabric_, device_, *compute_, replicas_.get(), {}, pace_};
   if (config_.training.zero1 && stage.replicas > 1)
@@ -62,7 +65,9 @@ void RankState::build() {
   executor_ = std::make_unique<Executor>(std::move(engine));
 }
 
-UnitView RankState::view(int unit) { return {&spec(unit), state_layout(unit), allocation(unit).data()}; }
+UnitView RankState::view(int unit) {
+  return {&spec(unit), state_layout(unit), allocation(unit).data(), gradient(unit).data()};
+}
 
 void RankState::observe(OpObserver* operations, SumObserver* sums) {
   executor_->observe(operations);

@@ -27,6 +27,8 @@ class RankState {
   void place(int unit, std::unique_ptr<Allocation> allocation);
   void allocate(int unit);
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
+  // Of a built engine: UnitSpec::floats of float32. Between two steps what the last update used, clipped.
+  Allocation& gradient(int unit) { return *gradients_.at(unit); }
 
   // Starts to connect the ranks, in the background where the backend can. Collective.
   void connect() { fabric_ = make_fabric(world_, device_); }
@@ -51,7 +53,7 @@ class RankState {
   Layout layout_;
   std::optional<Pace> pace_;
   std::map<int, UnitSpec> specs_;
-  std::map<int, std::unique_ptr<Allocation>> allocations_;
+  std::map<int, std::unique_ptr<Allocation>> allocations_, gradients_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<TimedGroup> tensor_group_;
   std::unique_ptr<Group> replicas_;

@@ -151,7 +151,8 @@ class Worker {
     server_->mark(step);
     keeping_->mark(step);
     training_->stands_after(step);
-    control_.send(wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms});
+    control_.send(
+        wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms, report.sent_early});
     return step;
   }
 
@@ -161,6 +162,9 @@ class Worker {
   void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
     keep();
+    server_->offer({kMarks}, keeping_->marks().fd(), keeping_->marks().bytes());
+    for (const int unit : state_->units())
+      server_->offer({gradient_of(unit)}, state_->gradient(unit).fd(), state_->gradient(unit).bytes());
     if (!arrival_) {
       for (const int unit : state_->units())
         server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
@@ -170,6 +174,7 @@ class Worker {
     arrival_->offer(*server_);
     world_.barrier();
     arrival_->connect();
+    arrival_->send_early(source_->step_seconds);
   }
 
   // At the vault of the Slurm job whose step this is; outside Slurm, of the node as the plan calls it.

@@ -32,7 +32,7 @@ void visit(Switched& m, Visitor& v) {
 template <class Visitor>
 void visit(Loaded& m, Visitor& v) {
   v("bytes_adopted", m.bytes_adopted), v("bytes_copied", m.bytes_copied), v("bytes_sent", m.bytes_sent);
-  v("step", m.step), v("from", m.from), v("phases_ms", m.phases_ms);
+  v("step", m.step), v("from", m.from), v("phases_ms", m.phases_ms), v("bytes_sent_early", m.bytes_sent_early);
 }
 template <class Visitor>
 void visit(Done& m, Visitor& v) {
@@ -143,7 +143,10 @@ struct Writer {
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
     if (source)
-      body[name] = {{"generation", source->generation}, {"plan", source->plan}, {"recovery", source->recovery}};
+      body[name] = {{"generation", source->generation},
+                    {"plan", source->plan},
+                    {"recovery", source->recovery},
+                    {"step_seconds", source->step_seconds}};
   }
 };
 
@@ -180,11 +183,12 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan", "recovery"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "step_seconds"});
     source = Assign::Source{};
     inner.get("generation", source->generation);
     inner.get("plan", source->plan);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
+    if (inner.has("step_seconds")) inner.get("step_seconds", source->step_seconds);
   }
 };
 

@@ -64,6 +64,7 @@ struct Loaded {
   std::int64_t step = 0;
   std::string from = {};
   std::map<std::string, double> phases_ms = {};  // what took how long on this rank, for the outcome
+  std::int64_t bytes_sent_early = 0;             // before the old generation stood; bytes_sent do not count them
 };
 
 // This rank has finished the last step.
@@ -88,7 +89,8 @@ struct Assign {
   struct Source {
     int generation = 0;
     Plan plan;
-    bool recovery = false;  // that generation is lost: take what is left of it, else older state. May be absent
+    bool recovery = false;    // that generation is lost: take what is left of it, else older state. May be absent
+    double step_seconds = 0;  // a step of it; 0: unknown, or there is no time to send anything early. May be absent
   };
   Plan plan;
   std::optional<Source> source;

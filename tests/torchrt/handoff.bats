@@ -102,6 +102,49 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
   same_weights 1
 }
 
+# Acts in which state is sent early by those who believe that a step takes SECONDS; asked to switch MS after they are ready.
+early() { # SECONDS [MS]
+  python3 -c 'import json, sys
+script = json.load(sys.stdin)
+for act in script["acts"]:
+    act.update(early=float(sys.argv[1]), late_ms=int(sys.argv[2]))
+json.dump(script, sys.stdout)' "$1" "${2:-0}"
+}
+
+@test "sent early, only the gradient in the pause: a third of the bytes, losses and weights equal bit for bit" {
+  script "$(two)" 2 "$(four)" - 6 "$(two)" - 10 "$(four)" - 14 "$(two)" - 18 "$(four)" - | early 5 > script.json
+  play_checked --set device.gflops=2
+  losses_as_alone
+  same_weights 5
+  # On the way back donors give, who train themselves. A boundary may have come between the last look and the switch.
+  acts '[act["bytes_sent_early"] for act in acts[1::2]] == [0, 0]'
+  acts 'sum(act["bytes_sent_early"] == 3 * act["bytes_sent"] > 0 for act in acts[0::2]) >= 2'
+}
+
+@test "sent early with every layout's changes: losses equal bit for bit, the same weights" {
+  script "$(plan 8:2@a/0)" 2 "$(plan 4:2@b/0+1 4:2@a/0)" - 6 "$(plan 4:1@a/0,1@b/0 4:2@c/0+1)" - 10 "$(two)" - | early 5 > script.json
+  play_checked --set device.gflops=2 --set training.dtype=bfloat16 --set training.zero1=true
+  same_weights 3
+  acts 'sum(act["bytes_sent_early"] > 0 for act in acts[:2]) >= 1'
+}
+
+@test "sent early for nothing, as steps are shorter, a boundary came between, or one is off: losses equal bit for bit" {
+  script "$(two)" 5 "$(four)" - 40 "$(two)" - 60 "$(four)" - | early 5 > script.json
+  play
+  losses_as_alone
+  script "$(two)" 2 "$(four)" - | early 5 700 > script.json
+  play --set device.gflops=2
+  losses_as_alone
+  acts 'acts[0]["bytes_sent_early"] == 0 < acts[0]["bytes_sent"] and acts[0]["phases_ms"]["early"] > 0'
+  script "$(two)" 2 "$(four)" - | early 0.000001 > script.json
+  play --set device.gflops=2
+  acts 'acts[0]["bytes_sent_early"] == 0 < acts[0]["bytes_sent"]'
+  script "$(two)" 2 "$(four)" - | early 5 > script.json
+  play --set device.gflops=2 --set handoff.early=false
+  losses_as_alone
+  acts 'acts[0]["bytes_sent_early"] == 0 and "early" not in acts[0]["phases_ms"]'
+}
+
 @test "a generation given up in any state costs nothing, and the next one succeeds" {
   script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
   play

@@ -2,14 +2,17 @@
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
-// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER}]}
+// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER, "early": SECONDS,
+// "late_ms": NUMBER}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
 // on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
 // stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
-// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. The play ends at a
-// boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no
-// number of steps given beforehand is right for all. A play without acts ends with the training. One that takes more
-// than STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
+// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. "early": how long the new
+// one believes that a step of the old one takes, in which state is sent early; "late_ms": the old one is asked to stop
+// so long after the new one is ready. The play ends at a boundary, kEpilogue steps after the last act: how many steps a
+// generation's start takes depends on the machine, so no number of steps given beforehand is right for all. A play
+// without acts ends with the training. One that takes more than STAGE_DIRECTOR_SECONDS (an environment variable, else
+// 240 s) has failed.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,7 +51,8 @@ struct Act {
   std::vector<int> kill, stop;  // ranks
   std::vector<std::string> lose;
   bool torn = false;
-  int at_ms = -1;
+  int at_ms = -1, late_ms = 0;
+  double early = 0;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
@@ -61,7 +65,7 @@ struct Generation {
   std::map<int, pid_t> processes;   // by rank
   std::map<std::string, int> seen;  // how many ranks said it
   std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
-  std::int64_t adopted = 0, copied = 0, sent = 0;
+  std::int64_t adopted = 0, copied = 0, sent = 0, sent_early = 0;
   std::map<std::string, double> phases_ms;                 // of the load, the longest of all ranks
   std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
@@ -101,8 +105,8 @@ class Director {
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
-                       act.value("lose", std::vector<std::string>()), act.value("torn", false),
-                       act.value("at_ms", -1)});
+                       act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
+                       act.value("late_ms", 0), act.value("early", 0.0)});
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
@@ -201,7 +205,8 @@ class Director {
       std::erase(waiting_, self);
       Assign assign;
       assign.plan = generation.plan;
-      if (&generation == &next_) assign.source = Assign::Source{current_.number, current_.plan, recovering_};
+      if (&generation == &next_)
+        assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early};
       self->send(assign);
     };
     connection->on_closed = [](const std::string&) {};
@@ -243,6 +248,7 @@ class Director {
       generation.adopted += loaded.bytes_adopted;
       generation.copied += loaded.bytes_copied;
       generation.sent += loaded.bytes_sent;
+      generation.sent_early += loaded.bytes_sent_early;
       for (const auto& [phase, ms] : loaded.phases_ms)
         generation.phases_ms[phase] = std::max(generation.phases_ms[phase], ms);
       generation.origins.insert({loaded.step, loaded.from});
@@ -360,6 +366,10 @@ class Director {
     ready_ms_ = milliseconds_since(started_);
     if (recovering_) return tell(next_, Load{-1});
     if (acts_[next_act_].abort == "ready") return give_up(false);
+    late_ = loop_.after(std::chrono::milliseconds(acts_[next_act_].late_ms), [this] { switch_over(); });
+  }
+
+  void switch_over() {
     switch_sent_ = Clock::now();
     ask_to_switch(next_.plan, next_.number);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
@@ -387,7 +397,8 @@ class Director {
                                 {"phases_ms", next_.phases_ms},
                                 {"bytes_adopted", next_.adopted},
                                 {"bytes_copied", next_.copied},
-                                {"bytes_sent", next_.sent}});
+                                {"bytes_sent", next_.sent},
+                                {"bytes_sent_early", next_.sent_early}});
     tell(current_, Exit{});
     for (const auto& [node, vault] : vaults_) vault->keep(next_.number);
     left_.insert(current_.mpirun);
@@ -456,7 +467,7 @@ class Director {
   bool leaving_ = false;   // that switch is the play's end
   bool recovering_ = false;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it
-  Watch recovery_;
+  Watch recovery_, late_;
   std::int64_t boundary_ = 0;
   Clock::time_point started_, switch_sent_, stood_, lost_at_;
   double ready_ms_ = 0, switched_ms_ = 0;

@@ -14,8 +14,9 @@ using nlohmann::json;
 
 namespace {
 
-json decision(const char* kind, const char* outcome, double pause, double send) {
-  return {{"kind", kind}, {"outcome", outcome}, {"pause_ms", pause}, {"phases_ms", {{"load_send", send}}}};
+json decision(const char* kind, const char* outcome, double pause, double send, int step = 1) {
+  return {
+      {"kind", kind}, {"outcome", outcome}, {"pause_ms", pause}, {"phases_ms", {{"load_send", send}}}, {"step", step}};
 }
 
 }  // namespace
@@ -32,13 +33,24 @@ TEST_CASE("the model is the least wide one with so much state") {
 
 TEST_CASE("figures are medians over the grows that were committed; a link's share is that of the busiest node") {
   const plan_files::Folder folder;
-  folder.write("decisions.json", json{decision("grow", "committed", 300, 200), decision("grow", "aborted: late", 0, 0),
-                                      decision("grow", "committed", 100, 100), decision("shrink", "committed", 50, 10),
-                                      decision("grow", "committed", 200, 400)}
-                                     .dump());
+  folder.write("decisions.json",
+               json{decision("grow", "committed", 300, 200, 9), decision("grow", "aborted: late", 0, 0),
+                    decision("grow", "committed", 100, 100, 3), decision("shrink", "committed", 50, 10, 6),
+                    decision("grow", "committed", 200, 400, 12)}
+                   .dump());
   const std::string log = folder.write("A.out",
+                                       "espalier: launch: grow committed at step 3: generation 1, pp3\n"
                                        "espalier: launch: generation 1 has adopted 7000 bytes, copied 5, and got 900 "
-                                       "from other nodes, at most 600 on one\n");
+                                       "from other nodes, at most 600 on one; 0 had come before the pause\n"
+                                       "espalier: launch: shrink committed at step 6: generation 2, pp2\n"
+                                       "espalier: launch: generation 2 has adopted 1 bytes, copied 1, and got 1 "
+                                       "from other nodes, at most 99999 on one; 0 had come before the pause\n"
+                                       "espalier: launch: grow committed at step 9: generation 3, pp3\n"
+                                       "espalier: launch: generation 3 has adopted 7000 bytes, copied 5, and got 300 "
+                                       "from other nodes, at most 200 on one; 900 had come before the pause\n"
+                                       "espalier: launch: grow committed at step 12: generation 5, pp3\n"
+                                       "espalier: launch: generation 5 has adopted 7000 bytes, copied 5, and got 300 "
+                                       "from other nodes, at most 200 on one; 900 had come before the pause\n");
   folder.write("link.json", R"({"bytes_per_second": 4000})");
   const std::filesystem::path path = std::filesystem::path(log).parent_path();
   const json figures = pause_figures(path);
@@ -47,7 +59,10 @@ TEST_CASE("figures are medians over the grows that were committed; a link's shar
   CHECK(figures.at("phases_ms").at("load_send") == 200.0);
   CHECK(figures.at("shrink").at("pause_ms") == 50.0);
   CHECK(figures.at("bytes_sent") == 900.0);
-  CHECK(figures.at("share_of_link") == doctest::Approx(0.75));
+  CHECK(figures.at("bytes_sent_early") == 0.0);
+  CHECK(figures.at("grows_sent_early") == 2);
+  // 600 bytes in 100 ms, 200 in 200 and in 400 ms.
+  CHECK(figures.at("share_of_link") == doctest::Approx(1000.0 / 4000));
   folder.write("decisions.json", json{decision("shrink", "committed", 50, 10)}.dump());
   CHECK_THROWS_WITH_AS(pause_figures(path), doctest::Contains("the job never grew"), Error);
   folder.write("decisions.json", "[");

@@ -109,7 +109,7 @@ TEST_CASE("every key of every section is read") {
       "validation_samples = 16\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
       "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n"
-      "[handoff]\nmethod = \"overlap\"\n[device]\ngflops = 0.25\n");
+      "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
   CHECK(config.model.intermediate == 96);
@@ -132,6 +132,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
   CHECK(config.handoff.method == HandoffMethod::overlap);
+  CHECK_FALSE(config.handoff.early);
   CHECK(config.device.gflops == 0.25);
 }
 
@@ -203,6 +204,8 @@ TEST_CASE("a hand-off through the disk needs a place there, and one by checkpoin
         "FILE:11: handoff.method: is \"copy\"; known are \"adopt\", \"device\", \"overlap\", \"checkpoint\"");
   CHECK(complaint(changed("[data]", "[handoff]\nmethod = 1\n[data]")) ==
         "FILE:11: handoff.method: must be a string, not integer");
+  CHECK(complaint(changed("[data]", "[handoff]\nearly = 1\n[data]")) ==
+        "FILE:11: handoff.early: must be true or false, not integer");
   CHECK(complaint(changed("[data]", "[handoff]\nway = \"device\"\n[data]")) ==
         "FILE:11: handoff.way: unknown key; remove it or correct its name");
   for (const char* method : {"overlap", "checkpoint"})

@@ -75,13 +75,33 @@ std::pair<UnitSpec, StateLayout> Elements::shard(const GenerationLayout& generat
   return {std::move(spec), state};
 }
 
-std::vector<char> Elements::state(const GenerationLayout& generation, int rank, int unit) const {
+std::vector<char> Elements::state(const GenerationLayout& generation, int rank, int unit, int step) const {
   std::vector<char> memory(shard(generation, rank, unit).second.bytes(), 0);
   each(generation, rank, unit, [&](std::int64_t number, std::size_t at, std::size_t bytes) {
-    const std::uint32_t value = static_cast<std::uint32_t>(number + 1) * 2654435761U;
+    const std::uint32_t value = static_cast<std::uint32_t>(number + 1 + step * count()) * 2654435761U;
     std::memcpy(memory.data() + at, reinterpret_cast<const char*>(&value) + 4 - bytes, bytes);
   });
   return memory;
+}
+
+TransferRequest random_request(std::mt19937& random, int layers) {
+  TransferRequest request;
+  request.before = random_transfer_plan(random, layers);
+  request.after = random_transfer_plan(random, layers);
+  request.zero1_before = random() % 2 == 0;
+  request.zero1_after = random() % 4 != 0 ? request.zero1_before : !request.zero1_before;
+  request.dtype = random() % 2 == 0 ? DataType::float32 : DataType::bfloat16;
+  request.gpu_memory = random() % 2 == 0;
+  request.message_bytes = std::vector<std::size_t>{60, 1000, 4096, 1 << 20}[random() % 4];
+  return request;
+}
+
+GenerationLayout before(const TransferRequest& request, int layers) {
+  return {make_layout(request.before, layers), request.zero1_before};
+}
+
+GenerationLayout after(const TransferRequest& request, int layers) {
+  return {make_layout(request.after, layers), request.zero1_after};
 }
 
 }  // namespace espalier::torchrt

@@ -17,6 +17,10 @@ ModelConfig random_transfer_model(std::mt19937& random);
 // On a random part of 5 nodes of 4 GPUs; TP 1, 2 or 4, some GPUs unused. `kinds` of parallelism are drawn anew for each
 // stage.
 Plan random_transfer_plan(std::mt19937& random, int layers);
+// Between two such plans.
+TransferRequest random_request(std::mt19937& random, int layers);
+GenerationLayout before(const TransferRequest& request, int layers);
+GenerationLayout after(const TransferRequest& request, int layers);
 
 // Sees every element of the state that a rank holds of a unit: which one it is of all elements of the model's state
 // (the same number for the same element wherever it is held), and where its bytes lie in the rank's allocation.
@@ -46,8 +50,9 @@ class Elements {
     }
   }
   std::int64_t count() const { return 4 * next_; }
-  // What the allocation holds when all its elements have values of their own, made of their numbers.
-  std::vector<char> state(const GenerationLayout& generation, int rank, int unit) const;
+  // What the allocation holds when all its elements have values of their own, made of their numbers; others after
+  // another `step`.
+  std::vector<char> state(const GenerationLayout& generation, int rank, int unit, int step = 0) const;
 
  private:
   std::pair<UnitSpec, StateLayout> shard(const GenerationLayout& generation, int rank, int unit) const;

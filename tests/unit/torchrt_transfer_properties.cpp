@@ -14,25 +14,6 @@ using namespace espalier::torchrt;
 
 namespace {
 
-TransferRequest random_request(std::mt19937& random, int layers) {
-  TransferRequest request;
-  request.before = random_transfer_plan(random, layers);
-  request.after = random_transfer_plan(random, layers);
-  request.zero1_before = random() % 2 == 0;
-  request.zero1_after = random() % 4 != 0 ? request.zero1_before : !request.zero1_before;
-  request.dtype = random() % 2 == 0 ? DataType::float32 : DataType::bfloat16;
-  request.gpu_memory = random() % 2 == 0;
-  request.message_bytes = std::vector<std::size_t>{60, 1000, 4096, 1 << 20}[random() % 4];
-  return request;
-}
-
-GenerationLayout before(const TransferRequest& request, int layers) {
-  return {make_layout(request.before, layers), request.zero1_before};
-}
-GenerationLayout after(const TransferRequest& request, int layers) {
-  return {make_layout(request.after, layers), request.zero1_after};
-}
-
 Memories state_of(const Elements& elements, const GenerationLayout& generation, bool old) {
   Memories memories;
   for (std::size_t r = 0; r < generation.layout.ranks.size(); ++r)

@@ -21,29 +21,79 @@ class Rehearsal {
 
   std::vector<std::string> run() {
     adopt();
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      for (const CopyOperation& copy : ranks_[rank].copies) play(copy, static_cast<int>(rank));
+    copy();
     if (request_.two_worlds) {
       const Routes routes = make_routes(plan_, request_);
-      for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) {
-        const MemoryId relay{false, static_cast<int>(rank), kRelay};
-        memories_[relay].assign(routes.relay_bytes[rank], 0);
-        written_[relay].assign(routes.relay_bytes[rank], false);
-      }
-      exchange(routes.old_world, old_nodes_);
-      exchange(routes.new_world, new_nodes_);
+      make_relays(routes);
+      exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
+      exchange(operations_of(routes.new_world, new_nodes_), new_nodes_);
       std::erase_if(memories_, [](const auto& memory) { return memory.first.unit == kRelay; });
     } else {
       std::vector<std::string> nodes = new_nodes_;
       nodes.insert(nodes.end(), old_nodes_.begin(), old_nodes_.end());
-      exchange(plan_.messages(), nodes);
+      exchange(operations_of(plan_.messages(), nodes), nodes);
     }
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      for (const CopyOperation& copy : ranks_[rank].late_copies) play(copy, static_cast<int>(rank));
+    copy_late();
+    return std::move(problems_);
+  }
+
+  std::vector<std::string> run_early(const StepInBetween& between) {
+    constexpr int kSlices = 3;
+    const Routes routes = make_routes(plan_, request_);
+    const EarlyPlan early(plan_, routes);
+    allocate();
+    make_relays(routes);
+    std::vector<Parties> slices(kSlices), last(1);
+    for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) {
+      const auto mine = early.slices(static_cast<int>(rank), kSlices);
+      for (std::size_t slice = 0; slice < kSlices; ++slice) slices[slice].push_back(mine[slice]);
+      last[0].push_back(early.last(static_cast<int>(rank)));
+    }
+    early_ = true;
+    for (const Parties& slice : slices) exchange(slice, new_nodes_);
+    early_ = false;
+    between.step(memories_);
+    for (const MemoryId& memory : early.units()) {
+      written_[memory].assign(written_[memory].size(), false);
+      const MemoryId gradient{false, memory.rank, gradient_of(memory.unit)};
+      memories_[gradient].assign(plan_.shard(memory).state.floats * sizeof(float), 0);
+      written_[gradient].assign(memories_[gradient].size(), false);
+    }
+    adopt();
+    copy();
+    exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
+    exchange(last[0], new_nodes_);
+    for (const MemoryId& memory : early.units()) between.update(memories_, memory);
+    copy_late();
+    std::erase_if(memories_, [](const auto& memory) { return memory.first.unit < 0; });
     return std::move(problems_);
   }
 
  private:
+  using Parties = std::vector<std::vector<MessageOperation>>;
+
+  void copy() {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      for (const CopyOperation& copy : ranks_[rank].copies) play(copy, static_cast<int>(rank));
+  }
+  void copy_late() {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      for (const CopyOperation& copy : ranks_[rank].late_copies) play(copy, static_cast<int>(rank));
+  }
+  void make_relays(const Routes& routes) {
+    for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) {
+      const MemoryId relay{false, static_cast<int>(rank), kRelay};
+      memories_[relay].assign(routes.relay_bytes[rank], 0);
+      written_[relay].assign(routes.relay_bytes[rank], false);
+    }
+  }
+  Parties operations_of(const std::vector<Message>& messages, const std::vector<std::string>& nodes) const {
+    Parties parties;
+    for (std::size_t party = 0; party < nodes.size(); ++party)
+      parties.push_back(message_operations(plan_, messages, static_cast<int>(party)));
+    return parties;
+  }
+
   const std::string& node(const MemoryId& memory) const {
     return (memory.old ? old_nodes_ : new_nodes_).at(static_cast<std::size_t>(memory.rank));
   }
@@ -59,9 +109,14 @@ class Rehearsal {
           problems_.push_back("adopted from another node");
         memories_[{false, rank, adoption.unit}] = memories_.at(from);
       }
-      for (const int unit : own.fresh)
-        memories_[{false, rank, unit}].assign(plan_.shard({false, rank, unit}).state.bytes(), 0);
     }
+    if (written_.empty()) allocate();
+  }
+
+  void allocate() {
+    for (int rank = 0; rank < plan_.new_ranks(); ++rank)
+      for (const int unit : ranks_[static_cast<std::size_t>(rank)].fresh)
+        memories_[{false, rank, unit}].assign(plan_.shard({false, rank, unit}).state.bytes(), 0);
     for (const auto& [memory, bytes] : memories_)
       if (!memory.old) written_[memory].assign(bytes.size(), false);
   }
@@ -107,10 +162,7 @@ class Rehearsal {
   }
 
   // Who waits for whom: nobody goes on before both sides stand at the same message. `nodes`: of the parties.
-  void exchange(const std::vector<Message>& messages, const std::vector<std::string>& nodes) {
-    std::vector<std::vector<MessageOperation>> parties;
-    for (std::size_t party = 0; party < nodes.size(); ++party)
-      parties.push_back(message_operations(plan_, messages, static_cast<int>(party)));
+  void exchange(const Parties& parties, const std::vector<std::string>& nodes) {
     std::vector<std::size_t> next(parties.size(), 0);
     for (;;) {
       std::vector<std::size_t> ready;
@@ -145,6 +197,7 @@ class Rehearsal {
     if (send.after >= static_cast<int>(place)) problems_.push_back("forwarded before it came");
     if (send.memory.old && send.after >= 0) problems_.push_back("waits for what it has");
     if (!send.memory.old && send.memory.rank != sender) problems_.push_back("forwards what another got");
+    if (early_ && !send.memory.old && send.memory.unit < 0) problems_.push_back("sends early what is not there");
     if (!send.memory.old && send.after < 0 && !request_.two_worlds) problems_.push_back("forwards what never came");
     if (send.after >= 0 && own[static_cast<std::size_t>(send.after)].sends)
       problems_.push_back("forwards what it sent");
@@ -157,6 +210,7 @@ class Rehearsal {
   std::vector<std::string> old_nodes_, new_nodes_;
   std::vector<RankOperations> ranks_;
   std::map<MemoryId, std::vector<bool>> written_;
+  bool early_ = false;
   std::vector<std::string> problems_;
 };
 
@@ -165,6 +219,11 @@ class Rehearsal {
 std::vector<std::string> rehearse(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
                                   std::mt19937& random) {
   return Rehearsal(plan, request, memories, random).run();
+}
+
+std::vector<std::string> rehearse_early(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
+                                        std::mt19937& random, const StepInBetween& between) {
+  return Rehearsal(plan, request, memories, random).run_early(between);
 }
 
 }  // namespace espalier::torchrt

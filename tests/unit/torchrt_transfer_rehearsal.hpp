@@ -1,12 +1,13 @@
 // Plays a hand-off on arrays: every party works through its own operations, waiting at each message for the other side.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "torchrt/handoff/transfer/operations.hpp"
+#include "torchrt/handoff/transfer/early.hpp"
 
 namespace espalier::torchrt {
 
@@ -17,5 +18,15 @@ using Memories = std::map<MemoryId, std::vector<char>>;
 // an allocation adopted twice, or written while others may read it.
 std::vector<std::string> rehearse(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
                                   std::mt19937& random);
+
+// The same in two worlds, with what can be sent early sent before the old generation makes a step. `step`: changes
+// `memories` of the old generation to those after the step, and adds their gradients. `update`: makes the state after
+// the step of a new rank's memory, with its gradient.
+struct StepInBetween {
+  std::function<void(Memories& memories)> step;
+  std::function<void(Memories& memories, const MemoryId& memory)> update;
+};
+std::vector<std::string> rehearse_early(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
+                                        std::mt19937& random, const StepInBetween& between);
 
 }  // namespace espalier::torchrt

@@ -4,8 +4,24 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/handoff/exchange.hpp"
+#include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// After each all ranks agree on whether to go on.
+constexpr int kSlices = 8;
+// Until all ranks of the old generation have made an update that one of them has made.
+constexpr std::chrono::milliseconds kSameStep{2000};
+// How an attempt to send early ends; the least of all ranks' counts.
+enum Attempt : int { too_slow, overtaken, sent };
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+}  // namespace
 
 Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of)
     : Arrival(state, world, device, plan_handoff(state.config(), before, state.plan(), device.kind(), device.adopts()),
@@ -23,14 +39,24 @@ Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan pla
       messages_(message_operations(plan_.transfer, plan_.routes.new_world, world.rank())) {
   for (const Message& message : plan_.routes.old_world)
     if (message.to.rank == world.rank()) landings_.insert({message.receiver, message.to.unit});
+  if (map_lost_ || !state.config().handoff.early || !device.adopts()) return;
+  early_.emplace(plan_.transfer, plan_.routes);
+  if (early_->units().empty()) {
+    early_.reset();
+    return;
+  }
+  slices_ = early_->slices(world.rank(), kSlices);
+  last_ = early_->last(world.rank());
 }
 
 // `expected_step` < 0: any, the old generation is still training.
 FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) const {
   FetchedState fetched = fetch_state(address_of_(memory.old, memory.rank), {memory.unit});
-  if (fetched.bytes != plan_.transfer.shard(memory).state.bytes())
+  const int unit = is_gradient(memory.unit) ? gradient_of(memory.unit) : memory.unit;
+  const StateLayout& state = plan_.transfer.shard({memory.old, memory.rank, unit}).state;
+  if (fetched.bytes != (unit == memory.unit ? state.bytes() : state.floats * sizeof(float)))
     throw Error(
-        "hand-off: unit " + std::to_string(memory.unit) +
+        "hand-off: unit " + std::to_string(unit) +
         " has another size in the old generation; the generations must train the same model in the same precision");
   if (expected_step >= 0 && fetched.step != expected_step)
     throw Error("hand-off: old rank " + std::to_string(memory.rank) + " stands after step " +
@@ -56,9 +82,26 @@ void Arrival::prepare() {
   for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
   for (const MessageOperation& message : messages_)
     if (message.sends && message.memory.old) borrow(message.memory);
+  if (early_) borrow_early();
   stages_ = std::make_unique<ExchangeStages>(device_, messages_);
   const std::size_t relayed = plan_.routes.relay_bytes[static_cast<std::size_t>(world_.rank())];
   if (relayed > 0) relay_ = device_.allocate(relayed, "espalier-relay");
+}
+
+// Gradients, which are sent in the pause, and where the memories that are sent before it stand.
+void Arrival::borrow_early() {
+  for (const MessageOperation& message : last_)
+    if (message.sends && message.memory.old && is_gradient(message.memory.unit)) borrow(message.memory);
+  for (const std::vector<MessageOperation>& slice : slices_)
+    for (const MessageOperation& message : slice) {
+      const auto& [old, rank, unit] = message.memory;
+      if (!message.sends || !old) continue;
+      if (!marks_.has(rank)) {
+        FetchedState fetched = fetch_state(address_of_(true, rank), {kMarks});
+        marks_.add_rank(rank, std::move(fetched.fd), fetched.bytes);
+      }
+      marks_.add_unit(rank, unit);
+    }
 }
 
 void Arrival::offer(StateServer& server) {
@@ -78,6 +121,47 @@ void Arrival::connect() {
   state_.transport().connect(peers(messages_));
   for (const CopyOperation& copy : operations_.late_copies)
     if (copy.from.rank != world_.rank()) borrow(copy.from);
+}
+
+void Arrival::send_early(double step_seconds) {
+  if (!early_ || step_seconds <= 0) return;
+  const Clock::time_point begin = Clock::now();
+  for (int tries = 0; tries < 2; ++tries)  // the second begins where a step does
+    if (try_early(step_seconds) != overtaken) break;
+  early_seconds_ = seconds_since(begin);
+}
+
+// All ranks alike.
+int Arrival::try_early(double seconds) {
+  const int newest = -world_.minimum(-static_cast<int>(marks_.newest()));
+  if (newest < 0) return overtaken;
+  const Clock::time_point begin = Clock::now();
+  int attempt = marks_.wait(newest, kSameStep) ? sent : overtaken;
+  for (int done = 0;; ++done) {
+    attempt = world_.minimum(attempt);
+    if (attempt != sent || done == kSlices) break;
+    run(slices_[static_cast<std::size_t>(done)]);
+    if (!marks_.all_at(newest)) attempt = overtaken;
+    if (seconds_since(begin) * kSlices > seconds * (done + 1)) attempt = too_slow;
+  }
+  if (attempt == sent) early_step_ = newest;
+  return attempt;
+}
+
+void Arrival::run(const std::vector<MessageOperation>& messages) {
+  const auto memory_of = [this](const MemoryId& wanted) { return memory(wanted); };
+  const std::vector<std::size_t> damaged = exchange(state_.transport(), device_, messages, memory_of, *stages_);
+  if (!damaged.empty())
+    throw Error("hand-off: what rank " + std::to_string(messages[damaged.front()].peer) + " sent of unit " +
+                std::to_string(messages[damaged.front()].memory.unit) + " arrived damaged");
+}
+
+// From the state of the step before and the gradient, as the old generation did: bit for bit the same.
+void Arrival::update_early(std::int64_t step) {
+  for (const int unit : state_.units())
+    if (early_->units().count({false, world_.rank(), unit}) != 0)
+      state_.compute().update(unit, step, learning_rate(state_.config().training, step), 1);
+  device_.wait();
 }
 
 // One question per old rank: a unit of each shows where its generation stands.
@@ -101,6 +185,7 @@ char* Arrival::memory(const MemoryId& wanted) {
   const auto borrowed = borrowed_.find(wanted);
   if (borrowed != borrowed_.end()) return static_cast<char*>(borrowed->second->data());
   ESPALIER_INVARIANT(!wanted.old && wanted.rank == world_.rank());
+  if (is_gradient(wanted.unit)) return static_cast<char*>(state_.gradient(gradient_of(wanted.unit)).data());
   return static_cast<char*>((wanted.unit == kRelay ? *relay_ : state_.allocation(wanted.unit)).data());
 }
 
@@ -118,10 +203,9 @@ std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
 ArrivalReport Arrival::load(std::int64_t step) {
   ArrivalReport report;
   const auto timed = [&report](const char* phase, const auto& work) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Clock::time_point begin = Clock::now();
     work();
-    report.phases_ms[phase] +=
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    report.phases_ms[phase] += 1e3 * seconds_since(begin);
   };
   timed("check", [&] {
     if (!map_lost_) check_sources(step);
@@ -130,18 +214,22 @@ ArrivalReport Arrival::load(std::int64_t step) {
   for (const Adoption& adoption : operations_.adoptions)
     report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
   timed("copy", [&] { report.copied += play(operations_.copies); });
-  timed("send", [&] {
-    const auto memory_of = [this](const MemoryId& wanted) { return memory(wanted); };
-    const std::vector<std::size_t> damaged = exchange(state_.transport(), device_, messages_, memory_of, *stages_);
-    if (!damaged.empty())
-      throw Error("hand-off: what rank " + std::to_string(messages_[damaged.front()].peer) + " sent of unit " +
-                  std::to_string(messages_[damaged.front()].memory.unit) + " arrived damaged");
+  const bool early = early_step_ >= 0 && early_step_ + 1 == step;
+  const std::vector<MessageOperation>& messages = early ? last_ : messages_;
+  timed("send", [&] { run(messages); });
+  if (early) timed("update", [&] { update_early(step); });
+  timed("copy", [&] {
     // What others of the node received is copied when it is there.
     if (!plan_.transfer.late_copies().empty()) world_.barrier();
+    report.copied += play(operations_.late_copies);
   });
-  timed("copy", [&] { report.copied += play(operations_.late_copies); });
-  for (const MessageOperation& message : messages_)
+  for (const MessageOperation& message : messages)
     if (!message.sends) report.sent += static_cast<std::int64_t>(message.bytes);
+  if (early_seconds_ > 0) report.phases_ms["early"] = 1e3 * early_seconds_;
+  if (early)
+    for (const std::vector<MessageOperation>& slice : slices_)
+      for (const MessageOperation& message : slice)
+        if (!message.sends) report.sent_early += static_cast<std::int64_t>(message.bytes);
   for (const Message& message : plan_.routes.old_world)
     if (message.to.rank == world_.rank()) report.sent += static_cast<std::int64_t>(message.piece.bytes);
   return report;

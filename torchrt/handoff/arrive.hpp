@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,15 +12,17 @@
 #include "torchrt/comm/world.hpp"
 #include "torchrt/handoff/exchange.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
+#include "torchrt/handoff/source_marks.hpp"
 #include "torchrt/handoff/state_socket.hpp"
-#include "torchrt/handoff/transfer/operations.hpp"
+#include "torchrt/handoff/transfer/early.hpp"
 #include "torchrt/rank_state.hpp"
 
 namespace espalier::torchrt {
 
 struct ArrivalReport {
   std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: to this rank, from other nodes
-  std::map<std::string, double> phases_ms;         // of load(): check, copy, send
+  std::int64_t sent_early = 0;                     // likewise, by send_early()
+  std::map<std::string, double> phases_ms;         // of load(): check, copy, send, update; and early, before
 };
 
 // The state socket of a rank of the old or of the new generation.
@@ -28,8 +31,8 @@ using AddressOf = std::function<std::string(bool old, int rank)>;
 // Maps memory of the old generation when its ranks are gone.
 using MapLost = std::function<std::unique_ptr<Allocation>(const MemoryId&)>;
 
-// prepare(), offer() and connect() while the old generation still trains, load() at its boundary. Nothing of the old
-// generation is written. Throws Error.
+// prepare(), offer(), connect() and send_early() while the old generation still trains, load() at its boundary. Nothing
+// of the old generation is written. Throws Error.
 class Arrival {
  public:
   // Throws Error, before anything has changed, where the hand-off is not possible: see plan_handoff().
@@ -44,6 +47,10 @@ class Arrival {
   // Connects the ranks that will exchange messages, and maps what others of the node receive. All ranks have offered
   // theirs. Collective, over an engine that is built.
   void connect();
+  // Sends what can be (transfer/early.hpp), when that takes less than a step of `step_seconds`. The old generation is
+  // not asked to wait: what it overtakes is sent again, once, and after that in the pause, as is everything when load()
+  // is of another step than the next. Collective.
+  void send_early(double step_seconds);
   // Collective, over an engine that is built. Checks that every source stands after `step`.
   ArrivalReport load(std::int64_t step);
   // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
@@ -56,6 +63,10 @@ class Arrival {
   void check_sources(std::int64_t step);
   void check_landed(std::int64_t step);
   char* memory(const MemoryId& wanted);
+  void borrow_early();
+  int try_early(double seconds);
+  void run(const std::vector<MessageOperation>& messages);
+  void update_early(std::int64_t step);
   std::int64_t play(const std::vector<CopyOperation>& copies);
 
   RankState& state_;
@@ -70,6 +81,13 @@ class Arrival {
   std::unique_ptr<Allocation> relay_;
   std::unique_ptr<ExchangeStages> stages_;
   std::map<MemoryId, std::unique_ptr<Allocation>> borrowed_;
+
+  std::optional<EarlyPlan> early_;  // there is something to send early
+  std::vector<std::vector<MessageOperation>> slices_;
+  std::vector<MessageOperation> last_;  // in place of messages_
+  SourceMarks marks_;
+  std::int64_t early_step_ = -1;  // whose state has been sent; -1: none has
+  double early_seconds_ = 0;      // that send_early() took
 };
 
 }  // namespace espalier::torchrt

@@ -21,7 +21,8 @@ namespace espalier::torchrt {
 struct UnitView {
   const UnitSpec* spec = nullptr;
   StateLayout state;
-  void* memory = nullptr;  // state.bytes()
+  void* memory = nullptr;    // state.bytes()
+  void* gradient = nullptr;  // spec->floats, float32: after update() what the update used
 };
 
 // Memory of torch's that stays valid as long as `keep` is held.
@@ -92,8 +93,8 @@ class Compute {
   // UnitSpec::floats elements; with ZeRO-1 gathered after update().
   Buffer parameters(int unit);
 
-  // Most memory that torch held at once since reset_peak(), in bytes, without the units' state. CPU: tensors of this
-  // process; CUDA: of the caching allocator.
+  // Most memory that torch held at once since reset_peak(), in bytes, without the units' state and gradients. CPU:
+  // tensors of this process; CUDA: of the caching allocator.
   std::size_t peak_bytes() const;
   void reset_peak();
 

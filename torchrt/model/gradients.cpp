@@ -2,6 +2,7 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
@@ -32,14 +33,14 @@ void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
 
 }  // namespace
 
-Gradients::Gradients(const UnitSpec& spec, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
-                     std::int64_t tokens, std::shared_ptr<at::Tensor> scratch)
+Gradients::Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise,
+                     std::int64_t samples, std::int64_t tokens, std::shared_ptr<at::Tensor> scratch)
     : bitwise_(bitwise),
       most_(kMost / static_cast<double>(samples)),
       most_of_row_(kMost / static_cast<double>(samples * tokens)),
       scratch_(std::move(scratch)) {
   const std::int64_t count = static_cast<std::int64_t>(spec.floats);
-  values_ = at::zeros({count}, options.dtype(at::kFloat));
+  values_ = at::from_blob(memory, {count}, options.dtype(at::kFloat));
   if (bitwise_) {
     integers_ = at::zeros({count}, options.dtype(at::kLong));
     out_of_range_ = at::zeros({}, options.dtype(at::kBool));

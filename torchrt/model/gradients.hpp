@@ -15,8 +15,9 @@ namespace espalier::torchrt {
 class Gradients {
  public:
   // Bitwise: `samples`, of a step, bounds how many gradients are added, `tokens` (of a sample) those of a table's row;
-  // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units.
-  Gradients(const UnitSpec& spec, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
+  // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units. `memory`: of the
+  // values, zero; it outlives the object.
+  Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
             std::int64_t tokens, std::shared_ptr<at::Tensor> scratch);
 
   void begin();

@@ -22,8 +22,8 @@ std::string last_name(const std::string& module) { return module.substr(module.r
 Unit::Unit(const UnitContext& context, const UnitView& view)
     : context_(context),
       spec_(view.spec),
-      gradients_(*view.spec, context.options, context.bitwise, context.training.global_batch, context.model.sequence,
-                 context.scratch) {
+      gradients_(*view.spec, view.gradient, context.options, context.bitwise, context.training.global_batch,
+                 context.model.sequence, context.scratch) {
   bind(view);
 }
 

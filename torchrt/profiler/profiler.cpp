@@ -62,11 +62,12 @@ std::optional<Profile> Profiler::after(std::int64_t step) {
 void Profiler::sizes(ReplicaProfile& own) const {
   const int last_unit = state_.layout().units - 1;
   const double gradient = config_.training.accuracy == Accuracy::bitwise ? sizeof(std::int64_t) : sizeof(float);
-  double state_bytes = 0;
+  double state_bytes = 0, gradients = 0;
   for (const int unit : state_.units()) {
     const StateLayout state = state_.state_layout(unit);
     const auto elements = static_cast<double>(state.floats);
     state_bytes += static_cast<double>(state.bytes());
+    gradients += static_cast<double>(state_.gradient(unit).bytes());
     if (unit == 0 || unit == last_unit) {
       own.edge_gradient_bytes += gradient * elements;
       own.edge_state_bytes += static_cast<double>(state.bytes());
@@ -76,7 +77,7 @@ void Profiler::sizes(ReplicaProfile& own) const {
       own.state_bytes += static_cast<double>(state.bytes());
     }
   }
-  own.peak_bytes = state_bytes + static_cast<double>(state_.compute().peak_bytes());
+  own.peak_bytes = state_bytes + gradients + static_cast<double>(state_.compute().peak_bytes());
 }
 
 // One sum in which every replica fills its own place.

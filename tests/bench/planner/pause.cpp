@@ -19,7 +19,7 @@ struct Options {
   std::string method, rate = "10gbit", root = ".", folder;
   std::int64_t state_bytes = 0;
   int rounds = 3;
-  bool json = false;
+  bool early = true, json = false;
 };
 
 // For the shell.
@@ -43,11 +43,13 @@ void run(const Options& options) {
       " -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'launch.switch_seconds = 300'" +
       " -e 'launch.start_seconds = 300' " + quoted(root / "tests/bench/pause/measure.sh") + " " + quoted(folder) + " " +
       options.method + " " + std::to_string(options.rounds);
+  if (!options.early) command += " --set handoff.early=false";
   for (const std::string& setting : pause_settings(model)) command += " --set " + quoted(setting);
   if (std::system((command + " >&2").c_str()) != 0)
     throw Error("the measurement failed; its logs are in " + (folder / "logs").string());
   nlohmann::json figures = pause_figures(folder);
   figures["method"] = options.method;
+  figures["early"] = options.early;
   figures["state_bytes"] = pause_state_bytes(model);
   figures["link_rate"] = options.rate;
   fs::remove_all(folder / "checkpoints");
@@ -65,6 +67,7 @@ void add_pause(CLI::App& app) {
   command->add_option("--method", options->method, "of the hand-off (handoff.method of espalier-train)")
       ->required()
       ->check(CLI::IsMember({"adopt", "device", "overlap", "checkpoint"}));
+  command->add_flag("!--no-early", options->early, "send nothing before the pause (handoff.early = false)");
   command->add_option("--state-bytes", options->state_bytes, "the model's parameters and moments, at least")
       ->required()
       ->check(CLI::Range(std::int64_t{1} << 20, std::int64_t{1} << 36));

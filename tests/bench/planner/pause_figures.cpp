@@ -40,16 +40,25 @@ torchrt::ModelConfig model_of(int hidden) {
   return torchrt::completed(model);
 }
 
-// What the launcher told of each hand-off, summed over the new ranks; in the order of the generations.
-std::vector<std::array<double, 4>> moved_bytes(const std::filesystem::path& log) {
+struct Moved {
+  double adopted = 0, copied = 0, sent = 0, most = 0, early = 0;  // bytes; most: to one node
+};
+
+// What the launcher told of each growth, summed over the new ranks; by the last step before it.
+std::map<std::int64_t, Moved> moved_bytes(const std::filesystem::path& log) {
+  static const std::regex what("launch: ([a-z]+) committed at step ([0-9]+)");
   static const std::regex line(
       "generation [0-9]+ has adopted ([0-9]+) bytes, copied ([0-9]+), and got ([0-9]+) from other nodes, at most "
-      "([0-9]+) on one");
-  std::vector<std::array<double, 4>> found;
+      "([0-9]+) on one; ([0-9]+) had come before the pause");
+  std::map<std::int64_t, Moved> found;
+  std::int64_t step = -1;
   std::ifstream in(log);
+  std::smatch match;
   for (std::string text; std::getline(in, text);)
-    if (std::smatch match; std::regex_search(text, match, line))
-      found.push_back({std::stod(match[1]), std::stod(match[2]), std::stod(match[3]), std::stod(match[4])});
+    if (std::regex_search(text, match, what)) step = match[1] == "grow" ? std::stoll(match[2]) : -1;
+    else if (step >= 0 && std::regex_search(text, match, line))
+      found[step] = {std::stod(match[1]), std::stod(match[2]), std::stod(match[3]), std::stod(match[4]),
+                     std::stod(match[5])};
   return found;
 }
 
@@ -159,15 +168,28 @@ json pause_figures(const std::filesystem::path& folder) {
   const json link = read(folder / "link.json");
   const double link_rate = link.at("bytes_per_second").get<double>();
   result["link_bytes_per_second"] = link_rate;
-  // All grows are alike: 2 -> 3 GPUs with the same plan.
-  if (const auto moved = moved_bytes(folder / "A.out"); !moved.empty()) {
-    result["bytes_adopted"] = moved.front()[0];
-    result["bytes_copied"] = moved.front()[1];
-    result["bytes_sent"] = moved.front()[2];
-    if (const double ms = result["phases_ms"].value("load_send", 0.0); ms > 0) {
-      result["busiest_node_bytes_per_second"] = moved.front()[3] / (ms / 1000);
-      result["share_of_link"] = moved.front()[3] / (ms / 1000) / link_rate;
-    }
+  // All grows are alike, 2 -> 3 GPUs with the same plan, but that not each may be in time to send early.
+  const auto moved = moved_bytes(folder / "A.out");
+  std::vector<double> rates;
+  int early = 0;
+  for (const json& decision : committed["grow"]) {
+    const auto found = moved.find(decision.value("step", std::int64_t{-1}));
+    const double seconds = decision.at("phases_ms").value("load_send", 0.0) / 1000;
+    if (found == moved.end()) continue;
+    early += found->second.early > 0 ? 1 : 0;
+    if (seconds > 0) rates.push_back(found->second.most / seconds);
+  }
+  result["grows_sent_early"] = early;
+  if (!moved.empty()) {
+    const Moved& first = moved.begin()->second;
+    result["bytes_adopted"] = first.adopted;
+    result["bytes_copied"] = first.copied;
+    result["bytes_sent"] = first.sent;
+    result["bytes_sent_early"] = first.early;
+  }
+  if (!rates.empty()) {
+    result["busiest_node_bytes_per_second"] = median(rates);
+    result["share_of_link"] = median(rates) / link_rate;
   }
   return result;
 }

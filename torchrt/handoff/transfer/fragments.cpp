@@ -191,9 +191,11 @@ Partition partition(std::vector<StateShard> before, std::vector<StateShard> afte
   return result;
 }
 
-std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard) {
+std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard,
+                          std::optional<StatePart> part) {
   std::vector<Block> found;
   each_rectangle(fragment, first, first + bytes, [&](const Section& section, const Rectangle& where) {
+    if (part && section.part != *part) return;
     Block one = block(section, where, shard);
     if (contiguous(one)) flatten(one);
     if (!found.empty() && follows(found.back(), one)) lengthen(found.back(), one.run);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,9 @@ struct BlockPair {
 };
 
 // Where bytes [first, first + bytes) of a fragment lie in an allocation of `shard`, in the fragment's order. `first`
-// and `bytes` are multiples of 4, or end with the fragment.
-std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard);
+// and `bytes` are multiples of 4, or end with the fragment. `part`: only what of them belongs to that.
+std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard,
+                          std::optional<StatePart> part = std::nullopt);
 std::vector<BlockPair> block_pairs(const Fragment& fragment, std::size_t first, std::size_t bytes,
                                    const StateShard& from, const StateShard& to);
 
