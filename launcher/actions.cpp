@@ -109,7 +109,8 @@ void Launcher::set_deadline(JobPhase phase) {
       return give_up(std::max(config.start_seconds, config.hang_seconds), Event::current_failed,
                      "the program spoke the worker protocol, and not all of its ranks were ready");
     case JobPhase::starting:
-      return give_up(config.start_seconds, Event::next_failed, "the next generation was not ready");
+      return give_up(config.start_seconds + static_cast<int>(std::lround(2 * early_seconds_)), Event::next_failed,
+                     "the next generation was not ready");
     case JobPhase::ready:
       return give_up(at_a_boundary, Event::next_failed, "the running generation did not reach a boundary");
     case JobPhase::switching:
@@ -286,11 +287,11 @@ void Launcher::start_next() {
         }
     next_ = make_world(++last_generation_, plan, false);
     // Without a source it starts from the newest checkpoint.
-    // A state that is sent before the pause must be there in time; where Slurm is about to take GPUs there is none.
-    const double early =
-        extensions_->noticed().empty() ? std::min(step_seconds_, context_.config.start_seconds / 4.0) : 0;
-    next_->assign(plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_, false, early}) : std::nullopt,
-                  context_.accuracy);
+    early_seconds_ = early_seconds(step_seconds_, context_.config.start_seconds,
+                                   !change_->decision.release.empty() || !extensions_->noticed().empty());
+    next_->assign(
+        plan, current_ ? std::optional(wire::Assign::Source{generation_, plan_, false, early_seconds_}) : std::nullopt,
+        context_.accuracy);
   } catch (const Error& error) {
     next_.reset();
     next_lost(error.what());
@@ -359,9 +360,7 @@ void Launcher::finish_pause(std::int64_t step, std::optional<double> step_second
                        {"resume", resume},
                        {"first_step", first_step}};
   for (const auto& [phase, ms] : change.load_phases_ms) outcome.phases_ms["load_" + phase] = ms;
-  measured_.start = outcome.phases_ms["start"] / 1000;
-  // The next one may have to send in the pause what this one had sent before.
-  measured_.load = (outcome.phases_ms["load"] + outcome.phases_ms["load_early"]) / 1000;
+  measured_ = measured_phases(outcome.phases_ms, current_ && current_->moved_bytes().sent_early > 0);
   spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
                outcome.pause_ms, change.boundary, step, outcome.phases_ms["acquire"], outcome.phases_ms["start"],
                restarted ? " of it" : " beside training");

@@ -12,6 +12,19 @@ std::optional<double> grace_seconds(const SlurmSite& site, const std::string& pa
   return least;
 }
 
+MeasuredPhases measured_phases(const std::map<std::string, double>& phases_ms, bool sent_early) {
+  const auto seconds = [&](const char* phase) {
+    const auto found = phases_ms.find(phase);
+    return found == phases_ms.end() ? 0.0 : found->second / 1000;
+  };
+  const double early = seconds("load_early");
+  return {seconds("start") - early, 0, seconds("load") + (sent_early ? early : 0)};
+}
+
+double early_seconds(double step_seconds, int start_seconds, bool gives_back) {
+  return gives_back ? 0 : std::min(step_seconds, start_seconds / 4.0);
+}
+
 double predicted_seconds(const MeasuredPhases& measured) { return measured.start + measured.step + measured.load; }
 
 }  // namespace espalier::launcher

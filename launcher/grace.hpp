@@ -1,7 +1,9 @@
 // Whether a smaller generation can take over before Slurm takes the GPUs. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "launcher/slurm.hpp"
 
@@ -17,6 +19,14 @@ struct MeasuredPhases {
 // From Slurm's notice until it kills, at least: a preemption's GraceTime, the KillWait of a lease that ends, the
 // shorter one where both are set; nullopt when Slurm sets none.
 std::optional<double> grace_seconds(const SlurmSite& site, const std::string& partition);
+
+// Of a hand-off's phases in ms (Outcome::phases_ms). What it had `sent_early` the next one may have to send in its
+// pause.
+MeasuredPhases measured_phases(const std::map<std::string, double>& phases_ms, bool sent_early);
+
+// How long a step that state may be sent early in takes; 0: nothing may be. Not where GPUs go away: Slurm may want them
+// any moment. In the start the processes have time for it twice, beside `start_seconds`.
+double early_seconds(double step_seconds, int start_seconds, bool gives_back);
 
 // What a change-over is likely to take.
 double predicted_seconds(const MeasuredPhases& measured);

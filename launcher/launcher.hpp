@@ -180,6 +180,7 @@ class Launcher {
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
   MeasuredPhases measured_;
+  double early_seconds_ = 0;  // of the change under way: early_seconds()
   std::set<JobId> given_up_;  // extensions that go before the job can leave them
   Faults faults_;
   std::set<GpuId> died_;  // in the loss that is being dealt with

@@ -31,7 +31,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.partition = config.partition;
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
-  settings.outcome_seconds = config.acquire_seconds + config.start_seconds + config.switch_seconds + 30;
+  settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
   settings.shadow = shadow;
   return settings;
 }

@@ -18,7 +18,8 @@ struct VaultMarks {
   // tell its loss though nobody recorded it.
   std::int64_t step = -1;
   double loss = 0, gradient_norm = 0, learning_rate = 0;
-  std::int64_t reserved[4] = {};
+  std::int64_t settings = 0;  // torchrt::update_settings() of the depositor
+  std::int64_t reserved[3] = {};
   // Followed by std::int64_t marks: the step whose state a deposit holds, -1 while it is being changed.
 };
 constexpr std::size_t marks_bytes(int count) { return sizeof(VaultMarks) + static_cast<std::size_t>(count) * 8; }

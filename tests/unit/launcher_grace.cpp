@@ -19,6 +19,23 @@ TEST_CASE("the time to leave is the shorter of the partition's GraceTime and Kil
   CHECK_FALSE(grace_seconds(site, "elastic"));
 }
 
+TEST_CASE("the next change-over is not believed to send early what the last one did, nor to wait for it twice") {
+  const std::map<std::string, double> phases = {{"start", 6000}, {"load", 500}, {"load_early", 2000}};
+  const MeasuredPhases sent = measured_phases(phases, true), in_vain = measured_phases(phases, false);
+  CHECK(sent.start == 4);
+  CHECK(sent.load == 2.5);
+  CHECK(in_vain.start == 4);
+  CHECK(in_vain.load == 0.5);
+  CHECK(measured_phases({{"start", 6000}, {"load", 500}}, false).start == 6);
+}
+
+TEST_CASE("state is sent early within a step that is no large part of the time to start, and not where GPUs go") {
+  CHECK(early_seconds(3, 60, false) == 3);
+  CHECK(early_seconds(30, 60, false) == 15);
+  CHECK(early_seconds(0, 60, false) == 0);
+  CHECK(early_seconds(3, 60, true) == 0);
+}
+
 TEST_CASE("a change-over takes as long as its phases did") {
   CHECK(predicted_seconds({}) == 0);
   CHECK(predicted_seconds({3.5, 0.5, 0.25}) == 4.25);

@@ -74,7 +74,7 @@ class Worker {
 std::function<void()> deposits(const std::string& vault, int generation, int rank, std::int64_t step,
                                const std::string& text) {
   return [=] {
-    static Marks marks(4);
+    static Marks marks(4, 77);
     static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
     static VaultLine line(vault, generation, rank, marks);
     std::strcpy(static_cast<char*>(memory->data()), text.c_str());
@@ -102,6 +102,7 @@ TEST_CASE("what a killed process deposited is there, at the step it stood at") {
   const auto memory = make_cpu_device()->adopt(fetch_deposit(name, 3, items[0]), 4096);
   CHECK(std::string(static_cast<char*>(memory->data())) == "weights");
   const wire::VaultMarks marks = read_marks(fetch_marks(name, 3, 5));
+  CHECK(marks.settings == 77);
   CHECK(marks.step == 41);
   CHECK(marks.loss == 1.5);
   CHECK(take_inventory(name, 2, 4).empty());
@@ -129,7 +130,7 @@ TEST_CASE("who is changing its state may finish, but not for ever") {
   const Vault vault(name);
   const auto changes = [&](int rank, int milliseconds) {
     return [=] {
-      static Marks marks(4);
+      static Marks marks(4, 77);
       static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
       static VaultLine line(name, 0, rank, marks);
       line.deposit(rank, 2, 0, 2, memory->fd(), memory->bytes());
@@ -177,7 +178,7 @@ TEST_CASE("what a generation left that was given up goes when the older one has 
 TEST_CASE("one rank deposits once; another generation's is another") {
   const std::string base = unique_base(), name = launcher::vault_name(base, "17");
   const Vault vault(name);
-  const Marks marks(4);
+  const Marks marks(4, 77);
   const VaultLine first(name, 0, 0, marks), second(name, 1, 0, marks);
   CHECK_THROWS_WITH_AS(VaultLine(name, 0, 0, marks), doctest::Contains("has deposited here already"), Error);
   CHECK_THROWS_AS(Vault{name}, Error);
@@ -193,7 +194,7 @@ TEST_CASE("nonsense costs a client its connection and the vault nothing") {
     wire::Descriptor none;
     return wire::receive_packet(line.get(), answer, sizeof answer, none) <= 0;
   };
-  const Marks marks(4);
+  const Marks marks(4, 77);
   wire::VaultRequest request;
   CHECK(hangs_up("hello", 5, -1));
   CHECK(hangs_up(&request, sizeof request, -1));  // no marks

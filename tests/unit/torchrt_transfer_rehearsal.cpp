@@ -8,6 +8,14 @@
 
 namespace espalier::torchrt {
 
+std::vector<MemoryId> filled_early(const TransferPlan& plan, const EarlyPlan& early) {
+  std::vector<MemoryId> filled;
+  for (int rank = 0; rank < plan.new_ranks(); ++rank)
+    for (const int unit : plan.groups().after().layout.ranks[static_cast<std::size_t>(rank)].units)
+      if (early.fills(rank, unit)) filled.push_back({false, rank, unit});
+  return filled;
+}
+
 namespace {
 
 class Rehearsal {
@@ -45,15 +53,19 @@ class Rehearsal {
     make_relays(routes);
     std::vector<Parties> slices(kSlices), last(1);
     for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) {
-      const auto mine = early.slices(static_cast<int>(rank), kSlices);
+      const auto mine = early.slices(message_operations(plan_, routes.new_world, static_cast<int>(rank)), kSlices);
       for (std::size_t slice = 0; slice < kSlices; ++slice) slices[slice].push_back(mine[slice]);
-      last[0].push_back(early.last(static_cast<int>(rank)));
+      last[0].push_back(early.last(message_operations(plan_, routes.new_world, static_cast<int>(rank))));
     }
     early_ = true;
     for (const Parties& slice : slices) exchange(slice, new_nodes_);
     early_ = false;
+    std::vector<EarlyCopies> copies;
+    for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) copies.push_back(early.copies(static_cast<int>(rank)));
+    play_all(copies, &EarlyCopies::early);
     between.step(memories_);
-    for (const MemoryId& memory : early.units()) {
+    const std::vector<MemoryId> filled = filled_early(plan_, early);
+    for (const MemoryId& memory : filled) {
       written_[memory].assign(written_[memory].size(), false);
       const MemoryId gradient{false, memory.rank, gradient_of(memory.unit)};
       memories_[gradient].assign(plan_.shard(memory).state.floats * sizeof(float), 0);
@@ -63,8 +75,9 @@ class Rehearsal {
     copy();
     exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
     exchange(last[0], new_nodes_);
-    for (const MemoryId& memory : early.units()) between.update(memories_, memory);
-    copy_late();
+    play_all(copies, &EarlyCopies::last);
+    for (const MemoryId& memory : filled) between.update(memories_, memory);
+    play_all(copies, &EarlyCopies::late);
     std::erase_if(memories_, [](const auto& memory) { return memory.first.unit < 0; });
     return std::move(problems_);
   }
@@ -79,6 +92,10 @@ class Rehearsal {
   void copy_late() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
       for (const CopyOperation& copy : ranks_[rank].late_copies) play(copy, static_cast<int>(rank));
+  }
+  void play_all(const std::vector<EarlyCopies>& copies, std::vector<CopyOperation> EarlyCopies::*when) {
+    for (std::size_t rank = 0; rank < copies.size(); ++rank)
+      for (const CopyOperation& copy : copies[rank].*when) play(copy, static_cast<int>(rank));
   }
   void make_relays(const Routes& routes) {
     for (std::size_t rank = 0; rank < new_nodes_.size(); ++rank) {

@@ -19,6 +19,8 @@ using Memories = std::map<MemoryId, std::vector<char>>;
 std::vector<std::string> rehearse(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
                                   std::mt19937& random);
 
+std::vector<MemoryId> filled_early(const TransferPlan& plan, const EarlyPlan& early);
+
 // The same in two worlds, with what can be sent early sent before the old generation makes a step. `step`: changes
 // `memories` of the old generation to those after the step, and adds their gradients. `update`: makes the state after
 // the step of a new rank's memory, with its gradient.

@@ -13,9 +13,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // After each all ranks agree on whether to go on.
-constexpr int kSlices = 8;
-// Until all ranks of the old generation have made an update that one of them has made.
-constexpr std::chrono::milliseconds kSameStep{2000};
+constexpr int kSlices = 16;
+// That the old generation's update takes on all of its ranks, at most.
+constexpr std::chrono::milliseconds kUpdate{2000};
 // How an attempt to send early ends; the least of all ranks' counts.
 enum Attempt : int { too_slow, overtaken, sent };
 
@@ -41,12 +41,13 @@ Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan pla
     if (message.to.rank == world.rank()) landings_.insert({message.receiver, message.to.unit});
   if (map_lost_ || !state.config().handoff.early || !device.adopts()) return;
   early_.emplace(plan_.transfer, plan_.routes);
-  if (early_->units().empty()) {
+  if (!early_->any()) {
     early_.reset();
     return;
   }
-  slices_ = early_->slices(world.rank(), kSlices);
-  last_ = early_->last(world.rank());
+  slices_ = early_->slices(messages_, kSlices);
+  last_ = early_->last(messages_);
+  early_copies_ = early_->copies(world.rank());
 }
 
 // `expected_step` < 0: any, the old generation is still training.
@@ -121,45 +122,52 @@ void Arrival::connect() {
   state_.transport().connect(peers(messages_));
   for (const CopyOperation& copy : operations_.late_copies)
     if (copy.from.rank != world_.rank()) borrow(copy.from);
+  for (const CopyOperation& copy : early_copies_.last)
+    if (copy.from.rank != world_.rank()) borrow(copy.from);
 }
 
 void Arrival::send_early(double step_seconds) {
   if (!early_ || step_seconds <= 0) return;
+  // A user may have changed them since the old generation started.
+  if (world_.minimum(marks_.updates_with(update_settings(state_.config().training)) ? 1 : 0) == 0) return;
   const Clock::time_point begin = Clock::now();
+  std::int64_t step = -1;
   for (int tries = 0; tries < 2; ++tries)  // the second begins where a step does
-    if (try_early(step_seconds) != overtaken) break;
+    if (try_early(step, step_seconds) != overtaken) break;
   early_seconds_ = seconds_since(begin);
 }
 
-// All ranks alike.
-int Arrival::try_early(double seconds) {
-  const int newest = -world_.minimum(-static_cast<int>(marks_.newest()));
-  if (newest < 0) return overtaken;
+// All ranks alike. `step`: of the attempt before, and then of this one.
+int Arrival::try_early(std::int64_t& step, double seconds) {
+  marks_.wait_past(step, kUpdate);
+  const std::int64_t newest = -world_.minimum(-static_cast<int>(marks_.newest()));
+  if (newest <= step) return overtaken;
+  step = newest;
+  int attempt = marks_.wait(newest, kUpdate) ? sent : overtaken;
   const Clock::time_point begin = Clock::now();
-  int attempt = marks_.wait(newest, kSameStep) ? sent : overtaken;
   for (int done = 0;; ++done) {
     attempt = world_.minimum(attempt);
     if (attempt != sent || done == kSlices) break;
-    run(slices_[static_cast<std::size_t>(done)]);
-    if (!marks_.all_at(newest)) attempt = overtaken;
-    if (seconds_since(begin) * kSlices > seconds * (done + 1)) attempt = too_slow;
+    // What changes on its way arrives damaged.
+    if (!run(slices_[static_cast<std::size_t>(done)]).empty() || !marks_.all_at(newest)) attempt = overtaken;
+    if (done + 1 < kSlices && seconds_since(begin) * kSlices > seconds * (done + 1)) attempt = too_slow;
   }
-  if (attempt == sent) early_step_ = newest;
+  if (attempt != sent) return attempt;
+  play(early_copies_.early);  // all ranks have agreed that the messages are in
+  device_.wait();
+  early_step_ = newest;
   return attempt;
 }
 
-void Arrival::run(const std::vector<MessageOperation>& messages) {
-  const auto memory_of = [this](const MemoryId& wanted) { return memory(wanted); };
-  const std::vector<std::size_t> damaged = exchange(state_.transport(), device_, messages, memory_of, *stages_);
-  if (!damaged.empty())
-    throw Error("hand-off: what rank " + std::to_string(messages[damaged.front()].peer) + " sent of unit " +
-                std::to_string(messages[damaged.front()].memory.unit) + " arrived damaged");
+std::vector<std::size_t> Arrival::run(const std::vector<MessageOperation>& messages) {
+  return exchange(
+      state_.transport(), device_, messages, [this](const MemoryId& wanted) { return memory(wanted); }, *stages_);
 }
 
 // From the state of the step before and the gradient, as the old generation did: bit for bit the same.
 void Arrival::update_early(std::int64_t step) {
   for (const int unit : state_.units())
-    if (early_->units().count({false, world_.rank(), unit}) != 0)
+    if (early_->fills(world_.rank(), unit))
       state_.compute().update(unit, step, learning_rate(state_.config().training, step), 1);
   device_.wait();
 }
@@ -189,6 +197,13 @@ char* Arrival::memory(const MemoryId& wanted) {
   return static_cast<char*>((wanted.unit == kRelay ? *relay_ : state_.allocation(wanted.unit)).data());
 }
 
+// What others of the node received, or made of it, is copied when it is there.
+std::int64_t Arrival::copy_late(const std::vector<CopyOperation>& copies) {
+  if (plan_.transfer.late_copies().empty()) return 0;
+  world_.barrier();
+  return play(copies);
+}
+
 std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
   std::int64_t bytes = 0;
   for (const CopyOperation& copy : copies)
@@ -216,13 +231,17 @@ ArrivalReport Arrival::load(std::int64_t step) {
   timed("copy", [&] { report.copied += play(operations_.copies); });
   const bool early = early_step_ >= 0 && early_step_ + 1 == step;
   const std::vector<MessageOperation>& messages = early ? last_ : messages_;
-  timed("send", [&] { run(messages); });
-  if (early) timed("update", [&] { update_early(step); });
-  timed("copy", [&] {
-    // What others of the node received is copied when it is there.
-    if (!plan_.transfer.late_copies().empty()) world_.barrier();
-    report.copied += play(operations_.late_copies);
+  timed("send", [&] {
+    const std::vector<std::size_t> damaged = run(messages);
+    if (!damaged.empty())
+      throw Error("hand-off: what rank " + std::to_string(messages[damaged.front()].peer) + " sent of unit " +
+                  std::to_string(messages[damaged.front()].memory.unit) + " arrived damaged");
   });
+  if (early) {
+    timed("copy", [&] { report.copied += copy_late(early_copies_.last); });
+    timed("update", [&] { update_early(step); });
+  }
+  timed("copy", [&] { report.copied += copy_late(early ? early_copies_.late : operations_.late_copies); });
   for (const MessageOperation& message : messages)
     if (!message.sends) report.sent += static_cast<std::int64_t>(message.bytes);
   if (early_seconds_ > 0) report.phases_ms["early"] = 1e3 * early_seconds_;

@@ -47,9 +47,9 @@ class Arrival {
   // Connects the ranks that will exchange messages, and maps what others of the node receive. All ranks have offered
   // theirs. Collective, over an engine that is built.
   void connect();
-  // Sends what can be (transfer/early.hpp), when that takes less than a step of `step_seconds`. The old generation is
-  // not asked to wait: what it overtakes is sent again, once, and after that in the pause, as is everything when load()
-  // is of another step than the next. Collective.
+  // Sends what can be (transfer/early.hpp), when that takes less than a step of `step_seconds`, in some
+  // seconds more than twice that at most. The old generation is not asked to wait: what it overtakes is sent again,
+  // once, and after that in the pause, as is everything when load() is of another step than the next. Collective.
   void send_early(double step_seconds);
   // Collective, over an engine that is built. Checks that every source stands after `step`.
   ArrivalReport load(std::int64_t step);
@@ -64,8 +64,9 @@ class Arrival {
   void check_landed(std::int64_t step);
   char* memory(const MemoryId& wanted);
   void borrow_early();
-  int try_early(double seconds);
-  void run(const std::vector<MessageOperation>& messages);
+  std::int64_t copy_late(const std::vector<CopyOperation>& copies);
+  int try_early(std::int64_t& step, double seconds);
+  std::vector<std::size_t> run(const std::vector<MessageOperation>& messages);
   void update_early(std::int64_t step);
   std::int64_t play(const std::vector<CopyOperation>& copies);
 
@@ -85,6 +86,7 @@ class Arrival {
   std::optional<EarlyPlan> early_;  // there is something to send early
   std::vector<std::vector<MessageOperation>> slices_;
   std::vector<MessageOperation> last_;  // in place of messages_
+  EarlyCopies early_copies_;            // in place of operations_.late_copies
   SourceMarks marks_;
   std::int64_t early_step_ = -1;  // whose state has been sent; -1: none has
   double early_seconds_ = 0;      // that send_early() took

@@ -16,8 +16,8 @@ namespace espalier::torchrt {
 using MemoryOf = std::function<char*(const MemoryId&)>;
 
 // Memory for messages whose bytes lie apart, used again and again; at most 4 to send from and 4 to receive into. Made
-// before the pause, since memory that nobody has touched yet is slow. For one exchange of the `operations` it is made
-// for.
+// before the pause, since memory that nobody has touched yet is slow. For exchanges of the `operations` it is made for,
+// or of parts of them, one after the other.
 class ExchangeStages {
  public:
   ExchangeStages(Device& device, const std::vector<MessageOperation>& operations);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "planner/wire/vault_message.hpp"
@@ -28,6 +29,15 @@ std::int64_t SourceMarks::step(int old_rank, int unit) const {
   return std::atomic_ref(*mark).load(std::memory_order_seq_cst);
 }
 
+bool SourceMarks::updates_with(std::int64_t settings) const {
+  for (const auto& [rank, marks] : marks_) {
+    wire::VaultMarks head;
+    std::memcpy(&head, marks->data(), sizeof head);
+    if (head.settings != settings) return false;
+  }
+  return true;
+}
+
 std::int64_t SourceMarks::newest() const {
   std::int64_t newest = -1;
   for (const auto& [rank, units] : units_)
@@ -49,6 +59,12 @@ bool SourceMarks::wait(std::int64_t step, std::chrono::milliseconds limit) const
     std::this_thread::sleep_for(kLook);
   }
   return true;
+}
+
+void SourceMarks::wait_past(std::int64_t step, std::chrono::milliseconds limit) const {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!units_.empty() && newest() <= step && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kLook);
 }
 
 }  // namespace espalier::torchrt

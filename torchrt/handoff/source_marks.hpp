@@ -23,11 +23,15 @@ class SourceMarks {
   // Of a rank that has been added.
   void add_unit(int old_rank, int unit) { units_[old_rank].insert(unit); }
 
+  // Whether the ranks make of a state and a gradient what `settings` make (learning_rate.hpp).
+  bool updates_with(std::int64_t settings) const;
   // The newest step that any of the memories stands at; -1: none does, or there is none.
   std::int64_t newest() const;
   bool all_at(std::int64_t step) const;
-  // False: one is past it, or time is up.
+  // Until all stand at `step`; false: one is past it, or time is up.
   bool wait(std::int64_t step, std::chrono::milliseconds limit) const;
+  // Until one stands at a step after `step`, there are none, or time is up.
+  void wait_past(std::int64_t step, std::chrono::milliseconds limit) const;
 
  private:
   std::int64_t step(int old_rank, int unit) const;

@@ -1,12 +1,15 @@
 #include "torchrt/recovery/keeping.hpp"
 
 #include "planner/core/error.hpp"
+#include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
 
 Keeping::Keeping(const std::string& vault, int generation, int rank, RankState& state, const Device& device,
                  int more_marks, std::function<void(const std::string&)> tell)
-    : state_(state), marks_(state.layout().units + more_marks), tell_(std::move(tell)) {
+    : state_(state),
+      marks_(state.layout().units + more_marks, update_settings(state.config().training)),
+      tell_(std::move(tell)) {
   if (vault.empty()) return;
   try {
     line_.emplace(vault, generation, rank, marks_);

@@ -13,14 +13,16 @@
 
 namespace espalier::torchrt {
 
-Marks::Marks(int count) : count_(count), fd_(::memfd_create("espalier-marks", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+Marks::Marks(int count, std::int64_t settings)
+    : count_(count), settings_(settings), fd_(::memfd_create("espalier-marks", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!fd_ || ::ftruncate(fd_.get(), static_cast<off_t>(bytes())) != 0 ||
       ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw Error("marks: no memory: " + std::string(std::strerror(errno)));
   void* const mapped = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (mapped == MAP_FAILED) throw Error("marks: cannot be mapped: " + std::string(std::strerror(errno)));
   data_ = static_cast<char*>(mapped);
-  const wire::VaultMarks head;
+  wire::VaultMarks head;
+  head.settings = settings;
   std::memcpy(data_, &head, sizeof head);
   for (int mark = 0; mark < count; ++mark) set(mark, -1);
 }
@@ -33,10 +35,12 @@ void Marks::set(int mark, std::int64_t step) {
   // What was written before a mark is there when the mark is, and what comes after a -1 does not overtake it.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::atomic_ref(*place).store(step, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void Marks::agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate) {
   wire::VaultMarks head;
+  head.settings = settings_;
   std::memcpy(data_, &head, sizeof head);  // of no step while it changes
   std::atomic_thread_fence(std::memory_order_seq_cst);
   head.loss = loss;

@@ -11,7 +11,8 @@ namespace espalier::torchrt {
 // Memory of its own, which any process may map. One thread writes.
 class Marks {
  public:
-  explicit Marks(int count);  // all -1; throws Error
+  // All -1. `settings`: VaultMarks'. Throws Error.
+  Marks(int count, std::int64_t settings);
   ~Marks();
   Marks(const Marks&) = delete;
   Marks& operator=(const Marks&) = delete;
@@ -27,6 +28,7 @@ class Marks {
 
  private:
   int count_;
+  std::int64_t settings_;
   UniqueFd fd_;
   char* data_ = nullptr;
 };

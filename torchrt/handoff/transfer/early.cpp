@@ -9,9 +9,29 @@
 
 namespace espalier::torchrt {
 
+namespace {
+
+// From the first moment, which has the gradient's elements, the shard's alone.
+void move_to_gradient(Block& block, const StateLayout& state) {
+  block.at = block.at - state.first_moment_offset() + static_cast<std::size_t>(state.shard.first) * sizeof(float);
+}
+
+}  // namespace
+
 EarlyPlan::EarlyPlan(const TransferPlan& plan, const Routes& routes) : plan_(plan), routes_(routes) {
+  std::size_t units = 0;
+  for (const RankLayout& rank : plan.groups().after().layout.ranks) {
+    first_.push_back(units);
+    units += rank.units.size();
+  }
+  units_.assign(units, 0);
   find_units();
-  for (const Message& message : routes.new_world) early_.push_back(units_.count(message.to) != 0);
+  for (const Message& message : routes.new_world) early_.push_back(units_[index(message.to)] != 0);
+}
+
+std::size_t EarlyPlan::index(const MemoryId& memory) const {
+  const auto rank = static_cast<std::size_t>(memory.rank);
+  return first_[rank] + static_cast<std::size_t>(memory.unit - plan_.groups().after().layout.ranks[rank].units.front());
 }
 
 // The rank holds the optimizer's state of the whole unit: then nothing of its parameters need be sent again.
@@ -21,30 +41,42 @@ bool EarlyPlan::whole(const MemoryId& memory) const {
 }
 
 void EarlyPlan::find_units() {
-  std::set<MemoryId> late;
-  for (const auto* const copies : {&plan_.copies(), &plan_.late_copies()})
-    for (const Copy& copy : *copies) late.insert(copy.to);
+  std::vector<char> late(units_.size(), 0);
+  bool changed = false;
+  const auto make_late = [&](const MemoryId& memory) {
+    char& one = late[index(memory)];
+    changed = changed || one == 0;
+    one = 1;
+  };
+  for (const Copy& copy : plan_.copies()) make_late(copy.to);
   for (const Message& message : routes_.old_world)
-    if (message.to.unit != kRelay) late.insert(message.to);
+    if (message.to.unit != kRelay) make_late(message.to);
+  for (const Copy& copy : plan_.late_copies()) units_[index(copy.to)] = 1;
   for (const Message& message : routes_.new_world) {
-    units_.insert(message.to);
+    units_[index(message.to)] = 1;
     const bool updates = whole(message.to) || plan_.shard(message.to).state.has_master();
-    if (message.from.unit == kRelay || !updates) late.insert(message.to);
+    if (message.from.unit == kRelay || !updates) make_late(message.to);
   }
   // Who forwards has the gradient, or the state of the step itself, as whom it forwards to needs it.
-  std::size_t before = 0;
+  const auto agree = [&](const Message& message) {
+    if (message.from.old || message.from.unit == kRelay) return;
+    if (late[index(message.from)] == late[index(message.to)] && whole(message.from) == whole(message.to)) return;
+    make_late(message.from);
+    make_late(message.to);
+  };
   do {
-    before = late.size();
-    for (const Message& message : routes_.new_world) {
-      if (message.from.old || message.from.unit == kRelay) continue;
-      if (late.count(message.from) == late.count(message.to) && whole(message.from) == whole(message.to)) continue;
-      late.insert({message.from, message.to});
-    }
-  } while (late.size() != before);
-  for (const MemoryId& memory : late) units_.erase(memory);
+    changed = false;
+    std::for_each(routes_.new_world.begin(), routes_.new_world.end(), agree);
+    std::for_each(routes_.new_world.rbegin(), routes_.new_world.rend(), agree);  // along a chain in one go, either way
+    for (const Copy& copy : plan_.late_copies())
+      if (late[index(copy.from)] != 0 || whole(copy.from) != whole(copy.to)) make_late(copy.to);
+  } while (changed);
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    if (late[i] != 0) units_[i] = 0;
 }
 
-std::vector<std::vector<MessageOperation>> EarlyPlan::slices(int party, int slices) const {
+std::vector<std::vector<MessageOperation>> EarlyPlan::slices(const std::vector<MessageOperation>& operations,
+                                                             int slices) const {
   std::map<int, std::size_t> all, done;  // bytes by receiver
   for (std::size_t m = 0; m < early_.size(); ++m)
     if (early_[m]) all[routes_.new_world[m].receiver] += routes_.new_world[m].piece.bytes;
@@ -57,7 +89,6 @@ std::vector<std::vector<MessageOperation>> EarlyPlan::slices(int party, int slic
     before += message.piece.bytes;
     if (message.after >= 0) slice_of[m] = std::max(slice_of[m], slice_of[static_cast<std::size_t>(message.after)]);
   }
-  const std::vector<MessageOperation> operations = message_operations(plan_, routes_.new_world, party);
   std::vector<std::vector<MessageOperation>> result(static_cast<std::size_t>(slices));
   std::vector<std::pair<int, int>> places(operations.size(), {-1, -1});  // slice, and place in it
   for (std::size_t i = 0; i < operations.size(); ++i) {
@@ -75,8 +106,37 @@ std::vector<std::vector<MessageOperation>> EarlyPlan::slices(int party, int slic
   return result;
 }
 
-std::vector<MessageOperation> EarlyPlan::last(int party) const {
-  const std::vector<MessageOperation> operations = message_operations(plan_, routes_.new_world, party);
+EarlyCopies EarlyPlan::copies(int rank) const {
+  EarlyCopies result;
+  for (const Copy& copy : plan_.late_copies()) {
+    if (copy.to.rank != rank) continue;
+    const StateShard &from = plan_.shard(copy.from), &to = plan_.shard(copy.to);
+    const auto part = [&](std::optional<StatePart> wanted) {
+      return CopyOperation{
+          copy.from, copy.to,
+          block_pairs(plan_.fragment(copy.piece), copy.piece.first, copy.piece.bytes, from, to, wanted)};
+    };
+    if (units_[index(copy.to)] == 0) {
+      result.late.push_back(part(std::nullopt));
+      continue;
+    }
+    result.early.push_back(part(std::nullopt));
+    CopyOperation gradient = part(StatePart::first_moment);
+    gradient.from.unit = gradient_of(copy.from.unit);
+    gradient.to.unit = gradient_of(copy.to.unit);
+    for (BlockPair& pair : gradient.blocks) {
+      move_to_gradient(pair.from, from.state);
+      move_to_gradient(pair.to, to.state);
+    }
+    if (!gradient.blocks.empty()) result.last.push_back(std::move(gradient));
+    if (whole(copy.to)) continue;
+    CopyOperation parameters = part(StatePart::parameters);
+    if (!parameters.blocks.empty()) result.last.push_back(std::move(parameters));
+  }
+  return result;
+}
+
+std::vector<MessageOperation> EarlyPlan::last(const std::vector<MessageOperation>& operations) const {
   std::vector<MessageOperation> result;
   // By operation where its gradient and the rest of it are.
   std::vector<std::pair<int, int>> places(operations.size(), {-1, -1});
@@ -107,9 +167,7 @@ std::vector<MessageOperation> EarlyPlan::last(int party) const {
     };
     MessageOperation gradient = part(StatePart::first_moment);
     gradient.memory.unit = gradient_of(operation.memory.unit);
-    for (Block& block : gradient.blocks)
-      block.at = block.at - shard.state.first_moment_offset() +
-                 static_cast<std::size_t>(shard.state.shard.first) * sizeof(float);
+    for (Block& block : gradient.blocks) move_to_gradient(block, shard.state);
     if (gradient.bytes > 0) places[i].first = add(std::move(gradient), number, after.first);
     if (whole(message.to)) continue;
     MessageOperation parameters = part(StatePart::parameters);

@@ -4,7 +4,7 @@
 // needs masters that an update starts from (bfloat16). Pure.
 #pragma once
 
-#include <set>
+#include <algorithm>
 #include <vector>
 
 #include "torchrt/handoff/transfer/operations.hpp"
@@ -15,29 +15,41 @@ namespace espalier::torchrt {
 constexpr int gradient_of(int unit) { return -2 - unit; }  // and back
 constexpr bool is_gradient(int unit) { return unit <= gradient_of(0); }
 
+// Copies on a node from what messages have brought.
+struct EarlyCopies {
+  std::vector<CopyOperation> early;  // of the state, when the early messages are in
+  std::vector<CopyOperation> last;   // of gradients, when the last ones are in, before the update
+  std::vector<CopyOperation> late;   // after it
+};
+
 class EarlyPlan {
  public:
   // Early is what new ranks send of the old generation's memory to units that nothing else fills. What donors give is
-  // not: they train themselves.
+  // not: they train themselves; nor what comes from the old generation on the same node.
   EarlyPlan(const TransferPlan& plan, const Routes& routes);
 
-  // The new ranks' units that are filled early, and then lack one update.
-  const std::set<MemoryId>& units() const { return units_; }
+  // Whether any unit of a new rank is filled early; it then lacks one update.
+  bool any() const { return std::find(early_.begin(), early_.end(), true) != early_.end(); }
+  bool fills(int rank, int unit) const { return units_[index({false, rank, unit})] != 0; }
   // By place in Routes::new_world.
   bool early(std::size_t message) const { return early_[message]; }
-  // Of the early messages, in `slices` slices that are as large as each other for every receiver; what is forwarded is
-  // in no slice before the one that brings it.
-  std::vector<std::vector<MessageOperation>> slices(int party, int slices) const;
-  // In place of all messages of the new world, when the early ones have brought the state of the step before.
-  std::vector<MessageOperation> last(int party) const;
+  // Of `operations`, a rank's in the new world, the early ones, in `slices` slices that are as large as each other for
+  // every receiver; what is forwarded is in no slice before the one that brings it.
+  std::vector<std::vector<MessageOperation>> slices(const std::vector<MessageOperation>& operations, int slices) const;
+  // In place of `operations`, when the early ones have brought the state of the step before.
+  std::vector<MessageOperation> last(const std::vector<MessageOperation>& operations) const;
+  // In place of all late copies.
+  EarlyCopies copies(int rank) const;
 
  private:
   void find_units();
+  std::size_t index(const MemoryId& memory) const;
   bool whole(const MemoryId& memory) const;
 
   const TransferPlan& plan_;
   const Routes& routes_;
-  std::set<MemoryId> units_;
+  std::vector<std::size_t> first_;  // by new rank: the index of its first unit
+  std::vector<char> units_;         // by index
   std::vector<bool> early_;
 };
 

@@ -205,9 +205,10 @@ std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size
 }
 
 std::vector<BlockPair> block_pairs(const Fragment& fragment, std::size_t first, std::size_t bytes,
-                                   const StateShard& from, const StateShard& to) {
+                                   const StateShard& from, const StateShard& to, std::optional<StatePart> part) {
   std::vector<BlockPair> found;
   each_rectangle(fragment, first, first + bytes, [&](const Section& section, const Rectangle& where) {
+    if (part && section.part != *part) return;
     BlockPair one{block(section, where, from), block(section, where, to)};
     if (contiguous(one.from) && contiguous(one.to)) {
       flatten(one.from);

@@ -68,6 +68,7 @@ struct BlockPair {
 std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard,
                           std::optional<StatePart> part = std::nullopt);
 std::vector<BlockPair> block_pairs(const Fragment& fragment, std::size_t first, std::size_t bytes,
-                                   const StateShard& from, const StateShard& to);
+                                   const StateShard& from, const StateShard& to,
+                                   std::optional<StatePart> part = std::nullopt);
 
 }  // namespace espalier::torchrt
