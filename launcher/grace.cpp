@@ -22,7 +22,7 @@ MeasuredPhases measured_phases(const std::map<std::string, double>& phases_ms, b
 }
 
 double early_seconds(double step_seconds, int start_seconds, bool gives_back) {
-  return gives_back ? 0 : std::min(step_seconds, start_seconds / 4.0);
+  return gives_back ? 0 : std::min(2 * step_seconds, start_seconds / 4.0);
 }
 
 double predicted_seconds(const MeasuredPhases& measured) { return measured.start + measured.step + measured.load; }

@@ -24,8 +24,9 @@ std::optional<double> grace_seconds(const SlurmSite& site, const std::string& pa
 // pause.
 MeasuredPhases measured_phases(const std::map<std::string, double>& phases_ms, bool sent_early);
 
-// How long a step that state may be sent early in takes; 0: nothing may be. Not where GPUs go away: Slurm may want them
-// any moment. In the start the processes have time for it twice, beside `start_seconds`.
+// How long state may be sent while the old generation trains, once and if need be once more, beside `start_seconds`; 0:
+// not at all. What takes longer than a step is overtaken, but the next ones may take longer than those before: their
+// processors have more to do. Not where GPUs go away: Slurm may want them any moment.
 double early_seconds(double step_seconds, int start_seconds, bool gives_back);
 
 // What a change-over is likely to take.

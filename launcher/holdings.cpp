@@ -19,4 +19,14 @@ std::vector<JobId> leaving(const Plan& plan, const std::vector<Holding>& extensi
   return {list.begin(), list.end()};
 }
 
+std::vector<GpuId> with_lead(std::vector<GpuId> gpus, const std::vector<Holding>& own) {
+  if (own.empty()) return gpus;
+  const std::string& lead = own.front().node;
+  if (std::any_of(gpus.begin(), gpus.end(), [&](const GpuId& gpu) { return gpu.node == lead; })) return gpus;
+  for (const Holding& holding : own)
+    if (holding.node == lead)
+      for (const int index : holding.gpus) gpus.push_back({lead, index});
+  return gpus;
+}
+
 }  // namespace espalier::launcher

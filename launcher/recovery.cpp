@@ -271,6 +271,7 @@ std::optional<Launcher::RecoveryPlan> Launcher::choose_recovery_plan() {
   std::vector<GpuId> candidates;
   for (const GpuId& gpu : plan_.ranks())
     if (left.contains(gpu)) candidates.push_back(gpu);
+  candidates = with_lead(std::move(candidates), own_holdings());
   const auto own = context_.anchor_gpus();
   const std::set<GpuId> anchor(own.begin(), own.end());
   for (;;) {

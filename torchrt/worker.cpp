@@ -174,7 +174,7 @@ class Worker {
     arrival_->offer(*server_);
     world_.barrier();
     arrival_->connect();
-    arrival_->send_early(source_->step_seconds);
+    arrival_->send_early(source_->early_seconds);
   }
 
   // At the vault of the Slurm job whose step this is; outside Slurm, of the node as the plan calls it.

@@ -146,7 +146,7 @@ struct Writer {
       body[name] = {{"generation", source->generation},
                     {"plan", source->plan},
                     {"recovery", source->recovery},
-                    {"step_seconds", source->step_seconds}};
+                    {"early_seconds", source->early_seconds}};
   }
 };
 
@@ -183,12 +183,12 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "step_seconds"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "early_seconds"});
     source = Assign::Source{};
     inner.get("generation", source->generation);
     inner.get("plan", source->plan);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
-    if (inner.has("step_seconds")) inner.get("step_seconds", source->step_seconds);
+    if (inner.has("early_seconds")) inner.get("early_seconds", source->early_seconds);
   }
 };
 

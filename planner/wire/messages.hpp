@@ -89,8 +89,8 @@ struct Assign {
   struct Source {
     int generation = 0;
     Plan plan;
-    bool recovery = false;    // that generation is lost: take what is left of it, else older state. May be absent
-    double step_seconds = 0;  // a step of it; 0: unknown, or there is no time to send anything early. May be absent
+    bool recovery = false;     // that generation is lost: take what is left of it, else older state. May be absent
+    double early_seconds = 0;  // how long state may be sent while that one trains; 0: not at all. May be absent
   };
   Plan plan;
   std::optional<Source> source;

@@ -177,6 +177,11 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
     survives 120 own_worker
   done
   for gpu in $own; do [ -z "$(rank_on "$gpu")" ]; done
+  # What it has on that node besides is taken: it goes on with its own there, since no plan does without that node.
+  as_user scancel "$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)"
+  wait_for 60 "the extension has ended" eval '[ -z "$(squeue -h -n espalier-ext -w n1)" ]'
+  ten_steps
+  ! said 'no plan fits'
   as_user espalier reclaim "$A"
   wait_for 60 "A runs on its own GPUs" runs_on A 2
   wait_for 20 "its extensions have ended" no_extensions

@@ -103,8 +103,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
   same_weights 1
 }
 
-# Acts in which state may be sent early: by those who believe that a step takes SECONDS; the others are asked to switch MS
-# after these are ready.
+# Acts in which state may be sent early, for SECONDS; and the old ones are asked to switch MS after the new ones are ready.
 early() { # SECONDS:MS...: of each act; the last stands for all that follow
   python3 -c 'import json, sys
 script, words = json.load(sys.stdin), [word.split(":") for word in sys.argv[1:]]

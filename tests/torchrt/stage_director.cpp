@@ -8,7 +8,7 @@
 // on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
 // stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
 // while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. "early": how long the new
-// one believes that a step of the old one takes, in which state is sent early; "late_ms": the old one is asked to stop
+// one may send state while the old one trains; "late_ms": the old one is asked to stop
 // so long after the new one is ready. The play ends at a boundary, kEpilogue steps after the last act: how many steps a
 // generation's start takes depends on the machine, so no number of steps given beforehand is right for all. A play
 // without acts ends with the training. One that takes more than STAGE_DIRECTOR_SECONDS (an environment variable, else

@@ -29,8 +29,8 @@ TEST_CASE("the next change-over is not believed to send early what the last one 
   CHECK(measured_phases({{"start", 6000}, {"load", 500}}, false).start == 6);
 }
 
-TEST_CASE("state is sent early within a step that is no large part of the time to start, and not where GPUs go") {
-  CHECK(early_seconds(3, 60, false) == 3);
+TEST_CASE("state is sent early for two steps, which are no large part of the time to start, and not where GPUs go") {
+  CHECK(early_seconds(3, 60, false) == 6);
   CHECK(early_seconds(30, 60, false) == 15);
   CHECK(early_seconds(0, 60, false) == 0);
   CHECK(early_seconds(3, 60, true) == 0);

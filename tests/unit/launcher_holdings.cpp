@@ -5,6 +5,16 @@
 using namespace espalier;
 using namespace espalier::launcher;
 
+TEST_CASE("GPUs that are left are joined by the job's own where none is on the node that leads") {
+  const std::vector<Holding> own{{10, "n1", {0, 2}}, {10, "n3", {1}}};
+  const std::vector<GpuId> far{{"n2", 0}, {"n3", 1}};
+  CHECK(with_lead(far, own) == std::vector<GpuId>{{"n2", 0}, {"n3", 1}, {"n1", 0}, {"n1", 2}});
+  CHECK(with_lead({}, own) == std::vector<GpuId>{{"n1", 0}, {"n1", 2}});
+  // Of an extension there.
+  CHECK(with_lead({{"n2", 0}, {"n1", 3}}, own) == std::vector<GpuId>{{"n2", 0}, {"n1", 3}});
+  CHECK(with_lead(far, {}) == far);
+}
+
 TEST_CASE("what Slurm takes leaves, and with it each extension that the smaller plan has no use for") {
   const std::vector<Holding> extensions{{20, "n1", {1}}, {21, "n2", {0, 1}}, {22, "n3", {0}}, {23, "n2", {2}}};
   Plan plan;

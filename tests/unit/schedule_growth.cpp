@@ -187,6 +187,15 @@ TEST_CASE("a plan on a subset keeps rank 0 and who holds which layers, and uses 
   CHECK_FALSE(plan_on_subset(grown, {}));
 }
 
+TEST_CASE("no plan does without a GPU on the node of the job's own first one") {
+  auto grown = job(10, "n1", {0, 1});
+  extend(grown, 20, "n2", {0, 1, 2});
+  CHECK_FALSE(plan_on_subset(grown, {{"n2", 0}, {"n2", 1}, {"n2", 2}}));
+  const auto plan = plan_on_subset(grown, {{"n2", 0}, {"n2", 1}, {"n2", 2}, {"n1", 1}});
+  REQUIRE(plan);
+  CHECK(plan->ranks().front() == GpuId{"n1", 1});
+}
+
 TEST_CASE("GPUs of an index that no node has give no plan, and no memory is taken for the ones below") {
   const auto grown = job(10, "n1", {0, 1});
   CHECK_FALSE(plan_on_subset(grown, {{"n1", 0}, {"n1", 2000000000}}));

@@ -113,10 +113,10 @@ TEST_CASE("a source says how long a step takes, or that there is no time") {
   Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   assign.source = Assign::Source{3, assign.plan, false, 1.5};
   Frame frame = to_frame(assign);
-  CHECK(from_frame<Assign>(frame).source->step_seconds == 1.5);
-  frame.body["source"].erase("step_seconds");
-  CHECK(from_frame<Assign>(frame).source->step_seconds == 0);
-  frame.body["source"]["step_seconds"] = "long";
+  CHECK(from_frame<Assign>(frame).source->early_seconds == 1.5);
+  frame.body["source"].erase("early_seconds");
+  CHECK(from_frame<Assign>(frame).source->early_seconds == 0);
+  frame.body["source"]["early_seconds"] = "long";
   CHECK_THROWS_AS(from_frame<Assign>(frame), Error);
 }
 

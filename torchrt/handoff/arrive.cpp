@@ -126,14 +126,14 @@ void Arrival::connect() {
     if (copy.from.rank != world_.rank()) borrow(copy.from);
 }
 
-void Arrival::send_early(double step_seconds) {
-  if (!early_ || step_seconds <= 0) return;
+void Arrival::send_early(double seconds) {
+  if (!early_ || seconds <= 0) return;
   // A user may have changed them since the old generation started.
   if (world_.minimum(marks_.updates_with(update_settings(state_.config().training)) ? 1 : 0) == 0) return;
   const Clock::time_point begin = Clock::now();
   std::int64_t step = -1;
   for (int tries = 0; tries < 2; ++tries)  // the second begins where a step does
-    if (try_early(step, step_seconds) != overtaken) break;
+    if (try_early(step, seconds) != overtaken) break;
   early_seconds_ = seconds_since(begin);
 }
 

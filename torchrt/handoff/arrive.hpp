@@ -47,10 +47,10 @@ class Arrival {
   // Connects the ranks that will exchange messages, and maps what others of the node receive. All ranks have offered
   // theirs. Collective, over an engine that is built.
   void connect();
-  // Sends what can be (transfer/early.hpp), when that takes less than a step of `step_seconds`, in some
-  // seconds more than twice that at most. The old generation is not asked to wait: what it overtakes is sent again,
-  // once, and after that in the pause, as is everything when load() is of another step than the next. Collective.
-  void send_early(double step_seconds);
+  // Sends what can be (transfer/early.hpp), when that takes less than `seconds`, and returns within some seconds more
+  // than twice that. The old generation is not asked to wait: what it overtakes is sent again, once, and after that in
+  // the pause, as is everything when load() is of another step than the next. Collective.
+  void send_early(double seconds);
   // Collective, over an engine that is built. Checks that every source stands after `step`.
   ArrivalReport load(std::int64_t step);
   // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
