@@ -164,7 +164,7 @@ void Invariants::phases_end() {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::launching) bound = config.protocol_seconds + config.hang_seconds + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
-      if (phase == JobPhase::starting) bound = config.start_seconds + kSlack;
+      if (phase == JobPhase::starting) bound = 1.5 * config.start_seconds + kSlack;  // with early_seconds()
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = at_a_boundary + kSlack;
       if (phase == JobPhase::saving || phase == JobPhase::restarting)
         bound = std::max<Seconds>(at_a_boundary, config.hang_seconds) + kSlack;
