@@ -31,6 +31,7 @@ void Faults::begin(Seconds until) {
   if (rate_ > 0) next(until);
   history_.timeline.at(until, nullptr, [this] {
     history_.calm_ = true;
+    history_.crash_in_ = 0;  // one that was to come
     lost_answers_ = 0;
     history_.training->trouble = {};
     history_.disk_full = false;
