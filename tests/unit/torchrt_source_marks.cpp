@@ -59,9 +59,14 @@ TEST_CASE("a wait for a step ends when all are there, one is past it, or time is
   });
   CHECK(sources.wait(5, 10s));
   training.join();
-  marks.set(1, 6);
-  CHECK_FALSE(sources.wait(5, 10s));
+  std::thread next([&] {
+    std::this_thread::sleep_for(20ms);
+    marks.set(1, 6);
+  });
   sources.wait_past(5, 10s);
+  CHECK(sources.newest() == 6);
+  next.join();
+  CHECK_FALSE(sources.wait(5, 10s));
 }
 
 TEST_CASE("only who updates alike can make the state after a step from the one before") {
