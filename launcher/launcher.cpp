@@ -256,6 +256,9 @@ void Launcher::answer_notices() {
   std::vector<GpuId> kept;
   for (const GpuId& gpu : plan_.ranks())
     if (!lost.contains(gpu)) kept.push_back(gpu);
+  if (kept.empty())
+    for (const Holding& holding : own_holdings())
+      for (const int index : holding.gpus) kept.push_back({holding.node, index});
   kept = with_lead(std::move(kept), own_holdings());
   const auto plan = plan_on_subset(state(), kept);
   if (!plan) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace espalier::torchrt {
 
@@ -94,6 +95,13 @@ TransferRequest random_request(std::mt19937& random, int layers) {
   request.gpu_memory = random() % 2 == 0;
   request.message_bytes = std::vector<std::size_t>{60, 1000, 4096, 1 << 20}[random() % 4];
   return request;
+}
+
+bool share_a_node(const TransferRequest& request) {
+  std::set<std::string> nodes;
+  for (const GpuId& gpu : request.before.ranks()) nodes.insert(gpu.node);
+  const std::vector<GpuId> next = request.after.ranks();
+  return std::any_of(next.begin(), next.end(), [&](const GpuId& gpu) { return nodes.contains(gpu.node); });
 }
 
 GenerationLayout before(const TransferRequest& request, int layers) {

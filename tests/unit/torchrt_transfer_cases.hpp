@@ -19,6 +19,8 @@ ModelConfig random_transfer_model(std::mt19937& random);
 Plan random_transfer_plan(std::mt19937& random, int layers);
 // Between two such plans.
 TransferRequest random_request(std::mt19937& random, int layers);
+// Of its generations.
+bool share_a_node(const TransferRequest& request);
 GenerationLayout before(const TransferRequest& request, int layers);
 GenerationLayout after(const TransferRequest& request, int layers);
 

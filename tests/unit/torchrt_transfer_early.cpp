@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "tests/unit/torchrt_plans.hpp"
 #include "tests/unit/torchrt_transfer_cases.hpp"
@@ -80,11 +79,7 @@ TEST_CASE("what is sent early and the gradients make the state after the step, i
     const ModelConfig model = random_transfer_model(random);
     TransferRequest request = random_request(random, model.layers);
     request.two_worlds = true;
-    std::set<std::string> old_nodes;
-    for (const GpuId& gpu : request.before.ranks()) old_nodes.insert(gpu.node);
-    const std::vector<GpuId> next = request.after.ranks();
-    if (std::none_of(next.begin(), next.end(), [&](const GpuId& gpu) { return old_nodes.contains(gpu.node); }))
-      continue;  // no hand-off is possible
+    if (!share_a_node(request)) continue;  // no hand-off is possible
     CAPTURE(round);
     CAPTURE(describe(request.before));
     CAPTURE(describe(request.after));

@@ -159,11 +159,7 @@ TEST_CASE("in both worlds of a hand-off ranks that are to be connected name each
     const ModelConfig model = random_transfer_model(random);
     TransferRequest request = random_request(random, model.layers);
     request.two_worlds = true;
-    std::set<std::string> old_nodes;
-    for (const GpuId& gpu : request.before.ranks()) old_nodes.insert(gpu.node);
-    const std::vector<GpuId> next = request.after.ranks();
-    if (std::none_of(next.begin(), next.end(), [&](const GpuId& gpu) { return old_nodes.contains(gpu.node); }))
-      continue;  // no hand-off is possible
+    if (!share_a_node(request)) continue;  // no hand-off is possible
     const TransferPlan plan(model, request);
     const Routes routes = make_routes(plan, request);
     for (const bool old : {true, false}) {
