@@ -182,7 +182,8 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   wait_for 60 "the extension has ended" eval '[ -z "$(squeue -h -n espalier-ext -w n1)" ]'
   ten_steps
   ! said 'no plan fits'
-  as_user espalier reclaim "$A"
+  # Refused while what Slurm took back still moves the job.
+  wait_for 60 "what it was lent is asked back" as_user espalier reclaim "$A"
   wait_for 60 "A runs on its own GPUs" runs_on A 2
   wait_for 20 "its extensions have ended" no_extensions
   goes_on_well

@@ -30,6 +30,11 @@ class Follower:
         return parts
 
 
+def planner_log():
+    with open(f"{BOX}/log/espalierd.log", encoding="utf-8", errors="replace") as log:
+        return [line for line in log.read().split("\n") if "UDP" not in line]
+
+
 class Job:
     """A batch job whose script trains on two GPUs of n1, up to eight. Losses are compared with `losses`, which all jobs of a
     run share: they train the same model."""
@@ -38,7 +43,7 @@ class Job:
         self.name, self.losses = name, losses
         self.step, self.plan_gpus, self.generation = 0, 0, -1
         self.seen = 0  # steps, those done again after a loss of all newer state among them
-        self.phase, self.messages, self.problems = "", [], []
+        self.phase, self.messages, self.times, self.problems = "", [], [], []
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
         with open(script, "w", encoding="utf-8") as file:
@@ -58,6 +63,7 @@ class Job:
                 self.entered_at = time.monotonic()
                 entered.append(self.phase)
             self.messages.append(line)
+            self.times.append(time.time())
         lines = self._metrics.lines()
         if self._metrics.again:  # a recovery writes what it goes on from anew
             self.step = 0
@@ -94,9 +100,15 @@ class Job:
     def ask(self, what):
         as_user(f"{BOX}/bin/espalier", what, self.id, check=False)
 
+    def since(self, moment):
+        """What its launcher has said since, with the times of day at which it was read, and the planner's log of that time."""
+        def clock(time_of):
+            return time.strftime("%H:%M:%S", time.localtime(time_of)) + f".{int(time_of * 1000) % 1000:03d}"
+        said = [f"{clock(at)} {line}" for at, line in zip(self.times, self.messages)
+                if at >= moment and not line.startswith("step ")]
+        return "\n".join(said + planner_log()[-40:])
+
     def tail(self, count=25):
         """What its launcher and the planner said last; of the steps' lines the last only."""
         said = [line for line in self.messages[:-1] if not line.startswith("step ")] + self.messages[-1:]
-        with open(f"{BOX}/log/espalierd.log", encoding="utf-8", errors="replace") as log:
-            planner = [line for line in log.read().split("\n") if "UDP" not in line]
-        return "\n".join(said[-count:] + planner[-count:])
+        return "\n".join(said[-count:] + planner_log()[-count:])

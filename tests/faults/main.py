@@ -18,6 +18,7 @@ from shell import BOX, HOME, run
 
 STATES = ["running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]
 SURVIVES, GONE, STEPS = 90, 15, 5
+SLOW = 15  # seconds without a step after which what was said meanwhile is printed
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
@@ -135,7 +136,7 @@ class Matrix:
             self.unreached(number, state)
             return False
         fault, survives = faults.FAULTS[name]
-        before, at = job.seen, time.monotonic()
+        before, at, struck = job.seen, time.monotonic(), time.time()
         undo, found = None, False
 
         def strike(_):  # what a state is about to start may not be there yet
@@ -182,6 +183,8 @@ class Matrix:
                 self.recovery[name].append(job.longest_pause)
                 self.invariants(f"{number}: {name} while {state}")
         print(f"{number:4d} {state:10} {name:42} {verdict}", flush=True)
+        if survives and self.job and job.longest_pause > SLOW:
+            print("        " + job.since(struck).replace("\n", "\n        "), flush=True)
         return True
 
     def invariants(self, where):

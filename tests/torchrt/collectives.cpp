@@ -130,6 +130,20 @@ void check_unwound(const World& world) {
   }
 }
 
+void check_highest_tag() {
+  MpiTransport transport;
+  float number = 1;
+  for (const bool sends : {true, false}) try {
+      const Address beyond{0, Lane::forward, 1 << 30};  // of a lane's two: the first above all that fit into an int
+      if (sends) transport.post({&number, 1, DataType::float32}, beyond, nullptr);
+      else transport.start_receive({&number, 1, DataType::float32}, beyond);
+      expect(false, "a tag beyond MPI's is taken");
+    } catch (const espalier::Error& error) {
+      expect(std::string(error.what()).find("needs tag 2147483648, and this MPI ends at ") != std::string::npos,
+             error.what());
+    }
+}
+
 void check_aborted(Group& group) {
   group.abort();
   if (group.rank() != 0 || group.size() == 1) return;
@@ -175,6 +189,7 @@ int main(int argc, char** argv) {
     world.barrier();
   }
   check_unwound(world);
+  check_highest_tag();
   const int bad = world.minimum(problems == 0 ? 1 : 0);
   world.finalize();
   return bad == 1 ? 0 : 1;

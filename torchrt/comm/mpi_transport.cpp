@@ -1,5 +1,10 @@
 #include "torchrt/comm/mpi_transport.hpp"
 
+#include <cstdint>
+#include <string>
+
+#include "planner/core/error.hpp"
+
 namespace espalier::torchrt {
 
 namespace {
@@ -7,9 +12,24 @@ namespace {
 // No step has so many micro-batches, and tags of other messages begin after it.
 constexpr int kConnectTag = (1 << 20) - 1;
 
-int mpi_tag(const Address& address) { return 2 * address.tag + (address.lane == Lane::backward ? 1 : 0); }
+int highest_tag() {
+  void* value = nullptr;
+  int found = 0;
+  must(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found), "MPI_TAG_UB");
+  return found ? *static_cast<int*>(value) : 32767;  // what the standard promises
+}
 
 }  // namespace
+
+MpiTransport::MpiTransport(std::size_t most) : most_(most), highest_tag_(highest_tag()) {}
+
+int MpiTransport::mpi_tag(const Address& address) const {
+  const std::int64_t tag = 2 * std::int64_t{address.tag} + (address.lane == Lane::backward ? 1 : 0);
+  if (tag > highest_tag_)
+    throw Error("MPI: a message needs tag " + std::to_string(tag) + ", and this MPI ends at " +
+                std::to_string(highest_tag_) + " (MPI_TAG_UB); use an MPI with more tags, such as Open MPI");
+  return static_cast<int>(tag);
+}
 
 void MpiTransport::connect(const Peers& peers) {
   std::size_t most = 0;

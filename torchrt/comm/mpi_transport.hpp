@@ -9,8 +9,8 @@ namespace espalier::torchrt {
 
 class MpiTransport : public Transport {
  public:
-  // `most`: elements in one message of MPI.
-  explicit MpiTransport(std::size_t most = std::size_t{1} << 30) : most_(most) {}
+  // `most`: elements in one message of MPI. Needs an initialized MPI.
+  explicit MpiTransport(std::size_t most = std::size_t{1} << 30);
   void connect(const Peers& peers) override;
   void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) override;
   std::unique_ptr<Pending> start_receive(Buffer buffer, const Address& from) override;
@@ -23,7 +23,11 @@ class MpiTransport : public Transport {
     std::unique_ptr<MpiRequests> requests;
     std::shared_ptr<const void> keep;
   };
+  // Throws Error: above what this MPI allows.
+  int mpi_tag(const Address& address) const;
+
   std::size_t most_;
+  int highest_tag_;
   std::list<Post> posts_;
   std::shared_ptr<bool> aborted_ = std::make_shared<bool>(false);
 };
