@@ -8,7 +8,7 @@ namespace {
 constexpr auto kMemory = std::chrono::hours(1);
 constexpr std::size_t kDeathsOfUnfit = 2;
 constexpr int kLossesOfOneStep = 3;
-constexpr int kAttemptsOnAll = 3;
+constexpr int kAttemptsOnAll = 4;
 
 std::vector<GpuId> only(const std::vector<GpuId>& gpus, const auto& wanted) {
   std::vector<GpuId> result;

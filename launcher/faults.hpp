@@ -24,7 +24,7 @@ class Faults {
   // A generation that was to go on was lost before it could.
   void failed(Time now, const std::set<GpuId>& died);
 
-  // The GPUs for the next attempt, of those of the lost generation that are left and in their order. First all (three
+  // The GPUs for the next attempt, of those of the lost generation that are left and in their order. First all (four
   // times) but the unfit, save one of them on a node that has no other, since the state that was left there is reached
   // from there only; then those where nothing died, then those of `anchor`, then the unfit too, which may be all
   // there is. Empty: there is no use in another.

@@ -183,7 +183,7 @@ class Launcher {
   double early_seconds_ = 0;  // of the change under way: early_seconds()
   std::set<JobId> given_up_;  // extensions that go before the job can leave them
   Faults faults_;
-  std::set<GpuId> died_;  // in the loss that is being dealt with
+  std::set<GpuId> died_, blamed_;  // in the loss that is being dealt with; and those that may be at fault
   std::optional<Recovery> recovery_;
   std::optional<int> loss_code_;  // for the job's exit code
   Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};

@@ -19,7 +19,9 @@ constexpr auto kLocalTrouble = std::chrono::seconds(1);
 constexpr auto kSlurmAnswers = std::chrono::seconds(30);  // or is taken not to: longer than MessageTimeout
 constexpr auto kSlurmSettles =
     std::chrono::seconds(30);  // after a restart; it refuses steps until nodes have registered
-constexpr auto kBetweenTries = std::chrono::milliseconds(500);  // what failed at once would fail at once again
+// What failed at once would fail at once again: after the n-th attempt n * n of these pass. What Slurm does not start
+// just now it may start some seconds later, and the state there is worth them.
+constexpr auto kBetweenTries = std::chrono::milliseconds(500);
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -47,7 +49,10 @@ void Launcher::heartbeat() {
 }
 
 void Launcher::watch_steps() {
-  const bool trains = phase_ == JobPhase::running || phase_ == JobPhase::acquiring || phase_ == JobPhase::starting;
+  // Up to the boundary; at one all ranks have just done a step. A change that is given up before does not begin the
+  // time again.
+  const bool trains = phase_ == JobPhase::running || phase_ == JobPhase::acquiring || phase_ == JobPhase::starting ||
+                      phase_ == JobPhase::ready;
   if (!trains) return watchdog_.reset();
   if (watchdog_) return;
   last_progress_ = wire::steady_now();
@@ -72,7 +77,10 @@ void Launcher::check_steps() {
 
 void Launcher::lost(int generation, const Loss& loss) {
   const bool next = next_ && next_->generation() == generation;
-  if (!next || phase_ == JobPhase::recovering) died_.insert(loss.died.begin(), loss.died.end());
+  if (!next || phase_ == JobPhase::recovering) {
+    died_.insert(loss.died.begin(), loss.died.end());
+    if (!loss.of_mpirun) blamed_.insert(loss.died.begin(), loss.died.end());
+  }
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
   raise(loss.own ? Event::current_failed : Event::current_lost, loss.why, true);
@@ -113,7 +121,8 @@ void Launcher::abort_current() {
   const auto ranks = plan_.ranks();
   const bool explained =
       !trained || std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !left.contains(gpu); });
-  faults_.lost(wire::steady_now(), step_, std::exchange(died_, {}), explained);
+  died_.clear();
+  faults_.lost(wire::steady_now(), step_, std::exchange(blamed_, {}), explained);
 }
 
 // A node of the anchor whose keepers are silent is not there; one whose keepers have ended may be, unless ranks ended
@@ -164,9 +173,11 @@ void Launcher::start_recovery() {
     return;
   }
   recovery_->last_loss = now;
-  faults_.failed(now, std::exchange(died_, {}));  // of the attempt before
-  if (faults_.attempts() == 0) return try_recovery();
-  retry_recovery_ = loop_.after(kBetweenTries * faults_.attempts(), [this] { retry_recovery(); });
+  died_.clear();
+  faults_.failed(now, std::exchange(blamed_, {}));  // of the attempt before
+  const int attempts = faults_.attempts();
+  if (attempts == 0) return try_recovery();
+  retry_recovery_ = loop_.after(kBetweenTries * attempts * attempts, [this] { retry_recovery(); });
 }
 
 // Slurm starts the next generation's processes on other nodes, and may not do so any more, or not be there just now.
@@ -177,6 +188,7 @@ void Launcher::try_recovery() {
     if ((holding.job != context_.job || holding.node != context_.node) && uses(plan_, holding))
       needed.insert(holding.job);
   if (needed.empty()) return attempt_recovery();
+  needed.insert(context_.job);  // which nodes Slurm has withdrawn from it must not be forgotten meanwhile
   const int question = ++questions_;
   slurm_.post_first([this, needed, question]() -> std::function<void()> {
     const SlurmAnswer answer = ask_slurm(needed);

@@ -48,10 +48,10 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
 
 void World::step_lost(int rank, int code) {
   if (lost_ || retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
-  const std::string why = "rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node +
-                          " could not be started: its srun ended with code " + std::to_string(code);
-  died_.emplace(rank, why);
-  lose(why, 1);
+  // Nobody has died there: it was Slurm that did not start it.
+  lose("rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node +
+           " could not be started: its srun ended with code " + std::to_string(code),
+       1);
 }
 
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
@@ -204,7 +204,7 @@ void World::lose(const std::string& why, int code) {
 }
 
 Loss World::loss(const std::string& why, int code) const {
-  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}};
+  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}, exit_code_.has_value()};
   for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
   if (own_failure_) {
     loss.why = last_words_;

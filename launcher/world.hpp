@@ -19,9 +19,10 @@ namespace espalier::launcher {
 // How a world ended before its time.
 struct Loss {
   std::string why;
-  int code = 1;          // the job's exit code, should it end of this
-  bool own = false;      // a worker said that it failed by itself: the program's fault, no loss
-  std::set<GpuId> died;  // whose ranks ended without a word or fell silent
+  int code = 1;            // the job's exit code, should it end of this
+  bool own = false;        // a worker said that it failed by itself: the program's fault, no loss
+  std::set<GpuId> died;    // whose ranks ended without a word or fell silent
+  bool of_mpirun = false;  // mpirun has ended, and its ranks with it: none of them is to blame
 };
 
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only

@@ -54,15 +54,24 @@ static int check(const job_desc_msg_t* job, const char* text, long gpus, int exa
   return exact ? espalier_elastic_fits_request(text, &elastic, gpus, why, size) : 0;
 }
 
-/* A batch job whose option came by comment gets it the way sbatch would have given it. */
-static int put_into_environment(job_desc_msg_t* job, const char* text) {
-  char entry[sizeof(ESPALIER_OPTION_ENV) + 1 + ESPALIER_VALUE_MAX];
-  if (!job->script && !job->script_buf) return 0;
-  snprintf(entry, sizeof(entry), ESPALIER_OPTION_ENV "=%s", text);
+static int put_into_environment(job_desc_msg_t* job, const char* entry) {
   char* copy = slurm_xstrdup(entry);
   if (!copy || !ESPALIER_XRECALLOC(job->environment, job->env_size + 2)) return -1;
   job->environment[job->env_size++] = copy;
   return 0;
+}
+
+/* A batch job whose option came by comment gets it the way sbatch would have given it. */
+static int give_option(job_desc_msg_t* job, const char* text) {
+  char entry[sizeof(ESPALIER_OPTION_ENV) + 1 + ESPALIER_VALUE_MAX];
+  snprintf(entry, sizeof(entry), ESPALIER_OPTION_ENV "=%s", text);
+  return put_into_environment(job, entry);
+}
+
+/* An elastic training goes on without a node that went down, if Slurm leaves it its job and its step. */
+static int outlive_nodes(job_desc_msg_t* job) {
+  job->kill_on_node_fail = 0;
+  return put_into_environment(job, "SLURM_NO_KILL=1"); /* for the script's srun */
 }
 
 #pragma GCC visibility push(default) /* all of job_submit.lds, and nothing else */
@@ -101,7 +110,9 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
     if (message) *message = slurm_xstrdup(why);
     return ESLURM_INVALID_GRES;
   }
-  if (by_comment && put_into_environment(job, text) != 0) return SLURM_ERROR;
+  if (text && (job->script || job->script_buf) &&
+      ((by_comment && give_option(job, text) != 0) || outlive_nodes(job) != 0))
+    return SLURM_ERROR;
   espalier_notice_job_submitted(job->user_id == NO_VAL ? submit_uid : job->user_id, gpus, nodes, text != NULL);
   return SLURM_SUCCESS;
 }

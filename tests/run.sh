@@ -107,7 +107,7 @@ chosen() { # FOLDER: its bats files, the preemption tests first
 # Outside a box, two files at a time: most of it is MPI worlds that start. What killed ones leave is kept in one place and
 # removed.
 suite_plain() {
-  local file scratch start=$SECONDS lanes=()
+  local file scratch own start=$SECONDS lanes=()
   scratch=$(mktemp -d)
   : > "$stood_still"
   for file in $(chosen "$1"); do
@@ -115,7 +115,9 @@ suite_plain() {
       wait "${lanes[0]}"
       lanes=("${lanes[@]:1}")
     fi
-    OMPI_MCA_orte_tmpdir_base=$scratch OMPI_MCA_btl_vader_backing_directory=$scratch TMPDIR=$scratch \
+    own=$scratch/$(basename "$file" .bats)
+    mkdir "$own"
+    OMPI_MCA_orte_tmpdir_base=$own OMPI_MCA_btl_vader_backing_directory=$own TMPDIR=$own \
       run_bats "$file" > "$scratch/$(basename "$file").tap" &
     lanes+=($!)
   done

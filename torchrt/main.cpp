@@ -1,8 +1,10 @@
 // espalier-train: trains a model as described by a configuration, alone under mpirun or as a worker of a launcher.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "torchrt/comm/world.hpp"
 #include "torchrt/executor.hpp"
@@ -108,6 +110,8 @@ int main(int argc, char** argv) {
     return run(arguments, argc, argv);
   } catch (const std::exception& problem) {
     if (first_rank()) complain(problem.what());
+    // mpirun ends all ranks at the first that fails, and the first has the word.
+    else std::this_thread::sleep_for(std::chrono::seconds(1));
     return 1;
   }
 }

@@ -4,7 +4,7 @@
 
 box=$BATS_TEST_DIRNAME/box.sh
 daemons() { ps -eo args= | grep -c '^slurmd$\|^slurmctld\|^munged' || true; }
-files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name '*espalier*' -o -name 'made-inside' \) | sort; }
+files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name espalier -o -name 'espalier-[0-9]*' -o -name made-inside \) | sort; }
 
 @test "a box holds idle nodes with GPUs and runs a job of an unprivileged user on two of them" {
   run "$box" -p bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -N2 --ntasks-per-node=1 --gres=gpu:2 sh -c "id -un; hostname; echo \$CUDA_VISIBLE_DEVICES"'
@@ -27,7 +27,7 @@ files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name
     sleep 1
     kill -"$signal" "$pid"
     wait "$pid" || true
-    sleep 0.3
+    for _ in $(seq 100); do [ "$(daemons)" != "$daemons" ] || break; sleep 0.1; done
   done
   [ "$(daemons)" = "$daemons" ]
   [ "$(files)" = "$files" ]

@@ -1,5 +1,7 @@
 # Growing, and everything that must go on working where there is nothing to grow with.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.protocol_seconds = 3'
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 300
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
@@ -8,7 +10,7 @@ teardown() { clean_slate; }
 messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "GPUs that fall idle on a job's own node and elsewhere become part of it, and it loses no step to its end" {
-  steps=$(wc -l < "$BOX/share/reference.jsonl")
+  steps=500 # some 20 s
   grown_cast 2:8 "$steps"
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort | xargs)" = "n1 n2" ]
   ends_well "$steps"
@@ -39,7 +41,7 @@ messages() { grep -c '^espalier: ' "$1" || true; }
 srun espalier-train $BOX/share/examples/gpt-tiny.toml ${tiny[*]} --steps 1000000 --metrics A.jsonl
 S
   A=$(as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
-  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
   goes_on_well
 }
 
@@ -53,7 +55,9 @@ S
 }
 
 @test "a program that does not speak the worker protocol runs to its end, after one clear message" {
+  echo 'launch.protocol_seconds = 3' >> /etc/espalier/espalier.toml
   run as_user timeout 60 srun --elastic=2:4 -n1 --gres=gpu:2 sh -c 'sleep 6; echo finished'
+  sed -i '/launch.protocol_seconds/d' /etc/espalier/espalier.toml
   echo "$output"
   [ "$status" -eq 0 ]
   [ "$(grep -c '^finished$' <<< "$output")" -eq 2 ] # a rank for each GPU, as any program of an elastic step

@@ -17,7 +17,7 @@ teardown() {
 @test "by checkpoint a job grows and gives back: one generation after the other, each step once" {
   grown_cast
   reached restarting
-  ! reached switching
+  refute reached switching
   rm -f "$BOX/home/far.finish"
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 60 "the plain job has its GPUs back" job_is "$far" RUNNING
@@ -34,6 +34,6 @@ teardown() {
   wait_for 60 "the growth is given up" grep -q 'given up: the checkpoint of step [0-9]* could not be written' "$BOX/home/A.out"
   runs_on A 2
   reached saving
-  ! reached restarting
+  refute reached restarting
   goes_on_well
 }

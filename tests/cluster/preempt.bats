@@ -1,6 +1,8 @@
 # Slurm's preemption: the first thing that must not hurt. An extension's processes get SIGTERM and GraceTime; the job trains on,
 # shrinks in time and loses nothing; the preemptor starts long before the grace is over.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 300
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
@@ -22,7 +24,7 @@ preempts_and_starts() { # after grown_cast
   wait_for 10 "A runs on n1's GPUs only" runs_on A 4
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   # Ranks that are left alone in MPI_Finalize end after two seconds, and mpirun not always in good order.
-  wait_for 5 "the old generation is gone" eval 'tail -n 1 <(grep -- "--> " "$BOX/home/A.out") | grep -q old_gone'
+  wait_for 20 "the old generation is gone" eval 'tail -n 1 <(grep -- "--> " "$BOX/home/A.out") | grep -q old_gone'
   [ "$(grep -c 'Process received signal' "$BOX/home/A.out")" -eq 0 ]
   finish urgent
 }
@@ -71,7 +73,7 @@ asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/e
 
 @test "where Slurm makes room for a new job, the planner asks no second job to" {
   local before urgent
-  scheduler defer # the planner could be earlier than Slurm
+  scheduler defer,batch_sched_delay=1 # the planner could be earlier than Slurm
   before=$(asked_to_give_back)
   plain rest1 -N1 -n1 -w n1 --gres=gpu:2
   plain rest2 -N1 -n1 -w n2 --gres=gpu:2

@@ -32,7 +32,7 @@ said() { grep -q "$1" "$BOX/home/A.out"; }
 told_once() { # WHAT: and that only
   [ "$(grep -c 'training went on' "$BOX/home/A.out")" -eq 1 ]
   said "$1"
-  as_user espalier explain "$A" | tee "$BOX/log/explain" | grep -q 'Kind=recover'
+  wait_for 10 "it is recorded" eval 'as_user espalier explain "$A" > "$BOX/log/explain" && grep -q Kind=recover "$BOX/log/explain"'
   grep -q "$1" "$BOX/log/explain"
 }
 worker() { # RANK, of the generation that runs
@@ -49,7 +49,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   grown_cast
   ten_steps
   survives 120 kill_worker
-  told_once 'rank 5 on n[12] was lost after step'
+  told_once 'rank 5 on n[12] was lost after step\|, and [0-9]* more after step'
   runs_on A 8
   goes_on_well
 }
@@ -74,7 +74,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   }
   survives 120 take_back_and_kill
   said 'training went on with the state it left behind'
-  ! said 'next_failed'
+  refute said 'next_failed'
   goes_on_well
 }
 
@@ -97,7 +97,8 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   [ "$(gpus_of A)" = 8 ] # though Slurm refuses steps while it settles
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   same_losses A
-  as_user scancel "$A" "$change"
+  as_user scancel "$A"
+  as_user scancel "$change" || true # which slurmctld may not have saved
   # A step that ended meanwhile is told to slurmctld again only once a minute; until then its job completes.
   wait_for 20 "nothing of A runs" eval '! pgrep -u boxuser > /dev/null'
   scontrol update nodename='n[1-2]' state=down reason=completing
@@ -127,7 +128,12 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 
 @test "a node that Slurm has taken from the anchor is left out before its keeper has been silent for long" {
   echo 'launch.heartbeat_seconds = 5' >> /etc/espalier/espalier.toml
-  A=$(SRUN_OPTIONS=--no-kill elastic A 4:4 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  # What is submitted with sbatch --elastic needs no --no-kill.
+  as_user tee A.sh > /dev/null << S
+#!/bin/bash
+srun espalier-train $BOX/share/examples/gpt-tiny.toml ${tiny[*]} --steps 1000000 --metrics A.jsonl
+S
+  A=$(as_user sbatch --parsable --elastic=4:4 -o A.out -N2 --ntasks-per-node=1 --gres=gpu:2 A.sh)
   wait_for 120 "A trains" stepped_past A 10
   sed -i '/launch.heartbeat_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
   goes_down() {
@@ -136,7 +142,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   }
   survives 120 goes_down
   [[ $(metric A gpus) = 2 ]]
-  ! said 'recovering --next_failed' # not tried with n2 first
+  refute said 'recovering --next_failed' # not tried with n2 first
   ip link set v2 up
   scontrol update nodename=n2 state=resume
   wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
@@ -181,7 +187,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   as_user scancel "$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)"
   wait_for 60 "the extension has ended" eval '[ -z "$(squeue -h -n espalier-ext -w n1)" ]'
   ten_steps
-  ! said 'no plan fits'
+  refute said 'no plan fits'
   # Refused while what Slurm took back still moves the job.
   wait_for 60 "what it was lent is asked back" as_user espalier reclaim "$A"
   wait_for 60 "A runs on its own GPUs" runs_on A 2
@@ -207,7 +213,11 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 @test "mpirun killed" {
   grown_cast
   kill_mpirun() { kill -KILL "$(processes mpirun "ESPALIER_GENERATION=$(generation_of)")"; }
-  survives 120 kill_mpirun
+  for _ in 1 2; do
+    ten_steps
+    survives 120 kill_mpirun
+  done
+  runs_on A 8 # its ranks have died with it, which says nothing of their GPUs
   goes_on_well
 }
 
@@ -221,6 +231,8 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   as_user scancel -s KILL --full "$(far_extension)"
   wait_for 120 "A trains in another generation" in_generation_after "$before"
   [ "$(gpus_of A)" -le 4 ]
+  as_user espalier release "$A"
+  wait_for 200 "idle GPUs have taken the place of the lost ones" runs_on A 8
   goes_on_well
 }
 
@@ -266,7 +278,7 @@ silence() { # add|del
     silence del
   }
   survives 120 hang
-  told_once 'step [0-9]* was not done within 6 s'
+  told_once 'step [0-9]* was not done within [0-9]* s'
   goes_on_well
 }
 
@@ -332,7 +344,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 }
 
 @test "the job finishes with the losses of an undisturbed run after a loss" {
-  steps=$(wc -l < "$BOX/share/reference.jsonl")
+  steps=500 # some 20 s
   cast 2:4 "$steps" # fewer ranks are done sooner on few cores
   finish near
   finish far

@@ -1,6 +1,7 @@
 # What the plugins tell the planner, and that nobody waits for it.
 # box: -n 2 -d
 # beside
+# each: 300
 load spank/common
 
 setup_file() {
@@ -27,7 +28,7 @@ sleeper() { as_user sbatch --parsable -o /dev/null "$@" --wrap 'sleep 0.2'; }
 
 @test "the end of a job with GPUs is told once for each node, sealed by munge, as root" {
   job=$(sleeper -N2 --gres=gpu:2)
-  wait_for 10 "both nodes report" eval '[ "$(heard gpus_released)" = 2 ]'
+  wait_for 30 "both nodes report" eval '[ "$(heard gpus_released)" = 2 ]'
   events gpus_released
   [ "$(events gpus_released | sort)" = "ESP1 gpus_released job=$job node=n1 gpus=0,1 exit=0
 ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
@@ -36,25 +37,25 @@ ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
 
 @test "the GPUs are those that the job held" {
   holder=$(as_user sbatch --parsable -w n1 --gres=gpu:1 -o /dev/null --wrap 'sleep 60')
-  wait_for 10 "the holder runs" job_is "$holder" RUNNING
+  wait_for 30 "the holder runs" job_is "$holder" RUNNING
   job=$(sleeper -w n1 --gres=gpu:2)
-  wait_for 10 "n1 reports" eval '[ "$(heard "job=$job ")" = 1 ]'
+  wait_for 30 "n1 reports" eval '[ "$(heard "job=$job ")" = 1 ]'
   [ "$(events gpus_released)" = "ESP1 gpus_released job=$job node=n1 gpus=1,2 exit=0" ]
 }
 
 @test "a job that fails or is cancelled is told too" {
   job=$(as_user sbatch --parsable --gres=gpu:1 -o /dev/null --wrap 'exit 3')
-  wait_for 10 "a node reports" eval '[ "$(heard "job=$job .*exit=3")" = 1 ]'
+  wait_for 30 "a node reports" eval '[ "$(heard "job=$job .*exit=3")" = 1 ]'
   job=$(as_user sbatch --parsable --gres=gpu:1 -o /dev/null --wrap 'sleep 60')
-  wait_for 10 "the job runs" job_is "$job" RUNNING
+  wait_for 30 "the job runs" job_is "$job" RUNNING
   scancel "$job"
-  wait_for 10 "a node reports" eval '[ "$(heard "job=$job ")" = 1 ]'
+  wait_for 30 "a node reports" eval '[ "$(heard "job=$job ")" = 1 ]'
 }
 
 @test "a job without GPUs is not told" {
   as_user srun -Q true
   job=$(sleeper --gres=gpu:1)
-  wait_for 10 "a node reports" eval '[ "$(heard gpus_released)" = 1 ]'
+  wait_for 30 "a node reports" eval '[ "$(heard gpus_released)" = 1 ]'
   [[ $(events gpus_released) == *"job=$job "* ]]
 }
 
@@ -62,7 +63,7 @@ ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
   script=$'#!/bin/sh\nsleep 0.2\n'
   job=$(as_user "$FORGE" "$script" gres:gpu:1 SLURM_JOB_GPUS=0,1,2,3 SPANK_SLURM_JOB_GPUS=7 SLURMD_NODENAME=evil \
     'SLURM_JOB_EXIT_CODE=9 job=1' LD_PRELOAD=/tmp/evil.so)
-  wait_for 10 "a node reports" eval '[ "$(heard gpus_released)" = 1 ]'
+  wait_for 30 "a node reports" eval '[ "$(heard gpus_released)" = 1 ]'
   [[ $(events gpus_released) == "ESP1 gpus_released job=$job node=n"[12]" gpus=0 exit=0" ]]
   for name in _SLURM_SPANK_OPTION_espalier_elastic SPANK__SLURM_SPANK_OPTION_espalier_elastic; do
     run as_user "$FORGE" "$script" gres:gpu:1 "$name=8:4"
@@ -79,9 +80,9 @@ ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
   for planner in no-such-host.invalid 10.77.200.1:9 ctl:9; do
     plugstack planner="$planner"
     took=$(milliseconds as_user srun -Q --gres=gpu:1 true)
-    wait_for 2 "the node is free" eval '[ -z "$(squeue -h -o %i)" ]'
+    wait_for 30 "the node is free" eval '[ -z "$(squeue -h -o %i)" ]'
     echo "$planner: $took ms"
-    [ "$took" -lt 2000 ]
+    [ "$took" -lt 8000 ]
   done
   [ "$(sinfo -h -t drain -o %D)" = "" ]
   wait_for 8 "no child of an epilog is left" eval '! pgrep -f "slurmstepd.*spank" '
@@ -101,6 +102,7 @@ ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
   sleeper > /dev/null
   as_user srun -Q --gres=gpu:1 --elastic=1:4 true
   as_user sbatch -Q -H --gpus=3 --comment=espalier:1:4 -o /dev/null --wrap true
+  wait_for 20 "all four are heard" eval '[ "$(heard job_submitted)" = 4 ]'
   events job_submitted
   [ "$(events job_submitted)" = "ESP1 job_submitted uid=4242 gpus=4 nodes=2 elastic=0
 ESP1 job_submitted uid=4242 gpus=0 nodes=1 elastic=0
@@ -119,7 +121,7 @@ ESP1 job_submitted uid=4242 gpus=3 nodes=1 elastic=1" ]
   kill -STOP "$(cat "$BOX/pid/ear")"
   took=$(milliseconds eval 'for _ in $(seq 40); do as_user sbatch -Q -H -o /dev/null --wrap true; done')
   echo "queue full: $took ms"
-  [ "$took" -lt 10000 ]
+  [ "$took" -lt 60000 ]
   kill -CONT "$(cat "$BOX/pid/ear")"
   stop_ear
   as_user timeout 5 sbatch -Q -H -o /dev/null --wrap true
@@ -135,19 +137,19 @@ ESP1 job_submitted uid=4242 gpus=3 nodes=1 elastic=1" ]
   as_user sbatch -Q -H -o /dev/null --wrap true
   start_ear
   as_user sbatch -Q -H -o /dev/null --wrap true
-  wait_for 5 "the third submission is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  wait_for 20 "the third submission is heard" eval '[ "$(heard job_submitted)" = 1 ]'
 }
 
 @test "submissions go on through scontrol reconfigure and a restart of slurmctld" {
   scontrol reconfigure
   as_user sbatch -Q -H -o /dev/null --wrap true
-  wait_for 5 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
   kill -TERM "$(cat "$BOX/pid/slurmctld")"
-  wait_for 10 "slurmctld is gone" eval '! scontrol ping | grep -q UP'
+  wait_for 30 "slurmctld is gone" eval '! scontrol ping | grep -q UP'
   slurmctld 3>&-
-  wait_for 10 "slurmctld is back" eval 'scontrol ping | grep -q UP'
+  wait_for 30 "slurmctld is back" eval 'scontrol ping | grep -q UP'
   as_user sbatch -Q -H -o /dev/null --wrap true
-  wait_for 5 "it is heard" eval '[ "$(heard job_submitted)" = 2 ]'
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 2 ]'
 }
 
 # --- the node's topology, when slurmd starts ---------------------------------------------------------------------------
@@ -157,16 +159,16 @@ restart_slurmd() { # NODE
   rm -f "$BOX/pid/$1"
   sleep 0.2
   "$BOX_HERE/node.sh" start "$1"
-  wait_for 5 "slurmd of $1 runs" test -s "$BOX/pid/$1"
+  wait_for 20 "slurmd of $1 runs" test -s "$BOX/pid/$1"
 }
 
 @test "slurmd's start runs the reporter once, detached, as root, with the planner's address" {
-  printf '#!/bin/sh\n{ id -u; echo "$@"; ls /proc/self/fd | wc -l; ps -o ppid=,sid= -p $$; } > %s/home/report\nsleep 3\n' "$BOX" > "$BOX/bin/report.sh"
+  printf '#!/bin/sh\n{ id -u; echo "$@"; ls /proc/self/fd | wc -l; ps -o ppid=,sid= -p $$; } > %s/home/report\nsleep 12\n' "$BOX" > "$BOX/bin/report.sh"
   chmod 755 "$BOX/bin/report.sh"
   plugstack report="$BOX/bin/report.sh" planner_user=daemon
   took=$(milliseconds restart_slurmd n2)
-  [ "$took" -lt 2500 ]
-  wait_for 5 "the reporter ran" test -s "$BOX/home/report"
+  [ "$took" -lt 10000 ]
+  wait_for 20 "the reporter ran" eval '[ "$(wc -l < "$BOX/home/report")" = 4 ]'
   cat "$BOX/home/report"
   [ "$(sed -n 1p "$BOX/home/report")" = 0 ]
   [ "$(sed -n 2p "$BOX/home/report")" = "topology --planner [ctl]:7321 --planner-user daemon" ]
@@ -179,7 +181,7 @@ restart_slurmd() { # NODE
   restart_slurmd n2
   plugstack report="$BOX/bin/espalier-report" planner=10.77.200.1
   restart_slurmd n2
-  wait_for 10 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -o %D)" = 1 ]'
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -o %D)" = 1 ]'
   wait_for 15 "the reporter has given up" eval '! pgrep -f espalier-report'
 }
 
@@ -196,6 +198,6 @@ restart_slurmd() { # NODE
 
 @test "espalier-report released tells what a site's own epilog script may tell" {
   "$BOX/bin/espalier-report" released --planner ctl --job 7 --node n9 --gpus 0,3 --exit 1
-  wait_for 5 "it is heard" eval '[ "$(heard gpus_released)" = 1 ]'
+  wait_for 20 "it is heard" eval '[ "$(heard gpus_released)" = 1 ]'
   [ "$(events gpus_released)" = "ESP1 gpus_released job=7 node=n9 gpus=0,3 exit=1" ]
 }

@@ -1,12 +1,17 @@
 """One elastic training: its launcher's phases as they are logged, its steps, and what both must satisfy."""
 import json
 import os
+import re
 import time
 
 from shell import BOX, HOME, as_user, run
 
+SNAPSHOT_STEPS = 5
 TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
-            "training.minimum_learning_rate=2e-3", "--data", f"{BOX}/share/text", "--steps", "1000000"]
+            "training.minimum_learning_rate=2e-3", "--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}", "--data", f"{BOX}/share/text", "--steps", "1000000"]
+
+
+WENT_ON = re.compile(r" after step (\d+); training went on with (.*?)(?: of step (\d+))?, [0-9.]+ s later: generation (\d+),")
 
 
 class Follower:
@@ -42,6 +47,8 @@ class Job:
     def __init__(self, name, losses):
         self.name, self.losses = name, losses
         self.step, self.plan_gpus, self.generation = 0, 0, -1
+        self.began = {}  # by generation: its first step
+        self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done)
         self.seen = 0  # steps, those done again after a loss of all newer state among them
         self.phase, self.messages, self.times, self.problems = "", [], [], []
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
@@ -62,6 +69,11 @@ class Job:
                 self.phase = line.rsplit("--> ", 1)[1].strip()
                 self.entered_at = time.monotonic()
                 entered.append(self.phase)
+            if went_on := WENT_ON.search(line):
+                last, origin, step, generation = went_on.groups()
+                lost = max((g for g in self.began if g < int(generation)), default=None)
+                done = int(last) - self.began[lost] + 1 if lost is not None else 0
+                self.again.append((origin, max(0, int(last) - int(step or last)), done))
             self.messages.append(line)
             self.times.append(time.time())
         lines = self._metrics.lines()
@@ -79,6 +91,7 @@ class Job:
             self.problems.append(f"step {step}: loss {loss!r}, elsewhere {self.losses[step]!r}")
         self.seen += 1
         self.step, self.plan_gpus, self.generation = step, record["gpus"], record["generation"]
+        self.began.setdefault(self.generation, step)
         now = time.monotonic()
         self.longest_pause = max(self.longest_pause, now - self.moved_at)
         self.moved_at = now

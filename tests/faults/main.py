@@ -1,7 +1,8 @@
 """main.py [--seed N] [--count N] [--state STATE] [--fault TEXT]: inside a box, injects faults into elastic trainings, each
 in a chosen state of the launcher, and demands after each that the training goes on without a lost or repeated step and with the
-same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. Prints a line for each, a table, and what
-broke; exit status 1 then."""
+same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. What had to be done again is counted: the
+jobs keep snapshots every few steps, and no more than a few of these intervals may be lost to a generation that had time to keep
+some. Prints a line for each, a table, and what broke; exit status 1 then."""
 import argparse
 import collections
 import os
@@ -13,7 +14,7 @@ import time
 import faults
 import leaks
 import processes
-from job import Job
+from job import SNAPSHOT_STEPS, Job
 from shell import BOX, HOME, run
 
 STATES = ["running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]
@@ -41,6 +42,7 @@ class Matrix:
         self.options = options
         self.random = random.Random(options.seed)
         self.losses, self.jobs, self.job = {}, 0, None
+        self.again = collections.defaultdict(list)  # by what a job went on with: how many steps it did again
         self.hits, self.recovery = collections.Counter(), collections.defaultdict(list)
         self.problems, self.missed, self.never = [], 0, 0
 
@@ -192,6 +194,11 @@ class Matrix:
         # The old generation may be on its way out.
         if not job.until(lambda _: len(processes.generations()) <= 1 or not self.quiet(), 12, 0.1):
             self.problem(f"{where}: generations {sorted(processes.generations())} live")
+        for origin, steps, done in job.again:
+            self.again[origin].append(steps)
+            if steps > 3 * SNAPSHOT_STEPS and done > 3 * SNAPSHOT_STEPS:
+                self.problem(f"{where}: {steps} steps were lost (it went on with {origin})")
+        job.again.clear()
         for problem in leaks.stray_extensions(job.id) + leaks.gpus_twice() + job.problems:
             self.problem(f"{where}: {problem}")
         job.problems.clear()
@@ -221,6 +228,11 @@ class Matrix:
             times = sorted(self.recovery[name])
             middle = f"  pause: median {times[len(times) // 2]:.2f} s, worst {times[-1]:.2f} s" if times else ""
             print(f"{name:44}" + " ".join(f"{count or '-':>9}" for count in counts) + middle)
+        print("\nwhat jobs went on with, and how many steps they did again")
+        for origin, steps in sorted(self.again.items()):
+            steps.sort()
+            print(f"{origin:44}{len(steps):5} times, {sum(1 for s in steps if s == 0)} without any; median "
+                  f"{steps[len(steps) // 2]}, most {steps[-1]}")
         if self.never > max(3, total // 10):
             self.problem("too many states were not reached")
         print(f"\n{total} faults in {self.jobs} jobs, {self.missed} times there was nobody to do it to, "

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # What cannot be trained is refused with one message, and nothing is run.
+# limit: 1200
+# each: 400
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"

@@ -33,12 +33,17 @@ progress_every = 0
 TOML
 }
 
-# Each in a folder of its own: an mpirun that ends removes the one it shares while the next makes it.
-ranks() { # NUMBER ARGUMENTS...: standalone training
-  local number=$1 own
-  shift
+# Each in a folder of its own: an mpirun that ends removes the one it shares while the next makes it. The runner's choice
+# for all of them would come before TMPDIR.
+in_own_folder() { # COMMAND...
+  local own
   own=$(mktemp -d) || return 1
-  TMPDIR=$own timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
+  OMPI_MCA_orte_tmpdir_base=$own OMPI_MCA_btl_vader_backing_directory=$own TMPDIR=$own "$@"
+}
+ranks() { # NUMBER ARGUMENTS...: standalone training
+  local number=$1
+  shift
+  in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
 }
 
 # shape MICRO_BATCHES STAGE...: a stage is LAYERSxTP:SHARE[,SHARE...]. Prints the plan's JSON; GPUs are numbered through.

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # What is trained on: bytes and token files, the vocabulary, the validation set.
+# limit: 1200
+# each: 400
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Whatever the layout, the training is the same. Plain mpirun, no launcher.
-# limit: 900
-# each: 240
+# limit: 1800
+# each: 600
 
 relaxed=(--steps 10 --set 'training.accuracy="relaxed"' --set training.learning_rate=1e-3)
 # Untied, with fewer key and value heads than heads.
@@ -120,7 +120,7 @@ weights() {
 
 @test "sums, gathers and messages of the MPI backend" {
   for number in 1 2 5; do
-    timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$built/test/collectives"
+    timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$built/test/collectives"
   done
 }
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # device.gflops: a CPU that is as slow as a device. Only time may change.
+# limit: 1200
+# each: 400
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -28,7 +30,8 @@ setup() {
     python3 -c 'import json, sys
 for line in open("m.jsonl"):
     step = json.loads(line)
-    assert 0 < step["mfu"] <= 1, step  # of the device'"'"'s speed'
+    # Of the device'"'"'s speed; a rank that was late makes up for up to 10 ms in the next step.
+    assert 0 < step["mfu"] <= 1.02, step'
   done
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # GPT-2, LLaMA and Qwen2 train as in PyTorch: the same weights by `transformers`, tokens, optimizer, clipping and schedule.
-# limit: 900
-# each: 300
+# limit: 1800
+# each: 600
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -21,7 +21,7 @@ parity() { "$python" "$here/parity.py" "$@"; }
 
 in_family() { # FAMILY RANKS ARGUMENTS...: trains the family's configuration without checkpoints
   local family=$1 number=$2; shift 2
-  (cd "$family" && TMPDIR=$(mktemp -d) timeout -k 5 90 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
+  (cd "$family" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
 }
 
 tp_plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]

@@ -5,13 +5,13 @@ STEPS=1000000 # never reached: the director ends a play when all its acts are do
 forget_plays() { rm -f summary.json elastic.jsonl; }
 play() { # ARGUMENTS...: plays script.json to its end
   forget_plays
-  timeout -k 5 180 "$here/with_munge.sh" "$director" script.json summary.json -- \
+  STAGE_DIRECTOR_SECONDS=380 timeout -k 5 400 "$here/with_munge.sh" "$director" script.json summary.json -- \
     "$train" small.toml --steps $STEPS --metrics elastic.jsonl "$@"
 }
 steps_done() { wc -l 2>/dev/null < "${1:-elastic.jsonl}" || echo 0; }
 trains_past() { # STEP [FILE]: waits for it
-  for _ in $(seq 900); do [ "$(steps_done "${2:-}")" -lt "$1" ] || return 0; sleep 0.1; done
-  echo "step $1 is not done after 90 s" >&2
+  for _ in $(seq 2700); do [ "$(steps_done "${2:-}")" -lt "$1" ] || return 0; sleep 0.1; done
+  echo "step $1 is not done after 270 s" >&2
   return 1
 }
 # As many steps as were played, by one rank alone: as the play. One reference grows with the longest play so far.
@@ -20,7 +20,7 @@ losses_as_alone() { # [TOLERANCE [FIRST-STEPS, which alone are compared]]
   steps=$(steps_done)
   if [ "$(steps_done reference.jsonl)" -lt "$steps" ]; then
     rm -f reference.jsonl
-    timeout -k 5 120 mpirun -np 1 "$train" small.toml --steps $STEPS --metrics reference.jsonl > alone.log 2>&1 3>&- &
+    timeout -k 5 300 mpirun -np 1 "$train" small.toml --steps $STEPS --metrics reference.jsonl > alone.log 2>&1 3>&- &
     training=$!
     trains_past "$steps" reference.jsonl
     kill -TERM "$training"

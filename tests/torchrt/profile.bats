@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # What a job measures of itself: told to the launcher, written to files, and without a trace in what is trained.
+# limit: 1200
+# each: 400
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -24,7 +26,7 @@ assert eval(sys.argv[2]), (sys.argv[2], profiles)' "$@"
 import json, sys
 print(json.dumps({"first": json.loads(sys.argv[1]), "acts": [{"after": 12, "plan": json.loads(sys.argv[2]), "abort": None}]}))
 PY
-  timeout -k 5 110 "$here/with_munge.sh" "$director" script.json summary.json -- \
+  timeout -k 5 300 "$here/with_munge.sh" "$director" script.json summary.json -- \
     "$train" small.toml --steps 1000000 --set profile.every=4
   python3 -c 'import json
 told = json.load(open("summary.json"))["profiles"]

@@ -140,8 +140,13 @@ class Director {
     for (const GpuId& gpu : plan.ranks())
       if (std::unique_ptr<launcher::Vault>& vault = vaults_[gpu.node]; !vault)
         vault = std::make_unique<launcher::Vault>(launcher::vault_name(vault_base(), gpu.node));
+    // Each in a folder of its own: an mpirun that ends removes the one it shares while the next makes it.
+    std::string own = (std::filesystem::temp_directory_path() / "generation-XXXXXX").string();
+    if (::mkdtemp(own.data()) == nullptr) return fail(own + ": cannot be made");
     generation.mpirun = ::fork();
     if (generation.mpirun != 0) return;
+    ::setenv("OMPI_MCA_orte_tmpdir_base", own.c_str(), 1);
+    ::setenv("OMPI_MCA_btl_vader_backing_directory", own.c_str(), 1);
     ::setenv("ESPALIER_LAUNCHER", ("127.0.0.1:" + std::to_string(listener_->port())).c_str(), 1);
     ::setenv("ESPALIER_TOKEN", token_.c_str(), 1);
     ::setenv("ESPALIER_VAULT", vault_base().c_str(), 1);
@@ -181,7 +186,9 @@ class Director {
       } else if (pid == next_.mpirun) {
         next_.mpirun = -1;
         fail("the next generation ended with status " + std::to_string(status));
-      } else if (left_.erase(pid) != 0 && status != 0) {
+      } else if (const bool well =
+                     WIFEXITED(status) && WEXITSTATUS(status) <= 1;  // 1: a rank did not wait for MPI's end
+                 left_.erase(pid) != 0 && !well) {
         fail("a replaced generation ended with status " + std::to_string(status));
       }
     }

@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # Ranks that share a processor: who waits leaves it, and never by sched_yield in a loop. Some kernels (seen with Linux 6.18) let
 # processes that do so starve every other one of the machine for up to minutes.
+# limit: 1200
+# each: 400
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -39,7 +41,7 @@ setup() {
 }
 
 @test "waiting ranks never yield in a loop" {
-  timeout -k 5 90 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -x "LD_PRELOAD=$PWD/yields.so" \
+  timeout -k 5 300 mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -x "LD_PRELOAD=$PWD/yields.so" \
     -np 4 "$train" small.toml --metrics four.jsonl
   [ "$(wc -l < four.jsonl)" = 12 ]
   wc -c yields.[0-9] || true

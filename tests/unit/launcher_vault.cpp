@@ -141,7 +141,7 @@ TEST_CASE("who is changing its state may finish, but not for ever") {
       }).detach();
     };
   };
-  const Worker soon(changes(0, 150)), never(changes(1, 100000));
+  const Worker soon(changes(0, 30)), never(changes(1, 100000));
   std::map<int, std::int64_t> steps;
   for (const wire::VaultItem& item : take_inventory(name, 0, 1)) steps[item.rank] = item.step;
   CHECK(steps == std::map<int, std::int64_t>{{0, 8}, {1, -1}});
@@ -162,7 +162,7 @@ TEST_CASE("older generations are let go when they are not needed any more") {
 
 TEST_CASE("what a generation left that was given up goes when the older one has lived on for a while") {
   const std::string base = unique_base(), name = launcher::vault_name(base, "17");
-  const Vault vault(name, std::chrono::milliseconds(300));
+  const Vault vault(name, std::chrono::milliseconds(2000));
   Worker old(deposits(name, 0, 0, 7, "a"));
   Worker(deposits(name, 1, 0, 7, "b")).end();
   // As nobody older than generation 0, the asker ends nobody.
@@ -171,7 +171,7 @@ TEST_CASE("what a generation left that was given up goes when the older one has 
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(take_inventory(name, 1, 0).empty());
   old.end();
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  std::this_thread::sleep_for(std::chrono::milliseconds(4000));
   CHECK(take_inventory(name, 0, 0).size() == 1);
 }
 

@@ -64,10 +64,7 @@ class Ranks {
     return done();
   }
   bool until_whole(std::int64_t step) {
-    const std::string path = checkpoint_folder(config_.checkpoint.directory, step);
-    const bool there = until([&] { return std::filesystem::exists(path); });
-    settle();
-    return there;
+    return until([&] { return savers_.front()->has(step); });  // which comes after the clearing up
   }
   bool until_said(const std::string& what) {
     const bool heard = until([&] { return said().find(what) != std::string::npos; });

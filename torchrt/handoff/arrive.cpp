@@ -50,15 +50,20 @@ Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan pla
   early_copies_ = early_->copies(world.rank());
 }
 
-// `expected_step` < 0: any, the old generation is still training.
-FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) const {
-  FetchedState fetched = fetch_state(address_of_(memory.old, memory.rank), {memory.unit});
+// Of the old generation's memory, whose layout is known by its plan and our configuration only.
+void Arrival::check_size(const MemoryId& memory, std::size_t bytes) const {
   const int unit = is_gradient(memory.unit) ? gradient_of(memory.unit) : memory.unit;
   const StateLayout& state = plan_.transfer.shard({memory.old, memory.rank, unit}).state;
-  if (fetched.bytes != (unit == memory.unit ? state.bytes() : state.floats * sizeof(float)))
+  if (bytes != (unit == memory.unit ? state.bytes() : state.floats * sizeof(float)))
     throw Error(
         "hand-off: unit " + std::to_string(unit) +
         " has another size in the old generation; the generations must train the same model in the same precision");
+}
+
+// `expected_step` < 0: any, the old generation is still training.
+FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) const {
+  FetchedState fetched = fetch_state(address_of_(memory.old, memory.rank), {memory.unit});
+  check_size(memory, fetched.bytes);
   if (expected_step >= 0 && fetched.step != expected_step)
     throw Error("hand-off: old rank " + std::to_string(memory.rank) + " stands after step " +
                 std::to_string(fetched.step) + ", not " + std::to_string(expected_step));
@@ -66,7 +71,11 @@ FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) 
 }
 
 std::unique_ptr<Allocation> Arrival::map(const MemoryId& memory) const {
-  if (memory.old && map_lost_) return map_lost_(memory);
+  if (memory.old && map_lost_) {
+    std::unique_ptr<Allocation> left = map_lost_(memory);
+    check_size(memory, left->bytes());
+    return left;
+  }
   FetchedState fetched = fetch(memory, -1);
   return device_.adopt(std::move(fetched.fd), fetched.bytes);
 }

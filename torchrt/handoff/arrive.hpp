@@ -57,6 +57,7 @@ class Arrival {
   void release(StateServer& server);
 
  private:
+  void check_size(const MemoryId& memory, std::size_t bytes) const;
   FetchedState fetch(const MemoryId& memory, std::int64_t expected_step) const;
   std::unique_ptr<Allocation> map(const MemoryId& memory) const;
   void borrow(const MemoryId& memory);

@@ -8,6 +8,8 @@ as_user() {
     setpriv --reuid "$account" --regid "$account" --clear-groups "$@" 3>&-)
 }
 
+# A command that must fail: `!` before one in the middle of a test demands nothing.
+refute() { ! "$@"; }
 # wait_for SECONDS WHAT COMMAND...: polls until COMMAND succeeds; says so and fails when it does not in time.
 wait_for() {
   local limit=$1 what=$2 until
@@ -79,7 +81,7 @@ leaked_objects() {
 nothing_left() { [ -z "$(leaked_jobs)$(leaked_processes)$(leaked_objects)" ]; }
 # assert_nothing_left [SECONDS]: after the last job's end.
 assert_nothing_left() {
-  wait_for "${1:-5}" "everything of the jobs is gone" nothing_left && return 0
+  wait_for "${1:-20}" "everything of the jobs is gone" nothing_left && return 0
   echo "left behind:"; leaked_jobs; leaked_processes; leaked_objects
   return 1
 }

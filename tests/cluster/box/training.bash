@@ -32,10 +32,10 @@ cast() { # [RANGE [STEPS]]
 }
 grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
   cast "$@"
-  espalier hold "$A" # until all six are free: what it takes of fewer depends on who is faster
+  wait_for 20 "A is held" espalier hold "$A" # until all six are free: what it takes of fewer depends on who is faster
   finish near
   finish far
-  wait_for 20 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
   espalier release "$A"
   wait_for 200 "A runs on 8 GPUs" runs_on A 8
 }
@@ -46,7 +46,7 @@ reached() { grep -q -- "--> $1\$" "$BOX/home/A.out"; }
 # Returns as soon as a phase was entered; polls fast, as some last for milliseconds.
 catch_phase() { # PHASE [SECONDS]
   local tries
-  for ((tries = 0; tries < ${2:-30} * 50; tries++)); do reached "$1" && return 0; sleep 0.02; done
+  for ((tries = 0; tries < ${2:-150} * 50; tries++)); do reached "$1" && return 0; sleep 0.02; done
   echo "A never was in phase $1" >&2
   return 1
 }
@@ -70,7 +70,7 @@ goes_on_well() { # [SECONDS until nothing is left]
 }
 # A does all its steps with the reference's losses and leaves nothing.
 ends_well() { # STEPS
-  wait_for 120 "A ends" job_over "$A"
+  wait_for 300 "A ends" job_over "$A"
   same_losses A "$1"
   leaves_nothing
 }
