@@ -19,9 +19,9 @@ constexpr auto kLocalTrouble = std::chrono::seconds(1);
 constexpr auto kSlurmAnswers = std::chrono::seconds(30);  // or is taken not to: longer than MessageTimeout
 constexpr auto kSlurmSettles =
     std::chrono::seconds(30);  // after a restart; it refuses steps until nodes have registered
-// What failed at once would fail at once again: after the n-th attempt n * n of these pass. What Slurm does not start
-// just now it may start some seconds later, and the state there is worth them.
-constexpr auto kBetweenTries = std::chrono::milliseconds(500);
+// What failed at once would fail at once again: after the n-th attempt n * n of these pass, up to a limit. What Slurm
+// does not start just now it may start some seconds later, and the state there is worth them.
+constexpr auto kBetweenTries = std::chrono::milliseconds(500), kMostBetweenTries = std::chrono::milliseconds(4500);
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -177,7 +177,8 @@ void Launcher::start_recovery() {
   faults_.failed(now, std::exchange(blamed_, {}));  // of the attempt before
   const int attempts = faults_.attempts();
   if (attempts == 0) return try_recovery();
-  retry_recovery_ = loop_.after(kBetweenTries * attempts * attempts, [this] { retry_recovery(); });
+  retry_recovery_ =
+      loop_.after(std::min(kBetweenTries * attempts * attempts, kMostBetweenTries), [this] { retry_recovery(); });
 }
 
 // Slurm starts the next generation's processes on other nodes, and may not do so any more, or not be there just now.
