@@ -267,17 +267,32 @@ silence() { # add|del
   done
 }
 
-@test "a step that hangs while all workers send heartbeats is given up after hang_seconds" {
+may_hang() { # A is grown, and a step of it may take 6 s
   echo 'launch.hang_seconds = 6' >> /etc/espalier/espalier.toml
   grown_cast
   as_user espalier hold "$A"
   sed -i '/launch.hang_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
-  hang() {
-    silence add
-    wait_for 30 "the step is given up" reached recovering
-    silence del
-  }
+}
+hang() { # [COMMAND...]: what is done meanwhile
+  silence add
+  "${@:-true}"
+  wait_for 30 "the step is given up" reached recovering
+  silence del
+}
+
+@test "a step that hangs while all workers send heartbeats is given up after hang_seconds" {
+  may_hang
   survives 120 hang
+  told_once 'step [0-9]* was not done within [0-9]* s'
+  goes_on_well
+}
+
+@test "a step that hangs while a change waits for its end is given up no later" {
+  may_hang
+  # The smaller generation starts without the old one, which then is given a minute to reach a boundary.
+  give_back() { wait_for 20 "the job is asked to give back" as_user espalier reclaim "$A"; }
+  survives 120 hang give_back
+  reached ready
   told_once 'step [0-9]* was not done within [0-9]* s'
   goes_on_well
 }
