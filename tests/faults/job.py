@@ -12,6 +12,7 @@ TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "
 
 
 WENT_ON = re.compile(r" after step (\d+); training went on with (.*?)(?: of step (\d+))?, [0-9.]+ s later: generation (\d+),")
+COMMITTED = re.compile(r" committed at step (\d+): generation (\d+),")
 
 
 class Follower:
@@ -69,6 +70,8 @@ class Job:
                 self.phase = line.rsplit("--> ", 1)[1].strip()
                 self.entered_at = time.monotonic()
                 entered.append(self.phase)
+            if committed := COMMITTED.search(line):  # it may be lost before its first step
+                self.began.setdefault(int(committed[2]), int(committed[1]) + 1)
             if went_on := WENT_ON.search(line):
                 last, origin, step, generation = went_on.groups()
                 lost = max((g for g in self.began if g < int(generation)), default=None)
