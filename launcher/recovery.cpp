@@ -29,7 +29,7 @@ double milliseconds(std::chrono::steady_clock::duration duration) {
 
 std::string in_words(const std::string& source) {
   if (source == "generation") return "with the state it left behind";
-  if (source == "snapshot") return "with snapshots kept on other nodes";
+  if (source == "snapshot") return "with snapshots kept elsewhere";
   if (source == "checkpoint") return "with the newest checkpoint";
   return "with the initial weights";
 }

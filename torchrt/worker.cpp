@@ -184,7 +184,7 @@ class Worker {
       std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
     };
     if (config_.recovery.snapshot_steps > 0)
-      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps);
+      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps, owner);
     keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
                      world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
     if (snapshots_) snapshots_->deposit(*keeping_);

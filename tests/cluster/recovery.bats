@@ -245,6 +245,19 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   goes_on_well
 }
 
+@test "the keeper of an extension on the job's own node killed: copies are kept beside it" {
+  tiny+=(--set recovery.snapshot_steps=5 --set training.zero1=true) # whose parts have no replicas
+  cast 2:4
+  finish near
+  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  as_user espalier hold "$A"
+  ten_steps
+  kill_keeper() { kill -KILL "$(processes espalier-keeper "SLURM_JOB_ID=$(extensions_of "$A")")"; }
+  survives 120 kill_keeper
+  said 'training went on with snapshots'
+  goes_on_well
+}
+
 # What workers tell each other is lost without a word (packets go to a neighbour that is nowhere), what they tell the launcher
 # and orted tells mpirun is not: orted notices after 5 s of silence, and ends its workers.
 silence() { # add|del

@@ -31,7 +31,7 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
     std::set<std::string> nodes;
     for (const GpuId& gpu : after.ranks()) nodes.insert(gpu.node);
     const std::vector<GpuId> gpus = lost.ranks();
-    const std::vector<int> partners = snapshot_partners(lost);
+    const std::vector<int> partners = snapshot_partners(lost, std::vector<std::string>(gpus.size(), "one"));
     std::vector<Held> left;
     for (int rank = 0; rank < static_cast<int>(gpus.size()); ++rank)
       for (const int unit : old.layout.ranks[static_cast<std::size_t>(rank)].units) {

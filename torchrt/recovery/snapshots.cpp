@@ -9,9 +9,12 @@
 
 namespace espalier::torchrt {
 
-Snapshots::Snapshots(RankState& state, World& world, Device& device, int every)
+Snapshots::Snapshots(RankState& state, World& world, Device& device, int every, const std::string& owner)
     : state_(state), world_(world), device_(device), host_(make_cpu_device()), every_(every) {
-  const std::vector<int> partners = snapshot_partners(state.plan());
+  std::vector<std::string> owners;
+  for (const std::vector<char>& theirs : world.gather(std::span<const char>(owner.data(), owner.size())))
+    owners.emplace_back(theirs.begin(), theirs.end());
+  const std::vector<int> partners = snapshot_partners(state.plan(), owners);
   partner_ = partners[static_cast<std::size_t>(world.rank())];
   reserve(world.rank());
   for (const auto& slot : copies_.front().slots)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "torchrt/comm/host_exchange.hpp"
@@ -20,8 +21,8 @@ namespace espalier::torchrt {
 class Snapshots {
  public:
   // Reserves the memory: twice the state of this rank and of those it keeps copies for. `every`: steps between two.
-  // Collective.
-  Snapshots(RankState& state, World& world, Device& device, int every);
+  // `owner`: of this rank's vault. Collective.
+  Snapshots(RankState& state, World& world, Device& device, int every, const std::string& owner);
   // How many marks it needs, beside those of the units.
   int marks() const { return 2 * static_cast<int>(copies_.size()); }
   // Before anything is copied.
