@@ -71,7 +71,7 @@ static int give_option(job_desc_msg_t* job, const char* text) {
 /* An elastic training goes on without a node that went down, if Slurm leaves it its job and its step. */
 static int outlive_nodes(job_desc_msg_t* job) {
   job->kill_on_node_fail = 0;
-  return put_into_environment(job, "SLURM_NO_KILL=set"); /* for the script's srun */
+  return put_into_environment(job, "SLURM_NO_KILL=set"); /* for the script's srun, which refuses "1" */
 }
 
 #pragma GCC visibility push(default) /* all of job_submit.lds, and nothing else */

@@ -8,7 +8,8 @@ from shell import BOX, HOME, as_user, run
 
 SNAPSHOT_STEPS = 5
 TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
-            "training.minimum_learning_rate=2e-3", "--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}", "--data", f"{BOX}/share/text", "--steps", "1000000"]
+            "training.minimum_learning_rate=2e-3", "--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}",
+            "--data", f"{BOX}/share/text", "--steps", "1000000"]
 
 
 WENT_ON = re.compile(r" after step (\d+); training went on with (.*?)(?: of step (\d+))?, [0-9.]+ s later: generation (\d+),")
