@@ -1,12 +1,16 @@
 """The faults: what is done to whom. Each returns what undoes it, or None. NoTarget: there is nobody to do it to just now."""
+import dataclasses
 import os
+import resource
 import signal
 import subprocess
 import threading
 import time
+from typing import Callable
 
 import processes
-from shell import BOX, as_user, on_node, run
+import slurm
+from shell import BOX, as_user, run
 
 HERE = f"{os.environ['BOX_HERE']}"
 
@@ -42,13 +46,17 @@ def kill_first_rank(job, _random):
 
 
 def kill_node_workers(job, random):
-    """All workers of one remote node at once, and their orted."""
+    """All workers of one remote node at once, with what supervises them, and their orted."""
     orted = _one(processes.of_generation("orted", job.generation), random.choice)
-    for pid in processes.of_generation("espalier-train", job.generation):
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            if int(file.read().rsplit(")", 1)[1].split()[1]) == orted:
-                _signal(pid, signal.SIGKILL)
-    _signal(orted, signal.SIGKILL)
+    below = processes.below(orted)
+    workers = [pid for pid in below if processes.name_of(pid) == "espalier-train"]
+    if not workers:
+        raise NoTarget
+    for pid in workers + [pid for pid in below if pid not in workers] + [orted]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:  # with its child or parent
+            pass
 
 
 def kill_named(name, of):
@@ -73,6 +81,28 @@ def stop_worker(seconds):
         thread = threading.Thread(target=go_on, daemon=True)
         thread.start()
         return thread.join
+    return fault
+
+
+def starve_worker(of):
+    """It gets no more address space than it has: its next allocation fails. As its user: the box's root may not."""
+    def fault(job, random):
+        pid = _one(processes.of_generation("espalier-train", of(job)), random.choice)
+        def limit(size):  # what may be raised again
+            as_user("prlimit", "--pid", str(pid), f"--as={size}:")
+        try:
+            with open(f"/proc/{pid}/statm", encoding="utf-8") as file:
+                limit(int(file.read().split()[0]) * resource.getpagesize())
+        except (OSError, IndexError, RuntimeError) as gone:
+            if os.path.exists(f"/proc/{pid}"):
+                raise
+            raise NoTarget from gone
+        def lift():  # it may have had all it needed
+            try:
+                limit("unlimited")
+            except RuntimeError:
+                pass
+        return lift
     return fault
 
 
@@ -112,10 +142,7 @@ def kill_planner(_job, _random):
 def kill_controller(_job, _random):
     with open(f"{BOX}/pid/slurmctld", encoding="utf-8") as file:
         os.kill(int(file.read()), signal.SIGKILL)
-    def start():
-        subprocess.run(["slurmctld"], check=True, timeout=30, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
-    return start
+    return slurm.start
 
 
 def kill_slurmd(_job, _random):
@@ -126,13 +153,15 @@ def kill_slurmd(_job, _random):
     return start
 
 
-def cut_network(seconds):
-    """Of the extensions' node. Packets are dropped, nothing is refused."""
+def cut_network(node, seconds):
+    """From all other nodes and the controller, both ways. Packets are dropped, nothing is refused; what stays on the node
+    arrives."""
+    link = node.replace("n", "v")
     def fault(_job, _random):
-        run("ip", "link", "set", "v2", "down")
+        run("ip", "link", "set", link, "down")
         def restore():
             time.sleep(seconds)
-            run("ip", "link", "set", "v2", "up")
+            run("ip", "link", "set", link, "up")
         return restore
     return fault
 
@@ -175,29 +204,43 @@ def coming(job):
     return max(later)
 
 
-# name -> (fault, whether the job must survive it)
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    strike: Callable
+    survives: bool = True  # the job must
+    of_next: bool = False  # done to the generation that is being started: the one that trains must not be lost by it
+    # To a job that has not trained yet: None if there is nobody to do it to. A job that never trained has nothing to recover.
+    launching: str | None = None
+    by_slurmctld: bool = False  # Slurm may be wrong about its nodes after it
+
+
+MUST_LIVE, MAY_END = "must live", "may end"
+
 FAULTS = {
-    "a worker killed": (kill_worker(present), True),
-    "rank 0 killed": (kill_first_rank, True),
-    "a node's workers and orted killed": (kill_node_workers, True),
-    "an orted killed": (kill_named("orted", present), True),
-    "mpirun killed": (kill_named("mpirun", present), True),
-    "a step's srun killed": (kill_named("srun", present), True),
-    "a worker of the next generation killed": (kill_worker(coming), True),
-    "an orted of the next generation killed": (kill_named("orted", coming), True),
-    "mpirun of the next generation killed": (kill_named("mpirun", coming), True),
-    "a worker stopped for 2 s": (stop_worker(2), True),
-    "a worker stopped for good": (stop_worker(None), True),
-    "a keeper killed": (kill_keeper, True),
-    "an extension cancelled": (cancel_extension, True),
-    "an extension killed": (kill_extension, True),
-    "espalierd killed": (kill_planner, True),
-    "slurmctld killed": (kill_controller, True),
-    "slurmd killed": (kill_slurmd, True),
-    "a node's network cut for 3 s": (cut_network(3), True),
-    "a node's network cut for 15 s": (cut_network(15), True),
-    "the disk full": (_full("/tmp"), True),
-    "/dev/shm full": (_full("/dev/shm"), True),
-    "the launcher killed": (kill_launcher, False),
-    "the anchor cancelled": (cancel_anchor, False),
+    "a worker killed": Fault(kill_worker(present), launching=MAY_END),
+    "rank 0 killed": Fault(kill_first_rank, launching=MAY_END),
+    "a node's workers and orted killed": Fault(kill_node_workers),
+    "an orted killed": Fault(kill_named("orted", present)),
+    "mpirun killed": Fault(kill_named("mpirun", present), launching=MAY_END),
+    "a step's srun killed": Fault(kill_named("srun", present)),
+    "a worker of the next generation killed": Fault(kill_worker(coming), of_next=True),
+    "an orted of the next generation killed": Fault(kill_named("orted", coming), of_next=True),
+    "mpirun of the next generation killed": Fault(kill_named("mpirun", coming), of_next=True),
+    "a worker of the next generation out of memory": Fault(starve_worker(coming), of_next=True),
+    "a worker stopped for 2 s": Fault(stop_worker(2), launching=MUST_LIVE),
+    "a worker stopped for good": Fault(stop_worker(None), launching=MAY_END),
+    "a keeper killed": Fault(kill_keeper),
+    "an extension cancelled": Fault(cancel_extension),
+    "an extension killed": Fault(kill_extension),
+    "espalierd killed": Fault(kill_planner, launching=MUST_LIVE),
+    # A job that slurmctld had not saved is unknown to the next one, which ends it.
+    "slurmctld killed": Fault(kill_controller, launching=MAY_END, by_slurmctld=True),
+    "slurmd killed": Fault(kill_slurmd),
+    "a node's network cut for 3 s": Fault(cut_network("n2", 3)),
+    "a node's network cut for 15 s": Fault(cut_network("n2", 15)),
+    "the launcher's network cut for 5 s": Fault(cut_network("n1", 5), launching=MUST_LIVE),
+    "the disk full": Fault(_full("/tmp"), launching=MAY_END),
+    "/dev/shm full": Fault(_full("/dev/shm"), launching=MAY_END),
+    "the launcher killed": Fault(kill_launcher, survives=False, launching=MAY_END),
+    "the anchor cancelled": Fault(cancel_anchor, survives=False, launching=MAY_END),
 }

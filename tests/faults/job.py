@@ -2,15 +2,15 @@
 import json
 import os
 import re
+import shutil
 import time
 
-from shell import BOX, HOME, as_user, run
+import slurm
+from shell import BOX, HOME, as_user
 
-SNAPSHOT_STEPS = 5
+SNAPSHOT_STEPS, CHECKPOINT_STEPS = 5, 100
 TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
-            "training.minimum_learning_rate=2e-3", "--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}",
-            "--data", f"{BOX}/share/text", "--steps", "1000000"]
-
+            "training.minimum_learning_rate=2e-3", "--data", f"{BOX}/share/text", "--steps", "1000000"]
 
 WENT_ON = re.compile(r" after step (\d+); training went on with (.*?)(?: of step (\d+))?, [0-9.]+ s later: generation (\d+),")
 COMMITTED = re.compile(r" committed at step (\d+): generation (\d+),")
@@ -44,24 +44,38 @@ def planner_log():
 
 class Job:
     """A batch job whose script trains on two GPUs of n1, up to eight. Losses are compared with `losses`, which all jobs of a
-    run share: they train the same model."""
+    run share: they train the same model. Its state is handed over by `method`: "adopt", and copies are kept in memory, or
+    "checkpoint", and there are none but those on disk."""
 
-    def __init__(self, name, losses):
-        self.name, self.losses = name, losses
-        self.step, self.plan_gpus, self.generation = 0, 0, -1
+    def __init__(self, name, losses, method):
+        self.name, self.losses, self.method = name, losses, method
+        self.step, self.plan_gpus, self.generation = 0, 0, 0
         self.began = {}  # by generation: its first step
         self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done)
+        self.kept_every = SNAPSHOT_STEPS if method == "adopt" else CHECKPOINT_STEPS
+        self.checkpoints = f"{HOME}/{name}.checkpoints"
+        self.checkpoint, self._listed_at, self._recovers = 0, 0.0, False  # the step of the newest one before any loss
         self.seen = 0  # steps, those done again after a loss of all newer state among them
-        self.phase, self.messages, self.times, self.problems = "", [], [], []
+        self.phase, self.phases, self.messages, self.times, self.problems = "launching", ["launching"], [], [], []
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
         with open(script, "w", encoding="utf-8") as file:
-            file.write("#!/bin/bash\nsrun --elastic=2:8 espalier-train " + " ".join(TRAINING)
+            file.write("#!/bin/bash\nsrun --elastic=2:8 espalier-train " + " ".join(TRAINING + self._keeps())
                        + f" --metrics {HOME}/{name}.jsonl\n")
         os.chmod(script, 0o755)
         self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", "-N1", "-n1", "-w", "n1",
                           "--gres=gpu:2", script)
         self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")
+
+    def _keeps(self):
+        if self.method == "adopt":
+            return ["--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}"]
+        return ["--set", f"handoff.method={self.method}", "--set", f"checkpoint.directory={self.checkpoints}", "--set",
+                f"checkpoint.every={CHECKPOINT_STEPS}"]
+
+    def forget(self):
+        """Once it is over."""
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def look(self):
         """Takes in what has happened; the phases that were entered since the last look."""
@@ -71,6 +85,7 @@ class Job:
                 self.phase = line.rsplit("--> ", 1)[1].strip()
                 self.entered_at = time.monotonic()
                 entered.append(self.phase)
+                self._recovers = self._recovers or self.phase == "recovering"
             if committed := COMMITTED.search(line):  # it may be lost before its first step
                 self.began.setdefault(int(committed[2]), int(committed[1]) + 1)
             if went_on := WENT_ON.search(line):
@@ -78,14 +93,30 @@ class Job:
                 lost = max((g for g in self.began if g < int(generation)), default=None)
                 done = int(last) - self.began[lost] + 1 if lost is not None else 0
                 self.again.append((origin, max(0, int(last) - int(step or last)), done))
+                if int(step or last) < self.checkpoint:
+                    self.problems.append(f"it went on with {origin} of step {step or last}; there was a checkpoint of step {self.checkpoint}")
+                self._recovers = False
             self.messages.append(line)
             self.times.append(time.time())
+        self.phases += entered
+        self._list_checkpoints()
         lines = self._metrics.lines()
         if self._metrics.again:  # a recovery writes what it goes on from anew
             self.step = 0
         for line in lines:
             self._take(json.loads(line))
         return entered
+
+    def _list_checkpoints(self):
+        # Those that a generation which goes on after a loss has made since were not there for it.
+        if self._recovers or self.method == "adopt" or time.monotonic() < self._listed_at + 0.1:
+            return
+        self._listed_at = time.monotonic()
+        try:
+            whole = [re.fullmatch(r"step-(\d+)", name) for name in os.listdir(self.checkpoints)]
+        except FileNotFoundError:
+            return
+        self.checkpoint = max((int(found[1]) for found in whole if found), default=0)
 
     def _take(self, record):
         step, loss = record["step"], record["loss"]
@@ -111,8 +142,8 @@ class Job:
             time.sleep(pause)
 
     def over(self):
-        state = run("squeue", "-h", "-j", self.id, "-o", "%T", check=False)
-        return state not in ("RUNNING", "PENDING", "COMPLETING", "CONFIGURING")
+        """Not while slurmctld is away: it has to say so."""
+        return slurm.job_state(self.id) not in (None, "RUNNING", "PENDING", "COMPLETING", "CONFIGURING")
 
     def ask(self, what):
         as_user(f"{BOX}/bin/espalier", what, self.id, check=False)

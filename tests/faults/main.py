@@ -1,66 +1,91 @@
-"""main.py [--seed N] [--count N] [--state STATE] [--fault TEXT]: inside a box, injects faults into elastic trainings, each
+"""main.py [--seed N] [--count N] [--state STATE] [--method METHOD] [--fault TEXT] [--tied]: inside a box, injects faults into elastic trainings, each
 in a chosen state of the launcher, and demands after each that the training goes on without a lost or repeated step and with the
 same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. What had to be done again is counted: the
 jobs keep snapshots every few steps, and no more than a few of these intervals may be lost to a generation that had time to keep
-some. Prints a line for each, a table, and what broke; exit status 1 then."""
+some; jobs whose state is handed over by checkpoint lose nothing that a checkpoint held. Prints a line for each, a table, what broke
+(exit status 1 then) and a line of counts; all but the rest of the faults also when it is ended early, by a signal or, with --tied,
+by the end of standard input (exit status 130 where nothing broke)."""
 import argparse
-import collections
 import os
 import random
+import signal
 import sys
 import threading
 import time
+import traceback
 
 import faults
 import leaks
 import processes
-from job import SNAPSHOT_STEPS, Job
-from shell import BOX, HOME, run
+import slurm
+from job import Job
+from shell import run
+from tally import Tally
 
-STATES = ["running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]
+# By how the jobs' state is handed over. The first state is that of a job that has not trained yet.
+STATES = {"adopt": ["launching", "running", "acquiring", "starting", "ready", "switching", "committed", "recovering"],
+          "checkpoint": ["running", "saving", "restarting", "recovering"]}
+LIVES = 20  # faults, then another job takes its place
 SURVIVES, GONE, STEPS = 90, 15, 5
+SETTLES = 4  # seconds for which Slurm must be wrong: jobs come and go between two questions
 SLOW = 15  # seconds without a step after which what was said meanwhile is printed
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
-def cells(seed, wanted, state, fault):
-    """(state, fault), every pair as often as the others, give or take one, in random order, for as long as wanted()."""
-    chosen = [(s, f) for s in STATES for f in faults.FAULTS if state in (None, s) and (fault is None or fault in f)]
+def cells(options, wanted):
+    """(method, state, fault), every one as often as the others, give or take one, in random order but for the methods, which take
+    turns of some cells, for as long as wanted()."""
+    chosen = [(method, state, name) for method, states in STATES.items() for state in states
+              for name, fault in faults.FAULTS.items()
+              if options.method in (None, method) and options.state in (None, state)
+              and (options.fault is None or options.fault in name) and (state != "launching" or fault.launching)]
     if not chosen:
-        sys.exit("main.py: no such state or fault")
-    order = random.Random(seed)
+        sys.exit("main.py: no such state, method or fault")
+    order, turn = random.Random(options.seed), max(1, min(LIVES, options.count // 4))
     while True:
-        order.shuffle(chosen)
-        for cell in chosen:
+        turns = []
+        for method in STATES:
+            own = [cell for cell in chosen if cell[0] == method]
+            order.shuffle(own)
+            turns += [own[at:at + turn] for at in range(0, len(own), turn)]
+        order.shuffle(turns)
+        for cell in sum(turns, []):
             if not wanted():
                 return
             yield cell
+
+
+class Ended(BaseException):
+    """Early, from outside."""
 
 
 class Matrix:
     def __init__(self, options):
         self.options = options
         self.random = random.Random(options.seed)
-        self.losses, self.jobs, self.job = {}, 0, None
-        self.again = collections.defaultdict(list)  # by what a job went on with: how many steps it did again
-        self.hits, self.recovery = collections.Counter(), collections.defaultdict(list)
-        self.problems, self.missed, self.never = [], 0, 0
+        self.losses, self.job, self.lived = {}, None, 0
+        self.tally = Tally([(method, state) for method, states in STATES.items() for state in states])
+        self.controller_struck = False
 
-    def fresh_job(self):
+    def new_job(self, method):
+        self.tally.jobs += 1
+        self.lived = 0
+        self.job = Job(f"A{self.tally.jobs}", self.losses, method)
+
+    def fresh_job(self, method):
         for _ in range(3):
-            self.jobs += 1
-            self.job = Job(f"A{self.jobs}", self.losses)
+            self.new_job(method)
             if self.job.until(lambda _: self.job.step >= 5, 60):
                 return
             # Seen once: a slurmctld that had been killed gave a job no GPUs, though it had asked for some.
             self.problem(f"{self.job.name} does not train")
+            print("        " + slurm.says().replace("\n", "\n        "), flush=True)
             self.end_job()
         raise RuntimeError("no job trains")
 
     def end_job(self):
         run("scancel", self.job.id, check=False)
-        self.check_gone("at its end")
-        self.job = None
+        self.over(f"{self.job.name}: at its end")
 
     def check_gone(self, when):
         start, left = time.monotonic(), ["?"]
@@ -68,27 +93,69 @@ class Matrix:
         while left and time.monotonic() < end:
             time.sleep(0.2)
             left = leaks.leaks()
-            if left and all(what.endswith(" COMPLETING") for what in left) and not leaks.slurm_is_done():
+            if left and all(what.endswith(" COMPLETING") for what in left) and not slurm.is_done():
                 time.sleep(0.5)
                 end = max(end, min(time.monotonic() + GONE, start + COMPLETES))
         if left:
+            self.tally.leaks += 1
             self.problem(f"{when}: left behind: " + "; ".join(left))
+            print("        " + slurm.says().replace("\n", "\n        "), flush=True)
             run("pkill", "-KILL", "-u", "boxuser", check=False)
             run("scancel", "-u", "boxuser", check=False)
+        else:
+            self.heal_slurm(when)
+
+    def heal_slurm(self, when):
+        """Where Slurm itself is wrong about its nodes after its controller was killed, that is put right and counted, unless
+        anything that it does not know still runs: that would be left behind by us."""
+        try:
+            found = slurm.wrong()
+            if not found:
+                return
+            start = time.monotonic()
+            end = start + SETTLES
+            while found and time.monotonic() < end:
+                if self.job:
+                    self.job.look()
+                time.sleep(0.2)
+                if not slurm.is_done():
+                    end = min(time.monotonic() + SETTLES, start + COMPLETES)
+                now = slurm.wrong()
+                found = {node: what for node, what in found.items() if now.get(node) == what}
+            if not found:
+                return
+            words = "; ".join(what for _, what in found.values())
+            unknown = slurm.unknown_processes()
+            if unknown:
+                self.tally.leaks += 1
+                return self.problem(f"{when}: {words}; and there is still: " + "; ".join(unknown))
+            said = "\n        " + slurm.says().replace("\n", "\n        ")
+            if self.controller_struck and all(kind in slurm.OWN_FAULTS for kind, _ in found.values()):
+                print(f"      {when}: {words}: Slurm's own fault, it is mended{said}", flush=True)
+                self.tally.healed += 1
+            else:
+                self.problem(f"{when}: {words}; slurmctld was {'' if self.controller_struck else 'not '}killed before")
+                print(said[1:], flush=True)
+            slurm.heal(found)
+            left = {node: what for node, what in slurm.wrong().items() if found.get(node) == what}
+            if left:
+                self.problem(f"{when}: it is still so: " + "; ".join(what for _, what in left.values()))
+        except (RuntimeError, OSError) as away:
+            self.problem(f"{when}: Slurm: {away}")
 
     def unreached(self, number, state):
         """Such as a job whose workers were killed so often that its own GPUs count as unfit: nothing is taken back then. No
         loss, but it should be rare."""
         job = self.job
         if job.until(lambda _: self.quiet(), 30):
-            self.never += 1
+            self.tally.never += 1
             print(f"{number:4d} {state:10} was not reached; the job trains\n        " + job.tail(3).replace("\n", "\n        "),
                   flush=True)
         else:
             self.problem(f"{number}: never was {state}, and the job does not train")
 
     def problem(self, what):
-        self.problems.append(what)
+        self.tally.problems.append(what)
         print(f"      {what}", flush=True)
         if self.job:
             print("        " + self.job.tail(15).replace("\n", "\n        "), flush=True)
@@ -100,6 +167,10 @@ class Matrix:
     def reach(self, state):
         """Brings the job into the state; whether it got there."""
         job = self.job
+        if state == "launching":
+            begun = job.until(lambda _: processes.launchers() or job.phase != state, 30, 0.05)
+            job.until(lambda _: job.phase != state, self.random.uniform(0, 1.5))
+            return begun and job.phase == state
         if not job.until(lambda _: self.quiet(), 60):
             return False
         if state == "running":
@@ -121,7 +192,7 @@ class Matrix:
     def turn(self, state):
         """Asks for a change of the layout; whether the job got into the state on its way."""
         job = self.job
-        job.until(lambda _: leaks.slurm_is_done(), COMPLETES, 0.5)
+        job.until(lambda _: slurm.is_done(), COMPLETES, 0.5)
         if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
@@ -133,30 +204,32 @@ class Matrix:
         return job.until(lambda entered: state in entered, 20, 0.001)
 
     def inject(self, number, state, name):
-        job = self.job
+        job, tally = self.job, self.tally
         if not self.reach(state):
             self.unreached(number, state)
             return False
-        fault, survives = faults.FAULTS[name]
-        before, at, struck = job.seen, time.monotonic(), time.time()
+        fault = faults.FAULTS[name]
+        where = f"{number}: {name} while {state}" + (", by checkpoint" if job.method == "checkpoint" else "")
+        before, phases, at, struck = job.seen, len(job.phases), time.monotonic(), time.time()
         undo, found = None, False
 
         def strike(_):  # what a state is about to start may not be there yet
             nonlocal undo, found
             try:
-                undo, found = fault(job, self.random), True
+                undo, found = fault.strike(job, self.random), True
             except faults.NoTarget:
                 pass
             except Exception as error:  # of the driver: the run goes on
-                self.problem(f"{number}: {name} while {state}: {error!r}")
+                self.problem(f"{where}: {error!r}")
                 return True
             return found or job.phase != state
         job.until(strike, 5, 0.02)
         if not found:
-            self.missed += 1
+            tally.missed += 1
             return True
+        self.controller_struck = self.controller_struck or fault.by_slurmctld
         job.longest_pause = 0.0
-        self.hits[(state, name)] += 1
+        tally.hits[(job.method, state, name)] += 1
         # What a fault breaks may show a little later.
         job.until(lambda _: False, 1)
         if undo:
@@ -164,90 +237,126 @@ class Matrix:
             undoing.start()
             job.until(lambda _: not undoing.is_alive(), 60)
             undoing.join()
-        if not survives:
+        may_end = state == "launching" and fault.launching == faults.MAY_END
+        if not fault.survives:
             gone = job.until(lambda _: job.over(), GONE + 10, 0.2)
             verdict = f"ended in {time.monotonic() - at:.1f} s"
             if not gone:
-                self.problem(f"{number}: {name} while {state}: the job goes on")
+                self.problem(f"{where}: the job goes on")
                 run("scancel", job.id, check=False)
-            self.job = None
-            self.check_gone(f"{number}: {name} while {state}")
+            self.over(where)
         else:
             # Some steps after the fault, at rest.
             well = job.until(lambda _: (job.seen >= before + STEPS and self.quiet()) or
                              (job.seen <= before + STEPS and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
-            verdict = f"went on, longest pause {job.longest_pause:.2f} s"
-            if not well or job.over():
-                verdict = "LOST" if job.over() else "HANGS"
-                self.problem(f"{number}: {name} while {state}: the job " + ("is over" if job.over() else f"hangs in {job.phase} at step {job.step}"))
+            over = job.over()
+            if over and may_end and job.seen <= before:
+                verdict = f"ended in {time.monotonic() - at:.1f} s, never trained"
+                self.over(where)
+            elif not well or over:
+                verdict = "LOST" if over else "HANGS"
+                tally.lost, tally.hung = tally.lost + over, tally.hung + (not over)
+                self.problem(f"{where}: the job " + ("is over" if over else f"hangs in {job.phase} at step {job.step}"))
+                print("        " + slurm.says().replace("\n", "\n        "), flush=True)
                 self.end_job()
             else:
-                self.recovery[name].append(job.longest_pause)
-                self.invariants(f"{number}: {name} while {state}")
-        print(f"{number:4d} {state:10} {name:42} {verdict}", flush=True)
-        if survives and self.job and job.longest_pause > SLOW:
+                verdict = f"went on, longest pause {job.longest_pause:.2f} s"
+                tally.recovery[name].append(job.longest_pause)
+                if fault.of_next and state in ("starting", "ready", "switching"):
+                    self.spared(where, job.phases[phases:])
+                self.invariants(where)
+                self.heal_slurm(where)
+        print(f"{number:4d} {state:10} {name:46} {verdict}", flush=True)
+        if fault.survives and self.job and job.longest_pause > SLOW:
             print("        " + job.since(struck).replace("\n", "\n        "), flush=True)
         return True
 
+    def over(self, where):
+        """It has ended, or is about to: is all of it gone?"""
+        self.check_gone(where)
+        self.job.forget()
+        self.job = None
+
+    def spared(self, where, entered):
+        """What befalls a generation before it is committed costs the one that trains nothing."""
+        if "recovering" in entered and "committed" not in entered[:entered.index("recovering")]:
+            self.problem(f"{where}: the running generation was lost too")
+
     def invariants(self, where):
-        job = self.job
+        job, tally = self.job, self.tally
         # The old generation may be on its way out.
         if not job.until(lambda _: len(processes.generations()) <= 1 or not self.quiet(), 12, 0.1):
+            tally.leaks += 1
             self.problem(f"{where}: generations {sorted(processes.generations())} live")
         for origin, steps, done in job.again:
-            self.again[origin].append(steps)
-            if steps > 3 * SNAPSHOT_STEPS and done > 3 * SNAPSHOT_STEPS:
+            tally.again[origin].append(steps)
+            if steps > 3 * job.kept_every and done > 3 * job.kept_every:
                 self.problem(f"{where}: {steps} steps were lost (it went on with {origin})")
         job.again.clear()
-        for problem in leaks.stray_extensions(job.id) + leaks.gpus_twice() + job.problems:
+        try:
+            strays = leaks.stray_extensions(job.id) + leaks.gpus_twice()
+        except RuntimeError as away:
+            strays = [f"Slurm does not answer: {away}"]
+        tally.leaks += len(strays)
+        for problem in strays + job.problems:
             self.problem(f"{where}: {problem}")
         job.problems.clear()
 
     def run(self):
-        lived = 0
+        tally = self.tally
         def wanted():  # a cell whose target is never there must not keep us for ever
-            return sum(self.hits.values()) < self.options.count and self.missed + self.never < self.options.count
+            return tally.total() < self.options.count and tally.missed + tally.never < self.options.count
 
-        for number, (state, name) in enumerate(cells(self.options.seed, wanted, self.options.state, self.options.fault),
-                                               start=1):
-            if self.job is None:
-                self.fresh_job()
-                lived = 0
-            lived += 1
-            if not self.inject(number, state, name) or (self.job and lived >= 20):
+        for number, (method, state, name) in enumerate(cells(self.options, wanted), start=1):
+            if self.job and (self.job.method != method or state == "launching"):
+                self.end_job()
+            if state == "launching":
+                self.new_job(method)
+            elif self.job is None:
+                self.fresh_job(method)
+            self.lived += 1
+            if (not self.inject(number, state, name) or self.lived >= LIVES) and self.job:
                 self.end_job()
         if self.job:
             self.end_job()
-        self.report()
 
-    def report(self):
-        total = sum(self.hits.values())
-        print(f"\n{'':44}" + " ".join(f"{state[:9]:>9}" for state in STATES))
-        for name in faults.FAULTS:
-            counts = [self.hits[(state, name)] for state in STATES]
-            times = sorted(self.recovery[name])
-            middle = f"  pause: median {times[len(times) // 2]:.2f} s, worst {times[-1]:.2f} s" if times else ""
-            print(f"{name:44}" + " ".join(f"{count or '-':>9}" for count in counts) + middle)
-        print("\nwhat jobs went on with, and how many steps they did again")
-        for origin, steps in sorted(self.again.items()):
-            steps.sort()
-            print(f"{origin:44}{len(steps):5} times, {sum(1 for s in steps if s == 0)} without any; median "
-                  f"{steps[len(steps) // 2]}, most {steps[-1]}")
-        if self.never > max(3, total // 10):
-            self.problem("too many states were not reached")
-        print(f"\n{total} faults in {self.jobs} jobs, {self.missed} times there was nobody to do it to, "
-              f"{self.never} times a state was not reached, "
-              f"{len(self.problems)} problems")
-        sys.exit(1 if self.problems else 0)
+
+def end_early(*_):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise Ended
+
+
+def end_with_input():
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--state", choices=STATES)
+    parser.add_argument("--state", choices=sorted({state for states in STATES.values() for state in states}))
+    parser.add_argument("--method", choices=list(STATES))
     parser.add_argument("--fault")
-    Matrix(parser.parse_args()).run()
+    parser.add_argument("--tied", action="store_true")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, end_early)
+    if options.tied:
+        threading.Thread(target=end_with_input, daemon=True).start()
+    matrix, early = Matrix(options), False
+    try:
+        matrix.run()
+    except Ended:
+        early = True
+        print("\nended early; so far:")
+    except Exception as error:  # of the driver: what was found so far is told all the same
+        matrix.tally.problems.append(f"the run ended: {error!r}")
+        traceback.print_exc()
+    matrix.tally.report()
+    sys.exit(1 if matrix.tally.problems else 130 if early else 0)
 
 
 main()

@@ -20,6 +20,24 @@ def _words(pid):
         return []
 
 
+def command(pid):
+    return " ".join(_words(pid)).strip()[:100]
+
+
+def job_of(pid):
+    """The Slurm job it belongs to, or works for; "" for none."""
+    environment = _environment(pid)
+    return (environment.get(b"SLURM_JOB_ID") or environment.get(b"ESPALIER_ANCHOR") or b"").decode()
+
+
+def parent(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
 def pids():
     for name in os.listdir("/proc"):
         try:
@@ -29,7 +47,7 @@ def pids():
             continue
 
 
-def _name(pid):
+def name_of(pid):
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
             return file.read().strip()
@@ -40,8 +58,13 @@ def _name(pid):
 def of_generation(name, generation):
     """Workers ("espalier-train"), "orted", "mpirun" or the steps ("srun") of one generation."""
     wanted = str(generation).encode()
-    found = [pid for pid in pids() if _name(pid) == name]
+    found = [pid for pid in pids() if name_of(pid) == name]
     return sorted(pid for pid in found if _environment(pid).get(b"ESPALIER_GENERATION") == wanted)
+
+
+def below(ancestor):
+    """Its children and grandchildren: a worker may have a supervisor between itself and orted."""
+    return [pid for pid in pids() if ancestor in (up := parent(pid), up and parent(up))]
 
 
 def rank_of(pid):
@@ -49,13 +72,13 @@ def rank_of(pid):
 
 
 def launchers():
-    return [pid for pid in pids() if _name(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
-            and not {"agent", "keeper", "step", "shield"} & set(_words(pid)[1:2])]
+    return [pid for pid in pids() if name_of(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
+            and not {"agent", "keeper", "step", "shield", "rank"} & set(_words(pid)[1:2])]
 
 
 def keepers(extension):
     """Of extensions, or of the anchor's other nodes."""
-    return [pid for pid in pids() if _name(pid) in ("espalier-launch", "espalier-keeper") and "keeper" in _words(pid)[1:2]
+    return [pid for pid in pids() if name_of(pid) in ("espalier-launch", "espalier-keeper") and "keeper" in _words(pid)[1:2]
             and ("--extension" in _words(pid)) == extension]
 
 
@@ -63,7 +86,7 @@ def generations():
     """That have a worker which is not about to be reaped."""
     found = set()
     for pid in pids():
-        if _name(pid) == "espalier-train":
+        if name_of(pid) == "espalier-train":
             generation = _environment(pid).get(b"ESPALIER_GENERATION")
             if generation is not None:
                 found.add(int(generation))
