@@ -359,4 +359,5 @@ def main():
     sys.exit(1 if matrix.tally.problems else 130 if early else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -113,10 +113,7 @@ def says():
             return run(*command, check=False) or "(nothing)"
         except subprocess.TimeoutExpired:
             return "(no answer)"
-    parts = [told("squeue", "-o", "%i %j %T %N %b %M %k"), told("sinfo", "-N", "-o", "%N %T %E")]
-    wanted = ("NodeName=", "State=", "CfgTRES=", "AllocTRES=", "Gres=", "GresUsed=", "Reason=", "CPUAlloc=")
-    for line in told("scontrol", "-d", "show", "node").splitlines():
-        words = [word for word in line.split() if word.startswith(wanted)]
-        if words:
-            parts.append(line.strip() if "Reason=" in line else " ".join(words))
-    return "\n".join(parts)
+    wanted = re.compile(r"(?:NodeName|State|CPUAlloc|Gres|GresUsed|AllocTRES)=\S*|Reason=.*")
+    nodes = told("scontrol", "-o", "-d", "show", "node").splitlines()
+    return "\n".join([told("squeue", "-o", "%i %j %T %N %b %M %k")] +
+                     [" ".join(wanted.findall(line)) or line for line in nodes])
