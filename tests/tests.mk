@@ -46,7 +46,7 @@ check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES
 .PHONY: test-faults
 test-faults:
 	$(call build_after_deps,all)
-	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
+	@exec env BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh

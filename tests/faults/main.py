@@ -187,7 +187,11 @@ class Matrix:
                 os.kill(self.random.choice(pids), 9)
             return job.until(lambda entered: state in entered, 30, 0.001)
         # The planner may have other things to do first, such as to learn of the job again.
-        return any(self.turn(state) for _ in range(3))
+        for _ in range(3):
+            if self.turn(state):
+                return True
+            self.heal_slurm(f"{job.name} was not {state}")
+        return False
 
     def turn(self, state):
         """Asks for a change of the layout; whether the job got into the state on its way."""

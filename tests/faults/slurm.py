@@ -75,7 +75,7 @@ def unknown_processes():
     """boxuser's, of jobs that Slurm does not list: they may hold any GPU, and nobody's fault but ours."""
     listed = set(run("squeue", "-h", "-o", "%i").split())
     return [f"process {pid} of job {processes.job_of(pid) or '?'}: {processes.command(pid)}" for pid in processes.pids()
-            if processes.job_of(pid) not in listed]
+            if processes.job_of(pid) not in listed and processes.command(pid)]  # not one that has only to be reaped
 
 
 def heal(found):

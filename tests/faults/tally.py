@@ -19,7 +19,8 @@ class Tally:
     def report(self):
         struck = [column for column in self.states if any(self.hits[(*column, name)] for name in FAULTS)]
         if struck:
-            print(("\n" + " " * 46 + " ".join(f"{'by ckpt.' if method == 'checkpoint' else '':>9}" for method, _ in struck)).rstrip(" "))
+            by = " ".join(f"{'by ckpt.' if method == 'checkpoint' else '':>9}" for method, _ in struck)
+            print(f"\n{'':46}{by}".rstrip())
             print(f"{'':46}" + " ".join(f"{state[:9]:>9}" for _, state in struck))
         for name in FAULTS:
             counts = [self.hits[(*column, name)] for column in struck]
