@@ -88,6 +88,8 @@ void Launcher::lost(int generation, const Loss& loss) {
 
 void Launcher::extension_lost(const Holding& holding) {
   const std::string why = "extension " + std::to_string(holding.job) + " on " + holding.node + " is gone";
+  if (phase_ == JobPhase::restarting && uses(change_->decision.plan, holding))  // the next generation is all there is
+    return raise(Event::current_lost, why);
   if (current_ && uses(plan_, holding)) return raise(Event::current_lost, why);
   if (phase_ == JobPhase::recovering) {
     if (next_ && uses(recovery_->plan, holding)) raise(Event::next_failed, why);

@@ -26,6 +26,19 @@ teardown() {
   goes_on_well
 }
 
+@test "an extension that is lost while the next generation starts on it: the job goes on at once with what it had" {
+  cast
+  finish far
+  catch_phase restarting
+  # mpirun does not notice, as when the node is cut off.
+  found() { mpirun=$(processes mpirun ESPALIER_GENERATION=1); [ -n "$mpirun" ]; }
+  wait_for 5 "generation 1 starts" found
+  kill -STOP "$mpirun"
+  kill -KILL $(pgrep -u boxuser -x espalier-keeper)
+  wait_for 30 "the job has gone on" grep -q 'extension [0-9]* on n2 is gone.*training went on' "$BOX/home/A.out"
+  goes_on_well
+}
+
 @test "a generation that cannot save its state trains on" {
   cast 2:4
   as_user mkdir "$kept"
