@@ -1,5 +1,7 @@
 #include "torchrt/handoff/leave.hpp"
 
+#include <set>
+
 #include "planner/core/error.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 
@@ -7,11 +9,12 @@ namespace espalier::torchrt {
 
 namespace {
 
+// Null: given up meanwhile, or stopped.
 std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address, int unit, std::size_t bytes) {
   try {
     FetchedState fetched = fetch_state(address, {unit});
     return device.adopt(std::move(fetched.fd), bytes);
-  } catch (const Error&) {  // given up meanwhile: its generation cannot load
+  } catch (const Error&) {
     return nullptr;
   }
 }
@@ -22,12 +25,15 @@ void Departure::give(RankState& state, World& world, Device& device, const Plan&
                      const std::function<std::string(int)>& address_of) {
   const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
   const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
+  std::set<int> gone;  // whose generation cannot load: they are waited for once
   for (const MessageOperation& message : messages) {
     const MemoryId& memory = message.memory;
     if (message.sends || guests_.count(memory) != 0) continue;
     const std::size_t bytes = memory.unit == kRelay ? plan.routes.relay_bytes[static_cast<std::size_t>(memory.rank)]
                                                     : plan.transfer.shard(memory).state.bytes();
-    guests_[memory] = map_guest(device, address_of(memory.rank), memory.unit, bytes);
+    std::unique_ptr<Allocation>& guest = guests_[memory];
+    if (gone.count(memory.rank) == 0) guest = map_guest(device, address_of(memory.rank), memory.unit, bytes);
+    if (!guest) gone.insert(memory.rank);
   }
   const auto memory_of = [&](const MemoryId& memory) -> char* {
     if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
