@@ -1,4 +1,5 @@
-// The small programs between mpirun and a rank, which prepare and exec. The one that stays is in tether.hpp.
+// The small programs between mpirun and a rank, which prepare and exec. Those that stay are in tether.hpp and
+// tether_rank.hpp.
 #pragma once
 
 #include <string>

@@ -87,6 +87,10 @@ int dispatch(const Words& words) {
   }
   if (command == "agent") return espalier::launcher::agent(rest);
   if (command == "shield") return espalier::launcher::shield(rest);
+  if (command == "rank") {
+    ::prctl(PR_SET_NAME, "espalier-rank");
+    return espalier::launcher::rank(rest);
+  }
   if (command == "step") return espalier::launcher::rank_step(rest);
   if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
   if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;

@@ -7,6 +7,7 @@
 
 #include "launcher/launcher_address.hpp"
 #include "launcher/tether.hpp"
+#include "launcher/tether_rank.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 
@@ -18,11 +19,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-}  // namespace
-
-int rank_step(const std::vector<std::string>& arguments) {
-  const int code = tether(arguments);
-  if (code == 0) return code;
+void tell_launcher(int code) {
   try {
     const auto [host, port] = launcher_address();
     auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
@@ -31,6 +28,15 @@ int rank_step(const std::vector<std::string>& arguments) {
     client.receive(std::chrono::milliseconds(500));  // until it has read that
   } catch (const Error&) {                           // it has gone, or hangs up: that is its answer
   }
+}
+
+}  // namespace
+
+int rank(const std::vector<std::string>& arguments) { return tether_rank(arguments, tell_launcher); }
+
+int rank_step(const std::vector<std::string>& arguments) {
+  const int code = tether(arguments);
+  if (code != 0) tell_launcher(code);
   return code;
 }
 

@@ -48,9 +48,9 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
 
 void World::step_lost(int rank, int code) {
   if (lost_ || retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
-  // Nobody has died there: it was Slurm that did not start it.
-  lose("rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node +
-           " could not be started: its srun ended with code " + std::to_string(code),
+  // The GPU is not to blame: nothing is known to have used it.
+  lose("rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node + " ended with code " +
+           std::to_string(code) + " before it said hello (see what it has written)",
        1);
 }
 

@@ -65,8 +65,8 @@ class World {
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
-  // A rank's step has ended with `code`; the world is lost when nothing was heard of the rank before. mpirun does not
-  // tell: it is to bear the loss of ranks.
+  // A rank, or the srun that was to start it, has ended with `code`; the world is lost when nothing was heard of the
+  // rank before. mpirun does not tell: it is to bear the loss of ranks.
   void step_lost(int rank, int code);
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all

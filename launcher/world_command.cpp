@@ -100,6 +100,7 @@ std::vector<std::string> mpirun_command(const WorldRequest& request) {
     command.insert(command.end(),
                    {"-np", std::to_string(end - begin), "--host", node + ":" + std::to_string(end - begin)});
     if (owners.at(node).job == holding.job) {
+      if (!request.first) command.insert(command.end(), {request.launcher, "rank", "--"});
       command.insert(command.end(), request.program.begin(), request.program.end());
     } else {  // an extension's GPUs on an anchor's node: a step of the extension, forked by the anchor's orted
       std::vector<std::string> nested{request.launcher, "step", "--"};

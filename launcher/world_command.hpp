@@ -14,7 +14,7 @@ struct WorldRequest {
   std::vector<Holding> holdings;  // of the anchor and all extensions the plan uses
   JobId anchor = 0;
   std::vector<std::string> program;  // what each rank runs
-  std::string launcher;              // path of espalier-launch, for the agent and for nested steps
+  std::string launcher;              // path of espalier-launch, for the agent, ranks and nested steps
   std::string mpirun;
   std::string network;      // CIDR or empty
   std::string directory;    // per-generation scratch

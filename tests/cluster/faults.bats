@@ -22,14 +22,24 @@ all_gone_within() { # SECONDS: A, its extensions and every process and object
 }
 
 @test "a worker of the new generation killed before the commit: the grow is given up, the training goes on" {
-  # One that dies before it has said hello is missed when this is over.
-  sed -i 's/^launch.start_seconds.*/launch.start_seconds = 15/' /etc/espalier/espalier.toml
   growing_until starting
-  sed -i 's/^launch.start_seconds.*/launch.start_seconds = 45/' /etc/espalier/espalier.toml
   found() { victim=$(workers 1 | tail -n 1); [ -n "$victim" ]; }
   wait_for 20 "workers of generation 1 are there" found
   kill -KILL "$victim"
-  wait_for 60 "the grow is given up" grep -Eq 'given up|training went on' "$BOX/home/A.out"
+  wait_for 30 "the grow is given up" grep -Eq 'given up|training went on' "$BOX/home/A.out"
+  goes_on_well
+}
+
+@test "a rank of the new generation that ends before it says hello: the grow is given up at once, the training goes on" {
+  as_user mkdir "$BOX/home/bin"
+  as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
+#!/bin/sh
+[ "\$ESPALIER_GENERATION.\$OMPI_COMM_WORLD_RANK" != 1.1 ] || exit 3
+exec $BOX/bin/espalier-train "\$@"
+S
+  as_user chmod 755 "$BOX/home/bin/espalier-train"
+  PATH=$BOX/home/bin:$PATH growing_until starting
+  wait_for 15 "the grow is given up" grep -q 'given up: rank 1 on n1 ended with code 3 before it said hello' "$BOX/home/A.out"
   goes_on_well
 }
 

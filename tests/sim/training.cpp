@@ -107,6 +107,9 @@ void Training::kill_rank(const PartyPtr& party) {
 
 void Generation::launch(const std::string& host, std::uint16_t port, const std::string& token) {
   auto& random = training_.random;
+  launcher_host_ = host;
+  launcher_port_ = port;
+  token_ = token;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Seconds delay = random.real(0.1, 0.6) + (random.chance(training_.trouble.slow) ? random.real(1, 12) : 0);
     if (number_ > 0 && random.chance(training_.trouble.die))
@@ -429,6 +432,7 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   Rank& rank = ranks_[r];
   if (rank.gone) return;
   const bool trained = rank.committed && running_ && !finished_ && complete();
+  if (number_ > 0 && code == 1 && rank.started && !rank.line) tell_loss(r, code);
   rank.gone = true;
   rank.party->alive = false;
   training_.network.died(rank.party, with_node);
@@ -438,6 +442,21 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   if (code == 0) return;
   if (trained) others_notice(r);
   if (number_ == 0) exit_mpirun(random.real(0.3, 3), code);  // mpirun notices, and kills the others
+}
+
+// What its tether does (launcher/tether_rank.hpp) when a rank has ended before it said hello.
+void Generation::tell_loss(std::size_t r, int code) {
+  const auto tether = std::make_shared<Party>();
+  tether->name = "tether of " + ranks_[r].party->name;
+  tether->node = ranks_[r].party->node;
+  const wire::StepLost lost{token_, number_, static_cast<int>(r), code};
+  training_.network.connect(
+      tether, launcher_host_, launcher_port_,
+      [lost](const EndPtr& line) {
+        line->send(lost);
+        line->close();
+      },
+      [](const std::string&) {});
 }
 
 void Generation::exit_mpirun(Seconds delay, int code) {

@@ -120,6 +120,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void fail(std::size_t rank, const std::string& why);
   void leave(std::size_t rank);
   void exit_mpirun(Seconds delay, int code);
+  void tell_loss(std::size_t rank, int code);
   template <class Test>
   bool all(Test test) const {
     for (const Rank& rank : ranks_)
@@ -132,6 +133,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   JobId job_;
   int number_;
   std::function<void(int)> on_exit_;
+  std::string launcher_host_, token_;
+  std::uint16_t launcher_port_ = 0;
   std::vector<Rank> ranks_;
   std::optional<wire::Assign> assign_;
   std::optional<wire::Loaded> taken_;  // in a recovery

@@ -5,22 +5,29 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "launcher/child.hpp"
 #include "launcher/tether.hpp"
+#include "launcher/tether_rank.hpp"
 
 using namespace espalier::launcher;
 using Clock = std::chrono::steady_clock;
 
 namespace {
 
+using Command = std::vector<std::string>;
+
 // A parent, below it a tether, below it a shell that runs `script`. What the shell prints is read from here; the end of
-// the stream is the end of all that had it open.
+// the stream is the end of all that had it open. The parent ends with the tether's wait status: exit code or 128 +
+// signal.
 struct Family {
   pid_t parent = -1;
   int output = -1;
 
-  explicit Family(const std::string& script) {
+  explicit Family(const std::string& script, const std::function<int(const Command&)>& run = tether) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     parent = ::fork();
@@ -31,12 +38,13 @@ struct Family {
       if (below == 0) {
         ::dup2(ends[1], 1);
         ::close(ends[1]);
-        ::_exit(tether({"--", "sh", "-c", script}));
+        ::setpgid(0, 0);  // as orted does
+        ::_exit(run({"--", "sh", "-c", script}));
       }
       ::close(ends[1]);
       int status = 0;
       ::waitpid(below, &status, 0);
-      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+      ::_exit(exit_code(status));
     }
     ::close(ends[1]);
     output = ends[0];
@@ -60,7 +68,20 @@ struct Family {
     ::kill(parent, SIGKILL);
     ::waitpid(parent, nullptr, 0);
   }
+  int code() const {
+    int status = 0;
+    ::waitpid(parent, &status, 0);
+    return exit_code(status);
+  }
 };
+
+// What it tells is printed, after what the rank has printed.
+int rank(const Command& command) {
+  return tether_rank(command, [](int code) {
+    const std::string text = "told " + std::to_string(code) + "\n";
+    [[maybe_unused]] const ssize_t written = ::write(1, text.data(), text.size());
+  });
+}
 
 }  // namespace
 
@@ -83,9 +104,7 @@ TEST_CASE("a tethered command that does not end when its parent is killed is kil
 TEST_CASE("a tether ends with the exit code of its command") {
   const Family family("exit 7");
   CHECK(family.hear().empty());
-  int status = 0;
-  ::waitpid(family.parent, &status, 0);
-  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(family.code() == 7);
 }
 
 TEST_CASE("a tether passes signals on to its command, once") {
@@ -96,4 +115,51 @@ TEST_CASE("a tether passes signals on to its command, once") {
   ::kill(tether, SIGKILL);
   CHECK(family.hear().empty());
   ::waitpid(family.parent, nullptr, 0);
+}
+
+TEST_CASE("a rank's tether tells how the rank ended, and ends so itself") {
+  const Family failed("exit 7", rank);
+  CHECK(failed.hear() == "told 7\n");
+  CHECK(failed.code() == 7);
+  const Family killed("kill -KILL $$", rank);
+  CHECK(killed.hear() == "told 137\n");
+  CHECK(killed.code() == 137);
+  const Family well("echo done", rank);
+  CHECK(well.hear() == "done\n");
+  CHECK(well.code() == 0);
+}
+
+TEST_CASE("a rank's tether tells of a program that cannot be executed") {
+  const Family family("", [](const Command&) { return rank({"/nowhere/to/be/found"}); });
+  CHECK(family.hear() == "told 127\n");
+  CHECK(family.code() == 127);
+}
+
+TEST_CASE("signals reach a rank once and leave its tether alone") {
+  const Family family("trap 'echo usr' USR1; trap 'echo term' TERM; echo $PPID; while :; do sleep 0.02; done", rank);
+  const pid_t tether = std::stoi(family.hear("\n"));
+  ::kill(-tether, SIGUSR1);
+  CHECK(family.hear("usr") == "usr\n");
+  ::kill(-tether, SIGTERM);
+  CHECK(family.hear("term").find("term\n") != std::string::npos);
+  ::kill(tether, SIGTERM);
+  ::kill(tether, SIGHUP);
+  ::kill(-tether, SIGUSR1);
+  CHECK(family.hear("usr") == "usr\n");
+  ::kill(tether, SIGKILL);
+  CHECK(family.hear().empty());
+  CHECK(family.code() == 137);
+}
+
+TEST_CASE("a rank whose parent is killed has two seconds to end in its own way, and nobody is told") {
+  const Family leaves("trap 'echo term' TERM; echo ready; sleep 0.5; echo over; exit 1", rank);
+  leaves.hear("ready");
+  leaves.kill();
+  CHECK(leaves.hear() == "over\n");
+  const Family stays("echo ready; while :; do sleep 0.02; done", rank);
+  stays.hear("ready");
+  const auto start = Clock::now();
+  stays.kill();
+  CHECK(stays.hear().empty());
+  CHECK(Clock::now() - start >= std::chrono::seconds(2));
 }

@@ -38,14 +38,16 @@ TEST_CASE("orted runs in the anchor where that has GPUs, else in the extension")
 
 TEST_CASE("one application per stretch of ranks, nested steps only for extensions on the anchor's node") {
   const std::string text = joined(mpirun_command(request()));
-  CHECK(text.find("-np 2 --host n1:2 train a.toml : ") != std::string::npos);
+  CHECK(text.find("-np 2 --host n1:2 /opt/espalier-launch rank -- train a.toml : ") != std::string::npos);
   CHECK(text.find(": -np 1 --host n1:1 /opt/espalier-launch step -- srun --jobid=11 ") != std::string::npos);
-  CHECK(text.find("--gres=gpu:2 train a.toml : -np 2 --host n2:2 train a.toml ") != std::string::npos);
+  CHECK(text.find("--gres=gpu:2 train a.toml : -np 2 --host n2:2 /opt/espalier-launch rank -- train a.toml ") !=
+        std::string::npos);
   CHECK(text.find("orte_enable_recovery 1") != std::string::npos);
   CHECK(text.find("btl_tcp_if_include") == std::string::npos);
   WorldRequest first = request();
   first.first = true;
   CHECK(joined(mpirun_command(first)).find("orte_enable_recovery") == std::string::npos);
+  CHECK(joined(mpirun_command(first)).find("-np 2 --host n1:2 train a.toml : ") != std::string::npos);
   WorldRequest with_network = request();
   with_network.network = "10.0.0.0/8";
   CHECK(joined(mpirun_command(with_network)).find("btl_tcp_if_include 10.0.0.0/8") != std::string::npos);
