@@ -182,8 +182,7 @@ void Launcher::perform(Action action) {
       return;
     case Action::kill_old:
       drop(leaving_);
-      extensions_->release_now();
-      return let_go_of_old_state();
+      return extensions_->release_now();
     case Action::abort_current:
       return abort_current();
     case Action::start_recovery:
@@ -311,10 +310,8 @@ void Launcher::commit() {
     leaving_ = std::move(current_);
     leaving_->retire(std::chrono::seconds(2));
   }
-  current_ = std::move(next_);
+  succeed(change_->decision.plan, change_->boundary);
   extensions_->keep_acquired();
-  plan_ = change_->decision.plan;
-  generation_ = current_->generation();
   step_seconds_ = 0;
   profiles_.forget();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),

@@ -71,9 +71,9 @@ void Extensions::heartbeat() {
   for (const JobId id : silent) lose_keeper(id);
 }
 
-void Extensions::keep(int generation) {
+void Extensions::keep(const wire::Keep& what) {
   for (auto& [id, job] : jobs_)
-    if (job.keeper) job.keeper->send(wire::Keep{generation});
+    if (job.keeper) job.keeper->send(what);
 }
 
 bool Extensions::falters(JobId id) const {

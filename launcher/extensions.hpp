@@ -38,7 +38,7 @@ class Extensions {
   void release_all();  // for the end of the job
   bool empty() const { return jobs_.empty() && submitting_ == 0; }
 
-  void keep(int generation);  // to all keepers
+  void keep(const wire::Keep& what);  // to all keepers
   // Of those in use: the keeper was not heard for a while, though not yet for so long that it is lost.
   bool falters(JobId id) const;
 

@@ -69,7 +69,9 @@ std::unique_ptr<Vault> open_vault(const std::string& prefix, JobId owner) {
 }
 
 void let_go(Vault* vault, const wire::Frame& frame) {
-  if (frame.type == wire::Keep::type && vault != nullptr) vault->keep(wire::from_frame<wire::Keep>(frame).generation);
+  if (frame.type != wire::Keep::type || vault == nullptr) return;
+  const auto keep = wire::from_frame<wire::Keep>(frame);
+  vault->keep(keep.generation, keep.copies);
 }
 
 // Until the connection is over.

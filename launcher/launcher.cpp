@@ -15,7 +15,7 @@
 
 namespace espalier::launcher {
 
-Launcher::Launcher(JobContext context, std::function<void(int)> keep)
+Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> keep)
     : context_(std::move(context)),
       directory_(work_directory(context_.config), context_.job, context_.step),
       token_(wire::fresh_nonce()),
@@ -148,8 +148,8 @@ void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::K
     lost_nodes_.erase(anchor_keepers_[place].node);
   };
   connection->on_closed = [this, place](const std::string&) { anchor_keepers_[place].connection.reset(); };
-  connection->send(wire::Heartbeat{});                             // it has found the right one
-  if (generation_ > 0) connection->send(wire::Keep{generation_});  // what is older was let go while it was away
+  connection->send(wire::Heartbeat{});                    // it has found the right one
+  if (generation_ > 0) connection->send(what_to_keep());  // what is older was let go while it was away
 }
 
 void Launcher::first_hello(const wire::Hello& hello) {
@@ -298,6 +298,7 @@ void Launcher::stepped(const wire::Step& step) {
   if (recovery_ && recovery_->taken) finish_recovery("committed");
   last_step_at_ = last_progress_ = now;
   step_ = step.step;
+  if (!has_trained_ || step.settled) let_go(step.settled);
   last_step_seconds_ = step.seconds;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;

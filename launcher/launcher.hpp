@@ -25,7 +25,7 @@ class Launcher {
  public:
   // Throws Error when the job cannot even start. `keep` is called as the keepers of other nodes get a Keep: for the
   // vault of this node.
-  explicit Launcher(JobContext context, std::function<void(int generation)> keep = {});
+  explicit Launcher(JobContext context, std::function<void(const wire::Keep&)> keep = {});
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -134,7 +134,9 @@ class Launcher {
   void send_recover();
   void commit_recovery();
   void finish_recovery(const std::string& result);
-  void let_go_of_old_state();
+  void succeed(const Plan& plan, std::int64_t step);
+  void let_go(bool settled);
+  wire::Keep what_to_keep() const;
   bool is_lost(const Holding& holding) const;
   std::set<GpuId> gpus_left() const;
 
@@ -165,7 +167,7 @@ class Launcher {
   std::set<std::string> lost_nodes_;          // of the anchor: not heard
   SlurmAnswer slurm_answer_;                  // the last
   int questions_ = 0;                         // to Slurm, and answers
-  std::function<void(int)> keep_;
+  std::function<void(const wire::Keep&)> keep_;
 
   JobPhase phase_ = JobPhase::launching;
   std::unique_ptr<World> current_, next_, leaving_;
@@ -176,7 +178,9 @@ class Launcher {
   double step_seconds_ = 0;       // of the running generation, smoothed; 0: not known yet
   double last_step_seconds_ = 0;  // of any generation
   ProfileRelay profiles_;
-  int generation_ = 0, last_generation_ = 0;  // committed; last number given out
+  int generation_ = 0, last_generation_ = 0;            // committed; last number given out
+  bool has_trained_ = false;                            // the committed one
+  std::vector<wire::Assign::Source::Earlier> earlier_;  // what is left of those before it may still be needed
   std::optional<Change> change_;
   std::optional<Change> awaiting_first_step_;
   MeasuredPhases measured_;

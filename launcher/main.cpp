@@ -49,8 +49,8 @@ int run(const Words& program) {
     } catch (const espalier::Error& error) {
       spdlog::warn("espalier: launch: {}; after a loss the job goes on with older state", error.what());
     }
-    espalier::launcher::Launcher launcher(std::move(context), [&vault](int generation) {
-      if (vault) vault->keep(generation);
+    espalier::launcher::Launcher launcher(std::move(context), [&vault](const espalier::wire::Keep& what) {
+      if (vault) vault->keep(what.generation, what.copies);
     });
     return launcher.run();
   } catch (const std::exception& error) {

@@ -13,6 +13,8 @@
 namespace espalier::launcher {
 namespace {
 
+// Generations in a row that were lost or changed before they had what a loss needs.
+constexpr std::size_t kMostEarlier = 6;
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
@@ -29,6 +31,7 @@ double milliseconds(std::chrono::steady_clock::duration duration) {
 
 std::string in_words(const std::string& source) {
   if (source == "generation") return "with the state it left behind";
+  if (source == "earlier") return "with the state that a generation before it left behind";
   if (source == "snapshot") return "with snapshots kept elsewhere";
   if (source == "checkpoint") return "with the newest checkpoint";
   return "with the initial weights";
@@ -251,7 +254,7 @@ void Launcher::attempt_recovery() {
   recovery_->plan = choice->plan;
   try {
     next_ = make_world(++last_generation_, choice->plan, false);
-    next_->assign(choice->plan, wire::Assign::Source{generation_, plan_, true}, context_.accuracy);
+    next_->assign(choice->plan, wire::Assign::Source{generation_, plan_, true, 0, earlier_}, context_.accuracy);
     faults_.tried(choice->chosen);
     set_deadline(phase_);
   } catch (const Error& error) {  // of this node, such as a full disk: no other GPUs help, but it may pass
@@ -307,15 +310,12 @@ void Launcher::commit_recovery() {
   recovery_->at["commit"] = wire::steady_now();
   recovery_->taken = next_->taken();
   next_->send_all(wire::Commit{});
-  current_ = std::move(next_);
-  plan_ = recovery_->plan;
-  generation_ = current_->generation();
   step_ = recovery_->taken->step;
+  succeed(recovery_->plan, step_);
   step_seconds_ = 0;
   profiles_.forget();
   for (const Holding& holding : extensions_->holdings(false))
     if (!uses(plan_, holding)) extensions_->release(holding.job);
-  let_go_of_old_state();
 }
 
 void Launcher::finish_recovery(const std::string& result) {
@@ -348,11 +348,40 @@ void Launcher::finish_recovery(const std::string& result) {
   planner_->report_outcome(outcome);
 }
 
-void Launcher::let_go_of_old_state() {
-  extensions_->keep(generation_);
+// ---- what older generations left
+
+// The next generation is the job, and begins after `step`. Lost before its first step it may have left less than the
+// one before it: that one's state, and copies of it, are of use until the new one has both.
+void Launcher::succeed(const Plan& plan, std::int64_t step) {
+  earlier_.insert(earlier_.begin(), {generation_, plan_, false, step});
+  for (auto& one : earlier_) one.step = std::min(one.step, step);
+  if (earlier_.size() > kMostEarlier) earlier_.resize(kMostEarlier);
+  current_ = std::move(next_);
+  plan_ = plan;
+  generation_ = current_->generation();
+  has_trained_ = false;
+}
+
+// What a generation trains on it has from those before it, often in the same memory.
+void Launcher::let_go(bool settled) {
+  if (has_trained_ && (!settled || earlier_.empty())) return;
+  for (auto& one : earlier_) one.copies_only = true;
+  if (settled) earlier_.clear();
+  has_trained_ = true;
+  const wire::Keep what = what_to_keep();
+  extensions_->keep(what);
   for (const AnchorKeeper& keeper : anchor_keepers_)
-    if (keeper.connection) keeper.connection->send(wire::Keep{generation_});
-  if (keep_) keep_(generation_);
+    if (keeper.connection) keeper.connection->send(what);
+  if (keep_) keep_(what);
+}
+
+wire::Keep Launcher::what_to_keep() const {
+  int whole = generation_, copies = generation_;
+  for (const auto& one : earlier_) {
+    copies = std::min(copies, one.generation);
+    if (!one.copies_only) whole = std::min(whole, one.generation);
+  }
+  return {whole, copies};
 }
 
 }  // namespace espalier::launcher

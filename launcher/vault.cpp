@@ -132,7 +132,7 @@ Vault::Vault(const std::string& name, std::chrono::milliseconds abandoned)
 }
 
 Vault::~Vault() {
-  keep_ = INT32_MIN;
+  ends_ = true;
   wake();
   thread_.join();
 }
@@ -142,8 +142,9 @@ void Vault::wake() const {
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
 }
 
-void Vault::keep(int generation) {
+void Vault::keep(int generation, int copies) {
   keep_ = generation;
+  keep_copies_ = copies;
   wake();
 }
 
@@ -167,7 +168,7 @@ void Vault::serve() {
     if (::poll(waits.data(), waits.size(), timeout()) < 0 && errno != EINTR) return;
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t drained = ::read(stop_.get(), &count, sizeof count);
-    if (keep_ == INT32_MIN) return;
+    if (ends_) return;
     for (std::size_t i = clients_.size(); i-- > 0;) {
       Client& client = *clients_[i];
       bool stays = waits[i + 2].revents == 0 || read(client);
@@ -341,9 +342,18 @@ void Vault::fetch(Client& client, const VaultRequest& request) {
   wire::send_packet(client.connection.get(), &reply, sizeof reply, fd);
 }
 
+// The marks stay as long as any copy does: what is no more than they themselves goes as well.
 void Vault::let_go() {
-  const int kept = keep_;
-  std::erase_if(depositors_, [&](const auto& entry) { return !entry.second->alive && entry.first.first < kept; });
+  const int kept = keep_, copies = keep_copies_;
+  std::erase_if(depositors_, [&](const auto& entry) {
+    const auto& [key, depositor] = entry;
+    if (depositor->alive || key.first >= std::max(kept, copies)) return false;
+    if (key.first < copies) return true;
+    std::erase_if(depositor->deposits, [&](const auto& one) {
+      return one.first[2] == wire::kVaultState || depositor->marks.mark(one.second.mark) < 0;
+    });
+    return depositor->deposits.empty();
+  });
 }
 
 // A generation that was given up before it became the job: its older one lives on.

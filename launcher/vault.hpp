@@ -30,8 +30,9 @@ class Vault {
   Vault(const Vault&) = delete;
   Vault& operator=(const Vault&) = delete;
 
-  // `generation` is the job: what older ones left is let go. From any thread.
-  void keep(int generation);
+  // What generations before `generation` trained on is let go once they have ended, and copies that are torn; of
+  // those before `copies` all is. From any thread.
+  void keep(int generation, int copies);
 
  private:
   class Memory;
@@ -58,7 +59,8 @@ class Vault {
 
   wire::Descriptor listener_, stop_;
   std::chrono::milliseconds abandoned_;
-  std::atomic<int> keep_{-1};
+  std::atomic<int> keep_{-1}, keep_copies_{-1};
+  std::atomic<bool> ends_{false};
   std::vector<std::unique_ptr<Client>> clients_;
   std::map<std::pair<int, int>, std::unique_ptr<Depositor>> depositors_;  // by generation and rank
   std::thread thread_;

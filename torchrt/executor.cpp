@@ -19,7 +19,7 @@ constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 constexpr double kLossUnit = 1 << 20;
 
 // After the norms in the agreement.
-enum Slot : std::size_t { loss, stop, written, write_failed, save, checked_step, out_of_range, slots };
+enum Slot : std::size_t { loss, stop, kept, written, write_failed, save, checked_step, out_of_range, slots };
 
 }  // namespace
 
@@ -304,6 +304,7 @@ void Executor::agree() {
   const Vote vote = vote_();
   all[norms + loss] = compute.loss_sum();
   all[norms + stop] = vote.stop ? 1 : 0;
+  all[norms + kept] = vote.kept ? 1 : 0;
   all[norms + written] = vote.checkpoint.done;
   all[norms + write_failed] = vote.checkpoint.failed;
   all[norms + save] = vote.checkpoint.asked;
@@ -320,6 +321,7 @@ void Executor::agree() {
   outcome_.gradient_norm = std::sqrt(squared);
   outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
   outcome_.switch_agreed = all[norms + stop] > 0;
+  outcome_.kept = all[norms + kept] == engine_.world.size();
   outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};
   outcome_.learning_rate = torchrt::learning_rate(training, step_);
   const double clip = training.clip_norm;

@@ -22,6 +22,7 @@ namespace espalier::torchrt {
 // What one rank tells all others at the end of a step.
 struct Vote {
   bool stop = false;  // it has been asked to stop after this step
+  bool kept = true;   // what a loss needs of its state will outlive it
   CheckpointVote checkpoint;
 };
 
@@ -36,6 +37,7 @@ struct StepOutcome {
   double gradient_norm = 0;    // of the whole model, before clipping
   double learning_rate = 0;    // that the update used
   bool switch_agreed = false;  // some rank voted to stop; all ranks see the same answer
+  bool kept = false;           // all ranks voted so
   CheckpointVote checkpoint;   // the sum of all ranks'
 };
 

@@ -100,12 +100,12 @@ void Training::copy_state(Snapshot& snapshot) {
   take_snapshot(units, state_.self(), device_, snapshot);
 }
 
-StepReport Training::step(std::int64_t step, const std::function<bool()>& stop) {
+StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept) {
   StepReport report;
   profiler_.before(step);
   const Clock::time_point begin = Clock::now();
   try {
-    report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), saver_->vote()}; });
+    report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), kept(), saver_->vote()}; });
   } catch (const AgreedError&) {
     settle();  // what is being written is of a step that was good
     throw;

@@ -43,8 +43,9 @@ class Training {
     metrics_->record_missing({step, loss, gradient_norm, learning_rate, std::nan("")});
   }
 
-  // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it.
-  StepReport step(std::int64_t step, const std::function<bool()>& stop);
+  // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it; `kept`: for its
+  // vote.
+  StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);
   // A hand-off through the disk. save(): the state, which is that after `step`, is in a checkpoint; false on all ranks
   // alike when that failed. load(): the units of `state`, which have memory, get their values from it. Throws Error on
   // this rank alone. Both collective.

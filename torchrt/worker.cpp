@@ -113,9 +113,12 @@ class Worker {
     const auto tell = [this](const std::string& what) {
       std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
     };
-    recovery_.emplace(
-        *state_, world_, *device_,
-        LostGeneration{environment_.vault, source_->generation, environment_.generation, source_->plan, node()}, tell);
+    std::vector<LostGeneration> lost = {
+        {environment_.vault, source_->generation, environment_.generation, source_->plan, node(), false, INT64_MAX}};
+    for (const wire::Assign::Source::Earlier& one : source_->earlier)
+      lost.push_back(
+          {environment_.vault, one.generation, environment_.generation, one.plan, node(), one.copies_only, one.step});
+    recovery_.emplace(*state_, world_, *device_, lost, tell);
     const SourceChoice& choice = recovery_->choice();
     if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {
       arrival_ = recovery_->arrival(addresses());
@@ -136,7 +139,9 @@ class Worker {
   // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
   std::string origin() const {
     if (!recovery_) return "";
-    if (arrival_) return to_string(recovery_->choice().origin);
+    const SourceChoice& choice = recovery_->choice();
+    if (arrival_ && choice.origin == Origin::generation && choice.generation > 0) return "earlier";
+    if (arrival_) return to_string(choice.origin);
     return to_string(done_ > 0 ? Origin::checkpoint : Origin::start);
   }
 
@@ -184,7 +189,8 @@ class Worker {
       std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
     };
     if (config_.recovery.snapshot_steps > 0)
-      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps, owner);
+      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps,
+                         VaultPlace{owner, environment_.own, environment_.with_launcher});
     keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
                      world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
     if (snapshots_) snapshots_->deposit(*keeping_);
@@ -204,14 +210,16 @@ class Worker {
       listen();
       return !requests_.empty();
     };
+    const auto kept = [this] { return keeping_->keeps() && (!snapshots_ || snapshots_->complete()); };
     for (std::int64_t step = first; step <= config_.training.steps; ++step) {
       server_->mark(-1);
-      const StepReport report = training_->step(step, switch_requested);
+      const StepReport report = training_->step(step, switch_requested, kept);
       server_->mark(step);
       // Those who take over make one after their first step.
       if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
       if (world_.rank() == 0)
-        control_.send(wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds});
+        control_.send(
+            wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
       if (report.profile) control_.send(wire::Profiled{*report.profile});
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});

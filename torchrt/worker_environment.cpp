@@ -66,6 +66,9 @@ std::optional<WorkerEnvironment> worker_environment() {
   for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"})
     if (const char* job = std::getenv(name); job != nullptr)
       environment.owner = std::to_string(number<JobId>(name, job));
+  const char* const anchor = std::getenv("ESPALIER_ANCHOR");
+  environment.own = anchor != nullptr && environment.owner == anchor;
+  environment.with_launcher = environment.own && environment.extension == 0;
   if (const char* seconds = std::getenv("ESPALIER_HEARTBEAT"); seconds != nullptr) {
     const double value = number<double>("ESPALIER_HEARTBEAT", seconds);
     if (!(value > 0 && value <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");

@@ -20,6 +20,7 @@ void visit(Ready&, Visitor&) {}
 template <class Visitor>
 void visit(Step& m, Visitor& v) {
   v("step", m.step), v("loss", m.loss), v("seconds", m.seconds), v("tokens_per_second", m.tokens_per_second);
+  v.maybe("settled", m.settled);
 }
 template <class Visitor>
 void visit(Profiled& m, Visitor& v) {
@@ -78,7 +79,7 @@ template <class Visitor>
 void visit(Heartbeat&, Visitor&) {}
 template <class Visitor>
 void visit(Keep& m, Visitor& v) {
-  v("generation", m.generation);
+  v("generation", m.generation), v("copies", m.copies);
 }
 template <class Visitor>
 void visit(GiveBack&, Visitor&) {}
@@ -140,13 +141,19 @@ struct Writer {
   void operator()(const char* name, const std::optional<int>& value) {
     if (value) body[name] = *value;
   }
+  void maybe(const char* name, bool value) { body[name] = value; }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
-    if (source)
-      body[name] = {{"generation", source->generation},
-                    {"plan", source->plan},
-                    {"recovery", source->recovery},
-                    {"early_seconds", source->early_seconds}};
+    if (!source) return;
+    Json earlier = Json::array();
+    for (const Assign::Source::Earlier& one : source->earlier)
+      earlier.push_back(
+          {{"generation", one.generation}, {"plan", one.plan}, {"copies_only", one.copies_only}, {"step", one.step}});
+    body[name] = {{"generation", source->generation},
+                  {"plan", source->plan},
+                  {"recovery", source->recovery},
+                  {"early_seconds", source->early_seconds},
+                  {"earlier", std::move(earlier)}};
   }
 };
 
@@ -173,6 +180,10 @@ struct Reader {
     (*this)(name, text);
     value = handoff_method_from(text);
   }
+  void maybe(const char* name, bool& value) {
+    seen.insert(name);
+    if (fields.has(name)) fields.get(name, value);
+  }
   void operator()(const char* name, std::optional<int>& value) {
     seen.insert(name);
     value.reset();
@@ -183,12 +194,22 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "early_seconds"});
+    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "early_seconds", "earlier"});
     source = Assign::Source{};
     inner.get("generation", source->generation);
     inner.get("plan", source->plan);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
     if (inner.has("early_seconds")) inner.get("early_seconds", source->early_seconds);
+    std::vector<Json> earlier;
+    if (inner.has("earlier")) inner.get("earlier", earlier);
+    for (const Json& one : earlier) {
+      const Fields fields_of_one(one, "assign.source.earlier", {"generation", "plan", "copies_only", "step"});
+      Assign::Source::Earlier& known = source->earlier.emplace_back();
+      fields_of_one.get("generation", known.generation);
+      fields_of_one.get("plan", known.plan);
+      fields_of_one.get("copies_only", known.copies_only);
+      fields_of_one.get("step", known.step);
+    }
   }
 };
 

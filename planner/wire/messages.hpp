@@ -39,6 +39,8 @@ struct Step {
   double loss = 0;
   double seconds = 0;
   double tokens_per_second = 0;
+  // Every rank has what a loss needs of this generation: nobody goes back to older ones any more. May be absent.
+  bool settled = false;
 };
 
 // What the generation measured of itself, gathered at rank 0 and sent from there alone, every so many steps. A launcher
@@ -57,7 +59,8 @@ struct Switched {
 };
 
 // A new rank holds all of its state, which is that after `step`. `from` tells a recovery's source: "generation" (what
-// the lost one left), "snapshot", "checkpoint" or "start"; it is empty in a hand-off.
+// the lost one left), "earlier" (what one before it left), "snapshot", "checkpoint" or "start"; it is empty in a
+// hand-off.
 struct Loaded {
   static constexpr const char* type = "loaded";
   std::int64_t bytes_adopted = 0, bytes_copied = 0, bytes_sent = 0;
@@ -91,6 +94,14 @@ struct Assign {
     Plan plan;
     bool recovery = false;     // that generation is lost: take what is left of it, else older state. May be absent
     double early_seconds = 0;  // how long state may be sent while that one trains; 0: not at all. May be absent
+    // In a recovery: those before the lost one, the newest first, whose state it may still need. May be absent.
+    struct Earlier {
+      int generation = 0;
+      Plan plan;
+      bool copies_only = false;  // the one after it has trained, in memory of this one's
+      std::int64_t step = 0;     // where the one after it began; what is newer was given up
+    };
+    std::vector<Earlier> earlier = {};
   };
   Plan plan;
   std::optional<Source> source;
@@ -166,10 +177,12 @@ struct Heartbeat {
   static constexpr const char* type = "heartbeat";
 };
 
-// To a keeper, after a commit: `generation` is the job, state of older ones may be let go.
+// To a keeper: `generation` is the job, and has trained: what older ones trained on may be let go; copies of it, those
+// of generations before `copies`.
 struct Keep {
   static constexpr const char* type = "keep";
   int generation = 0;
+  int copies = 0;
 };
 
 // To a keeper: kill the job's other steps, complete the job, exit.

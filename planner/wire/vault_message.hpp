@@ -19,7 +19,9 @@ struct VaultMarks {
   std::int64_t step = -1;
   double loss = 0, gradient_norm = 0, learning_rate = 0;
   std::int64_t settings = 0;  // torchrt::update_settings() of the depositor
-  std::int64_t reserved[3] = {};
+  // Not 0: `step` has had a value. While all that have died say 0, no rank of their generation has changed anything.
+  std::int64_t trained = 0;
+  std::int64_t reserved[2] = {};
   // Followed by std::int64_t marks: the step whose state a deposit holds, -1 while it is being changed.
 };
 constexpr std::size_t marks_bytes(int count) { return sizeof(VaultMarks) + static_cast<std::size_t>(count) * 8; }

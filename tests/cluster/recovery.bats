@@ -360,6 +360,35 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   goes_on_well
 }
 
+@test "extensions gone between the commit and the first step: the state of the generation before is there" {
+  tiny+=(--set device.gflops=0.3) # a step takes a second
+  cast
+  as_user espalier hold "$A"
+  finish near
+  finish far
+  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  as_user espalier release "$A"
+  catch_phase committed 150
+  pgrep -u boxuser -x espalier-keeper | xargs kill -KILL
+  wait_for 120 "A trains in another generation" in_generation_after 1
+  report "$(grep 'training went on' "$BOX/home/A.out")"
+  said 'training went on with the state that a generation before it left behind'
+  refute said 'training went on with .* of step'
+  goes_on_well
+}
+
+@test "vaults let go of older generations when the new one has what a loss needs" {
+  tiny+=(--set recovery.snapshot_steps=5)
+  grown_cast
+  as_user espalier hold "$A"
+  deposited() { ls -l "/proc/$(launcher_pid)/fd" | grep -c 'memfd:espalier-marks'; }
+  [ "$(generation_of)" -gt 0 ]
+  wait_for 30 "of the launcher's own two ranks only the last generation's are there" eval '[ "$(deposited)" = 2 ]'
+  survives 120 kill_worker 0
+  wait_for 30 "likewise after a loss" eval '[ "$(deposited)" = 2 ]'
+  goes_on_well
+}
+
 @test "a worker of the generation that recovers killed too" {
   grown_cast
   before=$(generation_of)

@@ -74,6 +74,16 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
     const auto at = keepers_.find(step_of);
     return at != keepers_.end() && at->second->party->alive;
   };
+  events.kept = [this](JobId step_of, int generation) {
+    if (mutant == Mutant::forgetful_vault && generation < training->newest_committed(step_of)) return false;
+    if (const auto at = launchers.find(step_of); at != launchers.end()) return generation >= at->second.keep.generation;
+    const auto at = keepers_.find(step_of);
+    return at != keepers_.end() && generation >= at->second->keep.generation;
+  };
+  events.forgotten = [this](JobId job, int generation, std::int64_t left) {
+    violate("job " + std::to_string(job) + ": generation " + std::to_string(generation) +
+            " left the state after step " + std::to_string(left) + ", and it is not gone on from");
+  };
   events.placed = [this](JobId job, const GpuId& gpu, JobId step_of) { invariants_->placed(job, gpu, step_of); };
   training = std::make_unique<Training>(timeline, random, network, mutant, std::move(events));
   training->total_steps = 15 + random.below(200);
@@ -254,7 +264,8 @@ void History::start_launcher(const SimJob& job) {
   };
   note([&] { return "launcher " + std::to_string(job.id) + ": starts on " + context.node; });
   try {
-    process.launcher = std::make_unique<launcher::Launcher>(std::move(context));
+    process.launcher = std::make_unique<launcher::Launcher>(
+        std::move(context), [&process](const wire::Keep& keep) { process.keep = keep; });
     process.launcher->start();
   } catch (const Error&) {  // the program would run without elasticity
     end_launcher(process, false);
@@ -336,6 +347,7 @@ void History::keeper_looks(const std::shared_ptr<KeeperProcess>& keeper) {
             keeper->line->close();
             again();
           } else {
+            if (frame.type == wire::Keep::type) keeper->keep = wire::from_frame<wire::Keep>(frame);
             keeper_turns(keeper);
           }
         };

@@ -24,6 +24,7 @@ struct LauncherProcess {
   JobPhase seen = JobPhase::launching;  // its state after the last event
   int changes = 0;                      // of state
   int struck = 0;                       // those after which a fault was drawn
+  wire::Keep keep;                      // the last one that its own vault was told
 };
 
 struct PlannerProcess {
@@ -43,6 +44,7 @@ struct KeeperProcess {
   std::string host, token;
   std::uint16_t port = 0;
   bool leaving = false;
+  wire::Keep keep;  // the last one heard
 };
 
 class History {

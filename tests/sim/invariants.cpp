@@ -58,7 +58,7 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
     return name(job) + ": generation " + std::to_string(generation) + " goes on from " + from + " after step " +
            std::to_string(step);
   });
-  if (step > steps.last || (from == "generation" && step != steps.last))
+  if (step > steps.last || ((from == "generation" || from == "earlier") && step != steps.last))
     history_.violate(name(job) + ": goes on with the state of its lost generation after step " + std::to_string(step) +
                      ", and step " + std::to_string(steps.last) + " was done");
   steps.last = step;

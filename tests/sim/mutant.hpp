@@ -19,6 +19,7 @@ enum class Mutant {
   stuck_boundary,     // an old generation that was told to resume does not
   stale_recovery,     // a generation after a lost one begins a step too early
   silent_notice,      // nobody hears that Slurm takes an extension, and Slurm never says so
+  forgetful_vault,    // a vault lets go of older generations as soon as another is the job
 };
 
 const std::vector<std::string>& mutant_names();  // in the order of the enumeration

@@ -75,6 +75,14 @@ Generation* Training::find(JobId job, int generation) const {
   return nullptr;
 }
 
+int Training::newest_committed(JobId step_of) const {
+  int newest = 0;
+  for (const auto& one : all_)
+    for (const auto& rank : one->ranks())
+      if (rank.committed && rank.step_of == step_of) newest = std::max(newest, one->number());
+  return newest;
+}
+
 void Training::signal_steps(JobId job) {
   for (const auto& one : all_) one->notice(job);
 }
@@ -191,7 +199,7 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     training_.events.placed(job_, *rank.gpu, rank.step_of);
     if (!all([](const Rank& one) { return one.assigned; })) return;
     const bool reads = number_ > 0 && !assign_->source;  // the newest checkpoint, which may be a large one
-    if (reads) step_ = mark_ = training_.checkpoints[job_];
+    if (reads) begun_ = step_ = mark_ = training_.checkpoints[job_];
     if (reads && training_.random.chance(training_.trouble.unreadable)) return lose_rank(r, false);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       if (ranks_[i].hangs) continue;
@@ -292,6 +300,7 @@ void Generation::end_step() {
       return;
     }
   mark_ = ++step_;
+  trained_ = true;
   training_.events.completed(job_, number_, step_);
   bool asked = step_ % Training::kCheckpointSteps == 0;
   for (Rank& rank : ranks_) asked = std::exchange(rank.checkpoints, false) || asked;
@@ -321,20 +330,48 @@ void Generation::finish() {
   }
 }
 
-// Each stage has a replica whose ranks have all left their state where `reader` gets it.
-bool Generation::survives(const Generation& old, const std::string& reader) const {
+// Each stage has a replica whose ranks have all left their state where `reader` gets it. `truly`: if nobody had let go
+// of anything.
+bool Generation::survives(const Generation& old, const std::string& reader, bool truly) const {
   const auto left = [&](const GpuId& gpu) {
     return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
       return rank.gpu == gpu && rank.loaded_state(old.number_) &&
-             training_.events.keeps(rank.step_of, rank.party->node, reader);
+             training_.events.keeps(rank.step_of, rank.party->node, reader) &&
+             (truly || training_.events.kept(rank.step_of, old.number_));
     });
   };
-  for (const Stage& stage : assign_->source->plan.stages)
+  for (const Stage& stage : old.assign_->plan.stages)
     if (std::none_of(stage.replicas.begin(), stage.replicas.end(), [&](const Replica& replica) {
           return std::all_of(replica.gpus.begin(), replica.gpus.end(), left);
         }))
       return false;
   return true;
+}
+
+// Some rank's marks are left, which tell whether anything was changed.
+bool Generation::speaks(const Generation& old, const std::string& reader, bool truly) const {
+  return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
+    return rank.assigned && training_.events.keeps(rank.step_of, rank.party->node, reader) &&
+           (truly || training_.events.kept(rank.step_of, old.number_));
+  });
+}
+
+bool Generation::torn() {
+  if (!torn_) torn_ = mark_ < 0 && training_.random.chance(0.1);
+  return *torn_;
+}
+
+// `chain`: the lost generation, then those before it. Where one went back to older state, what is newer was given up.
+Generation::Left Generation::newest_left(const std::vector<Generation*>& chain, const std::string& reader,
+                                         bool truly) const {
+  std::int64_t until = INT64_MAX;
+  for (Generation* old : chain) {
+    if (!old->assign_) return {};
+    if (!old->torn() && old->step_ <= until && survives(*old, reader, truly)) return {old, old == chain.front()};
+    until = std::min(until, old->begun_);
+    if (old->trained_ || old->torn() || !speaks(*old, reader, truly)) return {};
+  }
+  return {};
 }
 
 // Once: when the first rank hears that the generation is the job, or the next one is told that it was.
@@ -344,22 +381,35 @@ void Generation::tell_recovery() {
 
 // All ranks agree on one source. The vaults have killed what still lived of the lost generation.
 void Generation::choose_source(const std::string& reader) {
-  Generation* old = training_.find(job_, assign_->source->generation);
-  for (const auto& other : training_.all())
-    if (other->job_ == job_ && other->number_ < number_)
-      for (std::size_t r = 0; r < other->ranks_.size(); ++r)
-        if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
+  const wire::Assign::Source& source = *assign_->source;
+  std::vector<Generation*> told, all;
+  Generation* const old = training_.find(job_, source.generation);
+  if (old != nullptr) told.push_back(old);
+  for (const auto& one : source.earlier)
+    if (Generation* const earlier = training_.find(job_, one.generation); earlier != nullptr && !one.copies_only)
+      told.push_back(earlier);
+  for (const auto& other : training_.all()) {
+    if (other->job_ != job_ || other->number_ >= number_) continue;
+    const bool was_the_job =
+        other->number_ == source.generation ||
+        std::any_of(other->ranks_.begin(), other->ranks_.end(), [](const Rank& rank) { return rank.committed; });
+    if (was_the_job && other->number_ <= source.generation) all.insert(all.begin(), other.get());
+    for (std::size_t r = 0; r < other->ranks_.size(); ++r)
+      if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
+  }
   if (old != nullptr) old->tell_recovery();
   taken_.emplace();
-  const bool torn = old != nullptr && old->mark_ < 0 && training_.random.chance(0.1);  // in the middle of the optimizer
-  if (old != nullptr && !torn && survives(*old, reader)) {
-    taken_->step = old->step_;
-    taken_->from = "generation";
-    return;
-  }
+  const Left left = newest_left(told, reader, false), truth = newest_left(all, reader, true);
   const auto at = training_.checkpoints.find(job_);
-  taken_->step = at == training_.checkpoints.end() ? 0 : at->second;
-  taken_->from = at == training_.checkpoints.end() ? "start" : "checkpoint";
+  if (left.generation != nullptr) {
+    taken_->step = left.generation->step_;
+    taken_->from = left.lost ? "generation" : "earlier";
+  } else {
+    taken_->step = at == training_.checkpoints.end() ? 0 : at->second;
+    taken_->from = at == training_.checkpoints.end() ? "start" : "checkpoint";
+  }
+  if (truth.generation != nullptr && truth.generation->step_ > taken_->step)
+    training_.events.forgotten(job_, truth.generation->number_, truth.generation->step_);
 }
 
 void Generation::recover(std::size_t r) {
@@ -370,7 +420,7 @@ void Generation::recover(std::size_t r) {
     if (rank.gone || !rank.line) return;
     if (self->training_.random.chance(self->training_.trouble.misload)) return self->lose_rank(r, false);
     if (!self->taken_) self->choose_source(rank.party->node);
-    self->step_ = self->mark_ = self->taken_->step;
+    self->begun_ = self->step_ = self->mark_ = self->taken_->step;
     if (self->training_.mutant == Mutant::stale_recovery) self->step_ = std::max<std::int64_t>(0, self->step_ - 1);
     rank.loaded = true;
     rank.line->send(*self->taken_);
@@ -411,7 +461,7 @@ void Generation::load(std::size_t r, std::int64_t step) {
                 self->step_ = step;
                 if (self->training_.mutant == Mutant::stale_state) self->step_ = step - 1;
                 if (self->training_.mutant == Mutant::skipped_step) self->step_ = step + 1;
-                self->mark_ = self->step_;
+                self->begun_ = self->mark_ = self->step_;
                 rank.loaded = true;
                 rank.line->send(wire::Loaded{});
               });

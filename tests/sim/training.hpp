@@ -21,6 +21,10 @@ struct StepEvents {
   std::function<void(JobId job, int generation, std::int64_t step, const std::string& from)> recovered;
   // Whether what ranks of that job's steps left in the vault of the node can be read by a rank on another.
   std::function<bool(JobId step_of, const std::string& node, const std::string& reader)> keeps;
+  // Whether the vault of that job has not been told to let go of what the generation trained on.
+  std::function<bool(JobId step_of, int generation)> kept;
+  // Newer state was left than what is gone on from.
+  std::function<void(JobId job, int generation, std::int64_t left)> forgotten;
   std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;  // a rank takes a GPU, in a step of that job
 };
 
@@ -41,6 +45,7 @@ class Training {
                                     const std::vector<std::string>& environment, const std::string& owners,
                                     std::function<void(int status)> on_exit);
   Generation* find(JobId job, int generation) const;
+  int newest_committed(JobId step_of) const;  // of those with a rank in a step of that job
   const std::vector<std::shared_ptr<Generation>>& all() const { return all_; }
   void signal_steps(JobId job);  // SIGTERM to what runs in the job's steps
   void kill_steps(JobId job);
@@ -115,7 +120,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void recover(std::size_t rank);
   void tell_recovery();
   void choose_source(const std::string& reader);
-  bool survives(const Generation& old, const std::string& reader) const;
+  bool survives(const Generation& old, const std::string& reader, bool truly) const;
+  bool speaks(const Generation& old, const std::string& reader, bool truly) const;
+  bool torn();
+  struct Left {
+    const Generation* generation = nullptr;  // null: nothing
+    bool lost = true;                        // it is the lost one, not one before
+  };
+  Left newest_left(const std::vector<Generation*>& chain, const std::string& reader, bool truly) const;
   void others_notice(std::size_t lost);
   void fail(std::size_t rank, const std::string& why);
   void leave(std::size_t rank);
@@ -139,6 +151,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::optional<wire::Assign> assign_;
   std::optional<wire::Loaded> taken_;  // in a recovery
   bool told_ = false;                  // what was taken
+  bool trained_ = false;
+  std::int64_t begun_ = 0;    // the step it began after
+  std::optional<bool> torn_;  // lost in the middle of the optimizer
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
   bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;

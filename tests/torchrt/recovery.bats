@@ -117,6 +117,28 @@ replicas() { plan 8:1@a/0,1@b/0; }
   acts 'acts[0]["from"] in ("snapshot", "checkpoint") and acts[0]["step"] >= 20 and acts[1]["step"] >= 45'
 }
 
+@test "a generation that is lost before its first step: the one before it left the state" {
+  local before after
+  before=$(plan 4:2@a/0 4:2@b/0) after=$(plan 4:2@a/0 4:2@c/0)
+  script "$before" 5 "$after" '{}' 0 "$before" '{"lose": ["c"], "at_commit": true}' 30 "$after" '{}' \
+    0 "$before" '{"lose": ["c"], "at_commit": true}' 0 "$(two)" '{"kill": [0], "at_commit": true}' > script.json
+  play
+  losses_as_alone
+  acts 'len(acts) == 5 and [act.get("from") for act in acts] == [None, "earlier", None, "earlier", "generation"]'
+  acts 'acts[0]["step"] == acts[1]["step"] and acts[2]["step"] == acts[3]["step"] == acts[4]["step"]'
+}
+
+@test "a generation that is lost after its first steps: copies of the one before it are there until it has its own" {
+  local before after
+  before=$(plan 4:2@a/0 4:2@b/0) after=$(plan 4:2@a/0 4:2@c/0)
+  script "$before" 15 "$after" '{}' 0 "$before" '{"lose": ["c"], "at_ms": 0}' 50 "$after" '{}' \
+    0 "$before" '{"lose": ["c"], "at_ms": 0}' > script.json
+  play --set recovery.snapshot_steps=5
+  losses_as_alone
+  acts 'len(acts) == 4 and all(act["from"] == "snapshot" for act in acts[1::2])'
+  acts 'acts[1]["step"] >= acts[0]["step"] - 5 and acts[3]["step"] >= acts[2]["step"] - 5'
+}
+
 @test "without a replica or a checkpoint training starts again, and ends as it would have" {
   script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(two)" '{"lose": ["b"]}' > script.json
   play

@@ -3,16 +3,16 @@
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
 // "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER, "early": SECONDS,
-// "late_ms": NUMBER}]}
+// "late_ms": NUMBER, "at_commit": true}]}
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
 // on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
 // stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
-// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing. "early": how long the new
-// one may send state while the old one trains; "late_ms": the old one is asked to stop
-// so long after the new one is ready. The play ends at a boundary, kEpilogue steps after the last act: how many steps a
-// generation's start takes depends on the machine, so no number of steps given beforehand is right for all. A play
-// without acts ends with the training. One that takes more than STAGE_DIRECTOR_SECONDS (an environment variable, else
-// 240 s) has failed.
+// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing; "at_commit": when the
+// generation before has become the job, of which its ranks do not hear. "early": how long the new one may send state
+// while the old one trains; "late_ms": the old one is asked to stop so long after the new one is ready. The play ends
+// at a boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine,
+// so no number of steps given beforehand is right for all. A play without acts ends with the training. One that takes
+// more than STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ struct Act {
   std::string abort;
   std::vector<int> kill, stop;  // ranks
   std::vector<std::string> lose;
-  bool torn = false;
+  bool torn = false, at_commit = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
@@ -101,12 +101,14 @@ class Director {
  public:
   Director(const Json& script, std::string summary, std::vector<std::string> command)
       : summary_path_(std::move(summary)), command_(std::move(command)) {
-    for (const Json& act : script.value("acts", Json::array()))
+    for (const Json& act : script.value("acts", Json::array())) {
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
                        act.value("late_ms", 0), act.value("early", 0.0)});
+      acts_.back().at_commit = act.value("at_commit", false);
+    }
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
@@ -213,7 +215,7 @@ class Director {
       Assign assign;
       assign.plan = generation.plan;
       if (&generation == &next_)
-        assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early};
+        assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early, earlier_};
       self->send(assign);
     };
     connection->on_closed = [](const std::string&) {};
@@ -285,6 +287,7 @@ class Director {
   }
 
   void on_step(const Step& step) {
+    keep(step.settled);
     if (next_act_ < acts_.size()) {
       if (next_.mpirun < 0 && step.step >= acts_[next_act_].after && acts_[next_act_].recovers()) lose();
       else if (next_.mpirun < 0 && step.step >= acts_[next_act_].after)
@@ -394,7 +397,6 @@ class Director {
     if (recovering_) return on_recovered();
     if (acts_[next_act_].abort == "loaded") return give_up(true);
     const int ready_to_be_left = listening(next_.number);
-    tell(next_, Commit{});
     summary_["acts"].push_back({{"generation", next_.number},
                                 {"step", boundary_},
                                 {"listening", ready_to_be_left},
@@ -407,11 +409,29 @@ class Director {
                                 {"bytes_sent", next_.sent},
                                 {"bytes_sent_early", next_.sent_early}});
     tell(current_, Exit{});
-    for (const auto& [node, vault] : vaults_) vault->keep(next_.number);
     left_.insert(current_.mpirun);
+    succeed();
+  }
+
+  // As the launcher does; begins after boundary_.
+  void succeed() {
+    earlier_.insert(earlier_.begin(), {current_.number, current_.plan, false, boundary_});
+    for (auto& one : earlier_) one.step = std::min(one.step, boundary_);
     current_ = std::move(next_);
     next_ = Generation();
+    recovering_ = false;
     ++next_act_;
+    if (next_act_ == acts_.size() || !acts_[next_act_].at_commit) return tell(current_, Commit{});
+    recovering_ = true;
+    strike();
+  }
+
+  // What older generations left goes as the running one comes to have it.
+  void keep(bool settled) {
+    for (auto& one : earlier_) one.copies_only = true;
+    if (settled) earlier_.clear();
+    const int copies = earlier_.empty() ? current_.number : earlier_.back().generation;
+    for (const auto& [node, vault] : vaults_) vault->keep(current_.number, copies);
   }
 
   void on_recovered() {
@@ -419,9 +439,7 @@ class Director {
     const auto [step, from] = *next_.origins.begin();
     int living = 0;
     for (const auto& [rank, process] : current_.processes) living += runs(process) ? 1 : 0;
-    tell(next_, Commit{});
     kill_generation(current_);
-    for (const auto& [node, vault] : vaults_) vault->keep(next_.number);
     boundary_ = step;
     summary_["acts"].push_back({{"generation", next_.number},
                                 {"step", step},
@@ -432,10 +450,7 @@ class Director {
                                 {"bytes_adopted", next_.adopted},
                                 {"bytes_copied", next_.copied},
                                 {"bytes_sent", next_.sent}});
-    current_ = std::move(next_);
-    next_ = Generation();
-    recovering_ = false;
-    ++next_act_;
+    succeed();
   }
 
   static bool runs(pid_t process) {
@@ -473,6 +488,7 @@ class Director {
   bool awaiting_ = false;  // answers to a switch
   bool leaving_ = false;   // that switch is the play's end
   bool recovering_ = false;
+  std::vector<Assign::Source::Earlier> earlier_;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it
   Watch recovery_, late_;
   std::int64_t boundary_ = 0;

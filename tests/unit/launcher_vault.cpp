@@ -153,11 +153,69 @@ TEST_CASE("older generations are let go when they are not needed any more") {
   Worker(deposits(name, 0, 0, 7, "a")).end();
   Worker(deposits(name, 1, 0, 8, "b")).end();
   CHECK(take_inventory(name, 0, 2).size() == 1);
-  vault.keep(1);
+  vault.keep(1, 1);
   for (int i = 0; i < 200 && !take_inventory(name, 0, 2).empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(take_inventory(name, 0, 2).empty());
   CHECK(take_inventory(name, 1, 2).size() == 1);
+}
+
+TEST_CASE("copies outlive what they were made of, unless they are torn") {
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  Vault vault(name);
+  const auto with_copies = [&](int rank, std::int64_t copy, std::int64_t other_copy) {
+    return [=] {
+      deposits(name, 0, rank, 7, "a")();
+      static Marks marks(4, 77);
+      static VaultLine line(name, 0, rank + 1, marks);
+      static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
+      line.deposit(rank, 2, 1, 0, memory->fd(), memory->bytes());
+      line.deposit(rank, 2, 2, 1, memory->fd(), memory->bytes());
+      marks.set(0, copy);
+      marks.set(1, other_copy);
+    };
+  };
+  Worker(with_copies(0, 5, -1)).end();
+  Worker(with_copies(2, -1, -1)).end();
+  Worker alive(with_copies(4, 6, -1));
+  CHECK(take_inventory(name, 0, 0).size() == 9);
+  vault.keep(1, 0);
+  const auto left = [&](std::size_t expected) {
+    for (int i = 0; i < 200 && take_inventory(name, 0, 0).size() != expected; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return take_inventory(name, 0, 0);
+  };
+  // Who still lives keeps all.
+  auto items = left(4);
+  REQUIRE(items.size() == 4);
+  CHECK(items[0].slot == 1);
+  CHECK(items[0].rank == 0);
+  CHECK(items[0].step == 5);
+  CHECK(read_marks(fetch_marks(name, 0, 1)).settings == 77);
+  CHECK_THROWS_AS(fetch_marks(name, 0, 0), Error);
+  CHECK_THROWS_AS(fetch_marks(name, 0, 3), Error);
+  alive.end();
+  items = left(2);
+  REQUIRE(items.size() == 2);
+  CHECK(items[1].step == 6);
+  vault.keep(1, 1);
+  CHECK(left(0).empty());
+}
+
+TEST_CASE("marks say for ever whether a step was agreed upon") {
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  const Vault vault(name);
+  Worker(deposits(name, 0, 0, 7, "a")).end();
+  Worker([&] {
+    static Marks marks(4, 77);
+    static VaultLine line(name, 0, 1, marks);
+    static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
+    line.deposit(1, 2, 0, 2, memory->fd(), memory->bytes());
+    marks.set(2, 7);
+  }).end();
+  take_inventory(name, 0, 1);
+  CHECK(read_marks(fetch_marks(name, 0, 0)).trained == 1);
+  CHECK(read_marks(fetch_marks(name, 0, 1)).trained == 0);
 }
 
 TEST_CASE("what a generation left that was given up goes when the older one has lived on for a while") {

@@ -21,6 +21,10 @@ GenerationLayout two_replicas(bool zero1 = false) {
   return layout_of(short_plan({{{1, "a", 0}, {1, "b", 0}}}, 8, 4, 2), zero1);
 }
 
+SourceChoice choose_source(const GenerationLayout& lost, const std::vector<Held>& left, std::int64_t checkpoint) {
+  return torchrt::choose_source({{lost, left}}, checkpoint);
+}
+
 // Everything that the ranks of a layout hold, after `step`.
 std::vector<Held> all_of(const GenerationLayout& layout, std::int64_t step, int slot = 0) {
   std::vector<Held> held;
@@ -131,6 +135,53 @@ TEST_CASE("snapshots are taken when the state is torn, the newest that is whole,
   CHECK(choice.step == 20);
   CHECK(choice.holder == std::vector<int>{0, 1});
   CHECK(choose_source(lost, left, 21).origin == Origin::checkpoint);
+}
+
+TEST_CASE("a generation that changed nothing is gone back behind") {
+  const GenerationLayout pipeline = pipeline_of_two(), replicas = two_replicas();
+  Remains lost{pipeline, all_of(pipeline, 7), true}, earlier{replicas, all_of(replicas, 7)};
+  CHECK(torchrt::choose_source({lost, earlier}, 5).generation == 0);
+  lose(lost.left, 1);
+  SourceChoice choice = torchrt::choose_source({lost, earlier}, 5);
+  CHECK(choice.origin == Origin::generation);
+  CHECK(choice.generation == 1);
+  CHECK(choice.step == 7);
+  // Also behind two of them.
+  CHECK(torchrt::choose_source({lost, lost, earlier}, 5).generation == 2);
+  // Unless training has gone back behind it since.
+  earlier.until = 6;
+  CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
+  earlier.until = 7;
+  // One that may have changed what it took over hides all before it.
+  lost.untouched = false;
+  CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
+  Remains untouched = lost;
+  untouched.untouched = true;
+  CHECK(torchrt::choose_source({untouched, lost, earlier}, 5).origin == Origin::checkpoint);
+  // So does one of which only copies are left.
+  lost.untouched = true;
+  earlier.copies_only = true;
+  CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
+}
+
+TEST_CASE("copies of earlier generations are of use whatever the later ones did, the newest of all") {
+  const GenerationLayout pipeline = pipeline_of_two(), replicas = two_replicas();
+  Remains lost{pipeline, all_of(pipeline, -1)}, earlier{replicas, all_of(replicas, 6, 1), false, true};
+  SourceChoice choice = torchrt::choose_source({lost, earlier}, 5);
+  CHECK(choice.origin == Origin::snapshot);
+  CHECK(choice.generation == 1);
+  CHECK(choice.step == 6);
+  CHECK(torchrt::choose_source({lost, earlier}, 7).origin == Origin::checkpoint);
+  const Remains oldest{replicas, all_of(replicas, 4, 2), false, true};
+  CHECK(torchrt::choose_source({lost, oldest, earlier}, 0).generation == 2);
+  // Training has gone back behind it since.
+  earlier.until = 5;
+  CHECK(torchrt::choose_source({lost, oldest, earlier}, 0).generation == 1);
+  earlier.until = 6;
+  for (const Held& copy : all_of(pipeline, 8, 1)) lost.left.push_back(copy);
+  choice = torchrt::choose_source({lost, oldest, earlier}, 5);
+  CHECK(choice.generation == 0);
+  CHECK(choice.step == 8);
 }
 
 TEST_CASE("any losses: the newest step that is whole is chosen, and exactly what it lacks counts as torn") {

@@ -31,7 +31,7 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
     std::set<std::string> nodes;
     for (const GpuId& gpu : after.ranks()) nodes.insert(gpu.node);
     const std::vector<GpuId> gpus = lost.ranks();
-    const std::vector<int> partners = snapshot_partners(lost, std::vector<std::string>(gpus.size(), "one"));
+    const std::vector<int> partners = snapshot_partners(lost, std::vector<VaultPlace>(gpus.size(), {"one"}));
     std::vector<Held> left;
     for (int rank = 0; rank < static_cast<int>(gpus.size()); ++rank)
       for (const int unit : old.layout.ranks[static_cast<std::size_t>(rank)].units) {
@@ -43,7 +43,7 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
         if (partner >= 0 && nodes.count(gpus[static_cast<std::size_t>(partner)].node) != 0)
           left.push_back({partner, rank, unit, 1, 20, 1});
       }
-    const SourceChoice choice = choose_source(old, left, -1);
+    const SourceChoice choice = choose_source({{old, left}}, -1);
     if (choice.origin > Origin::snapshot) continue;
     (choice.origin == Origin::generation ? generations : snapshots)++;
     const TransferRequest request = recovery_request(config, lost, after, choice, device);

@@ -109,6 +109,34 @@ TEST_CASE("a source is lost only where the assignment says so") {
   CHECK(from_frame<Assign>(frame).source->recovery);
 }
 
+TEST_CASE("a source names the generations before it, or none") {
+  Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
+  const Plan older = uniform_plan(1, 1, 4, 8, 2, {{"n1", 0}});
+  assign.source = Assign::Source{3, assign.plan, true, 0, {{2, older, false, 7}, {1, assign.plan, true, 5}}};
+  Frame frame = to_frame(assign);
+  const auto earlier = from_frame<Assign>(frame).source->earlier;
+  REQUIRE(earlier.size() == 2);
+  CHECK(earlier[0].generation == 2);
+  CHECK(earlier[0].plan == older);
+  CHECK(!earlier[0].copies_only);
+  CHECK(earlier[0].step == 7);
+  CHECK(earlier[1].generation == 1);
+  CHECK(earlier[1].copies_only);
+  frame.body["source"]["earlier"][0].erase("plan");
+  CHECK_THROWS_AS(from_frame<Assign>(frame), Error);
+  frame.body["source"]["earlier"] = 7;
+  CHECK_THROWS_AS(from_frame<Assign>(frame), Error);
+  frame.body["source"].erase("earlier");
+  CHECK(from_frame<Assign>(frame).source->earlier.empty());
+}
+
+TEST_CASE("a step of a worker that does not say so has not settled anything") {
+  Frame frame = to_frame(Step{5, 1.5, 0.1, 100, true});
+  CHECK(from_frame<Step>(frame).settled);
+  frame.body.erase("settled");
+  CHECK(!from_frame<Step>(frame).settled);
+}
+
 TEST_CASE("a source says how long a step takes, or that there is no time") {
   Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   assign.source = Assign::Source{3, assign.plan, false, 1.5};

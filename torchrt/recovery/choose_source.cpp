@@ -93,21 +93,31 @@ std::string to_string(Origin origin) {
   return "start";
 }
 
-SourceChoice choose_source(const GenerationLayout& lost, const std::vector<Held>& left,
-                           std::int64_t newest_checkpoint) {
-  std::vector<Held> own, copies;
-  for (const Held& held : left) {
-    if (held.slot == 0 && held.holder == held.rank) own.push_back(held);
-    if (held.slot > 0) copies.push_back(held);
+SourceChoice choose_source(const std::vector<Remains>& remains, std::int64_t newest_checkpoint) {
+  for (std::size_t i = 0; i < remains.size(); ++i) {
+    std::vector<Held> own;
+    for (const Held& held : remains[i].left)
+      if (held.slot == 0 && held.holder == held.rank && held.step <= remains[i].until) own.push_back(held);
+    SourceChoice choice;
+    choice.origin = Origin::generation;
+    choice.generation = i;
+    if (!remains[i].copies_only && choose(remains[i].layout, own, 0, choice)) return choice;
+    if (!remains[i].untouched) break;
   }
-  SourceChoice choice;
-  choice.origin = Origin::generation;
-  if (choose(lost, own, 0, choice)) return choice;
-  choice.origin = Origin::snapshot;
-  if (choose(lost, copies, newest_checkpoint, choice)) return choice;
-  choice.origin = newest_checkpoint >= 0 ? Origin::checkpoint : Origin::start;
-  choice.step = std::max<std::int64_t>(newest_checkpoint, 0);
-  return choice;
+  SourceChoice newest;
+  newest.origin = newest_checkpoint >= 0 ? Origin::checkpoint : Origin::start;
+  newest.step = std::max<std::int64_t>(newest_checkpoint, 0);
+  for (std::size_t i = 0; i < remains.size(); ++i) {
+    std::vector<Held> copies;
+    for (const Held& held : remains[i].left)
+      if (held.slot > 0 && held.step <= remains[i].until) copies.push_back(held);
+    SourceChoice choice;
+    choice.origin = Origin::snapshot;
+    choice.generation = i;
+    if (!choose(remains[i].layout, copies, newest_checkpoint, choice)) continue;
+    if (newest.origin != Origin::snapshot || choice.step > newest.step) newest = std::move(choice);
+  }
+  return newest;
 }
 
 }  // namespace espalier::torchrt

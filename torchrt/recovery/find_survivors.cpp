@@ -8,11 +8,13 @@
 
 namespace espalier::torchrt {
 
-Survivors::Survivors(World& world, LostGeneration lost, const std::function<void(const std::string&)>& tell)
+Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& silent,
+                     const std::function<void(const std::string&)>& tell)
     : lost_(std::move(lost)) {
   const std::vector<GpuId> gpus = lost_.plan.ranks();
   std::vector<Held> here;
   for (const std::string& name : lost_.vault.empty() ? std::vector<std::string>() : vaults_here(lost_.vault)) {
+    if (silent.count(name) != 0) continue;
     try {
       for (const wire::VaultItem& item : take_inventory(name, lost_.generation, lost_.asker)) {
         // On a machine that serves as several nodes each has its own.
@@ -24,6 +26,7 @@ Survivors::Survivors(World& world, LostGeneration lost, const std::function<void
       }
     } catch (const Error& problem) {
       tell(std::string(problem.what()) + "; what it keeps is not used");
+      silent.insert(name);
     }
   }
   const auto bytes = [](std::vector<Held>& list) {
@@ -40,6 +43,28 @@ Survivors::Survivors(World& world, LostGeneration lost, const std::function<void
     }
   }
   for (const auto& [key, held] : all) left_.push_back(held);
+  find_untouched(world);
+}
+
+// A rank changes something only after all ranks of its world have said that the step is agreed upon: one that died
+// without having said so speaks for all.
+void Survivors::find_untouched(World& world) {
+  double here = 0;
+  for (const auto& [holder, name] : holders_here()) {
+    try {
+      if (read_marks(fetch_marks(name, lost_.generation, holder)).trained == 0) ++here;
+    } catch (const Error&) {
+      // It is alive, or its vault is gone: it says nothing.
+    }
+  }
+  world.sum({&here, 1});
+  untouched_ = here > 0;
+}
+
+std::map<int, std::string> Survivors::holders_here() const {
+  std::map<int, std::string> holders;
+  for (const auto& [key, name] : vaults_) holders[std::get<0>(key)] = name;
+  return holders;
 }
 
 UniqueFd Survivors::fetch(int holder, int rank, int unit, int slot) const {
@@ -57,9 +82,7 @@ UniqueFd Survivors::fetch(int holder, int rank, int unit, int slot) const {
 
 wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
   wire::VaultMarks found;
-  std::map<int, std::string> holders;
-  for (const auto& [key, name] : vaults_) holders[std::get<0>(key)] = name;
-  for (const auto& [holder, name] : holders) {
+  for (const auto& [holder, name] : holders_here()) {
     if (found.step == step) break;
     try {
       found = read_marks(fetch_marks(name, lost_.generation, holder));

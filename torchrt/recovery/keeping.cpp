@@ -8,6 +8,7 @@ namespace espalier::torchrt {
 Keeping::Keeping(const std::string& vault, int generation, int rank, RankState& state, const Device& device,
                  int more_marks, std::function<void(const std::string&)> tell)
     : state_(state),
+      no_vault_(vault.empty()),
       marks_(state.layout().units + more_marks, update_settings(state.config().training)),
       tell_(std::move(tell)) {
   if (vault.empty()) return;

@@ -20,6 +20,7 @@ class Keeping {
   Keeping(const std::string& vault, int generation, int rank, RankState& state, const Device& device, int more_marks,
           std::function<void(const std::string&)> tell);
   Marks& marks() { return marks_; }
+  bool keeps() const { return no_vault_ || line_; }  // as far as it was to be
   // Another memory: `rank`'s state of `unit`.
   void deposit(int rank, int unit, int slot, int mark, const Allocation& memory);
   // All units hold the state after `step`.
@@ -27,6 +28,7 @@ class Keeping {
 
  private:
   RankState& state_;
+  bool no_vault_;
   Marks marks_;
   std::function<void(const std::string&)> tell_;
   std::optional<VaultLine> line_;

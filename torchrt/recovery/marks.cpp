@@ -41,6 +41,7 @@ void Marks::set(int mark, std::int64_t step) {
 void Marks::agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate) {
   wire::VaultMarks head;
   head.settings = settings_;
+  head.trained = 1;
   std::memcpy(data_, &head, sizeof head);  // of no step while it changes
   std::atomic_thread_fence(std::memory_order_seq_cst);
   head.loss = loss;

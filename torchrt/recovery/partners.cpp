@@ -1,6 +1,7 @@
 #include "torchrt/recovery/partners.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "planner/core/error.hpp"
@@ -21,20 +22,46 @@ std::vector<std::vector<int>> together(const std::vector<std::string>& places) {
   return groups;
 }
 
-}  // namespace
-
-std::vector<int> snapshot_partners(const Plan& plan, const std::vector<std::string>& owners) {
-  std::vector<std::string> nodes;
-  for (const GpuId& gpu : plan.ranks()) nodes.push_back(gpu.node);
-  ESPALIER_INVARIANT(owners.size() == nodes.size());
-  std::vector<std::vector<int>> groups = together(nodes);
-  if (groups.size() < 2) groups = together(owners);
-  std::vector<int> partners(nodes.size(), -1);
+// In which nobody keeps copies for another of its group.
+std::vector<int> next_of(const std::vector<std::vector<int>>& groups, std::size_t ranks) {
+  std::vector<int> partners(ranks, -1);
   if (groups.size() < 2) return partners;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const std::vector<int>& next = groups[(group + 1) % groups.size()];
     for (std::size_t i = 0; i < groups[group].size(); ++i)
       partners[static_cast<std::size_t>(groups[group][i])] = next[i % next.size()];
+  }
+  return partners;
+}
+
+constexpr int kMostCopies = 2;  // for one of the job's own ranks, which are few where much is lent
+
+}  // namespace
+
+std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlace>& places) {
+  std::vector<std::string> nodes, owners;
+  for (const GpuId& gpu : plan.ranks()) nodes.push_back(gpu.node);
+  for (const VaultPlace& place : places) owners.push_back(place.owner);
+  ESPALIER_INVARIANT(owners.size() == nodes.size());
+  std::vector<std::vector<int>> groups = together(nodes);
+  if (groups.size() < 2) groups = together(owners);
+  std::vector<int> partners = next_of(groups, nodes.size());
+  std::vector<std::size_t> own;
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    if (places[rank].own) own.push_back(rank);
+  std::vector<int> kept(places.size(), 0);
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    if (places[rank].with_launcher) partners[rank] = -1;
+    if (places[rank].with_launcher) continue;
+    const auto outlives = [&](std::size_t keeper) {
+      return nodes[keeper] != nodes[rank] || (places[keeper].with_launcher && owners[keeper] != owners[rank]);
+    };
+    std::optional<std::size_t> best;
+    for (const std::size_t keeper : own)
+      if (outlives(keeper) && kept[keeper] < kMostCopies && (!best || kept[keeper] < kept[*best])) best = keeper;
+    if (!best) continue;
+    partners[rank] = static_cast<int>(*best);
+    ++kept[*best];
   }
   return partners;
 }

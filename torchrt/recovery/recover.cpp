@@ -28,24 +28,30 @@ std::int64_t newest_checkpoint(const Config& config, World& world) {
 
 }  // namespace
 
-Recovery::Recovery(RankState& state, World& world, Device& device, LostGeneration lost,
+Recovery::Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost,
                    const std::function<void(const std::string&)>& tell)
-    : state_(state), world_(world), device_(device), lost_plan_(lost.plan), survivors_(world, std::move(lost), tell) {
-  const GenerationLayout layout{make_layout(lost_plan_, state.config().model.layers), state.config().training.zero1};
-  choice_ = choose_source(layout, survivors_.left(), newest_checkpoint(state.config(), world));
+    : state_(state), world_(world), device_(device) {
+  std::set<std::string> silent;
+  std::vector<Remains> remains;
+  for (const LostGeneration& one : lost) {
+    const Survivors& found = survivors_.emplace_back(world, one, silent, tell);
+    const GenerationLayout layout{make_layout(one.plan, state.config().model.layers), state.config().training.zero1};
+    remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
+  }
+  choice_ = choose_source(remains, newest_checkpoint(state.config(), world));
 }
 
 std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
-  HandoffPlan plan = plan_recovery(state_.config(), lost_plan_, state_.plan(), choice_, device_.kind());
+  HandoffPlan plan = plan_recovery(state_.config(), source().lost().plan, state_.plan(), choice_, device_.kind());
   return std::make_unique<Arrival>(state_, world_, device_, std::move(plan), std::move(address_of),
                                    [this](const MemoryId& memory) { return map(memory); });
 }
 
 std::unique_ptr<Allocation> Recovery::map(const MemoryId& memory) const {
   const auto rank = static_cast<std::size_t>(memory.rank);
-  UniqueFd fd = survivors_.fetch(choice_.holder[rank], memory.rank, memory.unit, choice_.slot[rank]);
+  UniqueFd fd = source().fetch(choice_.holder[rank], memory.rank, memory.unit, choice_.slot[rank]);
   std::size_t bytes = 0;
-  for (const Held& held : survivors_.left())
+  for (const Held& held : source().left())
     if (held.holder == choice_.holder[rank] && held.rank == memory.rank && held.unit == memory.unit &&
         held.slot == choice_.slot[rank])
       bytes = held.bytes;

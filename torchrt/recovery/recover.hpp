@@ -13,9 +13,9 @@ namespace espalier::torchrt {
 
 class Recovery {
  public:
-  // Ends what is left of the lost generation on this node, and chooses with all ranks where to go on from. Collective;
-  // throws Error.
-  Recovery(RankState& state, World& world, Device& device, LostGeneration lost,
+  // Ends what is left of the lost generation on this node, and chooses with all ranks where to go on from. `lost`: it,
+  // then those before it that may have left what is needed, the newest first. Collective; throws Error.
+  Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost,
            const std::function<void(const std::string&)>& tell);
 
   const SourceChoice& choice() const { return choice_; }
@@ -23,16 +23,16 @@ class Recovery {
   std::unique_ptr<Arrival> arrival(AddressOf address_of) const;
   // The step that was agreed upon last, when it is the one chosen: its loss, though nobody may have recorded it.
   // Collective.
-  wire::VaultMarks agreement() const { return survivors_.agreement(world_, choice_.step); }
+  wire::VaultMarks agreement() const { return source().agreement(world_, choice_.step); }
 
  private:
   std::unique_ptr<Allocation> map(const MemoryId& memory) const;
+  const Survivors& source() const { return survivors_[choice_.generation]; }
 
   RankState& state_;
   World& world_;
   Device& device_;
-  Plan lost_plan_;
-  Survivors survivors_;
+  std::vector<Survivors> survivors_;  // as the generations were given
   SourceChoice choice_;
 };
 

@@ -5,16 +5,24 @@
 #include "planner/core/error.hpp"
 #include "torchrt/comm/waits.hpp"
 #include "torchrt/device/cpu.hpp"
-#include "torchrt/recovery/partners.hpp"
 
 namespace espalier::torchrt {
 
-Snapshots::Snapshots(RankState& state, World& world, Device& device, int every, const std::string& owner)
+namespace {
+
+std::vector<VaultPlace> all_places(World& world, const VaultPlace& mine) {
+  const std::string words = std::string(1, mine.with_launcher ? 'l' : mine.own ? 'o' : 'e') + mine.owner;
+  std::vector<VaultPlace> places;
+  for (const std::vector<char>& theirs : world.gather(std::span<const char>(words.data(), words.size())))
+    places.push_back({std::string(theirs.begin() + 1, theirs.end()), theirs.front() != 'e', theirs.front() == 'l'});
+  return places;
+}
+
+}  // namespace
+
+Snapshots::Snapshots(RankState& state, World& world, Device& device, int every, const VaultPlace& place)
     : state_(state), world_(world), device_(device), host_(make_cpu_device()), every_(every) {
-  std::vector<std::string> owners;
-  for (const std::vector<char>& theirs : world.gather(std::span<const char>(owner.data(), owner.size())))
-    owners.emplace_back(theirs.begin(), theirs.end());
-  const std::vector<int> partners = snapshot_partners(state.plan(), owners);
+  const std::vector<int> partners = snapshot_partners(state.plan(), all_places(world, place));
   partner_ = partners[static_cast<std::size_t>(world.rank())];
   reserve(world.rank());
   for (const auto& slot : copies_.front().slots)
@@ -80,12 +88,13 @@ void Snapshots::before_change() {
 void Snapshots::copied() {
   copying_.get();
   marks_->set(mark(0, slot_), newest_);
-  if (partner_ < 0) return;
+  complete_ = complete_ || (partner_ < 0 && copies_.size() == 1);
+  if (partner_ < 0 && copies_.size() == 1) return;
   for (std::size_t c = 1; c < copies_.size(); ++c)
     for (const std::shared_ptr<Allocation>& memory : copies_[c].slots[slot_])
       exchange_.receive(copies_[c].rank, memory, memory->data(), memory->bytes());
   for (const std::shared_ptr<Allocation>& memory : copies_.front().slots[slot_])
-    exchange_.send(partner_, memory, memory->data(), memory->bytes());
+    if (partner_ >= 0) exchange_.send(partner_, memory, memory->data(), memory->bytes());
   under_way_ = newest_;
 }
 
@@ -94,6 +103,7 @@ void Snapshots::poll() {
   if (under_way_ < 0 || !exchange_.poll()) return;
   for (std::size_t c = 1; c < copies_.size(); ++c) marks_->set(mark(c, slot_), under_way_);
   under_way_ = -1;
+  complete_ = true;
 }
 
 }  // namespace espalier::torchrt

@@ -13,6 +13,7 @@
 #include "torchrt/comm/host_exchange.hpp"
 #include "torchrt/rank_state.hpp"
 #include "torchrt/recovery/keeping.hpp"
+#include "torchrt/recovery/partners.hpp"
 
 namespace espalier::torchrt {
 
@@ -21,8 +22,8 @@ namespace espalier::torchrt {
 class Snapshots {
  public:
   // Reserves the memory: twice the state of this rank and of those it keeps copies for. `every`: steps between two.
-  // `owner`: of this rank's vault. Collective.
-  Snapshots(RankState& state, World& world, Device& device, int every, const std::string& owner);
+  // `place`: of this rank's vault. Collective.
+  Snapshots(RankState& state, World& world, Device& device, int every, const VaultPlace& place);
   // How many marks it needs, beside those of the units.
   int marks() const { return 2 * static_cast<int>(copies_.size()); }
   // Before anything is copied.
@@ -30,6 +31,8 @@ class Snapshots {
   // After `step`: begins to copy the state when it is time, at first after the first step. A copy that has not arrived
   // yet by then is waited for. Collective.
   void boundary(std::int64_t step);
+  // Of some step of this world all that this rank makes and keeps for others is there.
+  bool complete() const { return complete_; }
   // Until what is being copied may change.
   void before_change();
   // Lets what is being sent progress.
@@ -58,7 +61,8 @@ class Snapshots {
   std::size_t slot_ = 0;         // of the newest
   std::int64_t newest_ = -1;     // its step
   std::int64_t under_way_ = -1;  // the step of what is being sent and received
-  std::future<void> copying_;    // the newest, while it is; waits for it when it goes
+  bool complete_ = false;
+  std::future<void> copying_;  // the newest, while it is; waits for it when it goes
 };
 
 }  // namespace espalier::torchrt
