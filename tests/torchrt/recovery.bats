@@ -121,7 +121,7 @@ replicas() { plan 8:1@a/0,1@b/0; }
   local before after
   before=$(plan 4:2@a/0 4:2@b/0) after=$(plan 4:2@a/0 4:2@c/0)
   script "$before" 5 "$after" '{}' 0 "$before" '{"lose": ["c"], "at_commit": true}' 30 "$after" '{}' \
-    0 "$before" '{"lose": ["c"], "at_commit": true}' 0 "$(two)" '{"kill": [0], "at_commit": true}' > script.json
+    0 "$before" '{"lose": ["c"], "at_commit": true}' 0 "$before" '{"kill": [0], "at_commit": true}' > script.json
   play
   losses_as_alone
   acts 'len(acts) == 5 and [act.get("from") for act in acts] == [None, "earlier", None, "earlier", "generation"]'

@@ -50,9 +50,10 @@ struct Act {
   std::string abort;
   std::vector<int> kill, stop;  // ranks
   std::vector<std::string> lose;
-  bool torn = false, at_commit = false;
+  bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
+  bool at_commit = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
@@ -101,14 +102,13 @@ class Director {
  public:
   Director(const Json& script, std::string summary, std::vector<std::string> command)
       : summary_path_(std::move(summary)), command_(std::move(command)) {
-    for (const Json& act : script.value("acts", Json::array())) {
+    for (const Json& act : script.value("acts", Json::array()))
       acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
-                       act.value("late_ms", 0), act.value("early", 0.0)});
-      acts_.back().at_commit = act.value("at_commit", false);
-    }
+                       act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false)});
+
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());

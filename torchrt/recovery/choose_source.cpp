@@ -57,6 +57,7 @@ bool choose(const GenerationLayout& lost, const std::vector<Held>& left, std::in
   for (const auto& [step, keepers] : versions) {
     SourceChoice found;
     found.origin = choice.origin;
+    found.generation = choice.generation;
     found.step = step;
     for (std::size_t rank = 0; rank < lost.layout.ranks.size(); ++rank) {
       const std::vector<int>& units = lost.layout.ranks[rank].units;
