@@ -8,6 +8,7 @@ setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() {
   ip link set v2 up
+  scontrol update PartitionName=elastic MinNodes=0
   scheduler
   clean_slate
 }
@@ -43,7 +44,7 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
 }
 
 @test "idle GPUs that another job gets before the extension are not waited for" {
-  scheduler defer,bf_interval=600
+  scontrol update PartitionName=elastic MinNodes=2 # the extension waits: by itself Slurm starts it within 0 to 3 s
   cast
   thief=$(plain thief -H -N1 -n1 -w n1 --gres=gpu:2)
   finish near
@@ -52,6 +53,7 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
   wait_for 15 "another job has the GPUs" job_is "$thief" RUNNING
   wait_for 30 "the growth is given up" grep -q 'on n1 have gone to another job' "$BOX/log/espalierd.log"
   wait_for 10 "the extension is withdrawn" no_extensions
+  scontrol update PartitionName=elastic MinNodes=0
   finish thief
   wait_for 60 "A runs on 4 GPUs" runs_on A 4
   goes_on_well

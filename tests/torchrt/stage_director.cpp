@@ -76,8 +76,9 @@ struct Generation {
 class ProcessMarks {
  public:
   ProcessMarks(pid_t process, int units) : units_(units) {
+    std::error_code closed;  // meanwhile: a worker's threads open and close files as they like
     for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
-      if (std::filesystem::read_symlink(link).string().find("memfd:espalier-marks") != std::string::npos)
+      if (std::filesystem::read_symlink(link, closed).string().find("memfd:espalier-marks") != std::string::npos)
         marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
   }
   // Units of other ranks are never marked.
@@ -209,7 +210,13 @@ class Director {
       generation.processes[hello.rank] = hello.pid;
       generation.model = hello.model;
       const int number = generation.number, rank = hello.rank;
-      self->on_frame = [this, number, rank](const Frame& next) { hear(number, rank, next); };
+      self->on_frame = [this, number, rank](const Frame& next) {
+        try {
+          hear(number, rank, next);
+        } catch (const std::exception& problem) {  // else its connection ends, and the play waits
+          fail(problem.what());
+        }
+      };
       self->on_closed = [](const std::string&) {};
       std::erase(waiting_, self);
       Assign assign;

@@ -22,6 +22,7 @@ struct HostExchange::State {
 };
 
 HostExchange::HostExchange() : state_(std::make_unique<State>()) {
+  const Waiting waiting(Waiting::Kind::sleeps);
   must(MPI_Comm_dup(MPI_COMM_WORLD, &state_->communicator), "snapshots");
   MPI_Comm_set_errhandler(state_->communicator, MPI_ERRORS_RETURN);
 }
