@@ -298,7 +298,7 @@ void Launcher::stepped(const wire::Step& step) {
   if (recovery_ && recovery_->taken) finish_recovery("committed");
   last_step_at_ = last_progress_ = now;
   step_ = step.step;
-  if (!has_trained_ || step.settled) let_go(step.settled);
+  let_go(step);
   last_step_seconds_ = step.seconds;
   // A moving average that forgets the first, slower steps of a generation quickly.
   step_seconds_ = step_seconds_ == 0 ? step.seconds : 0.7 * step_seconds_ + 0.3 * step.seconds;

@@ -135,7 +135,9 @@ class Launcher {
   void commit_recovery();
   void finish_recovery(const std::string& result);
   void succeed(const Plan& plan, std::int64_t step);
-  void let_go(bool settled);
+  void let_go(const wire::Step& step);
+  bool makes_room();  // false: there is nothing to let go
+  void tell_what_to_keep() const;
   wire::Keep what_to_keep() const;
   bool is_lost(const Holding& holding) const;
   std::set<GpuId> gpus_left() const;

@@ -13,8 +13,10 @@
 namespace espalier::launcher {
 namespace {
 
-// Generations in a row that were lost or changed before they had what a loss needs.
-constexpr std::size_t kMostEarlier = 6;
+// Generations in a row that were lost or changed before they had what a loss needs, and those of them whose own state
+// stays in the GPUs' memory.
+constexpr std::size_t kMostEarlier = 6, kMostWhole = 2;
+constexpr std::int64_t kSettlesAnyway = 100;        // steps
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
@@ -86,6 +88,7 @@ void Launcher::lost(int generation, const Loss& loss) {
   }
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
+  if (loss.own && makes_room()) return raise(Event::current_lost, loss.why, true);
   raise(loss.own ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 
@@ -356,18 +359,39 @@ void Launcher::succeed(const Plan& plan, std::int64_t step) {
   earlier_.insert(earlier_.begin(), {generation_, plan_, false, step});
   for (auto& one : earlier_) one.step = std::min(one.step, step);
   if (earlier_.size() > kMostEarlier) earlier_.resize(kMostEarlier);
+  for (std::size_t i = kMostWhole; i < earlier_.size(); ++i) earlier_[i].copies_only = true;
   current_ = std::move(next_);
   plan_ = plan;
   generation_ = current_->generation();
   has_trained_ = false;
+  if (earlier_.size() > kMostWhole) tell_what_to_keep();
 }
 
-// What a generation trains on it has from those before it, often in the same memory.
-void Launcher::let_go(bool settled) {
-  if (has_trained_ && (!settled || earlier_.empty())) return;
+// After each step. What a generation trains on it has from those before it, often in the same memory.
+void Launcher::let_go(const wire::Step& step) {
+  if (earlier_.empty() && has_trained_) return;
+  const bool first = !std::exchange(has_trained_, true);
+  // It may have begun earlier than it was to, from an older checkpoint.
+  if (first)
+    for (auto& one : earlier_) one.step = std::min(one.step, step.step - 1);
+  // A rank without a vault never has what a loss needs.
+  const bool settled = step.settled || (!earlier_.empty() && step.step - earlier_.front().step >= kSettlesAnyway);
+  if (!first && !settled) return;
   for (auto& one : earlier_) one.copies_only = true;
   if (settled) earlier_.clear();
-  has_trained_ = true;
+  tell_what_to_keep();
+}
+
+// The first step of a generation that fails by itself may have lacked the memory that what is older takes.
+bool Launcher::makes_room() {
+  if (has_trained_ || std::all_of(earlier_.begin(), earlier_.end(), [](const auto& one) { return one.copies_only; }))
+    return false;
+  for (auto& one : earlier_) one.copies_only = true;
+  tell_what_to_keep();
+  return true;
+}
+
+void Launcher::tell_what_to_keep() const {
   const wire::Keep what = what_to_keep();
   extensions_->keep(what);
   for (const AnchorKeeper& keeper : anchor_keepers_)

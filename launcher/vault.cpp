@@ -342,17 +342,19 @@ void Vault::fetch(Client& client, const VaultRequest& request) {
   wire::send_packet(client.connection.get(), &reply, sizeof reply, fd);
 }
 
-// The marks stay as long as any copy does: what is no more than they themselves goes as well.
+// Torn copies go with whoever made them. The marks stay as long as any copy does: what is no more than they themselves
+// goes as well.
 void Vault::let_go() {
   const int kept = keep_, copies = keep_copies_;
   std::erase_if(depositors_, [&](const auto& entry) {
     const auto& [key, depositor] = entry;
-    if (depositor->alive || key.first >= std::max(kept, copies)) return false;
+    if (depositor->alive) return false;
     if (key.first < copies) return true;
+    const bool old = key.first < kept;
     std::erase_if(depositor->deposits, [&](const auto& one) {
-      return one.first[2] == wire::kVaultState || depositor->marks.mark(one.second.mark) < 0;
+      return one.first[2] == wire::kVaultState ? old : depositor->marks.mark(one.second.mark) < 0;
     });
-    return depositor->deposits.empty();
+    return old && depositor->deposits.empty();
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
+#include "torchrt/recovery/vault_client.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
@@ -188,9 +190,13 @@ class Worker {
     const auto tell = [this](const std::string& what) {
       std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
     };
+    // A vault that is not there keeps nothing for anybody.
+    const std::vector<std::string> here =
+        environment_.own ? vaults_here(environment_.vault) : std::vector<std::string>();
+    const bool own = std::find(here.begin(), here.end(), environment_.vault + "-" + owner) != here.end();
     if (config_.recovery.snapshot_steps > 0)
       snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps,
-                         VaultPlace{owner, environment_.own, environment_.with_launcher});
+                         VaultPlace{owner, own, own && environment_.with_launcher});
     keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
                      world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
     if (snapshots_) snapshots_->deposit(*keeping_);

@@ -63,6 +63,7 @@ std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, const std:
     rank.hangs = random.chance(made->number() > 0 ? trouble.hang : trouble.hang / 5);
     made->ranks_.push_back(std::move(rank));
   }
+  made->settles_after_ = random.below(4);
   all_.push_back(made);
   made->launch(address.substr(0, colon), static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))),
                variable(environment, "ESPALIER_TOKEN"));
@@ -301,12 +302,14 @@ void Generation::end_step() {
     }
   mark_ = ++step_;
   trained_ = true;
+  const bool settled = settles_after_-- <= 0;
   training_.events.completed(job_, number_, step_);
   bool asked = step_ % Training::kCheckpointSteps == 0;
   for (Rank& rank : ranks_) asked = std::exchange(rank.checkpoints, false) || asked;
   if (asked) training_.checkpoints[job_] = step_;
   wire::Step report;
   report.step = step_;
+  report.settled = settled;
   report.seconds = training_.step_seconds * (0.3 + 0.7 / static_cast<double>(ranks_.size()));
   if (ranks_[0].line) ranks_[0].line->send(report);
   bool agreed = false;
@@ -361,14 +364,12 @@ bool Generation::torn() {
   return *torn_;
 }
 
-// `chain`: the lost generation, then those before it. Where one went back to older state, what is newer was given up.
-Generation::Left Generation::newest_left(const std::vector<Generation*>& chain, const std::string& reader,
-                                         bool truly) const {
-  std::int64_t until = INT64_MAX;
-  for (Generation* old : chain) {
+// `chain`: the lost generation, then those before it.
+Generation::Left Generation::newest_left(const std::vector<Link>& chain, const std::string& reader, bool truly) const {
+  for (const auto& [old, until] : chain) {
     if (!old->assign_) return {};
-    if (!old->torn() && old->step_ <= until && survives(*old, reader, truly)) return {old, old == chain.front()};
-    until = std::min(until, old->begun_);
+    if (!old->torn() && old->step_ <= until && survives(*old, reader, truly))
+      return {old, old == chain.front().generation};
     if (old->trained_ || old->torn() || !speaks(*old, reader, truly)) return {};
   }
   return {};
@@ -382,23 +383,27 @@ void Generation::tell_recovery() {
 // All ranks agree on one source. The vaults have killed what still lived of the lost generation.
 void Generation::choose_source(const std::string& reader) {
   const wire::Assign::Source& source = *assign_->source;
-  std::vector<Generation*> told, all;
+  std::vector<Link> told, all;
   Generation* const old = training_.find(job_, source.generation);
-  if (old != nullptr) told.push_back(old);
+  if (old != nullptr) told.push_back({old, INT64_MAX});
+  // The launcher keeps what the two before the lost one trained on.
+  const int oldest = source.earlier.size() > 1 ? source.earlier[1].generation : 0;
   for (const auto& one : source.earlier)
     if (Generation* const earlier = training_.find(job_, one.generation); earlier != nullptr && !one.copies_only)
-      told.push_back(earlier);
+      told.push_back({earlier, one.step});
   for (const auto& other : training_.all()) {
     if (other->job_ != job_ || other->number_ >= number_) continue;
     const bool was_the_job =
         other->number_ == source.generation ||
         std::any_of(other->ranks_.begin(), other->ranks_.end(), [](const Rank& rank) { return rank.committed; });
-    if (was_the_job && other->number_ <= source.generation) all.insert(all.begin(), other.get());
+    if (was_the_job && other->number_ <= source.generation && other->number_ >= oldest)
+      all.insert(all.begin(), {other.get(), INT64_MAX});
     for (std::size_t r = 0; r < other->ranks_.size(); ++r)
       if (training_.network.reaches(other->ranks_[r].party->node, reader)) other->lose_rank(r, false);
   }
   if (old != nullptr) old->tell_recovery();
   taken_.emplace();
+  for (std::size_t i = 1; i < all.size(); ++i) all[i].until = std::min(all[i - 1].until, all[i - 1].generation->begun_);
   const Left left = newest_left(told, reader, false), truth = newest_left(all, reader, true);
   const auto at = training_.checkpoints.find(job_);
   if (left.generation != nullptr) {

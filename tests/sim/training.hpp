@@ -127,7 +127,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
     const Generation* generation = nullptr;  // null: nothing
     bool lost = true;                        // it is the lost one, not one before
   };
-  Left newest_left(const std::vector<Generation*>& chain, const std::string& reader, bool truly) const;
+  struct Link {
+    Generation* generation;
+    std::int64_t until;  // what is newer was given up
+  };
+  Left newest_left(const std::vector<Link>& chain, const std::string& reader, bool truly) const;
   void others_notice(std::size_t lost);
   void fail(std::size_t rank, const std::string& why);
   void leave(std::size_t rank);
@@ -152,6 +156,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::optional<wire::Loaded> taken_;  // in a recovery
   bool told_ = false;                  // what was taken
   bool trained_ = false;
+  int settles_after_ = 0;     // steps
   std::int64_t begun_ = 0;    // the step it began after
   std::optional<bool> torn_;  // lost in the middle of the optimizer
   std::int64_t step_ = 0;

@@ -59,7 +59,13 @@ std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlac
     std::optional<std::size_t> best;
     for (const std::size_t keeper : own)
       if (outlives(keeper) && kept[keeper] < kMostCopies && (!best || kept[keeper] < kept[*best])) best = keeper;
-    if (!best) continue;
+    if (!best && !own.empty())  // rather on what is lent elsewhere than a third one
+      for (std::size_t keeper = 0; keeper < places.size(); ++keeper)
+        if (!places[keeper].own && nodes[keeper] != nodes[rank] && (!best || kept[keeper] < kept[*best])) best = keeper;
+    if (!best) {
+      if (partners[rank] >= 0) ++kept[static_cast<std::size_t>(partners[rank])];
+      continue;
+    }
     partners[rank] = static_cast<int>(*best);
     ++kept[*best];
   }
