@@ -21,6 +21,8 @@ class Faults {
   // The running generation was lost after `step`. `died`: GPUs whose ranks ended without a word or fell silent.
   // `explained`: GPUs of it are gone with their node or extension, so that the step is not to blame.
   void lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool explained);
+  // Did not come up, for whatever reason: attempts may do without, until there is progress.
+  void suspect(const std::set<GpuId>& gpus) { suspects_.insert(gpus.begin(), gpus.end()); }
   // A generation that was to go on was lost before it could.
   void failed(Time now, const std::set<GpuId>& died);
 

@@ -76,7 +76,8 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
       "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
       "ESPALIER_VAULT=" + vault_prefix(context_.job, context_.step),
-      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
+      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds),
+      "ESPALIER_START=" + std::to_string(context_.config.start_seconds)};
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);

@@ -32,7 +32,15 @@ void tell_launcher(int code) {
 
 }  // namespace
 
-int rank(const std::vector<std::string>& arguments) { return tether_rank(arguments, tell_launcher); }
+// A rank that has lived longer has said hello, or its generation was given up: thousands that end at once do not come
+// between the launcher and the next generation.
+int rank(const std::vector<std::string>& arguments) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::seconds start(std::atoi(variable("ESPALIER_START").c_str()));
+  return tether_rank(arguments, [&](int code) {
+    if (start.count() <= 0 || std::chrono::steady_clock::now() - begin < 2 * start) tell_launcher(code);
+  });
+}
 
 int rank_step(const std::vector<std::string>& arguments) {
   const int code = tether(arguments);

@@ -86,6 +86,7 @@ void Launcher::lost(int generation, const Loss& loss) {
     died_.insert(loss.died.begin(), loss.died.end());
     if (!loss.of_mpirun) blamed_.insert(loss.died.begin(), loss.died.end());
   }
+  if (phase_ == JobPhase::recovering) faults_.suspect(loss.absent);
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
   if (loss.own && makes_room()) return raise(Event::current_lost, loss.why, true);

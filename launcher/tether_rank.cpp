@@ -1,7 +1,6 @@
 #include "launcher/tether_rank.hpp"
 
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,8 +27,7 @@ bool signal_comes(const sigset_t& set, const timespec* limit) {
 
 // So that mpirun reports the signal as that of the rank.
 void die_of(int number) {
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);  // the program has left one, if any was wanted
+  ::prctl(PR_SET_DUMPABLE, 0);  // the program has left a core, if any was wanted; the limit does not hold for a pipe
   std::signal(number, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
@@ -53,7 +51,11 @@ int tether_rank(const std::vector<std::string>& arguments, const std::function<v
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // wakes us
 
   const pid_t child = ::fork();
-  if (child < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
+  if (child < 0) {
+    const int problem = errno;
+    tell(2);  // which this process then ends with
+    throw Error(command[0] + ": cannot fork: " + std::strerror(problem));
+  }
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(1);

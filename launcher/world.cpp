@@ -47,8 +47,8 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
 }
 
 void World::step_lost(int rank, int code) {
-  if (lost_ || retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
-  // The GPU is not to blame: nothing is known to have used it.
+  if (retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
+  absent_.insert(rank);  // also those that are told of while the loss waits
   lose("rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node + " ended with code " +
            std::to_string(code) + " before it said hello (see what it has written)",
        1);
@@ -204,7 +204,8 @@ void World::lose(const std::string& why, int code) {
 }
 
 Loss World::loss(const std::string& why, int code) const {
-  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}, exit_code_.has_value()};
+  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}, {}, exit_code_.has_value()};
+  for (const int rank : absent_) loss.absent.insert(gpus_.at(static_cast<std::size_t>(rank)));
   for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
   if (own_failure_) {
     loss.why = last_words_;

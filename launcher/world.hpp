@@ -22,6 +22,7 @@ struct Loss {
   int code = 1;            // the job's exit code, should it end of this
   bool own = false;        // a worker said that it failed by itself: the program's fault, no loss
   std::set<GpuId> died;    // whose ranks ended without a word or fell silent
+  std::set<GpuId> absent;  // whose ranks ended before they said hello: nothing is known to have used those GPUs
   bool of_mpirun = false;  // mpirun has ended, and its ranks with it: none of them is to blame
 };
 
@@ -122,6 +123,7 @@ class World {
   bool retired_ = false, lost_ = false;
   bool own_failure_ = false;
   std::map<int, std::string> died_;  // rank -> in words
+  std::set<int> absent_;             // ranks that ended before their hello
   std::optional<int> exit_code_;     // mpirun's
   std::chrono::steady_clock::time_point conclude_by_{};
   std::string last_words_;

@@ -212,6 +212,7 @@ class Fault:
     # To a job that has not trained yet: None if there is nobody to do it to. A job that never trained has nothing to recover.
     launching: str | None = None
     by_slurmctld: bool = False  # Slurm may be wrong about its nodes after it
+    takes_copies: bool = False  # what is kept in memory on a node may go with it
 
 
 MUST_LIVE, MAY_END = "must live", "may end"
@@ -229,18 +230,18 @@ FAULTS = {
     "a worker of the next generation out of memory": Fault(starve_worker(coming), of_next=True),
     "a worker stopped for 2 s": Fault(stop_worker(2), launching=MUST_LIVE),
     "a worker stopped for good": Fault(stop_worker(None), launching=MAY_END),
-    "a keeper killed": Fault(kill_keeper),
-    "an extension cancelled": Fault(cancel_extension),
-    "an extension killed": Fault(kill_extension),
+    "a keeper killed": Fault(kill_keeper, takes_copies=True),
+    "an extension cancelled": Fault(cancel_extension, takes_copies=True),
+    "an extension killed": Fault(kill_extension, takes_copies=True),
     "espalierd killed": Fault(kill_planner, launching=MUST_LIVE),
     # A job that slurmctld had not saved is unknown to the next one, which ends it.
-    "slurmctld killed": Fault(kill_controller, launching=MAY_END, by_slurmctld=True),
-    "slurmd killed": Fault(kill_slurmd),
-    "a node's network cut for 3 s": Fault(cut_network("n2", 3)),
-    "a node's network cut for 15 s": Fault(cut_network("n2", 15)),
-    "the launcher's network cut for 5 s": Fault(cut_network("n1", 5), launching=MUST_LIVE),
+    "slurmctld killed": Fault(kill_controller, launching=MAY_END, by_slurmctld=True, takes_copies=True),
+    "slurmd killed": Fault(kill_slurmd, takes_copies=True),
+    "a node's network cut for 3 s": Fault(cut_network("n2", 3), takes_copies=True),
+    "a node's network cut for 15 s": Fault(cut_network("n2", 15), takes_copies=True),
+    "the launcher's network cut for 5 s": Fault(cut_network("n1", 5), launching=MUST_LIVE, takes_copies=True),
     "the disk full": Fault(_full("/tmp"), launching=MAY_END),
-    "/dev/shm full": Fault(_full("/dev/shm"), launching=MAY_END),
+    "/dev/shm full": Fault(_full("/dev/shm"), launching=MAY_END, takes_copies=True),
     "the launcher killed": Fault(kill_launcher, survives=False, launching=MAY_END),
     "the anchor cancelled": Fault(cancel_anchor, survives=False, launching=MAY_END),
 }

@@ -50,6 +50,7 @@ class Job:
     def __init__(self, name, losses, method):
         self.name, self.losses, self.method = name, losses, method
         self.step, self.plan_gpus, self.generation = 0, 0, 0
+        self.reread = -1  # the newest generation of which lines were written anew
         self.began = {}  # by generation: its first step
         self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done)
         self.kept_every = SNAPSHOT_STEPS if method == "adopt" else CHECKPOINT_STEPS
@@ -102,7 +103,7 @@ class Job:
         self._list_checkpoints()
         lines = self._metrics.lines()
         if self._metrics.again:  # a recovery writes what it goes on from anew
-            self.step = 0
+            self.step, self.reread = 0, self.generation
         for line in lines:
             self._take(json.loads(line))
         return entered
@@ -116,7 +117,7 @@ class Job:
             whole = [re.fullmatch(r"step-(\d+)", name) for name in os.listdir(self.checkpoints)]
         except FileNotFoundError:
             return
-        self.checkpoint = max((int(found[1]) for found in whole if found), default=0)
+        self.checkpoint = max([self.checkpoint] + [int(found[1]) for found in whole if found])
 
     def _take(self, record):
         step, loss = record["step"], record["loss"]
@@ -124,8 +125,11 @@ class Job:
             self.problems.append(f"step {step} follows step {self.step}")
         if self.losses.setdefault(step, loss) != loss:
             self.problems.append(f"step {step}: loss {loss!r}, elsewhere {self.losses[step]!r}")
+        self.step, self.plan_gpus = step, record["gpus"]
+        if record["generation"] <= self.reread:
+            return
         self.seen += 1
-        self.step, self.plan_gpus, self.generation = step, record["gpus"], record["generation"]
+        self.generation = record["generation"]
         self.began.setdefault(self.generation, step)
         now = time.monotonic()
         self.longest_pause = max(self.longest_pause, now - self.moved_at)

@@ -9,7 +9,8 @@ class Tally:
         self.states = states  # (hand-off's method, state)
         self.hits, self.recovery = collections.Counter(), collections.defaultdict(list)
         self.again = collections.defaultdict(list)  # by what a job went on with: how many steps it did again
-        self.jobs = self.missed = self.never = 0
+        self.misses = collections.Counter()  # by fault: nobody to do it to
+        self.jobs = self.missed = self.never = self.excused = 0
         self.lost = self.hung = self.leaks = self.healed = 0
         self.problems = []
 
@@ -37,9 +38,13 @@ class Tally:
                   f"{steps[len(steps) // 2]}, most {steps[-1]}")
         if self.never > max(3, self.total() // 10):
             self.problems.append("too many states were not reached")
+        for name, count in self.misses.items():
+            if count >= 5 and not any(self.hits[(*column, name)] for column in self.states):
+                self.problems.append(f"{name}: {count} times there was nobody to do it to, and never anybody")
         if self.problems:
             print("\nproblems\n" + "\n".join(self.problems))
         print(f"\n{self.jobs} jobs; {self.missed} times there was nobody to do it to, {self.never} times a state was not reached; "
+              f"{self.excused} times much was lost with what had kept it; "
               f"{len(self.problems)} problems")
         print(f"{self.total()} faults, {len(struck)} of {len(self.states)} states struck, {self.lost} jobs lost, {self.hung} hung, "
               f"{sum(sum(steps) for steps in self.again.values())} steps lost, {self.leaks} leaks, "
