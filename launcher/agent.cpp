@@ -16,6 +16,7 @@
 
 #include "launcher/directory.hpp"
 #include "launcher/launcher_address.hpp"
+#include "launcher/lost_teller.hpp"
 #include "launcher/tether.hpp"
 #include "launcher/world_command.hpp"
 #include "planner/core/error.hpp"
@@ -66,7 +67,12 @@ int agent(const std::vector<std::string>& arguments) {
   // mpirun means the words for a shell on the other side.
   std::string command;
   for (std::size_t i = 1; i < arguments.size(); ++i) command += (i > 1 ? " " : "") + arguments[i];
-  return tether(step_command(job, node, gpus, std::getenv("ESPALIER_CPU_BIND") != nullptr, {"/bin/sh", "-c", command}));
+  const LostTeller teller;
+  const pid_t parent = ::getppid();
+  const int code =
+      tether(step_command(job, node, gpus, std::getenv("ESPALIER_CPU_BIND") != nullptr, {"/bin/sh", "-c", command}));
+  if (code != 0 && ::getppid() == parent) teller.node(node, code);
+  return code;
 }
 
 int shield(const std::vector<std::string>& arguments) {

@@ -96,6 +96,7 @@ void Launcher::incoming(const wire::ConnectionPtr& connection) {
       else if (frame.type == wire::KeeperHello::type)
         greet_keeper(connection, wire::from_frame<wire::KeeperHello>(frame));
       else if (frame.type == wire::StepLost::type) lose_step(connection, wire::from_frame<wire::StepLost>(frame));
+      else if (frame.type == wire::NodeLost::type) lose_node(connection, wire::from_frame<wire::NodeLost>(frame));
       else throw Error("message " + frame.type + ": a hello is expected first");
     } catch (const Error& error) {
       connection->send(wire::Refused{error.what()});
@@ -123,6 +124,12 @@ World* Launcher::world_of(int generation) const {
 void Launcher::lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost) {
   if (lost.token != token_) throw Error("step: its token is not this job's");
   if (World* const world = world_of(lost.generation)) world->step_lost(lost.rank, lost.code);
+  connection->close();
+}
+
+void Launcher::lose_node(const wire::ConnectionPtr& connection, const wire::NodeLost& lost) {
+  if (lost.token != token_) throw Error("agent: its token is not this job's");
+  if (World* const world = world_of(lost.generation)) world->node_lost(lost.node, lost.code);
   connection->close();
 }
 
@@ -285,8 +292,8 @@ bool Launcher::too_late_for(const std::set<JobId>& taken) {
     given_up_.insert(taken.begin(), taken.end());
     spdlog::warn(
         "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
-        "checkpoint "
-        "is written now, and the job goes on with fewer GPUs when they are gone",
+        "checkpoint is asked for (without checkpoint.directory none is written), and the job goes on with fewer GPUs "
+        "when they are gone",
         needed, left);
     current_->send_all(wire::Checkpoint{});
   }

@@ -79,6 +79,7 @@ class Launcher {
   void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
   void lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost);
+  void lose_node(const wire::ConnectionPtr& connection, const wire::NodeLost& lost);
   World* world_of(int generation) const;  // null: it is not running
 
   struct Raised {

@@ -54,6 +54,18 @@ void World::step_lost(int rank, int code) {
        1);
 }
 
+void World::node_lost(const std::string& node, int code) {
+  if (retired_) return;
+  bool awaited = false;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (gpus_.at(static_cast<std::size_t>(rank)).node != node || workers_.contains(rank)) continue;
+    absent_.insert(rank);
+    awaited = true;
+  }
+  if (awaited)
+    lose("orted on " + node + " ended with code " + std::to_string(code) + " before all ranks there said hello", 1);
+}
+
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
   assignment_ = wire::Assign{plan, std::move(source), accuracy, std::nullopt};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);

@@ -69,6 +69,8 @@ class World {
   // A rank, or the srun that was to start it, has ended with `code`; the world is lost when nothing was heard of the
   // rank before. mpirun does not tell: it is to bear the loss of ranks.
   void step_lost(int rank, int code);
+  // The same for all ranks of a node, whose orted has ended.
+  void node_lost(const std::string& node, int code);
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest.

@@ -72,6 +72,10 @@ void visit(StepLost& m, Visitor& v) {
   v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("code", m.code);
 }
 template <class Visitor>
+void visit(NodeLost& m, Visitor& v) {
+  v("token", m.token), v("generation", m.generation), v("node", m.node), v("code", m.code);
+}
+template <class Visitor>
 void visit(Notice& m, Visitor& v) {
   v("job", m.job);
 }
@@ -255,6 +259,7 @@ ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
 ESPALIER_MESSAGE(StepLost)
+ESPALIER_MESSAGE(NodeLost)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
 ESPALIER_MESSAGE(Keep)

@@ -166,6 +166,16 @@ struct StepLost {
   int code = 0;  // srun's
 };
 
+// From the agent of mpirun: the step of a node's orted has ended with an error. Of interest when ranks there never said
+// hello: mpirun may learn of it much later.
+struct NodeLost {
+  static constexpr const char* type = "node_lost";
+  std::string token;
+  int generation = 0;
+  std::string node;
+  int code = 0;  // srun's
+};
+
 // From a keeper or a worker: Slurm told the extension to leave (SIGTERM).
 struct Notice {
   static constexpr const char* type = "notice";

@@ -43,6 +43,24 @@ S
   goes_on_well
 }
 
+@test "an orted of the new generation killed before its ranks say hello: the grow is given up at once, the training goes on" {
+  as_user mkdir "$BOX/home/bin"
+  as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
+#!/bin/sh
+[ "\$ESPALIER_GENERATION" != 1 ] || exec sleep 60
+exec $BOX/bin/espalier-train "\$@"
+S
+  as_user chmod 755 "$BOX/home/bin/espalier-train"
+  PATH=$BOX/home/bin:$PATH cast
+  finish far
+  catch_phase starting
+  found() { victim=$(processes orted ESPALIER_GENERATION=1 | head -n 1) && pgrep -P "$victim" > /dev/null; }
+  wait_for 20 "orted has started its ranks" found
+  kill -KILL "$victim"
+  wait_for 10 "the grow is given up" grep -q 'given up: orted on n[0-9] ended with code 137 before all ranks there said hello' "$BOX/home/A.out"
+  goes_on_well
+}
+
 @test "the launcher killed: everything it owned is released within 10 s" {
   grown_cast
   kill -KILL "$(launcher_pid)"

@@ -259,10 +259,13 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
   trains_on
 }
 
-@test "whoever says that a rank's step was lost needs the token, and is believed only of ranks that nobody has heard" {
+@test "whoever says that a rank's step or a node was lost needs the token, and is believed only of ranks that nobody has heard" {
   talk boxuser "$(launcher)" login "$(step_lost 0123456789abcdef0123456789abcdef 0 1)"
   refused "step: its token is not this job's"
   for of in "0 1" "0 2" "0 -1" "7 1"; do talk boxuser "$(launcher)" login "$(step_lost "$(token)" $of)"; done
+  talk boxuser "$(launcher)" login "$(node_lost 0123456789abcdef0123456789abcdef 0 n1)"
+  refused "agent: its token is not this job's"
+  for of in "0 n1" "0 n2" "7 n1"; do talk boxuser "$(launcher)" login "$(node_lost "$(token)" $of)"; done
   trains_on
 }
 

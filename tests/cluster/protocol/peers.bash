@@ -32,6 +32,7 @@ hello() { # TOKEN GENERATION RANK
 }
 keeper() { echo "frame:{\"type\":\"keeper\",\"token\":\"$1\",\"job\":$2,\"node\":\"n1\",\"extension\":$3}"; } # TOKEN JOB EXTENSION
 step_lost() { echo "frame:{\"type\":\"step_lost\",\"token\":\"$1\",\"generation\":$2,\"rank\":$3,\"code\":1}"; } # TOKEN GENERATION RANK
+node_lost() { echo "frame:{\"type\":\"node_lost\",\"token\":\"$1\",\"generation\":$2,\"node\":\"$3\",\"code\":1}"; } # TOKEN GENERATION NODE
 
 # --- A's launcher --------------------------------------------------------------------------------------------------------
 of_worker() { tr '\0' '\n' < "/proc/$(workers 0 | head -n 1)/environ" | sed -n "s/^$1=//p" | head -n 1; }
