@@ -10,6 +10,7 @@
 
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/control.hpp"
+#include "torchrt/device/device_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
 #include "torchrt/recovery/keeping.hpp"
@@ -257,7 +258,7 @@ class Worker {
     };
     wire::Switched switched{step};
     if (!through_disk(config_.handoff.method))
-      departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of);
+      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of);
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
     control_.send(switched);
@@ -308,12 +309,13 @@ void end_world(World& world) {
   world.finalize();
 }
 
-// The last words go to the launcher, which tells the user; where that is gone, to the log.
+// The last words go to the launcher, which tells the user; where that is gone, to the log. Of a GPU's failure it hears
+// by the end of the line: a program that says that it failed ends the job.
 [[noreturn]] void leave_failed(Control& control, int rank, const std::exception& error) {
   std::string problem = error.what();
   if (dynamic_cast<const wire::ConnectionLost*>(&error) != nullptr) {
     problem = "the launcher is gone; leaving";
-  } else {
+  } else if (dynamic_cast<const DeviceError*>(&error) == nullptr) {
     try {
       control.farewell();
       control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});

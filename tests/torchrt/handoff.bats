@@ -143,6 +143,13 @@ json.dump(script, sys.stdout)' "$@"
   acts '[act.get("aborted") for act in acts] == ["ready", "switch", "switched", "loaded", None]'
 }
 
+@test "ranks that lack what it takes to give their state say so and train on, and the next generation succeeds" {
+  script "$(four)" 5 "$(two)" starved 15 "$(two)" - > script.json
+  play
+  losses_as_alone
+  acts '[act.get("aborted") for act in acts] == ["starved", None]'
+}
+
 @test "nothing is sent early to whom the user has given another learning rate" {
   script "$(two)" 2 "$(four)" - | early 5:0 > script.json
   cp small.toml kept.toml
@@ -178,6 +185,16 @@ json.dump(script, sys.stdout)' "$@"
   play --set handoff.method=overlap --set checkpoint.directory=kept --set checkpoint.every=0
   losses_as_alone
   acts 'len(acts) == 2 and all(act["bytes_adopted"] == act["bytes_copied"] == act["bytes_sent"] == 0 for act in acts)'
+  acts '__import__("os").path.isdir("kept/step-%d" % acts[1]["step"])'
+}
+
+@test "by a checkpoint, read by processes that start when the old ones have gone: losses equal bit for bit" {
+  rm -rf kept
+  script "$(two)" 5 "$(four)" - 40 "$(two)" - | sed 's/"after"/"restart": true, &/g' > script.json
+  play --set handoff.method=checkpoint --set checkpoint.directory=kept --set checkpoint.every=0
+  losses_as_alone
+  acts 'len(acts) == 2 and all(act["bytes_adopted"] == act["bytes_copied"] == act["bytes_sent"] == 0 for act in acts)'
+  acts 'all(act["pause_ms"] >= act["ready_ms"] > 0 for act in acts)'
   acts '__import__("os").path.isdir("kept/step-%d" % acts[1]["step"])'
 }
 

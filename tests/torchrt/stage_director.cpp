@@ -2,18 +2,22 @@
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
-// "loaded", "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true, "at_ms": NUMBER, "early": SECONDS,
-// "late_ms": NUMBER, "at_commit": true}]}
+// "loaded" | "starved", "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
+// "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true}]}
+//
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
-// on. With "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones
-// stand still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies
-// while it changes a unit's state; "at_ms": so long after the step, whatever they are doing; "at_commit": when the
-// generation before has become the job, of which its ranks do not hear. "early": how long the new one may send state
-// while the old one trains; "late_ms": the old one is asked to stop so long after the new one is ready. The play ends
-// at a boundary, kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine,
-// so no number of steps given beforehand is right for all. A play without acts ends with the training. One that takes
-// more than STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
+// on; "starved": at the boundary its ranks can open no file any more, and must say that they stay. "restart": the old
+// one is asked to switch first, and when it has, it goes, and the new one starts from the newest checkpoint. With
+// "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones stand
+// still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies while
+// it changes a unit's state; "at_ms": so long after the step, whatever they are doing; "at_commit": when the generation
+// before has become the job, of which its ranks do not hear. "early": how long the new one may send state while the old
+// one trains; "late_ms": the old one is asked to stop so long after the new one is ready. The play ends at a boundary,
+// kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no number of
+// steps given beforehand is right for all. A play without acts ends with the training. One that takes more than
+// STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +31,7 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "launcher/vault.hpp"
 #include "planner/core/profile_check.hpp"
@@ -53,7 +58,7 @@ struct Act {
   bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
-  bool at_commit = false;
+  bool at_commit = false, restart = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
@@ -108,7 +113,8 @@ class Director {
                        act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
-                       act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false)});
+                       act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
+                       act.value("restart", false)});
 
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
@@ -221,7 +227,7 @@ class Director {
       std::erase(waiting_, self);
       Assign assign;
       assign.plan = generation.plan;
-      if (&generation == &next_)
+      if (&generation == &next_ && !acts_[next_act_].restart)
         assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early, earlier_};
       self->send(assign);
     };
@@ -255,7 +261,9 @@ class Director {
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Switched::type) {
       const Switched switched = from_frame<Switched>(frame);
-      if (!switched.problem.empty()) return fail("rank " + std::to_string(rank) + ": " + switched.problem);
+      const bool starved = !leaving_ && acts_[next_act_].abort == "starved";
+      if (starved) problems_ += switched.problem.empty() ? 0 : 1;
+      else if (!switched.problem.empty()) return fail("rank " + std::to_string(rank) + ": " + switched.problem);
       boundary_ = switched.step;
       if (--generation.unanswered == 0 && awaiting_) leaving_ ? leave() : on_switched();
     }
@@ -295,10 +303,13 @@ class Director {
 
   void on_step(const Step& step) {
     keep(step.settled);
+    stepped_ = Clock::now();
     if (next_act_ < acts_.size()) {
-      if (next_.mpirun < 0 && step.step >= acts_[next_act_].after && acts_[next_act_].recovers()) lose();
-      else if (next_.mpirun < 0 && step.step >= acts_[next_act_].after)
-        start(next_, ++last_number_, acts_[next_act_].plan);
+      const Act& act = acts_[next_act_];
+      if (next_.mpirun >= 0 || awaiting_ || step.step < act.after) return;
+      if (act.recovers()) lose();
+      else if (act.restart) switch_over(last_number_ + 1);
+      else start(next_, ++last_number_, act.plan);
     } else if (!acts_.empty() && step.step >= boundary_ + kEpilogue && !leaving_) {
       leaving_ = true;
       ask_to_switch(current_.plan, current_.number);
@@ -382,22 +393,46 @@ class Director {
   void on_next_ready() {
     ready_ms_ = milliseconds_since(started_);
     if (recovering_) return tell(next_, Load{-1});
+    if (acts_[next_act_].restart) return on_loaded();
     if (acts_[next_act_].abort == "ready") return give_up(false);
-    late_ = loop_.after(std::chrono::milliseconds(acts_[next_act_].late_ms), [this] { switch_over(); });
+    late_ = loop_.after(std::chrono::milliseconds(acts_[next_act_].late_ms), [this] { switch_over(next_.number); });
   }
 
-  void switch_over() {
+  void switch_over(int generation) {
     switch_sent_ = Clock::now();
-    ask_to_switch(next_.plan, next_.number);
+    if (acts_[next_act_].abort == "starved") starve(true);
+    ask_to_switch(acts_[next_act_].plan, generation);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
+  }
+
+  void starve(bool begin) {
+    for (const auto& [rank, process] : current_.processes) {
+      rlimit files{};
+      ::prlimit(process, RLIMIT_NOFILE, nullptr, &files);
+      files.rlim_cur = begin ? 3 : files.rlim_max;
+      ::prlimit(process, RLIMIT_NOFILE, &files, nullptr);
+    }
   }
 
   void on_switched() {
     switched_ms_ = milliseconds_since(switch_sent_);
     stood_ = Clock::now();
+    stand_ms_ = std::chrono::duration<double, std::milli>(stood_ - stepped_).count();
     awaiting_ = false;
+    if (acts_[next_act_].restart) return restart();
     if (acts_[next_act_].abort == "switched") return give_up(true);
+    if (acts_[next_act_].abort == "starved") {
+      starve(false);
+      return problems_ > 0 ? give_up(true) : fail("nobody lacked anything");
+    }
     tell(next_, Load{boundary_});
+  }
+
+  // As the launcher does it by checkpoint.
+  void restart() {
+    tell(current_, Exit{});
+    left_.insert(std::exchange(current_.mpirun, -1));
+    start(next_, ++last_number_, acts_[next_act_].plan);
   }
 
   void on_loaded() {
@@ -409,14 +444,17 @@ class Director {
                                 {"listening", ready_to_be_left},
                                 {"ready_ms", ready_ms_},
                                 {"to_boundary_ms", switched_ms_},
+                                {"stand_ms", stand_ms_},
                                 {"pause_ms", milliseconds_since(stood_)},
                                 {"phases_ms", next_.phases_ms},
                                 {"bytes_adopted", next_.adopted},
                                 {"bytes_copied", next_.copied},
                                 {"bytes_sent", next_.sent},
                                 {"bytes_sent_early", next_.sent_early}});
-    tell(current_, Exit{});
-    left_.insert(current_.mpirun);
+    if (!acts_[next_act_].restart) {
+      tell(current_, Exit{});
+      left_.insert(current_.mpirun);
+    }
     succeed();
   }
 
@@ -484,6 +522,7 @@ class Director {
   std::vector<std::string> command_;
   std::vector<Act> acts_;
   std::size_t next_act_ = 0;
+  int problems_ = 0;                         // of starved ranks
   const std::string token_ = fresh_nonce();  // other plays on this machine have other addresses
   std::unique_ptr<Listener> listener_;
   std::vector<ConnectionPtr> waiting_;
@@ -499,8 +538,8 @@ class Director {
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it
   Watch recovery_, late_;
   std::int64_t boundary_ = 0;
-  Clock::time_point started_, switch_sent_, stood_, lost_at_;
-  double ready_ms_ = 0, switched_ms_ = 0;
+  Clock::time_point started_, stepped_, switch_sent_, stood_, lost_at_;
+  double ready_ms_ = 0, switched_ms_ = 0, stand_ms_ = 0;
   Json summary_ = {{"acts", Json::array()}, {"profiles", Json::array()}};
   std::string failure_;
 };

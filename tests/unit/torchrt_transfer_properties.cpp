@@ -113,7 +113,7 @@ TEST_CASE("any generation turns into any other: its state is as if it had been t
 
 TEST_CASE("in two worlds what is donated lands on nodes of both, and only what no other node has is relayed") {
   std::mt19937 random(13);
-  int relayed = 0, landed = 0, refused = 0;
+  int relayed = 0, landed = 0, refused = 0, stayed = 0;
   for (int round = 0; round < 200; ++round) {
     const ModelConfig model = random_transfer_model(random);
     TransferRequest request = random_request(random, model.layers);
@@ -144,12 +144,17 @@ TEST_CASE("in two worlds what is donated lands on nodes of both, and only what n
     for (const std::size_t bytes : routes.relay_bytes) crossed += static_cast<std::int64_t>(bytes);
     CHECK(sent == plan.bytes_sent() + crossed);
     CHECK(crossed == counted_relays(elements, request, model.layers, shared));
+    if (!leaves_nodes(request.before, request.after)) {
+      CHECK(routes.old_world.empty());
+      ++stayed;
+    }
     landed += !routes.old_world.empty();
     relayed += crossed > 0;
   }
   CHECK(landed > 20);
   CHECK(relayed > 5);
   CHECK(refused > 5);
+  CHECK(stayed > 5);
 }
 
 TEST_CASE("in both worlds of a hand-off ranks that are to be connected name each other, and nobody names itself") {

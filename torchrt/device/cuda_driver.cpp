@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "planner/core/error.hpp"
+#include "torchrt/device/device_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -39,6 +39,12 @@ CudaDriver load() {
   return driver;
 }
 
+[[noreturn]] void refuse(int code, const char* what, const char* why) {
+  const std::string words = std::string("CUDA: ") + what + " failed: " + why;
+  if (loses_device(code)) throw DeviceError(words);
+  throw Error(words);
+}
+
 }  // namespace
 
 const CudaDriver& cuda_driver() {
@@ -50,12 +56,12 @@ void must(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   const char* text = nullptr;
   cuda_driver().error_string(result, &text);
-  throw Error(std::string("CUDA: ") + what + " failed: " + (text ? text : "unknown error"));
+  refuse(result, what, text ? text : "unknown error");
 }
 
 void must_run(int cuda_runtime_error, const char* what) {
   const auto error = static_cast<cudaError_t>(cuda_runtime_error);
-  if (error != cudaSuccess) throw Error(std::string("CUDA: ") + what + " failed: " + ::cudaGetErrorString(error));
+  if (error != cudaSuccess) refuse(cuda_runtime_error, what, ::cudaGetErrorString(error));
 }
 
 }  // namespace espalier::torchrt

@@ -1,9 +1,9 @@
 #include "torchrt/handoff/leave.hpp"
 
+#include <new>
 #include <set>
 
 #include "planner/core/error.hpp"
-#include "torchrt/handoff/handoff_plan.hpp"
 
 namespace espalier::torchrt {
 
@@ -21,12 +21,9 @@ std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address
 
 }  // namespace
 
-void Departure::give(RankState& state, World& world, Device& device, const Plan& next,
-                     const std::function<std::string(int)>& address_of) {
-  const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
-  const std::vector<MessageOperation> messages = message_operations(plan.transfer, plan.routes.old_world, world.rank());
+void Departure::prepare(const HandoffPlan& plan, Device& device, const std::function<std::string(int)>& address_of) {
   std::set<int> gone;  // whose generation cannot load: they are waited for once
-  for (const MessageOperation& message : messages) {
+  for (const MessageOperation& message : messages_) {
     const MemoryId& memory = message.memory;
     if (message.sends || guests_.count(memory) != 0) continue;
     const std::size_t bytes = memory.unit == kRelay ? plan.routes.relay_bytes[static_cast<std::size_t>(memory.rank)]
@@ -35,19 +32,40 @@ void Departure::give(RankState& state, World& world, Device& device, const Plan&
     if (gone.count(memory.rank) == 0) guest = map_guest(device, address_of(memory.rank), memory.unit, bytes);
     if (!guest) gone.insert(memory.rank);
   }
+  stages_ = std::make_unique<ExchangeStages>(device, messages_);
+}
+
+std::string Departure::give(RankState& state, World& world, Device& device, const Plan& next,
+                            const std::function<std::string(int)>& address_of) {
+  if (!leaves_nodes(state.plan(), next)) return "";
+  std::string problem;
+  try {
+    const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
+    messages_ = message_operations(plan.transfer, plan.routes.old_world, world.rank());
+    prepare(plan, device, address_of);
+  } catch (const Error& error) {
+    problem = error.what();
+  } catch (const std::bad_alloc&) {
+    problem = "no memory is left to give the state away";
+  }
+  if (world.minimum(problem.empty() ? 1 : 0) == 0) {
+    stages_.reset();
+    guests_.clear();
+    return problem;
+  }
   const auto memory_of = [&](const MemoryId& memory) -> char* {
     if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
     const std::unique_ptr<Allocation>& guest = guests_.at(memory);
     return guest ? static_cast<char*>(guest->data()) : nullptr;
   };
-  stages_ = std::make_unique<ExchangeStages>(device, messages);
-  state.transport().connect(peers(messages));  // not before: only the `switch` has told who gives what to whom
-  const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages, memory_of, *stages_);
+  state.transport().connect(peers(messages_));  // not before: only the `switch` has told who gives what to whom
+  const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages_, memory_of, *stages_);
   stages_.reset();
   // Whose new rank then finds that it lacks it, and gives up.
-  for (const std::size_t place : damaged) guests_.erase(messages[place].memory);
+  for (const std::size_t place : damaged) guests_.erase(messages_[place].memory);
   for (const auto& [memory, guest] : guests_)
     if (guest) server_.offer({memory.unit, memory.rank}, guest->fd(), guest->bytes());
+  return "";
 }
 
 Departure::~Departure() {

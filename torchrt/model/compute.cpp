@@ -13,6 +13,7 @@
 #include <map>
 
 #include "planner/core/error.hpp"
+#include "torchrt/device/device_error.hpp"
 #include "torchrt/model/device_memory.hpp"
 #include "torchrt/model/unit.hpp"
 #include "torchrt/random.hpp"
@@ -43,13 +44,16 @@ struct MicroBatch {
   std::vector<SampleGroup> groups;
 };
 
-// What torch throws is not ours to let through: callers know Error.
+// What torch throws is not ours to let through: callers know Error, and DeviceError.
 template <class Function>
 auto guarded(const char* what, Function&& function) {
   try {
     return function();
   } catch (const c10::Error& error) {
-    throw Error(std::string("model: ") + what + " failed: " + error.what_without_backtrace());
+    const std::string words = std::string("model: ") + what + " failed: " + error.what_without_backtrace();
+    const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
+    if (accelerator != nullptr && loses_device(accelerator->get_error_code())) throw DeviceError(words);
+    throw Error(words);
   }
 }
 
@@ -186,7 +190,8 @@ Compute::Compute(const Config& config, const RankLayout& layout, const Device& d
   state_->layout = layout;
   state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
   guarded("preparing parameters", [&] {
-    at::globalContext().setDeterministicAlgorithms(context.bitwise, true);
+    // Where it may only warn, torch's fused attention sums in any order on a GPU.
+    at::globalContext().setDeterministicAlgorithms(context.bitwise, device.kind() != DeviceKind::cuda);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     if (family(config.model.family).positions == nullptr) context.rotary = rotary_tables(config.model, context.options);
     state_->loss = at::zeros({}, context.options.dtype(at::kDouble));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "planner/core/error.hpp"
@@ -83,6 +84,13 @@ class Router {
 };
 
 }  // namespace
+
+bool leaves_nodes(const Plan& before, const Plan& after) {
+  std::set<std::string> stay;
+  for (const GpuId& gpu : after.ranks()) stay.insert(gpu.node);
+  const std::vector<GpuId> ranks = before.ranks();
+  return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return !stay.contains(gpu.node); });
+}
 
 Routes make_routes(const TransferPlan& plan, const TransferRequest& request) { return Router(plan, request).run(); }
 

@@ -20,6 +20,9 @@ struct Routes {
   std::vector<std::size_t> relay_bytes;  // by new rank
 };
 
+// Whether the job leaves a node: without, there are no donors, and nothing travels in the old world.
+bool leaves_nodes(const Plan& before, const Plan& after);
+
 // Throws Error when something must pass through a relay and the generations share no node.
 Routes make_routes(const TransferPlan& plan, const TransferRequest& request);
 
