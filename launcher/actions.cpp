@@ -13,7 +13,6 @@
 namespace espalier::launcher {
 namespace {
 
-constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
 // Those on an extension that goes end MPI together with the others; without them these would wait in vain.
 constexpr wire::Loop::Milliseconds kRanksLeave{500};
 
@@ -102,8 +101,8 @@ void Launcher::set_deadline(JobPhase phase) {
   };
   const auto& config = context_.config;
   // A boundary is a step away, and a step may take longer than the site has thought of.
-  const double step = std::max(step_seconds_, last_step_seconds_);
-  const int at_a_boundary = std::max(config.switch_seconds, static_cast<int>(std::lround(3 * step)) + kBoundaryMargin);
+  const int at_a_boundary = boundary_seconds(config.switch_seconds, config.hang_seconds,
+                                             std::max(step_seconds_, last_step_seconds_), handoff_);
   switch (phase) {
     case JobPhase::launching:
       return give_up(std::max(config.start_seconds, config.hang_seconds), Event::current_failed,
@@ -124,8 +123,7 @@ void Launcher::set_deadline(JobPhase phase) {
     case JobPhase::committed:
       return give_up(10, Event::old_gone, "the old generation did not leave");
     case JobPhase::saving:
-      return give_up(std::max(at_a_boundary, config.hang_seconds), Event::next_failed,
-                     "the running generation did not save its state at a boundary");
+      return give_up(at_a_boundary, Event::next_failed, "the running generation did not save its state at a boundary");
     case JobPhase::restarting:
       return wait_for_start(Event::current_lost,
                             "the old generation has ended, and the next one was not ready in time");
@@ -266,7 +264,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
 
 void Launcher::start_next() {
   Plan& plan = change_->decision.plan;
-  // The planner named GPUs; Slurm chose which it really gave (SLURM.md 4). Provisional ones become those.
+  // The planner named GPUs; Slurm chose which it really gave. Provisional ones become those.
   std::map<GpuId, GpuId> real;
   std::map<std::string, std::vector<int>> granted;
   std::set<GpuId> held;

@@ -1,8 +1,12 @@
 #include "launcher/grace.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace espalier::launcher {
+namespace {
+constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
+}  // namespace
 
 std::optional<double> grace_seconds(const SlurmSite& site, const std::string& partition) {
   std::optional<double> least;
@@ -18,13 +22,20 @@ MeasuredPhases measured_phases(const std::map<std::string, double>& phases_ms, b
     return found == phases_ms.end() ? 0.0 : found->second / 1000;
   };
   const double early = seconds("load_early");
-  return {seconds("start") - early, 0, seconds("load") + (sent_early ? early : 0)};
+  return {seconds("start") - early, 0, seconds("load") + (sent_early ? early : 0), seconds("stand")};
 }
 
 double early_seconds(double step_seconds, int start_seconds, bool gives_back) {
   return gives_back ? 0 : std::min(2 * step_seconds, start_seconds / 4.0);
 }
 
-double predicted_seconds(const MeasuredPhases& measured) { return measured.start + measured.step + measured.load; }
+double predicted_seconds(const MeasuredPhases& measured) {
+  return measured.start + measured.step + measured.stand + measured.load;
+}
+
+int boundary_seconds(int switch_seconds, int hang_seconds, double step_seconds, HandoffMethod method) {
+  const int steps = static_cast<int>(std::lround(3 * step_seconds)) + kBoundaryMargin;
+  return std::max({switch_seconds, steps, through_disk(method) ? hang_seconds : 0});
+}
 
 }  // namespace espalier::launcher

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/slurm.hpp"
+#include "planner/core/job.hpp"
 
 namespace espalier::launcher {
 
@@ -14,6 +15,7 @@ struct MeasuredPhases {
   double start = 0;  // processes, connections, buffers
   double step = 0;   // until a boundary is reached, at most
   double load = 0;
+  double stand = 0;  // at the boundary, before the next generation loads: it saves, or gives what it takes along
 };
 
 // From Slurm's notice until it kills, at least: a preemption's GraceTime, the KillWait of a lease that ends, the
@@ -31,5 +33,9 @@ double early_seconds(double step_seconds, int start_seconds, bool gives_back);
 
 // What a change-over is likely to take.
 double predicted_seconds(const MeasuredPhases& measured);
+
+// After which a hand-off is given up that has not got to a boundary and through what is done there: what the site says,
+// longer where three steps are, and where a checkpoint is written or read as long as a step may hang.
+int boundary_seconds(int switch_seconds, int hang_seconds, double step_seconds, HandoffMethod method);
 
 }  // namespace espalier::launcher

@@ -3,6 +3,7 @@
 #include "launcher/grace.hpp"
 
 using namespace espalier::launcher;
+using espalier::HandoffMethod;
 
 TEST_CASE("the time to leave is the shorter of the partition's GraceTime and KillWait, of those that are set") {
   SlurmSite site;
@@ -39,4 +40,15 @@ TEST_CASE("state is sent early for two steps, which are no large part of the tim
 TEST_CASE("a change-over takes as long as its phases did") {
   CHECK(predicted_seconds({}) == 0);
   CHECK(predicted_seconds({3.5, 0.5, 0.25}) == 4.25);
+  const std::map<std::string, double> by_disk = {{"start", 3000}, {"stand", 4000}, {"load", 500}};
+  CHECK(predicted_seconds(measured_phases(by_disk, false)) == 7.5);  // it saves again
+}
+
+TEST_CASE(
+    "a hand-off has as long as the site says, or three steps; where it goes over a disk as long as a step may hang") {
+  CHECK(boundary_seconds(60, 600, 2, HandoffMethod::adopt) == 60);
+  CHECK(boundary_seconds(60, 600, 100, HandoffMethod::device) == 305);
+  CHECK(boundary_seconds(60, 600, 2, HandoffMethod::overlap) == 600);
+  CHECK(boundary_seconds(60, 600, 2, HandoffMethod::checkpoint) == 600);
+  CHECK(boundary_seconds(60, 30, 2, HandoffMethod::overlap) == 60);
 }
