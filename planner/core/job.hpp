@@ -26,7 +26,7 @@ constexpr bool through_disk(HandoffMethod method) {
   return method == HandoffMethod::overlap || method == HandoffMethod::checkpoint;
 }
 
-// Launcher's state, in the order of a reconfiguration (DESIGN §6).
+// Launcher's state, in the order of a reconfiguration.
 // `recovering`: the running generation was lost, another starts on what is left.
 // `saving` and `restarting`: in the place of starting to committed where the hand-off method is `checkpoint`.
 enum class JobPhase {

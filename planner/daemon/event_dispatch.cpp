@@ -14,7 +14,7 @@ const std::string& field(const wire::Event& event, const std::string& key) {
 }
 
 JobId job_field(const wire::Event& event) {
-  const std::string& text = field(event, "job");
+  const std::string text = field(event, "job");
   JobId id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   if (error != std::errc() || end != text.data() + text.size() || id == 0)

@@ -106,8 +106,11 @@ void Planner::status(JobId id, const ElasticJob& news) {
                        old.extensions != news.extensions || !(old.model == news.model);
   if (changed || now - live.saved > 30) save(live, now);
   if (news.phase != JobPhase::running) return;
-  // After a registration a launcher repeats its last outcomes first, then tells news.
-  if (live.open && live.back_since && live.proposed_to == news.generation) {
+  // After a registration a launcher repeats its last outcomes first, then tells news; and the outcome of what has led
+  // to a generation once that has done a step, before it tells of the step.
+  const bool same = live.proposed_to == news.generation;
+  const bool stepped = old.phase == JobPhase::running && old.generation == news.generation && news.step > old.step;
+  if (live.open && live.back_since && (same || stepped)) {
     DecisionRecord record = std::move(*live.open);
     record.decision.outcome = "aborted: lost with the launcher's connection";
     finish(live, std::move(record), now);

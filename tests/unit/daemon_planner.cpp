@@ -123,6 +123,18 @@ TEST_CASE(
     link->says(wire::Status{recovered});
     CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
   }
+  SUBCASE("it never heard of it, and changed to another generation by itself meanwhile") {
+    link->on_closed("reset");
+    link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    auto changed = job(10, "n1", {0, 1});
+    changed.generation = 1;
+    link->says(wire::Status{changed});
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+    ++changed.step;  // whatever has led to that generation has been told of by now
+    link->says(wire::Status{changed});
+    CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
+  }
   SUBCASE("it never heard of it") {
     link->on_closed("reset");
     link = daemon.launcher();
