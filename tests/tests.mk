@@ -42,7 +42,7 @@ test:
 # Without SUITES run.sh has the unit tests built itself, beside the cluster tests.
 check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))
 	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
-# FAULTS holds its arguments: --seed N --count N --state STATE --method adopt|checkpoint --fault TEXT.
+# FAULTS holds its arguments: --seed N --count N --state STATE --kind adopt|checkpoint|overlap|spread --fault TEXT.
 .PHONY: test-faults
 test-faults:
 	$(call build_after_deps,all)

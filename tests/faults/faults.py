@@ -10,6 +10,7 @@ from typing import Callable
 
 import processes
 import slurm
+from job import DISK
 from shell import BOX, as_user, run
 
 HERE = f"{os.environ['BOX_HERE']}"
@@ -106,8 +107,17 @@ def starve_worker(of):
     return fault
 
 
-def kill_keeper(_job, random):
-    _signal(_one(processes.keepers(True), random.choice), signal.SIGKILL)
+def kill_keeper(extension):
+    def fault(_job, random):
+        _signal(_one(processes.keepers(extension), random.choice), signal.SIGKILL)
+    return fault
+
+
+def kill_helper(*words):
+    """That is between mpirun and the workers of the running generation."""
+    def fault(job, random):
+        _signal(_one(processes.helpers(job.generation, *words), random.choice), signal.SIGKILL)
+    return fault
 
 
 def _extension(job, random):
@@ -211,7 +221,9 @@ class Fault:
     of_next: bool = False  # done to the generation that is being started: the one that trains must not be lost by it
     # To a job that has not trained yet: None if there is nobody to do it to. A job that never trained has nothing to recover.
     launching: str | None = None
+    kinds: tuple[str, ...] | None = None  # of jobs, where there is somebody to do it to
     by_slurmctld: bool = False  # Slurm may be wrong about its nodes after it
+    hides_node: bool = False  # Slurm may take minutes to end a job there
     takes_copies: bool = False  # what is kept in memory on a node may go with it
 
 
@@ -230,17 +242,21 @@ FAULTS = {
     "a worker of the next generation out of memory": Fault(starve_worker(coming), of_next=True),
     "a worker stopped for 2 s": Fault(stop_worker(2), launching=MUST_LIVE),
     "a worker stopped for good": Fault(stop_worker(None), launching=MAY_END),
-    "a keeper killed": Fault(kill_keeper, takes_copies=True),
+    "what starts an orted killed": Fault(kill_helper("agent")),
+    "what a rank runs below killed": Fault(kill_helper("rank", "step")),
+    "a keeper killed": Fault(kill_keeper(True), takes_copies=True),
+    "the keeper of an own node killed": Fault(kill_keeper(False), kinds=("spread",), takes_copies=True),
     "an extension cancelled": Fault(cancel_extension, takes_copies=True),
     "an extension killed": Fault(kill_extension, takes_copies=True),
     "espalierd killed": Fault(kill_planner, launching=MUST_LIVE),
     # A job that slurmctld had not saved is unknown to the next one, which ends it.
     "slurmctld killed": Fault(kill_controller, launching=MAY_END, by_slurmctld=True, takes_copies=True),
-    "slurmd killed": Fault(kill_slurmd, takes_copies=True),
-    "a node's network cut for 3 s": Fault(cut_network("n2", 3), takes_copies=True),
-    "a node's network cut for 15 s": Fault(cut_network("n2", 15), takes_copies=True),
-    "the launcher's network cut for 5 s": Fault(cut_network("n1", 5), launching=MUST_LIVE, takes_copies=True),
+    "slurmd killed": Fault(kill_slurmd, hides_node=True, takes_copies=True),
+    "a node's network cut for 3 s": Fault(cut_network("n2", 3), hides_node=True, takes_copies=True),
+    "a node's network cut for 15 s": Fault(cut_network("n2", 15), hides_node=True, takes_copies=True),
+    "the launcher's network cut for 5 s": Fault(cut_network("n1", 5), launching=MUST_LIVE, hides_node=True, takes_copies=True),
     "the disk full": Fault(_full("/tmp"), launching=MAY_END),
+    "the disk of the checkpoints full": Fault(_full(DISK), kinds=("checkpoint", "overlap")),
     "/dev/shm full": Fault(_full("/dev/shm"), launching=MAY_END, takes_copies=True),
     "the launcher killed": Fault(kill_launcher, survives=False, launching=MAY_END),
     "the anchor cancelled": Fault(cancel_anchor, survives=False, launching=MAY_END),

@@ -6,14 +6,21 @@ import shutil
 import time
 
 import slurm
-from shell import BOX, HOME, as_user
+from shell import BOX, HOME, USER, as_user, run
 
 SNAPSHOT_STEPS, CHECKPOINT_STEPS = 5, 100
+DISK = f"{HOME}/disk"  # of its own, for checkpoints
+ON_DISK = ("checkpoint", "overlap")
 TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
             "training.minimum_learning_rate=2e-3", "--data", f"{BOX}/share/text", "--steps", "1000000"]
 
 WENT_ON = re.compile(r" after step (\d+); training went on with (.*?)(?: of step (\d+))?, [0-9.]+ s later: generation (\d+),")
 COMMITTED = re.compile(r" committed at step (\d+): generation (\d+),")
+
+
+def make_disk():
+    os.mkdir(DISK)
+    run("mount", "-t", "tmpfs", "-o", f"mode=755,uid={USER},size=50%", "tmpfs", DISK)
 
 
 class Follower:
@@ -43,35 +50,37 @@ def planner_log():
 
 
 class Job:
-    """A batch job whose script trains on two GPUs of n1, up to eight. Losses are compared with `losses`, which all jobs of a
-    run share: they train the same model. Its state is handed over by `method`: "adopt", and copies are kept in memory, or
-    "checkpoint", and there are none but those on disk."""
+    """A batch job whose script trains on two GPUs, up to eight. Losses are compared with `losses`, which all jobs of a run share:
+    they train the same model. By its kind: "adopt", on n1, and copies of its state are kept in memory; "spread", the same on a
+    GPU each of two nodes, one of which Slurm may take from it; "checkpoint" and "overlap", on n1, whose state is handed over so,
+    and there are no copies but those on disk."""
 
-    def __init__(self, name, losses, method):
-        self.name, self.losses, self.method = name, losses, method
+    def __init__(self, name, losses, kind):
+        self.name, self.losses, self.kind = name, losses, kind
         self.step, self.plan_gpus, self.generation = 0, 0, 0
         self.reread = -1  # the newest generation of which lines were written anew
         self.began = {}  # by generation: its first step
         self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done)
-        self.kept_every = SNAPSHOT_STEPS if method == "adopt" else CHECKPOINT_STEPS
-        self.checkpoints = f"{HOME}/{name}.checkpoints"
+        self.kept_every = SNAPSHOT_STEPS if kind not in ON_DISK else CHECKPOINT_STEPS
+        self.checkpoints = f"{DISK}/{name}"
         self.checkpoint, self._listed_at, self._recovers = 0, 0.0, False  # the step of the newest one before any loss
         self.seen = 0  # steps, those done again after a loss of all newer state among them
         self.phase, self.phases, self.messages, self.times, self.problems = "launching", ["launching"], [], [], []
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
         with open(script, "w", encoding="utf-8") as file:
-            file.write("#!/bin/bash\nsrun --elastic=2:8 espalier-train " + " ".join(TRAINING + self._keeps())
-                       + f" --metrics {HOME}/{name}.jsonl\n")
+            file.write("#!/bin/bash\nsrun " + " ".join(([] if kind == "spread" else ["--elastic=2:8"]) + ["espalier-train"] + TRAINING
+                                                        + self._keeps()) + f" --metrics {HOME}/{name}.jsonl\n")
         os.chmod(script, 0o755)
-        self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", "-N1", "-n1", "-w", "n1",
-                          "--gres=gpu:2", script)
+        own = {"spread": ["--elastic=2:8", "-N2", "--ntasks-per-node=1", "--gres=gpu:1"]}.get(
+            kind, ["-N1", "-n1", "-w", "n1", "--gres=gpu:2"])
+        self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", *own, script)
         self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")
 
     def _keeps(self):
-        if self.method == "adopt":
+        if self.kind not in ON_DISK:
             return ["--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}"]
-        return ["--set", f"handoff.method={self.method}", "--set", f"checkpoint.directory={self.checkpoints}", "--set",
+        return ["--set", f"handoff.method={self.kind}", "--set", f"checkpoint.directory={self.checkpoints}", "--set",
                 f"checkpoint.every={CHECKPOINT_STEPS}"]
 
     def forget(self):
@@ -110,7 +119,7 @@ class Job:
 
     def _list_checkpoints(self):
         # Those that a generation which goes on after a loss has made since were not there for it.
-        if self._recovers or self.method == "adopt" or time.monotonic() < self._listed_at + 0.1:
+        if self._recovers or self.kind not in ON_DISK or time.monotonic() < self._listed_at + 0.1:
             return
         self._listed_at = time.monotonic()
         try:

@@ -2,6 +2,7 @@
 import os
 
 import processes
+import slurm
 from shell import run
 
 
@@ -29,7 +30,7 @@ def gpus_twice():
     """Nodes whose jobs hold more GPUs than there are; Slurm's own word."""
     held = {}
     for line in run("squeue", "-h", "-t", "R", "-o", "%N %b").splitlines():
-        node, gres = line.split()
-        if "gpu:" in gres:
+        nodes, gres = line.split()
+        for node in slurm.names(nodes) if "gpu:" in gres else []:
             held[node] = held.get(node, 0) + int(gres.rsplit(":", 1)[1])
     return [f"{node}: {count} GPUs held" for node, count in held.items() if count > 4]

@@ -1,10 +1,11 @@
-"""main.py [--seed N] [--count N] [--state STATE] [--method METHOD] [--fault TEXT] [--tied]: inside a box, injects faults into elastic trainings, each
-in a chosen state of the launcher, and demands after each that the training goes on without a lost or repeated step and with the
-same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. What had to be done again is counted: the
-jobs keep snapshots every few steps, and no more than a few of these intervals may be lost to a generation that had time to keep
-some; jobs whose state is handed over by checkpoint lose nothing that a checkpoint held. Prints a line for each, a table, what broke
-(exit status 1 then) and a line of counts; all but the rest of the faults also when it is ended early, by a signal or, with --tied,
-by the end of standard input (exit status 130 where nothing broke)."""
+"""main.py [--seed N] [--count N] [--state STATE] [--kind KIND] [--fault TEXT] [--tied]: inside a box, injects faults into
+elastic trainings, each in a chosen state of the launcher, and demands after each that the training goes on without a lost
+or repeated step and with the same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. What
+had to be done again is counted: the jobs keep snapshots every few steps, and no more than a few of these intervals may be
+lost to a generation that had time to keep some; jobs whose state is handed over by checkpoint lose nothing that a
+checkpoint held. Prints a line for each, a table, what broke (exit status 1 then) and a line of counts; all but the rest of
+the faults also when it is ended early, by a signal or, with --tied, by the end of standard input (exit status 130 where
+nothing broke)."""
 import argparse
 import os
 import random
@@ -18,13 +19,14 @@ import faults
 import leaks
 import processes
 import slurm
-from job import Job
+from job import Job, make_disk
 from shell import run
 from tally import Tally
 
-# By how the jobs' state is handed over. The first state is that of a job that has not trained yet.
+# By the kind of job (job.py). The first state is that of a job that has not trained yet.
 STATES = {"adopt": ["launching", "running", "acquiring", "starting", "ready", "switching", "committed", "recovering"],
-          "checkpoint": ["running", "saving", "restarting", "recovering"]}
+          "checkpoint": ["running", "saving", "restarting", "recovering"],
+          "overlap": ["ready", "switching"], "spread": ["running", "switching", "recovering"]}
 LIVES = 20  # faults, then another job takes its place
 SURVIVES, GONE, STEPS = 90, 15, 5
 SETTLES = 4  # seconds for which Slurm must be wrong: jobs come and go between two questions
@@ -32,20 +34,21 @@ SLOW = 15  # seconds without a step after which what was said meanwhile is print
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
-def cells(options, wanted):
-    """(method, state, fault), every one as often as the others, give or take one, in random order but for the methods, which take
-    turns of some cells, for as long as wanted()."""
-    chosen = [(method, state, name) for method, states in STATES.items() for state in states
-              for name, fault in faults.FAULTS.items()
-              if options.method in (None, method) and options.state in (None, state)
-              and (options.fault is None or options.fault in name) and (state != "launching" or fault.launching)]
-    if not chosen:
-        sys.exit("main.py: no such state, method or fault")
-    order, turn = random.Random(options.seed), max(1, min(LIVES, options.count // 4))
+def chosen_cells(options):
+    """(kind, state, fault)"""
+    return [(kind, state, name) for kind, states in STATES.items() for state in states for name, fault in faults.FAULTS.items()
+            if options.kind in (None, kind) and options.state in (None, state) and kind in (fault.kinds or STATES)
+            and (options.fault is None or options.fault in name) and (state != "launching" or fault.launching)]
+
+
+def cells(chosen, seed, count, wanted):
+    """Every one as often as the others, give or take one, in random order but for the kinds, which take turns of some cells, for
+    as long as wanted()."""
+    order, turn = random.Random(seed), max(1, min(LIVES, count // 4))
     while True:
         turns = []
-        for method in STATES:
-            own = [cell for cell in chosen if cell[0] == method]
+        for kind in STATES:
+            own = [cell for cell in chosen if cell[0] == kind]
             order.shuffle(own)
             turns += [own[at:at + turn] for at in range(0, len(own), turn)]
         order.shuffle(turns)
@@ -60,23 +63,23 @@ class Ended(BaseException):
 
 
 class Matrix:
-    def __init__(self, options):
-        self.options = options
+    def __init__(self, options, chosen):
+        self.options, self.chosen = options, chosen
         self.random = random.Random(options.seed)
         self.losses, self.job, self.lived = {}, None, 0
-        self.tally = Tally([(method, state) for method, states in STATES.items() for state in states])
-        self.controller_struck = False
+        self.tally = Tally([(kind, state) for kind, states in STATES.items() for state in states], chosen)
+        self.controller_struck = self.nodes_struck = False  # since nothing was left of any job
         self.copies_taken = False
 
-    def new_job(self, method):
+    def new_job(self, kind):
         self.tally.jobs += 1
         self.lived = 0
         self.copies_taken = False  # since a generation of this job has had the time to make its own
-        self.job = Job(f"A{self.tally.jobs}", self.losses, method)
+        self.job = Job(f"A{self.tally.jobs}", self.losses, kind)
 
-    def fresh_job(self, method):
+    def fresh_job(self, kind):
         for _ in range(3):
-            self.new_job(method)
+            self.new_job(kind)
             if self.job.until(lambda _: self.job.step >= 5, 60):
                 return
             # Seen once: a slurmctld that had been killed gave a job no GPUs, though it had asked for some.
@@ -95,7 +98,7 @@ class Matrix:
         while left and time.monotonic() < end:
             time.sleep(0.2)
             left = leaks.leaks()
-            if left and all(what.endswith(" COMPLETING") for what in left) and not slurm.is_done():
+            if self.nodes_struck and left and all(what.endswith(" COMPLETING") for what in left) and not slurm.is_done():
                 time.sleep(0.5)
                 end = max(end, min(time.monotonic() + GONE, start + COMPLETES))
         if left:
@@ -106,7 +109,7 @@ class Matrix:
             run("scancel", "-u", "boxuser", check=False)
         else:
             self.heal_slurm(when)
-            self.controller_struck = False  # nothing is left that its end could explain
+            self.controller_struck = self.nodes_struck = False  # nothing is left that this could explain
 
     def heal_slurm(self, when):
         """Where Slurm itself is wrong about its nodes after its controller was killed, that is put right and counted, unless
@@ -172,7 +175,7 @@ class Matrix:
         job = self.job
         if state == "launching":
             begun = job.until(lambda _: processes.launchers() or job.phase != state, 30, 0.05)
-            job.until(lambda _: job.phase != state, self.random.uniform(0, 1.5))
+            job.until(lambda _: job.phase != state, self.random.uniform(0, 0.6))
             return begun and job.phase == state
         if not job.until(lambda _: self.quiet(), 60):
             return False
@@ -216,8 +219,9 @@ class Matrix:
             self.unreached(number, state)
             return False
         fault = faults.FAULTS[name]
-        where = f"{number}: {name} while {state}" + (", by checkpoint" if job.method == "checkpoint" else "")
-        before, phases, at, struck = job.seen, len(job.phases), time.monotonic(), time.time()
+        where = f"{number}: {name} while {state}" + (f", {job.kind}" if job.kind != "adopt" else "")
+        before, at, struck = job.seen, time.monotonic(), time.time()
+        entered = len(job.phases) - job.phases[::-1].index(state) if state in job.phases else len(job.phases)
         undo, found = None, False
 
         def strike(_):  # what a state is about to start may not be there yet
@@ -236,9 +240,10 @@ class Matrix:
             tally.misses[name] += 1
             return True
         self.controller_struck = self.controller_struck or fault.by_slurmctld
+        self.nodes_struck = self.nodes_struck or fault.hides_node or fault.by_slurmctld
         self.copies_taken = self.copies_taken or fault.takes_copies
         job.longest_pause = 0.0
-        tally.hits[(job.method, state, name)] += 1
+        tally.hits[(job.kind, state, name)] += 1
         # What a fault breaks may show a little later.
         job.until(lambda _: False, 1)
         if undo:
@@ -259,7 +264,7 @@ class Matrix:
             well = job.until(lambda _: (job.seen >= before + STEPS and self.quiet()) or
                              (job.seen <= before + STEPS and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
             over = job.over()
-            if over and may_end and job.seen <= before:
+            if over and may_end and "running" not in job.phases:
                 verdict = f"ended in {time.monotonic() - at:.1f} s, never trained"
                 self.over(where)
             elif not well or over:
@@ -272,7 +277,7 @@ class Matrix:
                 verdict = f"went on, longest pause {job.longest_pause:.2f} s"
                 tally.recovery[name].append(job.longest_pause)
                 if fault.of_next and state in ("starting", "ready", "switching"):
-                    self.spared(where, job.phases[phases:])
+                    self.spared(where, job.phases[entered:])
                 self.invariants(where)
                 self.heal_slurm(where)
         print(f"{number:4d} {state:10} {name:46} {verdict}", flush=True)
@@ -324,13 +329,14 @@ class Matrix:
         def wanted():  # a cell whose target is never there must not keep us for ever
             return tally.total() < self.options.count and tally.missed + tally.never < self.options.count
 
-        for number, (method, state, name) in enumerate(cells(self.options, wanted), start=1):
-            if self.job and (self.job.method != method or state == "launching"):
+        count = self.options.count
+        for number, (kind, state, name) in enumerate(cells(self.chosen, self.options.seed, count, wanted), start=1):
+            if self.job and (self.job.kind != kind or state == "launching"):
                 self.end_job()
             if state == "launching":
-                self.new_job(method)
+                self.new_job(kind)
             elif self.job is None:
-                self.fresh_job(method)
+                self.fresh_job(kind)
             self.lived += 1
             if (not self.inject(number, state, name) or self.lived >= LIVES) and self.job:
                 self.end_job()
@@ -353,17 +359,23 @@ def end_with_input():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--count", type=int, help="default: each fault once in each state of each kind of job")
     parser.add_argument("--state", choices=sorted({state for states in STATES.values() for state in states}))
-    parser.add_argument("--method", choices=list(STATES))
+    parser.add_argument("--kind", choices=list(STATES))
     parser.add_argument("--fault")
     parser.add_argument("--tied", action="store_true")
     options = parser.parse_args()
+    chosen = chosen_cells(options)
+    if not chosen:
+        sys.exit("main.py: no such state, kind or fault")
+    if options.count is None:
+        options.count = len(chosen)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, end_early)
     if options.tied:
         threading.Thread(target=end_with_input, daemon=True).start()
-    matrix, early = Matrix(options), False
+    make_disk()
+    matrix, early = Matrix(options, chosen), False
     try:
         matrix.run()
     except Ended:

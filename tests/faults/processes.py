@@ -78,15 +78,20 @@ def launchers():
 
 def keepers(extension):
     """Of extensions, or of the anchor's other nodes."""
-    return [pid for pid in pids() if name_of(pid) in ("espalier-launch", "espalier-keeper") and "keeper" in _words(pid)[1:2]
-            and ("--extension" in _words(pid)) == extension]
+    return [pid for pid in pids() if name_of(pid) == "espalier-keeper" and ("--extension" in _words(pid)) == extension]
+
+
+def helpers(generation, *wanted):
+    """espalier-launch's, by their first argument."""
+    return [pid for name in ("espalier-launch", "espalier-rank") for pid in of_generation(name, generation)
+            if _words(pid)[1:2] and _words(pid)[1] in wanted]
 
 
 def generations():
-    """That have a worker which is not about to be reaped."""
+    """That have a process which is not about to be reaped: a worker, what starts it, or what supervises it."""
     found = set()
     for pid in pids():
-        if name_of(pid) == "espalier-train":
+        if name_of(pid) in ("espalier-train", "mpirun", "orted") or "rank" in _words(pid)[1:2]:
             generation = _environment(pid).get(b"ESPALIER_GENERATION")
             if generation is not None:
                 found.add(int(generation))

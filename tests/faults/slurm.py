@@ -47,13 +47,18 @@ def _nodes():
     return found
 
 
+def names(nodes):
+    """As squeue writes them: n1, n[1-2]."""
+    return run("scontrol", "show", "hostnames", nodes).split() if "[" in nodes or "," in nodes else [nodes]
+
+
 def _jobs():
-    """(number, node, GPUs) of those that have some."""
+    """(number, node, GPUs) of those that have some: what is asked for is per node."""
     found = []
     for line in run("squeue", "-h", "-o", "%i|%N|%b|%T").splitlines():
-        number, node, gres, state = line.split("|")
+        number, nodes, gres, state = line.split("|")
         if state in RUNS:
-            found.append((number, node, int(gres.rsplit(":", 1)[1]) if "gpu:" in gres else 0))
+            found += [(number, node, int(gres.rsplit(":", 1)[1]) if "gpu:" in gres else 0) for node in names(nodes)]
     return found
 
 
@@ -83,8 +88,7 @@ def heal(found):
     for node, (kind, _) in found.items():
         if kind in ("duplicate", "drained"):
             run("scontrol", "update", f"nodename={node}", "state=resume")
-    if any(kind == "counted" for kind, _ in found.values()):
-        restart()
+    restart()  # a node that was drained may be counted wrong as well
 
 
 def restart():

@@ -5,8 +5,8 @@ from faults import FAULTS
 
 
 class Tally:
-    def __init__(self, states):
-        self.states = states  # (hand-off's method, state)
+    def __init__(self, states, cells):
+        self.states, self.cells = states, cells  # (kind of job, state), (kind of job, state, fault)
         self.hits, self.recovery = collections.Counter(), collections.defaultdict(list)
         self.again = collections.defaultdict(list)  # by what a job went on with: how many steps it did again
         self.misses = collections.Counter()  # by fault: nobody to do it to
@@ -20,7 +20,7 @@ class Tally:
     def report(self):
         struck = [column for column in self.states if any(self.hits[(*column, name)] for name in FAULTS)]
         if struck:
-            by = " ".join(f"{'by ckpt.' if method == 'checkpoint' else '':>9}" for method, _ in struck)
+            by = " ".join(f"{'' if kind == 'adopt' else kind[:9]:>9}" for kind, _ in struck)
             print(f"\n{'':46}{by}".rstrip())
             print(f"{'':46}" + " ".join(f"{state[:9]:>9}" for _, state in struck))
         for name in FAULTS:
@@ -46,6 +46,7 @@ class Tally:
         print(f"\n{self.jobs} jobs; {self.missed} times there was nobody to do it to, {self.never} times a state was not reached; "
               f"{self.excused} times much was lost with what had kept it; "
               f"{len(self.problems)} problems")
+        print(f"{sum(1 for cell in self.cells if self.hits[cell])} of {len(self.cells)} faults in a state were struck at least once")
         print(f"{self.total()} faults, {len(struck)} of {len(self.states)} states struck, {self.lost} jobs lost, {self.hung} hung, "
               f"{sum(sum(steps) for steps in self.again.values())} steps lost, {self.leaks} leaks, "
               f"Slurm healed {self.healed} times", flush=True)
