@@ -21,7 +21,7 @@ ifeq ($(SAN),1)
 endif
 
 WARN     := -Wall -Wextra -Werror -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast
-HARDEN   := -fPIC -fstack-protector-strong -fstack-clash-protection -fcf-protection $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+HARDEN   := -fPIC -fstack-protector-strong -fstack-clash-protection -fcf-protection $(if $(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 OPT      ?= -O2 -g1
 CPPFLAGS += -I. -DESPALIER_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL
 CXXFLAGS += -std=c++20 $(OPT) $(WARN) $(HARDEN) $(SANITIZE) -pthread

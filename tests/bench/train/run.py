@@ -1,5 +1,6 @@
 """`make bench-train`: what training reaches on this machine, into build/bench/train.json. With an argument only the parts it
-names (of cpu, gpu, pipeline, accuracy, comma-separated), the others keep what the file says.
+names (of cpu, gpu, pipeline, accuracy, comma-separated), the others keep what the file says. Without a GPU its part is left
+out, unless it is named: then it fails.
 """
 import json
 import os
@@ -38,6 +39,8 @@ def machine():
 
 def main():
     parts = sys.argv[1].split(",") if len(sys.argv) > 1 else ["cpu", "gpu", "pipeline", "accuracy"]
+    if "gpu" in parts and len(sys.argv) > 1 and not has_gpu():
+        sys.exit(f"run.py: no GPU: nvidia-smi finds none, or {BUILD}/bin/espalier-train-cuda is not built")
     os.makedirs(FOLDER, exist_ok=True)
     result = {"cpu_ratio_to_pytorch": None, "gpu_ratio_to_pytorch": None, "mfu": None, "profiler_overhead_pct": None,
               "bubble_error_pct": None, "time_error_pct": None, "memory_error_pct": None, "bitwise_cost": None}
