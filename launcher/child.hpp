@@ -12,8 +12,8 @@
 
 namespace espalier::launcher {
 
-// What a child starts with: this process's environment without what belongs to the Slurm step, PMI and SPANK (SLURM.md
-// 18), plus `extra` ("NAME=value").
+// What a child starts with: this process's environment without what belongs to the Slurm step, PMI and SPANK, plus
+// `extra` ("NAME=value").
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra);
 
 // Owns one child, in a process group of its own and with PR_SET_PDEATHSIG: SIGKILL of this process kills it too. Start

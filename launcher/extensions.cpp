@@ -114,7 +114,7 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
     return [this, job, attempt, id, why] {
       --submitting_;
       if (id == 0) {
-        // Being refused at once only says that the queue must decide (SLURM.md 6, 7).
+        // Being refused at once only says that the queue must decide.
         if (job.immediate && attempt == attempt_ && acquiring_) return submit(job.request, false);
         if (attempt == attempt_) fail(why);
         return;

@@ -1,4 +1,4 @@
-// The keeper: one job's presence on one node (DESIGN §1). Not part of any MPI world.
+// The keeper: one job's presence on one node. Not part of any MPI world.
 #pragma once
 
 namespace espalier::launcher {

@@ -1,4 +1,4 @@
-// Losses: how they are noticed, and how the job goes on after them (DESIGN 6).
+// Losses: how they are noticed, and how the job goes on after them.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

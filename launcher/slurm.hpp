@@ -40,7 +40,7 @@ std::optional<SlurmJob> load_job(JobId id);
 // GPUs of `node` that no job has, one that completes included.
 int idle_gpus(const std::string& node);
 JobId submit_extension(const ExtensionJob& job);
-// SIGKILLs every step of the job but `except_step`, so that completing it does not wait for KillWait (SLURM.md 12).
+// SIGKILLs every step of the job but `except_step`, so that completing it does not wait for KillWait.
 // Returns how many steps there were.
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);
 // Steps first, then the batch script, then the job.

@@ -1,4 +1,4 @@
-// The launcher's state machine: (state, event) -> (state, actions), one table, pure (DESIGN §6). The launcher feeds it
+// The launcher's state machine: (state, event) -> (state, actions), one table, pure. The launcher feeds it
 // events and carries out its actions; a simulation can do the same without Slurm or MPI.
 #pragma once
 

@@ -36,7 +36,7 @@ class Tenure {
   bool taken_on_ = false, over_ = false, signalled_ = false, told_ = false;
 };
 
-// Of a node of the anchor. It stays until it is told to leave: a task that ends may end the step (SLURM.md 20), and the
+// Of a node of the anchor. It stays until it is told to leave: a task that ends may end the step, and the
 // node's state is with it. But a launcher whose host says for long that nobody listens there any more has ended, and
 // the word of that was lost.
 class AnchorTenure {

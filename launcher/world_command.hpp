@@ -1,4 +1,4 @@
-// From a plan and the owners of its GPUs to the mpirun command of one generation (SLURM.md 3, 18). Pure.
+// From a plan and the owners of its GPUs to the mpirun command of one generation. Pure.
 #pragma once
 
 #include <map>

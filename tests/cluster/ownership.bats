@@ -1,5 +1,5 @@
 # Extensions: how they are granted on a busy cluster, whose they are, how fast they go back, and that they go when their owner
-# does. SLURM.md's points 6, 7, 11, 12, 14, 15 and 16; a launcher or worker that is killed is in faults.bats.
+# does. A launcher or worker that is killed is in faults.bats.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 600
 # each: 180

@@ -395,7 +395,6 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   kill_worker
   wait_for 20 "the next generation's workers are there" has_workers $((before + 1))
   workers $((before + 1)) | tail -n 1 | xargs -r kill -KILL || true
-  # A rank that dies before it is connected is only missed at the end of start_seconds.
   wait_for 120 "A trains in a later generation" in_generation_after "$before"
   goes_on_well
 }

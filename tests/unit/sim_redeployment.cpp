@@ -100,7 +100,7 @@ TEST_SUITE("sim") {
     HardwareOverrides rails;  // the paper's: 400 Gb/s for each GPU
     rails.nic_gb_s = 42.5;
     const auto site = std::make_shared<const Site>(site_from_view(cluster_of(8, 8), {}, rails).site);
-    const sim::PaperJob& job = sim::paper_job("llama2-13b");
+    const sim::PaperJob job = sim::paper_job("llama2-13b");
     const auto coefficients = sim::paper_coefficients(job, 256, site->hardware);
     std::vector<GpuId> gpus;
     for (const char* node : {"n1", "n2", "n3"})
