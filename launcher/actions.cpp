@@ -75,7 +75,7 @@ void Launcher::forget_events(bool of_next) {
     const Event event = waiting.event;
     if (of_next) return event == next_ready || event == next_failed || event == next_loaded;
     // The launcher's own failure still ends the job.
-    return event == old_switched || event == current_finished || event == current_lost ||
+    return event == old_stands || event == old_switched || event == current_finished || event == current_lost ||
            (event == current_failed && waiting.by_world);
   });
 }
@@ -161,9 +161,13 @@ void Launcher::perform(Action action) {
       change_->at["asked"] = wire::steady_now();
       // Whoever reads the checkpoint is not there yet, and the old generation does not need to know who it is.
       return current_->request_switch(change_->decision.plan, next_ ? next_->generation() : last_generation_ + 1);
+    case Action::begin_load:
+      change_->load_begun = true;
+      return next_->send_all(wire::Load{current_->boundary(), true});
     case Action::send_load:
       change_->at["boundary"] = wire::steady_now();
       change_->boundary = current_->boundary();
+      if (change_->load_begun) return next_->send_all(wire::Given{});
       return next_->send_all(wire::Load{current_->boundary()});
     case Action::resume_old:
       return current_->send_all(wire::Resume{});
@@ -244,6 +248,7 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
     if (change_) change_->at["ready"] = wire::steady_now();
     raise(first ? Event::world_ready : Event::next_ready);
   };
+  on.standing = [this] { raise(Event::old_stands); };
   on.switched = [this] { raise(Event::old_switched); };
   on.stays = [this](const std::string& why) { raise(Event::next_failed, why); };
   on.loaded = [this] { raise(Event::next_loaded); };

@@ -51,6 +51,7 @@ class Launcher {
     std::map<std::string, Clock::time_point> at;  // phase ends, for the outcome
     std::string why_aborted;
     std::int64_t boundary = 0;
+    bool load_begun = false;
     std::map<std::string, double> load_phases_ms = {};
   };
 

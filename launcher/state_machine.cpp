@@ -24,6 +24,7 @@ std::span<const Row> transition_table() {
       {starting, next_failed, running, {abort_next, cancel_acquired, report_aborted}},
       {starting, notice_breaks, running, {abort_next, cancel_acquired, report_aborted}},
 
+      {ready, old_stands, ready, {begin_load}},
       {ready, old_switched, switching, {send_load}},
       {ready, next_failed, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
       {ready, notice_breaks, running, {abort_next, resume_old, cancel_acquired, report_aborted}},
@@ -108,19 +109,20 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{
-      "world_ready",    "propose_acquire",  "propose_direct", "propose_restart", "granted",       "granted_restart",
-      "acquire_failed", "next_ready",       "next_failed",    "old_switched",    "next_loaded",   "old_gone",
-      "notice_breaks",  "current_finished", "current_lost",   "current_failed",  "unrecoverable", "terminate"};
+  static constexpr std::array names{"world_ready",    "propose_acquire", "propose_direct",   "propose_restart",
+                                    "granted",        "granted_restart", "acquire_failed",   "next_ready",
+                                    "next_failed",    "old_stands",      "old_switched",     "next_loaded",
+                                    "old_gone",       "notice_breaks",   "current_finished", "current_lost",
+                                    "current_failed", "unrecoverable",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 
 std::string to_string(Action action) {
-  static constexpr std::array names{
-      "start_training",  "submit_extensions", "cancel_acquired", "start_next",     "abort_next",
-      "send_switch",     "send_load",         "resume_old",      "end_old",        "commit",
-      "release_leaving", "kill_old",          "abort_current",   "start_recovery", "send_recover",
-      "commit_recovery", "report_committed",  "report_aborted",  "end_job"};
+  static constexpr std::array names{"start_training",  "submit_extensions", "cancel_acquired", "start_next",
+                                    "abort_next",      "send_switch",       "begin_load",      "send_load",
+                                    "resume_old",      "end_old",           "commit",          "release_leaving",
+                                    "kill_old",        "abort_current",     "start_recovery",  "send_recover",
+                                    "commit_recovery", "report_committed",  "report_aborted",  "end_job"};
   return names.at(static_cast<std::size_t>(action));
 }
 

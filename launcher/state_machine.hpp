@@ -20,7 +20,8 @@ enum class Event {
   acquire_failed,    // one was refused, lost or late
   next_ready,        // all workers of the next generation are ready
   next_failed,       // a worker or the world of the next generation is lost, or late
-  old_switched,      // all workers of the old generation stand at one boundary
+  old_stands,        // all workers of the old generation stand at one boundary, and some have state to give first
+  old_switched,      // all workers of the old generation stand at one boundary, and have nothing left to give
   next_loaded,       // all workers of the next generation hold their state
   old_gone,          // the retired world has ended
   notice_breaks,     // Slurm takes an extension that the next generation counts on
@@ -38,7 +39,8 @@ enum class Action {
   start_next,       // mpirun of generation g+1 beside g
   abort_next,       // kill it
   send_switch,      // to the old generation: stop at the next boundary
-  send_load,        // to the next generation: take the state
+  begin_load,       // to the next generation: take the state but for what the old one is about to give
+  send_load,        // to the next generation: take the state, or the rest of it
   resume_old,       // to the old generation: train on
   end_old,          // its state is in a checkpoint: it leaves, and cannot come back
   commit,           // the next generation is the job now; the old one leaves

@@ -80,7 +80,7 @@ void World::give_assignment(int rank) {
 void World::request_switch(const Plan& next, int generation) {
   boundary_ = 0;
   for (auto& [rank, worker] : workers_) {
-    worker.switched = false;
+    worker.standing = worker.switched = false;
     ++worker.unanswered;
   }
   send_all(wire::Switch{next, generation});
@@ -132,14 +132,17 @@ void World::handle(int rank, const wire::Frame& frame) {
       if (!retired_) callbacks_.profiled(rank, frame);
     } else if (frame.type == wire::Ready::type) {
       mark(&Worker::ready, callbacks_.ready);
+    } else if (frame.type == wire::Standing::type) {
+      const auto standing = wire::from_frame<wire::Standing>(frame);
+      if (worker.unanswered == 0) throw Error("worker: stands at a boundary that nobody asked for");
+      if (worker.unanswered > 1 || worker.standing) return;  // for a switch that was given up
+      take_boundary(standing.step);
+      mark(&Worker::standing, callbacks_.standing);
     } else if (frame.type == wire::Switched::type) {
       const auto switched = wire::from_frame<wire::Switched>(frame);
-      const std::int64_t step = switched.step;
       if (worker.unanswered == 0) throw Error("worker: stands at a boundary that nobody asked for");
       if (--worker.unanswered > 0) return;  // the answer to a switch that was given up
-      if (boundary_ != 0 && step != boundary_)
-        throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
-      boundary_ = step;
+      take_boundary(switched.step);
       worker.problem = switched.problem;
       mark(&Worker::switched, [this] {
         for (const auto& [number, one] : workers_)
@@ -164,6 +167,12 @@ void World::handle(int rank, const wire::Frame& frame) {
   } catch (const Error& error) {
     lose("rank " + std::to_string(rank) + ": " + error.what(), 1);
   }
+}
+
+void World::take_boundary(std::int64_t step) {
+  if (boundary_ != 0 && step != boundary_)
+    throw Error("worker: two boundaries, " + std::to_string(boundary_) + " and " + std::to_string(step));
+  boundary_ = step;
 }
 
 void World::take_loaded(const wire::Loaded& loaded) {

@@ -29,9 +29,9 @@ struct Loss {
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
 // through Loop::defer.
 struct WorldCallbacks {
-  std::function<void(const wire::Hello&)> hello;      // of each worker, before it is assigned anything
-  std::function<void()> ready, switched, loaded;      // all workers said so
-  std::function<void(const std::string& why)> stays;  // all have answered, and their state cannot be had
+  std::function<void(const wire::Hello&)> hello;            // of each worker, before it is assigned anything
+  std::function<void()> ready, standing, switched, loaded;  // all workers said so
+  std::function<void(const std::string& why)> stays;        // all have answered, and their state cannot be had
   std::function<void(const wire::Step&)> step;
   std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
@@ -53,7 +53,7 @@ class World {
   int size() const { return size_; }
   bool anyone_said_hello() const { return !workers_.empty(); }
   bool everyone_said_hello() const { return static_cast<int>(workers_.size()) == size_; }
-  std::int64_t boundary() const { return boundary_; }    // after `switched`
+  std::int64_t boundary() const { return boundary_; }    // after `standing` or `switched`
   const wire::Loaded& taken() const { return *taken_; }  // after `loaded`: the step, and where the state came from
   // After `loaded`: the longest that any rank took, by phase.
   std::map<std::string, double> load_phases_ms() const;
@@ -73,7 +73,7 @@ class World {
   void node_lost(const std::string& node, int code);
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
-  // have answered the latest.
+  // have answered the latest; `standing` before it where something leaves nodes.
   void request_switch(const Plan& next, int generation);
   void send_all(const wire::Frame& frame);
   template <class Message>
@@ -91,7 +91,7 @@ class World {
   struct Worker {
     wire::ConnectionPtr connection;
     std::string node;
-    bool ready = false, switched = false, loaded = false, done = false;
+    bool ready = false, standing = false, switched = false, loaded = false, done = false;
     bool told = false;         // why it leaves
     bool beats = false;        // it sends heartbeats
     int missed = 0;            // of them
@@ -105,6 +105,7 @@ class World {
   void lose(const std::string& why, int code);
   Loss loss(const std::string& why, int code) const;
   void take_last_words(int rank, const wire::Failed& words);
+  void take_boundary(std::int64_t step);
   void take_loaded(const wire::Loaded& loaded);
   bool all(bool Worker::*flag) const;
   void give_assignment(int rank);

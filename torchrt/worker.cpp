@@ -153,7 +153,8 @@ class Worker {
     const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
     const std::int64_t step = recovery_ ? done_ : load.step;
     ArrivalReport report;
-    if (arrival_) report = arrival_->load(step);
+    const auto given = [this] { control_.expect<wire::Given>(kLauncherActs); };
+    if (arrival_) report = arrival_->load(step, load.giving ? std::function<void()>(given) : nullptr);
     else if (by_disk()) training_->load(step);
     print_checksum(step);
     server_->mark(step);
@@ -258,7 +259,8 @@ class Worker {
     };
     wire::Switched switched{step};
     if (!through_disk(config_.handoff.method))
-      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of);
+      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of,
+                                                           [&] { control_.send(wire::Standing{step}); });
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
     control_.send(switched);

@@ -27,6 +27,10 @@ void visit(Profiled& m, Visitor& v) {
   v("profile", m.profile);
 }
 template <class Visitor>
+void visit(Standing& m, Visitor& v) {
+  v("step", m.step);
+}
+template <class Visitor>
 void visit(Switched& m, Visitor& v) {
   v("step", m.step), v("problem", m.problem);
 }
@@ -53,8 +57,10 @@ void visit(Switch& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Load& m, Visitor& v) {
-  v("step", m.step);
+  v("step", m.step), v.maybe("giving", m.giving);
 }
+template <class Visitor>
+void visit(Given&, Visitor&) {}
 template <class Visitor>
 void visit(Commit&, Visitor&) {}
 template <class Visitor>
@@ -246,6 +252,7 @@ ESPALIER_MESSAGE(Hello)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
 ESPALIER_MESSAGE(Profiled)
+ESPALIER_MESSAGE(Standing)
 ESPALIER_MESSAGE(Switched)
 ESPALIER_MESSAGE(Loaded)
 ESPALIER_MESSAGE(Done)
@@ -253,6 +260,7 @@ ESPALIER_MESSAGE(Failed)
 ESPALIER_MESSAGE(Assign)
 ESPALIER_MESSAGE(Switch)
 ESPALIER_MESSAGE(Load)
+ESPALIER_MESSAGE(Given)
 ESPALIER_MESSAGE(Commit)
 ESPALIER_MESSAGE(Resume)
 ESPALIER_MESSAGE(Checkpoint)

@@ -50,6 +50,13 @@ struct Profiled {
   Profile profile;
 };
 
+// Before `switched`, of an old rank that is about to send what leaves nodes: all of its generation stand at the
+// boundary after `step` and have what it takes, so that what stays on their nodes can be taken meanwhile.
+struct Standing {
+  static constexpr const char* type = "standing";
+  std::int64_t step = 0;
+};
+
 // An old rank stands at the boundary after `step`, has sent what leaves its node, and serves its state; or its state is
 // in a checkpoint, unless `problem` says why not.
 struct Switched {
@@ -123,6 +130,12 @@ struct Switch {
 struct Load {
   static constexpr const char* type = "load";
   std::int64_t step = 0;
+  bool giving = false;  // old ranks are still sending what leaves their nodes; `given` follows. May be absent
+};
+
+// To the new generation: what left the old one's nodes has been sent.
+struct Given {
+  static constexpr const char* type = "given";
 };
 
 // To the new generation: it is now the job. To the old one `exit` follows.

@@ -215,7 +215,11 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     return;
   }
   if (!rank.committed && assign_->source && frame.type == wire::Load::type && !rank.loading)
-    return load(r, wire::from_frame<wire::Load>(frame).step);
+    return load(r, wire::from_frame<wire::Load>(frame));
+  if (!rank.committed && rank.loading && frame.type == wire::Given::type && !rank.given) {
+    rank.given = true;
+    return rank.moved ? complete_load(r) : void();
+  }
   if (!rank.committed) {
     if (frame.type != wire::Commit::type || (assign_->source && !rank.loading))
       return fail(r, "expected load or commit, got " + frame.type);
@@ -256,7 +260,14 @@ void Generation::stand(std::size_t r) {
   rank.answering = true;
   auto& timeline = training_.timeline;
   const Seconds saving = training_.by_checkpoint && training_.random.chance(0.2) ? training_.random.real(0, 16) : 0;
-  timeline.at(timeline.now() + training_.random.real(0, 0.05) + saving, rank.party, [self = shared_from_this(), r] {
+  // What leaves nodes is given by all, or there is none.
+  const bool gives = !training_.by_checkpoint && step_ % 2 == 0;
+  const Seconds stands = training_.random.real(0, 0.05), giving = gives ? training_.random.real(0, 0.5) : saving;
+  if (gives)
+    timeline.at(timeline.now() + stands, rank.party, [self = shared_from_this(), r] {
+      if (const Rank& one = self->ranks_[r]; !one.gone && one.line) one.line->send(wire::Standing{self->step_});
+    });
+  timeline.at(timeline.now() + stands + giving, rank.party, [self = shared_from_this(), r] {
     Rank& one = self->ranks_[r];
     if (one.gone || !one.line) return;
     one.answering = false;
@@ -446,30 +457,39 @@ void Generation::others_notice(std::size_t lost) {
 }
 
 // The old ranks' state must stand at `step`, both when it is taken and when it has arrived.
-void Generation::load(std::size_t r, std::int64_t step) {
+void Generation::load(std::size_t r, const wire::Load& load) {
+  const std::int64_t step = load.step;
   if (assign_->source->recovery != (step == -1)) return fail(r, "load and assignment do not agree on a recovery");
   if (step == -1) return recover(r);
-  const auto ready = [this, step] {
-    const Generation* old = training_.find(job_, assign_->source->generation);
-    return old != nullptr && old->mark() == step && old->complete();
-  };
   ranks_[r].loading = true;
-  if (!ready()) return fail(r, "the old generation's state is not of step " + std::to_string(step));
+  ranks_[r].given = !load.giving;
+  load_step_ = step;
+  if (!source_stands()) return fail(r, "the old generation's state is not of step " + std::to_string(step));
   auto& timeline = training_.timeline;
-  timeline.at(timeline.now() + training_.random.real(0.01, 0.5), ranks_[r].party,
-              [self = shared_from_this(), r, step, ready] {
-                Rank& rank = self->ranks_[r];
-                if (rank.gone || !rank.line) return;
-                if (self->training_.random.chance(self->training_.trouble.misload))
-                  return self->fail(r, "out of memory");
-                if (!ready()) return self->fail(r, "the old generation's state changed while it was read");
-                self->step_ = step;
-                if (self->training_.mutant == Mutant::stale_state) self->step_ = step - 1;
-                if (self->training_.mutant == Mutant::skipped_step) self->step_ = step + 1;
-                self->begun_ = self->mark_ = self->step_;
-                rank.loaded = true;
-                rank.line->send(wire::Loaded{});
-              });
+  timeline.at(timeline.now() + training_.random.real(0.01, 0.5), ranks_[r].party, [self = shared_from_this(), r] {
+    Rank& rank = self->ranks_[r];
+    if (rank.gone || !rank.line) return;
+    if (self->training_.random.chance(self->training_.trouble.misload)) return self->fail(r, "out of memory");
+    rank.moved = true;
+    if (rank.given) self->complete_load(r);
+  });
+}
+
+bool Generation::source_stands() const {
+  const Generation* old = training_.find(job_, assign_->source->generation);
+  return old != nullptr && old->mark() == load_step_ && old->complete();
+}
+
+void Generation::complete_load(std::size_t r) {
+  Rank& rank = ranks_[r];
+  if (!rank.line) return;
+  if (!source_stands()) return fail(r, "the old generation's state changed while it was read");
+  step_ = load_step_;
+  if (training_.mutant == Mutant::stale_state) --step_;
+  if (training_.mutant == Mutant::skipped_step) ++step_;
+  begun_ = mark_ = step_;
+  rank.loaded = true;
+  rank.line->send(wire::Loaded{});
 }
 
 void Generation::fail(std::size_t r, const std::string& why) {

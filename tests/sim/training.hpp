@@ -81,7 +81,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     JobId step_of = 0;  // the Slurm job whose step it runs in
     std::optional<GpuId> gpu;
     bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answering = false,
-         answered = false, resumed = false;
+         answered = false, resumed = false, moved = false, given = false;
     bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
     // Before its state was there it has none to leave.
     bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
@@ -116,7 +116,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void end_step();
   void finish();
   void beat(std::size_t rank);
-  void load(std::size_t rank, std::int64_t step);
+  void load(std::size_t rank, const wire::Load& load);
+  bool source_stands() const;
+  void complete_load(std::size_t rank);
   void recover(std::size_t rank);
   void tell_recovery();
   void choose_source(const std::string& reader);
@@ -156,9 +158,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::optional<wire::Loaded> taken_;  // in a recovery
   bool told_ = false;                  // what was taken
   bool trained_ = false;
-  int settles_after_ = 0;     // steps
-  std::int64_t begun_ = 0;    // the step it began after
-  std::optional<bool> torn_;  // lost in the middle of the optimizer
+  int settles_after_ = 0;       // steps
+  std::int64_t load_step_ = 0;  // of its source's state
+  std::int64_t begun_ = 0;      // the step it began after
+  std::optional<bool> torn_;    // lost in the middle of the optimizer
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
   bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;

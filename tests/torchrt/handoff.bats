@@ -37,6 +37,19 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   acts 'len(acts) == 2 and acts[0]["bytes_copied"] == 0 and acts[0]["bytes_sent"] > 0 and acts[0]["bytes_adopted"] > 0'
   acts 'acts[1]["bytes_copied"] == 12 * 256 * 64 and acts[1]["bytes_adopted"] == acts[0]["bytes_adopted"]'
   acts 'acts[1]["bytes_sent"] + acts[1]["bytes_copied"] == acts[0]["bytes_sent"]'
+  acts '["wait" in act["phases_ms"] for act in acts] == [False, True]'
+}
+
+@test "the new generation moves what is its own beside what the old one gives, or after it: losses equal bit for bit" {
+  # Of three nodes one leaves: its layers come in the old world, and the two that stay exchange in the new one.
+  local three pair
+  three=$(plan 3:2@a/0 3:2@b/0 2:2@c/0) pair=$(plan 5:2@a/0 3:2@b/0)
+  script "$three" 5 "$pair" - 30 "$three" - 55 "$pair" - > script.json
+  sed -i 's/"after": 55/"serial": true, &/' script.json
+  play
+  losses_as_alone
+  acts '["wait" in act["phases_ms"] for act in acts] == [True, False, False]'
+  acts 'acts[0]["bytes_sent"] == acts[2]["bytes_sent"] > 0'
 }
 
 @test "growing on the node moves nothing" {
@@ -137,10 +150,11 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "a generation given up in any state costs nothing, and the next one succeeds" {
-  script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
+  script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" standing 30 "$(two)" switched 40 "$(two)" loaded 50 \
+    "$(two)" - > script.json
   play
   losses_as_alone
-  acts '[act.get("aborted") for act in acts] == ["ready", "switch", "switched", "loaded", None]'
+  acts '[act.get("aborted") for act in acts] == ["ready", "switch", "standing", "switched", "loaded", None]'
 }
 
 @test "ranks that lack what it takes to give their state say so and train on, and the next generation succeeds" {

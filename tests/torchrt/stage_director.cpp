@@ -1,9 +1,9 @@
 // Plays the launcher for tests of the training runtime: real workers under real mpirun, the real wire protocol, and a
 // script of what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
-// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "switched" |
-// "loaded" | "starved", "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
-// "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true}]}
+// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "standing" |
+// "switched" | "loaded" | "starved", "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...],
+// "torn": true, "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
 //
 // An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
 // on; "starved": at the boundary its ranks can open no file any more, and must say that they stay. "restart": the old
@@ -12,10 +12,11 @@
 // still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies while
 // it changes a unit's state; "at_ms": so long after the step, whatever they are doing; "at_commit": when the generation
 // before has become the job, of which its ranks do not hear. "early": how long the new one may send state while the old
-// one trains; "late_ms": the old one is asked to stop so long after the new one is ready. The play ends at a boundary,
-// kEpilogue steps after the last act: how many steps a generation's start takes depends on the machine, so no number of
-// steps given beforehand is right for all. A play without acts ends with the training. One that takes more than
-// STAGE_DIRECTOR_SECONDS (an environment variable, else 240 s) has failed.
+// one trains; "late_ms": the old one is asked to stop so long after the new one is ready; "serial": the new one is told
+// to load when the old one has given all, not beside it. The play ends at a boundary, kEpilogue steps after the last
+// act: how many steps a generation's start takes depends on the machine, so no number of steps given beforehand is
+// right for all. A play without acts ends with the training. One that takes more than STAGE_DIRECTOR_SECONDS (an
+// environment variable, else 240 s) has failed.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -58,7 +59,7 @@ struct Act {
   bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
-  bool at_commit = false, restart = false;
+  bool at_commit = false, restart = false, serial = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
 };
 
@@ -114,7 +115,7 @@ class Director {
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
                        act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
-                       act.value("restart", false)});
+                       act.value("restart", false), act.value("serial", false)});
 
     listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
@@ -259,6 +260,10 @@ class Director {
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
     if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
+    if (frame.type == Standing::type) {
+      boundary_ = from_frame<Standing>(frame).step;
+      if (awaiting_ && !leaving_ && ++standing_ == generation.size()) on_standing();
+    }
     if (frame.type == Switched::type) {
       const Switched switched = from_frame<Switched>(frame);
       const bool starved = !leaving_ && acts_[next_act_].abort == "starved";
@@ -382,6 +387,8 @@ class Director {
   void ask_to_switch(const Plan& plan, int generation) {
     current_.unanswered += current_.size();
     awaiting_ = true;
+    standing_ = 0;
+    giving_ = false;
     tell(current_, Switch{plan, generation});
   }
 
@@ -414,6 +421,13 @@ class Director {
     }
   }
 
+  void on_standing() {
+    if (acts_[next_act_].serial) return;
+    giving_ = true;
+    tell(next_, Load{boundary_, true});
+    if (acts_[next_act_].abort == "standing") give_up(true);
+  }
+
   void on_switched() {
     switched_ms_ = milliseconds_since(switch_sent_);
     stood_ = Clock::now();
@@ -425,7 +439,7 @@ class Director {
       starve(false);
       return problems_ > 0 ? give_up(true) : fail("nobody lacked anything");
     }
-    tell(next_, Load{boundary_});
+    giving_ ? tell(next_, Given{}) : tell(next_, Load{boundary_});
   }
 
   // As the launcher does it by checkpoint.
@@ -532,7 +546,9 @@ class Director {
   std::set<pid_t> left_;
   bool finished_ = false;
   bool awaiting_ = false;  // answers to a switch
-  bool leaving_ = false;   // that switch is the play's end
+  std::size_t standing_ = 0;
+  bool giving_ = false;   // and the next generation loads
+  bool leaving_ = false;  // that switch is the play's end
   bool recovering_ = false;
   std::vector<Assign::Source::Earlier> earlier_;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it

@@ -140,8 +140,9 @@ TEST_CASE("random histories keep one live generation and account for every acqui
                                    (action == Action::commit && from != JobPhase::restarting) ||
                                    (action == Action::abort_current && from != JobPhase::restarting) ||
                                    action == Action::end_old;
-        const bool needs_stopped = action == Action::send_load || action == Action::resume_old ||
-                                   action == Action::commit || action == Action::end_old;
+        const bool needs_stopped = action == Action::begin_load || action == Action::send_load ||
+                                   action == Action::resume_old || action == Action::commit ||
+                                   action == Action::end_old;
         const bool reports = action == Action::report_aborted || action == Action::report_committed;
         if (needs_next) CHECK(next);
         if (needs_current) CHECK(current);

@@ -33,8 +33,11 @@ class Rehearsal {
     if (request_.two_worlds) {
       const Routes routes = make_routes(plan_, request_);
       make_relays(routes);
+      // What the old world brings may come after all that does not need it.
+      const auto [own, given] = halves_of(operations_of(routes.new_world, new_nodes_));
+      exchange(own, new_nodes_);
       exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
-      exchange(operations_of(routes.new_world, new_nodes_), new_nodes_);
+      exchange(given, new_nodes_);
       std::erase_if(memories_, [](const auto& memory) { return memory.first.unit == kRelay; });
     } else {
       std::vector<std::string> nodes = new_nodes_;
@@ -73,8 +76,10 @@ class Rehearsal {
     }
     adopt();
     copy();
+    const auto [own, given] = halves_of(last[0]);
+    exchange(own, new_nodes_);
     exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
-    exchange(last[0], new_nodes_);
+    exchange(given, new_nodes_);
     play_all(copies, &EarlyCopies::last);
     for (const MemoryId& memory : filled) between.update(memories_, memory);
     play_all(copies, &EarlyCopies::late);
@@ -109,6 +114,16 @@ class Rehearsal {
     for (std::size_t party = 0; party < nodes.size(); ++party)
       parties.push_back(message_operations(plan_, messages, static_cast<int>(party)));
     return parties;
+  }
+
+  static std::pair<Parties, Parties> halves_of(const Parties& parties) {
+    std::pair<Parties, Parties> result;
+    for (const std::vector<MessageOperation>& party : parties) {
+      Halves cut = halves(party);
+      result.first.push_back(std::move(cut.own));
+      result.second.push_back(std::move(cut.given));
+    }
+    return result;
   }
 
   const std::string& node(const MemoryId& memory) const {
@@ -208,11 +223,21 @@ class Rehearsal {
     }
   }
 
+  bool filled(const MessageOperation& send) const {
+    const std::vector<bool>& written = written_.at(send.memory);
+    for (const Block& block : send.blocks)
+      for (std::size_t run = 0; run < block.count; ++run)
+        for (std::size_t b = 0; b < block.run; ++b)
+          if (!written[block.at + run * block.stride + b]) return false;
+    return true;
+  }
+
   // New memory is filled by messages: by one before this one, or in the old world.
   void check_forwarding(const std::vector<MessageOperation>& own, std::size_t place, int sender) {
     const MessageOperation& send = own[place];
     if (send.after >= static_cast<int>(place)) problems_.push_back("forwarded before it came");
-    if (send.memory.old && send.after >= 0) problems_.push_back("waits for what it has");
+    if (send.memory.old && (send.after >= 0 || send.given)) problems_.push_back("waits for what it has");
+    if (!send.memory.old && !filled(send)) problems_.push_back("forwards what is not there yet");
     if (!send.memory.old && send.memory.rank != sender) problems_.push_back("forwards what another got");
     if (early_ && !send.memory.old && send.memory.unit < 0) problems_.push_back("sends early what is not there");
     if (!send.memory.old && send.after < 0 && !request_.two_worlds) problems_.push_back("forwards what never came");

@@ -168,6 +168,13 @@ int Arrival::try_early(std::int64_t& step, double seconds) {
   return attempt;
 }
 
+void Arrival::receive(const std::vector<MessageOperation>& messages) {
+  const std::vector<std::size_t> damaged = run(messages);
+  if (!damaged.empty())
+    throw Error("hand-off: what rank " + std::to_string(messages[damaged.front()].peer) + " sent of unit " +
+                std::to_string(messages[damaged.front()].memory.unit) + " arrived damaged");
+}
+
 std::vector<std::size_t> Arrival::run(const std::vector<MessageOperation>& messages) {
   return exchange(
       state_.transport(), device_, messages, [this](const MemoryId& wanted) { return memory(wanted); }, *stages_);
@@ -224,7 +231,7 @@ std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
   return bytes;
 }
 
-ArrivalReport Arrival::load(std::int64_t step) {
+ArrivalReport Arrival::load(std::int64_t step, const std::function<void()>& wait) {
   ArrivalReport report;
   const auto timed = [&report](const char* phase, const auto& work) {
     const Clock::time_point begin = Clock::now();
@@ -233,19 +240,17 @@ ArrivalReport Arrival::load(std::int64_t step) {
   };
   timed("check", [&] {
     if (!map_lost_) check_sources(step);
-    check_landed(step);
   });
   for (const Adoption& adoption : operations_.adoptions)
     report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());
   timed("copy", [&] { report.copied += play(operations_.copies); });
   const bool early = early_step_ >= 0 && early_step_ + 1 == step;
   const std::vector<MessageOperation>& messages = early ? last_ : messages_;
-  timed("send", [&] {
-    const std::vector<std::size_t> damaged = run(messages);
-    if (!damaged.empty())
-      throw Error("hand-off: what rank " + std::to_string(messages[damaged.front()].peer) + " sent of unit " +
-                  std::to_string(messages[damaged.front()].memory.unit) + " arrived damaged");
-  });
+  const Halves parts = halves(messages);
+  timed("send", [&] { receive(parts.own); });
+  if (wait) timed("wait", wait);
+  timed("check", [&] { check_landed(step); });
+  timed("send", [&] { receive(parts.given); });
   if (early) {
     timed("copy", [&] { report.copied += copy_late(early_copies_.last); });
     timed("update", [&] { update_early(step); });

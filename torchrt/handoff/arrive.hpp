@@ -22,7 +22,7 @@ namespace espalier::torchrt {
 struct ArrivalReport {
   std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: to this rank, from other nodes
   std::int64_t sent_early = 0;                     // likewise, by send_early()
-  std::map<std::string, double> phases_ms;         // of load(): check, copy, send, update; and early, before
+  std::map<std::string, double> phases_ms;         // of load(): check, copy, send, wait, update; and early, before
 };
 
 // The state socket of a rank of the old or of the new generation.
@@ -51,8 +51,9 @@ class Arrival {
   // than twice that. The old generation is not asked to wait: what it overtakes is sent again, once, and after that in
   // the pause, as is everything when load() is of another step than the next. Collective.
   void send_early(double seconds);
-  // Collective, over an engine that is built. Checks that every source stands after `step`.
-  ArrivalReport load(std::int64_t step);
+  // Collective, over an engine that is built. Checks that every source stands after `step`. `wait` returns when the old
+  // generation has given what leaves its nodes: until then what else moves is taken. Empty: it has.
+  ArrivalReport load(std::int64_t step, const std::function<void()>& wait);
   // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
   void release(StateServer& server);
 
@@ -68,6 +69,7 @@ class Arrival {
   std::int64_t copy_late(const std::vector<CopyOperation>& copies);
   int try_early(std::int64_t& step, double seconds);
   std::vector<std::size_t> run(const std::vector<MessageOperation>& messages);
+  void receive(const std::vector<MessageOperation>& messages);
   void update_early(std::int64_t step);
   std::int64_t play(const std::vector<CopyOperation>& copies);
 

@@ -36,7 +36,7 @@ void Departure::prepare(const HandoffPlan& plan, Device& device, const std::func
 }
 
 std::string Departure::give(RankState& state, World& world, Device& device, const Plan& next,
-                            const std::function<std::string(int)>& address_of) {
+                            const std::function<std::string(int)>& address_of, const std::function<void()>& stands) {
   if (!leaves_nodes(state.plan(), next)) return "";
   std::string problem;
   try {
@@ -53,6 +53,7 @@ std::string Departure::give(RankState& state, World& world, Device& device, cons
     guests_.clear();
     return problem;
   }
+  stands();
   const auto memory_of = [&](const MemoryId& memory) -> char* {
     if (memory.old) return static_cast<char*>(state.allocation(memory.unit).data());
     const std::unique_ptr<Allocation>& guest = guests_.at(memory);

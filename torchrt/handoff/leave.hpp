@@ -22,12 +22,13 @@ class Departure {
  public:
   explicit Departure(StateServer& server) : server_(server) {}
   ~Departure();
-  // Once. `address_of`: the state socket of a new rank. Collective over the old world. Returns what this rank lacks to
+  // Once. `address_of`: the state socket of a new rank. `stands` is called where something leaves a node, when all old
+  // ranks stand and are about to give it. Collective over the old world. Returns what this rank lacks to
   // give its part, such as memory, in words: then nobody has given anything, on other ranks too, and the state is as it
   // was. Throws Error; then the object holds memory that a GPU may still be using, and to destroy it may wait for ranks
   // that are gone.
   std::string give(RankState& state, World& world, Device& device, const Plan& next,
-                   const std::function<std::string(int new_rank)>& address_of);
+                   const std::function<std::string(int new_rank)>& address_of, const std::function<void()>& stands);
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 

@@ -42,12 +42,15 @@ std::vector<MessageOperation> message_operations(const TransferPlan& plan, const
                                                  int party) {
   std::vector<MessageOperation> result;
   std::map<int, int> places;  // by number
+  std::vector<bool> given;    // by number
   for (std::size_t m = 0; m < messages.size(); ++m) {
     const Message& message = messages[m];
+    given.push_back(message.after >= 0 ? given[static_cast<std::size_t>(message.after)] : !message.from.old);
     const bool sends = message.sender == party;
     if (!sends && message.receiver != party) continue;
     MessageOperation operation;
     operation.number = static_cast<int>(m);
+    operation.given = given.back();
     operation.sends = sends;
     operation.peer = sends ? message.receiver : message.sender;
     operation.memory = sends ? message.from : message.to;
@@ -56,6 +59,18 @@ std::vector<MessageOperation> message_operations(const TransferPlan& plan, const
     if (sends && message.after >= 0) operation.after = places.at(message.after);
     places[operation.number] = static_cast<int>(result.size());
     result.push_back(std::move(operation));
+  }
+  return result;
+}
+
+Halves halves(const std::vector<MessageOperation>& operations) {
+  Halves result;
+  std::vector<int> places;  // in its half
+  for (const MessageOperation& operation : operations) {
+    std::vector<MessageOperation>& half = operation.given ? result.given : result.own;
+    places.push_back(static_cast<int>(half.size()));
+    half.push_back(operation);
+    if (operation.after >= 0) half.back().after = places[static_cast<std::size_t>(operation.after)];
   }
   return result;
 }

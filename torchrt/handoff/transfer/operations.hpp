@@ -31,11 +31,19 @@ struct MessageOperation {
   MemoryId memory;
   std::size_t bytes = 0;
   std::vector<Block> blocks;
-  int after = -1;  // place among the party's operations of what is forwarded here; -1: nothing is
+  int after = -1;      // place among the party's operations of what is forwarded here; -1: nothing is
+  bool given = false;  // from what the old generation's world brings, perhaps forwarded: not there before it
 };
 
 // What `party` sends and receives of `messages`, in their order: those of the plan, or of one of its routes.
 std::vector<MessageOperation> message_operations(const TransferPlan& plan, const std::vector<Message>& messages,
                                                  int party);
+
+struct Halves {
+  std::vector<MessageOperation> own, given;
+};
+// The same operations in the same order: first what can travel while the old generation's world still brings what
+// leaves nodes. All parties cut alike.
+Halves halves(const std::vector<MessageOperation>& operations);
 
 }  // namespace espalier::torchrt
