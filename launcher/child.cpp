@@ -44,7 +44,10 @@ bool belongs_to_step(std::string_view variable) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
   if (!traits.keeps_stdin) {
     const int null = ::open("/dev/null", O_RDONLY);
-    if (null >= 0) ::dup2(null, 0);
+    if (null > 0) {
+      ::dup2(null, 0);
+      ::close(null);
+    }
   }
   ::execvpe(command[0], command, environment);
   const int error = errno;

@@ -97,14 +97,20 @@ int dispatch(const Words& words) {
   throw espalier::Error("\"" + command + "\": unknown command; see espalier-launch --help");
 }
 
+// What spdlog does not know it takes for "off".
+void set_level(const std::string& name) {
+  const auto level = spdlog::level::from_str(name);
+  if (level != spdlog::level::off) return spdlog::set_level(level);
+  spdlog::warn("espalier: launch: ESPALIER_LOG=\"{}\": not debug, info, warning or error; info is used", name);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   auto log = spdlog::stderr_color_mt("espalier");
   log->set_pattern("%v");
   spdlog::set_default_logger(log);
-  if (const char* level = std::getenv("ESPALIER_LOG"); level != nullptr)
-    spdlog::set_level(spdlog::level::from_str(level));
+  if (const char* level = std::getenv("ESPALIER_LOG"); level != nullptr) set_level(level);
   Words words(argv + 1, argv + argc);
   // Before Slurm 23.11 the plugin can only exchange argv[0]: role and program come in the environment (spank/remote.h).
   if (const char* role = std::getenv("ESPALIER_TASK"); role != nullptr) {

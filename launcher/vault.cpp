@@ -77,7 +77,7 @@ class Vault::Memory {
   bool good() const { return data_ != nullptr; }
   int fd() const { return fd_.get(); }
   std::size_t bytes() const { return bytes_; }
-  bool has(std::int32_t mark) const { return mark >= 0 && wire::marks_bytes(mark + 1) <= bytes_; }
+  bool has(std::int32_t mark) const { return mark >= 0 && mark < INT32_MAX && wire::marks_bytes(mark + 1) <= bytes_; }
   std::int64_t agreed() const {
     std::int64_t step = -1;
     std::memcpy(&step, data_, sizeof step);

@@ -125,7 +125,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
   app.add_option("--queue", queue, "order of the base queue, fifo or sjf (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
-  app.add_option("--small-first", small_first, "of espalier: how much small jobs come first, from 0 to 1");
+  app.add_option("--small-first", small_first, "of espalier: how much small jobs come first, from 0 to 4");
   app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
   app.add_option("--bandwidth", bandwidth, "factor on the bandwidth between nodes (1)");
   app.add_option("--sweep", sweep, "KEY=V1,V2,...: once for each value");

@@ -32,6 +32,8 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
+  // A step may be as long as it may hang; so may writing a checkpoint, and reading it.
+  settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.shadow = shadow;
   return settings;
 }

@@ -157,7 +157,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
-  if (again_) {
+  if (again_ && !asking_) {
     trigger_ = stronger(trigger_, *again_);
     again_.reset();
     ask();
@@ -167,11 +167,19 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
 void Planner::review(const SlurmSnapshot& slurm) {
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
-  forget_ended(slurm);
-  end_unclaimed(slurm);
-  note_extensions(slurm);
+  // A store that cannot be written stops what concerns it, nothing else.
+  const auto apart = [](const auto& step) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      spdlog::error("{}", error.what());
+    }
+  };
+  apart([&] { forget_ended(slurm); });
+  apart([&] { end_unclaimed(slurm); });
+  apart([&] { note_extensions(slurm); });
   kill_strays(slurm);
-  close_overdue(slurm.time);
+  apart([&] { close_overdue(slurm.time); });
   releases_.look(slurm);
   if (releases_.waiting()) {  // a decision now would see only part of what comes free
     again_soon_ = loop_.after(kReleasePoll, [this] { think(Trigger::gpus_released); });
@@ -248,10 +256,15 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
 
 void Planner::close_overdue(double now) {
   for (auto& [id, live] : jobs_) {
-    if (!live.open || now - live.open->decision.time < settings_.outcome_seconds) continue;
-    DecisionRecord record = std::move(*live.open);
-    record.decision.outcome =
-        "aborted: no outcome within " + std::to_string(std::lround(settings_.outcome_seconds)) + " s";
+    if (!live.open) continue;
+    // Its launcher has limits of its own; that it is at a boundary is only what it says.
+    const JobPhase phase = live.job.phase;
+    const bool at_a_boundary = live.link && (phase == JobPhase::ready || phase == JobPhase::switching ||
+                                             phase == JobPhase::saving || phase == JobPhase::restarting);
+    const double limit = settings_.outcome_seconds + (at_a_boundary ? settings_.boundary_seconds : 0);
+    if (now - live.open->decision.time < limit) continue;
+    DecisionRecord record = *live.open;
+    record.decision.outcome = "aborted: no outcome within " + std::to_string(std::lround(limit)) + " s";
     finish(live, std::move(record), now);
   }
 }

@@ -27,6 +27,7 @@ struct PlannerSettings {
   int max_gpus = 64;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // a proposal without an outcome by then is closed
+  double boundary_seconds = 0;   // ... so much later while its launcher says that the hand-off is at a boundary
   bool shadow = false;           // decide and record, propose nothing
 };
 

@@ -111,7 +111,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   const bool same = live.proposed_to == news.generation;
   const bool stepped = old.phase == JobPhase::running && old.generation == news.generation && news.step > old.step;
   if (live.open && live.back_since && (same || stepped)) {
-    DecisionRecord record = std::move(*live.open);
+    DecisionRecord record = *live.open;
     record.decision.outcome = "aborted: lost with the launcher's connection";
     finish(live, std::move(record), now);
     return think_for(live.job.uid, Trigger::generation_done);

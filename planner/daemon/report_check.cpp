@@ -18,6 +18,7 @@ constexpr int kMostSamples = 1 << 20;
 constexpr int kMostHidden = 1 << 20, kMostHeads = 1 << 16, kMostTokens = 1 << 26;
 constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64, kLongestPhase = 64;
 constexpr int kMostPhases = 64;
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;  // more can be added to it
 
 class Check {
  public:
@@ -96,7 +97,7 @@ void check_report(const ElasticJob& job) {
   check.no_longer("a name", job.name, kLongestName);
   check.within("min_gpus", job.min_gpus, 0, kMostGpus);
   check.within("max_gpus", job.max_gpus, 0, kMostGpus);
-  check.within("step", job.step, 0, std::numeric_limits<std::int64_t>::max());
+  check.within("step", job.step, 0, kMostSteps);
   check.within("generation", job.generation, 0, std::numeric_limits<int>::max());
   check.time("step_seconds", job.step_seconds);
   const ModelShape& model = job.model;
@@ -117,6 +118,8 @@ void check_report(const ElasticJob& job) {
 
 void check_report(const wire::Outcome& outcome) {
   const Check check(outcome.job);
+  check.within("a step", outcome.step, 0, kMostSteps);
+  check.within("a generation", outcome.generation, 0, std::numeric_limits<int>::max());
   if (!outcome.plan.stages.empty()) check.plan(outcome.plan, 0);
   check.time("a pause", outcome.pause_ms);
   check.within("a number of phases of", static_cast<std::int64_t>(outcome.phases_ms.size()), 0, kMostPhases);

@@ -8,6 +8,8 @@
 
 #include "planner/wire/endpoint.hpp"
 #include "planner/wire/handshake.hpp"
+#include "planner/wire/loop.hpp"
+#include "planner/wire/name_lookup.hpp"
 
 namespace espalier::wire {
 
@@ -71,6 +73,29 @@ struct Client::Stream {
   }
 };
 
+namespace {
+
+// A name server that is away does not keep the caller.
+Endpoint resolve_within(const std::string& host, std::uint16_t port, Client::Milliseconds timeout) {
+  if (is_address(host)) return resolve(host, port);
+  Loop loop;
+  std::optional<NameLookup::Answer> answer;
+  const NameLookup look_up(
+      loop, [host, port] { return resolve(host, port); },
+      [&](const NameLookup::Answer& found) {
+        answer = found;
+        loop.stop();
+      });
+  const Watch limit = loop.after(timeout, [&] { loop.stop(); });
+  loop.run();
+  if (!answer)
+    throw Error("host \"" + host + "\": no answer from the name service in time; check it, or use an address");
+  if (!answer->endpoint) throw Error(answer->why_not);
+  return *answer->endpoint;
+}
+
+}  // namespace
+
 Client::Client(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
@@ -81,7 +106,7 @@ Client Client::tcp(Service service, const std::string& host, std::uint16_t port,
   const std::string what = host + ":" + std::to_string(port);
   const auto deadline = Clock::now() + timeout;
   auto stream = std::make_unique<Stream>();
-  stream->fd = connect_to(resolve(host, port), what, timeout);
+  stream->fd = connect_to(resolve_within(host, port, timeout), what, timeout);
   notice_loss(stream->fd.get(), 10);
   const std::string nonce = fresh_nonce();
   stream->write(encode(client_challenge(nonce)));

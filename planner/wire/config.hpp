@@ -46,6 +46,8 @@ struct Config {
   std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
 
   HardwareOverrides hardware;  // [network], [gpu.NAME]
+
+  bool operator==(const Config&) const = default;
 };
 
 // `path` empty: $ESPALIER_CONF, else ESPALIER_CONFIG if it exists, else defaults. An explicitly named missing file is

@@ -1,5 +1,6 @@
 #include "planner/wire/endpoint.hpp"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -30,6 +31,11 @@ Endpoint resolve(const std::string& host, std::uint16_t port) {
   endpoint.size = list->ai_addrlen;
   freeaddrinfo(list);
   return endpoint;
+}
+
+bool is_address(const std::string& host) {
+  in6_addr any{};
+  return ::inet_pton(AF_INET, host.c_str(), &any) == 1 || ::inet_pton(AF_INET6, host.c_str(), &any) == 1;
 }
 
 Endpoint local_endpoint(const std::string& path) {

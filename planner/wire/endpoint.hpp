@@ -19,6 +19,7 @@ struct Endpoint {
 
 // First address of `host`. Throws Error when the name is unknown.
 Endpoint resolve(const std::string& host, std::uint16_t port);
+bool is_address(const std::string& host);          // in numbers: it needs no look-up
 Endpoint local_endpoint(const std::string& path);  // throws Error when the path is too long
 std::string to_string(const Endpoint& endpoint);
 

@@ -279,7 +279,7 @@ struct Propose {
 
 // ---- tools and nodes -> planner -----------------------------------------------------------------------------------
 
-// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "config", "hold", "release", "reclaim", "stats".
+// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "config", "hold", "release", "reclaim", "explain".
 struct Query {
   static constexpr const char* type = "query";
   std::string what;

@@ -1,8 +1,10 @@
 #include "planner/wire/toml_keys.hpp"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "planner/core/error.hpp"
 
@@ -49,6 +51,22 @@ TomlSetter toml_text(const std::string& path, const std::string& key, std::strin
     if (!value.is_string()) fail_toml(path, value, key, "must be a string");
     if (!may_be_empty && value.as_string().str.empty()) fail_toml(path, value, key, "must not be empty");
     out = value.as_string().str;
+  };
+}
+
+TomlSetter toml_network(const std::string& path, const std::string& key, std::string& out) {
+  return [&out, path, key](const toml::value& value) {
+    toml_text(path, key, out, true)(value);
+    if (out.empty()) return;
+    const auto slash = std::min(out.find('/'), out.size());
+    const char* const end = out.data() + out.size();
+    in_addr address{};
+    int bits = -1;
+    const auto read = slash == out.size() ? std::from_chars_result{end, std::errc::invalid_argument}
+                                          : std::from_chars(out.data() + slash + 1, end, bits);
+    if (::inet_pton(AF_INET, out.substr(0, slash).c_str(), &address) != 1 || read.ec != std::errc() ||
+        read.ptr != end || bits < 1 || bits > 32)
+      fail_toml(path, value, key, "must be an IPv4 network such as \"10.0.0.0/16\", or empty");
   };
 }
 

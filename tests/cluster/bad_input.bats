@@ -10,7 +10,8 @@ teardown() { [ -z "$(squeue -h)" ] || { squeue; as_user scancel -u boxuser; fals
     chmod -R a+rX "$BATS_TEST_TMPDIR"
     run timeout 10 espalierd --foreground --config "$BATS_TEST_TMPDIR/wrong.toml"
     echo "$output"
-    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    [ "$status" -ne 0 ]
+    [ "$status" -ne 124 ]
     [[ $output == *"wrong.toml:2: $1"* ]]
   }
   wrong planner.colour 'planner.colour = "red"'
@@ -20,7 +21,8 @@ teardown() { [ -z "$(squeue -h)" ] || { squeue; as_user scancel -u boxuser; fals
 
 @test "espalierd refuses a configuration file that is not there" {
   run timeout 10 espalierd --foreground --config /etc/espalier/missing.toml
-  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  [ "$status" -ne 0 ]
+  [ "$status" -ne 124 ]
   [[ $output == *"/etc/espalier/missing.toml"* ]]
 }
 

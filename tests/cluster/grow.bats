@@ -74,7 +74,8 @@ S
 @test "a program that cannot be executed fails as with plain srun" {
   run as_user timeout 60 srun --elastic=2:4 -n1 --gres=gpu:2 /no/such/program
   echo "$output"
-  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  [ "$status" -ne 0 ]
+  [ "$status" -ne 124 ]
   [[ $output == *"/no/such/program"* ]]
   assert_nothing_left
 }

@@ -12,7 +12,8 @@ refused() {
   local text=$1; shift
   run as_user timeout 20 "$@"
   echo "$output"
-  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  [ "$status" -ne 0 ]
+  [ "$status" -ne 124 ]
   [[ $output == *"espalier: elastic: "*"$text"* ]]
   [ "$(grep -c 'espalier:' <<< "$output")" = 1 ]
   [ "$(next_job_id)" = "$before" ]

@@ -126,7 +126,8 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
   run elastic_step sh -c 'srun -Q --overlap echo nested; srun -Q --overlap --elastic=1:2 echo again'
   echo "$output"
   [ "$(count 'is run of')" = 1 ]
-  [[ $output == *nested* ]] && [[ $output == *again* ]]
+  [[ $output == *nested* ]]
+  [[ $output == *again* ]]
 }
 
 @test "--multi-prog runs plain and says so" {
@@ -135,7 +136,8 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
   echo "$output"
   [ "$status" -eq 0 ]
   [ "$(count 'espalier: elastic: "2:8": --multi-prog starts several programs; the step runs without elasticity')" = 1 ]
-  [[ $output == *first* ]] && [[ $output == *second* ]]
+  [[ $output == *first* ]]
+  [[ $output == *second* ]]
   plain_step
 }
 
@@ -218,7 +220,8 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
   [ "$status" -eq 0 ]
   for task in 1 2 3; do [ "$(count "keeper $task ends")" = 1 ]; done
   [ "$took" -lt 15000 ]
-  [ "$(count CANCELLED)" = 0 ] && [ "$(count rror)" = 0 ]
+  [ "$(count CANCELLED)" = 0 ]
+  [ "$(count rror)" = 0 ]
 }
 
 @test "keepers that outlive WaitTime do not cost task 0 its life" {

@@ -36,5 +36,8 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
     run env MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z "$page"
     [ "$status" -eq 0 ]
   done
-  [ -e man/espalier.1 ] && [ -e man/espalier-launch.1 ] && [ -e man/espalier-train.1 ] && [ -e man/espalierd.8 ]
+  [ -e man/espalier.1 ]
+  [ -e man/espalier-launch.1 ]
+  [ -e man/espalier-train.1 ]
+  [ -e man/espalierd.8 ]
 }

@@ -189,6 +189,7 @@ void History::start_planner() {
   settings.partition = SlurmModel::kPartition;
   settings.poll_seconds = 4;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
+  settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.scheduler.max_lease_minutes = config.max_lease_minutes;
   settings.scheduler.kill_wait_seconds = config.kill_wait_seconds;
   settings.scheduler.cooldown_seconds = 2;

@@ -198,9 +198,15 @@ void Invariants::extensions_are_owned() {
 void Invariants::decisions_end() {
   if (!history_.planner_.party->alive) return;
   const Planner& planner = *history_.planner_.planner;
-  for (const auto& [id, live] : planner.jobs())
-    holds("decision " + name(id), live.open.has_value(), planner.settings().outcome_seconds + 4 + kSlack,
+  for (const auto& [id, live] : planner.jobs()) {
+    const JobPhase phase = live.job.phase;
+    const bool at_a_boundary = live.link && phase != JobPhase::acquiring && phase != JobPhase::starting &&
+                               phase != JobPhase::running && phase != JobPhase::committed;
+    const double limit = planner.settings().outcome_seconds + 4 + kSlack;
+    holds("decision " + name(id), live.open && !at_a_boundary, limit, name(id) + ": a decision is open");
+    holds("slow decision " + name(id), live.open.has_value(), limit + planner.settings().boundary_seconds,
           name(id) + ": a decision is open");
+  }
 }
 
 // ---- the end of a history: first all agree, then the jobs end and nothing is left

@@ -18,7 +18,9 @@ refused() {
   rm -f none.jsonl
   run "$@" --metrics none.jsonl
   echo "$output"
-  [ "$status" != 0 ] && [ "$(grep -cF -- "$message" <<< "$output")" = 1 ] && [ ! -e none.jsonl ]
+  [ "$status" != 0 ]
+  [ "$(grep -cF -- "$message" <<< "$output")" = 1 ]
+  [ ! -e none.jsonl ]
 }
 
 @test "layers that cannot fill the stages" {

@@ -106,7 +106,8 @@ PY
   grep -q 'checkpoint kept/step-8: is damaged: file rank-1.safetensors: tensor .*: its checksum differs; the one before is tried' resumed.err
   grep -q 'resumes after step 4' resumed.err
   same_weights resumed.log
-  [ -e kept/step-8/manifest.json ] && [ -e kept/step-12/manifest.json ] # written anew
+  [ -e kept/step-8/manifest.json ]
+  [ -e kept/step-12/manifest.json ] # written anew
   ranks 1 "${saving[@]}" 2> again.err
   [ "$(grep -c damaged again.err)" = 0 ]
 }
@@ -197,7 +198,8 @@ PY
   interrupted
   "$train" small.toml "${saving[@]}" --export model --from kept/step-4
   "$train" small.toml "${saving[@]}" --export newest
-  [ -e model/config.json ] && [ -e model/model.safetensors ]
+  [ -e model/config.json ]
+  [ -e model/model.safetensors ]
   run cmp -s model/model.safetensors newest/model.safetensors
   [ "$status" = 1 ]
   run "$train" small.toml "${saving[@]}" --export model

@@ -137,6 +137,8 @@ TEST_CASE("what a launcher says of its own acts is bounded in number and in size
   }
   SUBCASE("a phase with a name as long as a book") { outcome.phases_ms[std::string(65, 'x')] = 1; }
   SUBCASE("a phase with a name that forges a line") { outcome.phases_ms["x\ny"] = 1; }
+  SUBCASE("a step that nothing can be added to") { outcome.step = std::numeric_limits<std::int64_t>::max(); }
+  SUBCASE("a generation before the first") { outcome.generation = -1; }
   SUBCASE("a pause that is no number") { outcome.pause_ms = std::numeric_limits<double>::quiet_NaN(); }
   link->says(outcome);
   CHECK(link->closed);

@@ -73,6 +73,28 @@ TEST_CASE("the scheduler's last word on a job can be asked for") {
   CHECK(daemon.planner->weighed(11) == nullptr);
 }
 
+TEST_CASE("a change that is at a boundary has longer than one that still prepares") {
+  Daemon daemon;
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const auto id = link->got<wire::Propose>()->decision.id;
+  PlannerSettings hasty = daemon.planner->settings();
+  hasty.outcome_seconds = 0.2;
+  hasty.boundary_seconds = 60;
+  auto busy = job(10, "n1", {0, 1});
+  for (const JobPhase phase : {JobPhase::ready, JobPhase::switching, JobPhase::saving, JobPhase::restarting}) {
+    CAPTURE(to_string(phase));
+    busy.phase = phase;
+    link->says(wire::Status{busy});
+    daemon.planner->configure(hasty);
+    daemon.pass(300);
+    CHECK(daemon.store.decision(id)->decision.outcome.empty());
+  }
+  busy.phase = JobPhase::starting;
+  link->says(wire::Status{busy});
+  CHECK(daemon.until([&] { return !daemon.store.decision(id)->decision.outcome.empty(); }));
+}
+
 TEST_CASE("a failed decision is not repeated at once") {
   Daemon daemon;
   const auto link = daemon.launcher();

@@ -41,6 +41,40 @@ TEST_CASE("a decision that cannot be written down is not proposed; another job's
   CHECK(daemon.until([&] { return first->got<wire::Propose>().has_value(); }));
 }
 
+TEST_CASE("an extension that cannot be written down keeps nobody from growing") {
+  Daemon daemon;
+  Database(daemon.folder.file("test.db"))
+      .execute("CREATE TRIGGER no_room BEFORE INSERT ON extensions BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2}}}, "espalier:ext:10:0123abcd"));
+  });
+  const auto link = daemon.launcher();
+  CHECK(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+}
+
+TEST_CASE("a decision whose end cannot be written down stays as it was until it can") {
+  Daemon daemon;
+  auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Decision proposed = link->got<wire::Propose>()->decision;
+  Database(daemon.folder.file("test.db"))
+      .execute("CREATE TRIGGER no_room BEFORE UPDATE ON decisions BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
+  const auto comes_back = [&] {
+    if (!link->closed) link->on_closed("reset");
+    link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    link->says(wire::Status{job(10, "n1", {0, 1})});
+  };
+  comes_back();
+  REQUIRE(daemon.planner->jobs().at(10).open);
+  CHECK(daemon.planner->jobs().at(10).open->decision.plan == proposed.plan);
+  heal(daemon);
+  comes_back();
+  CHECK_FALSE(daemon.planner->jobs().at(10).open);
+  CHECK(daemon.store.decision(proposed.id)->decision.plan == proposed.plan);
+  CHECK(daemon.store.decision(proposed.id)->decision.outcome == "aborted: lost with the launcher's connection");
+}
+
 TEST_CASE("a launcher that cannot be written down is told to come again; another one is registered") {
   Daemon daemon(true);
   daemon.slurm_says([](SlurmSnapshot& slurm) { run_job(slurm, slurm_job(11, 1000, {{11, "n2", {0, 1}}})); });

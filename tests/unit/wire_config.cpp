@@ -59,6 +59,10 @@ TEST_CASE("a wrong configuration names file, line and key") {
   CHECK(refusal("[planner]\nhost = \"\"\n") == ":2: planner.host: must not be empty");
   CHECK(refusal("[planner]\nlog_level = \"loud\"\n") == ":2: planner.log_level: must be debug, info, warning or error");
   CHECK(refusal("[planner]\npoll_seconds = true\n") == ":2: planner.poll_seconds: must be a number");
+  for (const char* network :
+       {"10.0.0.0", "10.0.0.0/", "/x", "10.0.0/8", "10.0.0.0/33", "10.0.0.0/0", "10.0.0.0/8x", "eth0"})
+    CHECK(refusal("[launch]\nnetwork = \"" + std::string(network) + "\"\n") ==
+          ":2: launch.network: must be an IPv4 network such as \"10.0.0.0/16\", or empty");
   CHECK(refusal("planner = 1\n") == ":1: planner: must be a table");
   CHECK(refusal("[planner\n").find("no valid TOML") != std::string::npos);
 }
