@@ -1,5 +1,6 @@
 #include "torchrt/rank_state.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "planner/core/error.hpp"
@@ -42,7 +43,18 @@ void RankState::allocate(int unit) {
   place(unit, device_.allocate(state_layout(unit).bytes(), "espalier-unit" + std::to_string(unit)));
 }
 
-void RankState::build() {
+std::size_t RankState::gradient_bytes(int unit) const {
+  return torchrt::gradient_bytes(spec(unit).floats, config_.training.accuracy == Accuracy::bitwise);
+}
+
+void RankState::place_gradient(int unit, std::unique_ptr<Allocation> allocation) {
+  ESPALIER_INVARIANT(compute_ != nullptr && allocation->bytes() == gradient_bytes(unit));
+  gradients_[unit] = std::move(allocation);
+  compute_->rebind(view(unit));
+  if (gradients_.size() == units().size()) shared_gradient_.reset();
+}
+
+void RankState::build(const std::set<int>& later) {
   const StageLayout& stage = layout_.stages[static_cast<std::size_t>(self().stage)];
   std::vector<int> tensor_members, replica_members;
   for (int t = 0; t < stage.tp; ++t) tensor_members.push_back(stage.rank(self().replica, t));
@@ -52,8 +64,12 @@ void RankState::build() {
   replicas_ = fabric_->group(replica_members);
 
   std::vector<UnitView> views;
+  std::size_t most = 0;
+  for (const int unit : later) most = std::max(most, gradient_bytes(unit));
+  if (most > 0) shared_gradient_ = device_.allocate(most, "espalier-gradients");
   for (const int unit : units()) {
-    gradients_[unit] = device_.allocate(spec(unit).floats * sizeof(float), "espalier-gradient" + std::to_string(unit));
+    if (later.count(unit) == 0)
+      gradients_[unit] = device_.allocate(gradient_bytes(unit), "espalier-gradient" + std::to_string(unit));
     views.push_back(view(unit));
   }
   compute_ = std::make_unique<Compute>(config_, self(), device_, tensor_group_.get(), std::move(views));
@@ -66,7 +82,9 @@ void RankState::build() {
 }
 
 UnitView RankState::view(int unit) {
-  return {&spec(unit), state_layout(unit), allocation(unit).data(), gradient(unit).data()};
+  const auto own = gradients_.find(unit);
+  return {&spec(unit), state_layout(unit), allocation(unit).data(),
+          (own == gradients_.end() ? shared_gradient_ : own->second)->data()};
 }
 
 void RankState::observe(OpObserver* operations, SumObserver* sums) {

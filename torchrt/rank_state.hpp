@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include "torchrt/executor.hpp"
 #include "torchrt/profiler/timed_group.hpp"
@@ -27,13 +28,16 @@ class RankState {
   void place(int unit, std::unique_ptr<Allocation> allocation);
   void allocate(int unit);
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
-  // Of a built engine: UnitSpec::floats of float32. Between two steps what the last update used, clipped.
+  // Of a built engine: gradient_bytes(). Between two steps what the last update used, clipped.
   Allocation& gradient(int unit) { return *gradients_.at(unit); }
+  std::size_t gradient_bytes(int unit) const;
 
   // Starts to connect the ranks, in the background where the backend can. Collective.
   void connect() { fabric_ = make_fabric(world_, device_); }
-  // Builds the engine on what is placed, after connect(); collective.
-  void build();
+  // Builds the engine on what is placed, after connect(); collective. The gradients of units `later` are placed before
+  // the first step: until then they share memory that a rehearsal may fill.
+  void build(const std::set<int>& later = {});
+  void place_gradient(int unit, std::unique_ptr<Allocation> allocation);
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
@@ -54,6 +58,7 @@ class RankState {
   std::optional<Pace> pace_;
   std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_, gradients_;
+  std::unique_ptr<Allocation> shared_gradient_;  // of units whose own is not placed yet
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<TimedGroup> tensor_group_;
   std::unique_ptr<Group> replicas_;

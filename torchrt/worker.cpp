@@ -99,7 +99,7 @@ class Worker {
     world_.connect();
     if (world_.rank() == 0) training_->open_metrics(source_ && !recovery_ ? std::nullopt : std::optional(done_));
     if (recovery_) record_last_step();
-    state_->build();
+    state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
   }
 
@@ -173,7 +173,8 @@ class Worker {
     keep();
     server_->offer({kMarks}, keeping_->marks().fd(), keeping_->marks().bytes());
     for (const int unit : state_->units())
-      server_->offer({gradient_of(unit)}, state_->gradient(unit).fd(), state_->gradient(unit).bytes());
+      if (!arrival_ || arrival_->adopts_gradients().count(unit) == 0)
+        server_->offer({gradient_of(unit)}, state_->gradient(unit).fd(), state_->gradient(unit).bytes());
     if (!arrival_) {
       for (const int unit : state_->units())
         server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());

@@ -59,6 +59,42 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   acts 'acts[0]["bytes_sent"] == acts[0]["bytes_copied"] == 0 and acts[0]["bytes_adopted"] > 0'
 }
 
+# How many memories for gradients there are at most at once, in all processes of this folder.
+most_gradients() { # FILE, until it is there
+  python3 - "$1" << 'PY'
+import glob, os, sys, time
+most = 0
+while not os.path.exists(sys.argv[1]):
+    seen = set()
+    for link in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            here = os.readlink(link.split("/fd/")[0] + "/cwd") == os.getcwd()
+            if here and "memfd:espalier-gradient" in os.readlink(link):
+                seen.add(os.stat(link).st_ino)
+        except OSError:
+            pass  # closed meanwhile
+    most = max(most, len(seen))
+    time.sleep(0.05)
+print(most)
+PY
+}
+
+@test "gradients of adopted layers are adopted too: a hand-off that moves nothing takes no memory for them" {
+  script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - 30 "$(two)" - | early 0:1500 > script.json
+  rm -f over
+  most_gradients over > most 3>&- &
+  local watcher=$! played=0
+  play || played=1
+  touch over
+  wait "$watcher"
+  [ "$played" = 0 ]
+  losses_as_alone
+  # Ten units; and while a generation is rehearsed, one for all of each of its ranks.
+  cat most
+  [ "$(cat most)" -gt 10 ]
+  [ "$(cat most)" -le 14 ]
+}
+
 @test "migrate to a node neither holder is on, through the one both plans share" {
   script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(plan 4:2@a/0 4:2@c/0)" - 40 "$(plan 1:2@c/1 7:2@d/0)" - > script.json
   play

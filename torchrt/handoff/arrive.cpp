@@ -54,7 +54,8 @@ Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan pla
 void Arrival::check_size(const MemoryId& memory, std::size_t bytes) const {
   const int unit = is_gradient(memory.unit) ? gradient_of(memory.unit) : memory.unit;
   const StateLayout& state = plan_.transfer.shard({memory.old, memory.rank, unit}).state;
-  if (bytes != (unit == memory.unit ? state.bytes() : state.floats * sizeof(float)))
+  const bool bitwise = state_.config().training.accuracy == Accuracy::bitwise;
+  if (bytes != (unit == memory.unit ? state.bytes() : gradient_bytes(state.floats, bitwise)))
     throw Error(
         "hand-off: unit " + std::to_string(unit) +
         " has another size in the old generation; the generations must train the same model in the same precision");
@@ -86,8 +87,10 @@ void Arrival::borrow(const MemoryId& memory) {
 }
 
 void Arrival::prepare() {
-  for (const Adoption& adoption : operations_.adoptions)
+  for (const Adoption& adoption : operations_.adoptions) {
     state_.place(adoption.unit, map({true, adoption.old_rank, adoption.unit}));
+    if (!map_lost_) gradients_[adoption.unit] = map({true, adoption.old_rank, gradient_of(adoption.unit)});
+  }
   for (const int unit : operations_.fresh) state_.allocate(unit);
   for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
   for (const MessageOperation& message : messages_)
@@ -117,10 +120,19 @@ void Arrival::borrow_early() {
 void Arrival::offer(StateServer& server) {
   for (const int unit : state_.units())
     server.offer({unit}, state_.allocation(unit).fd(), state_.allocation(unit).bytes());
+  for (const auto& [unit, gradient] : gradients_) server.offer({gradient_of(unit)}, gradient->fd(), gradient->bytes());
   if (relay_) server.offer({kRelay}, relay_->fd(), relay_->bytes());
 }
 
+std::set<int> Arrival::adopts_gradients() const {
+  std::set<int> units;
+  for (const auto& [unit, gradient] : gradients_) units.insert(unit);
+  return units;
+}
+
 void Arrival::release(StateServer& server) {
+  for (auto& [unit, gradient] : gradients_) state_.place_gradient(unit, std::move(gradient));
+  gradients_.clear();
   server.withdraw({kRelay});
   relay_.reset();
   stages_.reset();

@@ -54,6 +54,9 @@ class Arrival {
   // Collective, over an engine that is built. Checks that every source stands after `step`. `wait` returns when the old
   // generation has given what leaves its nodes: until then what else moves is taken. Empty: it has.
   ArrivalReport load(std::int64_t step, const std::function<void()>& wait);
+  // Units whose gradients are the old generation's memory, as their state is. They are placed by release(): until the
+  // commit that generation may train on.
+  std::set<int> adopts_gradients() const;
   // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
   void release(StateServer& server);
 
@@ -85,6 +88,7 @@ class Arrival {
   std::unique_ptr<Allocation> relay_;
   std::unique_ptr<ExchangeStages> stages_;
   std::map<MemoryId, std::unique_ptr<Allocation>> borrowed_;
+  std::map<int, std::unique_ptr<Allocation>> gradients_;  // adopted, by unit
 
   std::optional<EarlyPlan> early_;  // there is something to send early
   std::vector<std::vector<MessageOperation>> slices_;

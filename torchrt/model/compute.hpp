@@ -22,7 +22,7 @@ struct UnitView {
   const UnitSpec* spec = nullptr;
   StateLayout state;
   void* memory = nullptr;    // state.bytes()
-  void* gradient = nullptr;  // spec->floats, float32: after update() what the update used
+  void* gradient = nullptr;  // gradient_bytes(): after update() what the update used, float32
 };
 
 // Memory of torch's that stays valid as long as `keep` is held.

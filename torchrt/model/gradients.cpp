@@ -9,6 +9,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/model/fixed_point.hpp"
+#include "torchrt/model/state_layout.hpp"
 
 namespace espalier::torchrt {
 
@@ -35,17 +36,24 @@ void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
 
 Gradients::Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise,
                      std::int64_t samples, std::int64_t tokens, std::shared_ptr<at::Tensor> scratch)
-    : bitwise_(bitwise),
+    : spec_(spec),
+      options_(options),
+      bitwise_(bitwise),
       most_(kMost / static_cast<double>(samples)),
       most_of_row_(kMost / static_cast<double>(samples * tokens)),
       scratch_(std::move(scratch)) {
-  const std::int64_t count = static_cast<std::int64_t>(spec.floats);
-  values_ = at::from_blob(memory, {count}, options.dtype(at::kFloat));
-  if (bitwise_) {
-    integers_ = at::zeros({count}, options.dtype(at::kLong));
-    out_of_range_ = at::zeros({}, options.dtype(at::kBool));
-  }
-  for (const TensorSpec& tensor : spec.tensors)
+  if (bitwise_) out_of_range_ = at::zeros({}, options.dtype(at::kBool));
+  rebind(memory);
+}
+
+void Gradients::rebind(void* memory) {
+  const std::int64_t count = static_cast<std::int64_t>(spec_.floats);
+  values_ = at::from_blob(memory, {count}, options_.dtype(at::kFloat));
+  if (bitwise_)
+    integers_ = at::from_blob(static_cast<char*>(memory) + gradient_integers_offset(spec_.floats), {count},
+                              options_.dtype(at::kLong));
+  slots_.clear();
+  for (const TensorSpec& tensor : spec_.tensors)
     slots_.push_back(
         {(bitwise_ ? integers_ : values_)
              .narrow(0, static_cast<std::int64_t>(tensor.offset), static_cast<std::int64_t>(tensor.elements()))

@@ -15,10 +15,13 @@ namespace espalier::torchrt {
 class Gradients {
  public:
   // Bitwise: `samples`, of a step, bounds how many gradients are added, `tokens` (of a sample) those of a table's row;
-  // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units. `memory`: of the
-  // values, zero; it outlives the object.
+  // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units. `memory`:
+  // gradient_bytes(), of which what belongs to no tensor is zero; it outlives the object.
   Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
             std::int64_t tokens, std::shared_ptr<at::Tensor> scratch);
+
+  // Other memory, whose content is not this step's: between two steps.
+  void rebind(void* memory);
 
   void begin();
   // Computes and adds.
@@ -41,6 +44,8 @@ class Gradients {
   void add_rows(const PutOff& put_off, Slot& slot);
   at::Tensor scratch(const at::Tensor& like);
 
+  const UnitSpec& spec_;
+  at::TensorOptions options_;
   bool bitwise_;
   double most_, most_of_row_;
   at::Tensor values_, integers_, out_of_range_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "torchrt/comm/buffer.hpp"
 #include "torchrt/model/units.hpp"
@@ -24,6 +25,12 @@ struct StateLayout {
   std::size_t bytes() const { return second_moment_offset() + shard_bytes(); }
   bool operator==(const StateLayout&) const = default;
 };
+
+// A unit's gradient in memory: its values in float32 and, with accuracy = bitwise, behind them the same as int64.
+constexpr std::size_t gradient_integers_offset(std::size_t floats) { return (floats * sizeof(float) + 7) / 8 * 8; }
+constexpr std::size_t gradient_bytes(std::size_t floats, bool bitwise) {
+  return bitwise ? gradient_integers_offset(floats) + floats * sizeof(std::int64_t) : floats * sizeof(float);
+}
 
 StateLayout state_layout(const UnitSpec& spec, DataType dtype, int zero_ranks = 1, int zero_rank = 0);
 

@@ -27,7 +27,10 @@ Unit::Unit(const UnitContext& context, const UnitView& view)
   bind(view);
 }
 
-void Unit::rebind(const UnitView& view) { bind(view); }
+void Unit::rebind(const UnitView& view) {
+  bind(view);
+  gradients_.rebind(view.gradient);
+}
 
 void Unit::bind(const UnitView& view) {
   spec_ = view.spec;

@@ -26,7 +26,7 @@ struct UnitContext {
 class Unit {
  public:
   Unit(const UnitContext& context, const UnitView& view);
-  // Other memory, the same gradient.
+  // Other memory, of the state or of the gradient: between two steps.
   void rebind(const UnitView& view);
 
   int number() const { return spec_->unit; }
