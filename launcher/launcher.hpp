@@ -179,8 +179,9 @@ class Launcher {
   ModelShape model_;
   HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
-  double step_seconds_ = 0;       // of the running generation, smoothed; 0: not known yet
-  double last_step_seconds_ = 0;  // of any generation
+  Clock::time_point crowded_until_{};  // two generations were on its GPUs
+  double step_seconds_ = 0;            // of the running generation, smoothed; 0: not known yet
+  double last_step_seconds_ = 0;       // of any generation
   ProfileRelay profiles_;
   int generation_ = 0, last_generation_ = 0;            // committed; last number given out
   bool has_trained_ = false;                            // the committed one

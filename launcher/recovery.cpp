@@ -19,6 +19,8 @@ constexpr std::size_t kMostEarlier = 6, kMostWhole = 2;
 constexpr std::int64_t kSettlesAnyway = 100;        // steps
 constexpr int kFalters = 3;                         // heartbeats a keeper misses before its node is doubted
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer so late: this process itself stood still
+// What a rank lacks while two generations are on its GPU is told within that time of the end of one.
+constexpr auto kCrowded = std::chrono::seconds(10);
 constexpr auto kLocalTrouble = std::chrono::seconds(1);
 constexpr auto kSlurmAnswers = std::chrono::seconds(30);  // or is taken not to: longer than MessageTimeout
 constexpr auto kSlurmSettles =
@@ -89,7 +91,9 @@ void Launcher::lost(int generation, const Loss& loss) {
   if (phase_ == JobPhase::recovering) faults_.suspect(loss.absent);
   if (next) return next_lost(loss.why);
   loss_code_ = loss.code;
-  if (loss.own && makes_room()) return raise(Event::current_lost, loss.why, true);
+  // What it lacked was another generation's, of which nothing is left when it is tried again.
+  const bool crowded = next_ || leaving_ || wire::steady_now() - crowded_until_ < kCrowded;
+  if (loss.own && ((loss.memory && crowded) || makes_room())) return raise(Event::current_lost, loss.why, true);
   raise(loss.own ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 

@@ -187,7 +187,10 @@ void World::take_last_words(int rank, const wire::Failed& words) {
   worker.told = true;
   const std::string text = "rank " + std::to_string(rank) + " on " + worker.node + ": " + words.message;
   // The first failure is the cause; those of others follow from it.
-  if (!words.peer && !own_failure_) last_words_ = text;
+  if (!words.peer && !own_failure_) {
+    last_words_ = text;
+    lacked_memory_ = words.memory;
+  }
   own_failure_ = own_failure_ || !words.peer;
   if (words.peer) lose(text, 1);  // it may hang while it leaves
 }
@@ -225,7 +228,13 @@ void World::lose(const std::string& why, int code) {
 }
 
 Loss World::loss(const std::string& why, int code) const {
-  Loss loss{why, exit_code_.value_or(0) == 0 ? code : *exit_code_, own_failure_, {}, {}, exit_code_.has_value()};
+  Loss loss{why,
+            exit_code_.value_or(0) == 0 ? code : *exit_code_,
+            own_failure_,
+            lacked_memory_,
+            {},
+            {},
+            exit_code_.has_value()};
   for (const int rank : absent_) loss.absent.insert(gpus_.at(static_cast<std::size_t>(rank)));
   for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
   if (own_failure_) {

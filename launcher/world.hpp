@@ -21,6 +21,7 @@ struct Loss {
   std::string why;
   int code = 1;            // the job's exit code, should it end of this
   bool own = false;        // a worker said that it failed by itself: the program's fault, no loss
+  bool memory = false;     // ... for it got no memory
   std::set<GpuId> died;    // whose ranks ended without a word or fell silent
   std::set<GpuId> absent;  // whose ranks ended before they said hello: nothing is known to have used those GPUs
   bool of_mpirun = false;  // mpirun has ended, and its ranks with it: none of them is to blame
@@ -124,7 +125,7 @@ class World {
   std::int64_t boundary_ = 0;
   std::optional<wire::Loaded> taken_;
   bool retired_ = false, lost_ = false;
-  bool own_failure_ = false;
+  bool own_failure_ = false, lacked_memory_ = false;
   std::map<int, std::string> died_;  // rank -> in words
   std::set<int> absent_;             // ranks that ended before their hello
   std::optional<int> exit_code_;     // mpirun's

@@ -7,10 +7,12 @@
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <new>
 
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/control.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
 #include "torchrt/recovery/keeping.hpp"
@@ -312,6 +314,10 @@ void end_world(World& world) {
   world.finalize();
 }
 
+bool lacks_memory(const std::exception& error) {
+  return dynamic_cast<const MemoryError*>(&error) != nullptr || dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+}
+
 // The last words go to the launcher, which tells the user; where that is gone, to the log. Of a GPU's failure it hears
 // by the end of the line: a program that says that it failed ends the job.
 [[noreturn]] void leave_failed(Control& control, int rank, const std::exception& error) {
@@ -321,7 +327,7 @@ void end_world(World& world) {
   } else if (dynamic_cast<const DeviceError*>(&error) == nullptr) {
     try {
       control.farewell();
-      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr});
+      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr, lacks_memory(error)});
       ::_exit(1);
     } catch (const std::exception&) {
     }

@@ -45,7 +45,7 @@ void visit(Done& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Failed& m, Visitor& v) {
-  v("message", m.message), v("peer", m.peer);
+  v("message", m.message), v("peer", m.peer), v.maybe("memory", m.memory);
 }
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {

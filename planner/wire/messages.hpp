@@ -84,11 +84,12 @@ struct Done {
 };
 
 // A worker's last words: a message for the user. `peer`: it did not fail by itself, it could not reach another rank, so
-// that the job may go on without that one.
+// that the job may go on without that one. `memory`: it got no memory, which another generation may have had just then.
 struct Failed {
   static constexpr const char* type = "failed";
   std::string message;
   bool peer = false;
+  bool memory = false;  // may be absent
 };
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------

@@ -350,6 +350,21 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 @test "a worker of the running generation killed while a grow is ready" { lost_in ready; }
 @test "a worker of the running generation killed while switching" { lost_in switching; }
 
+@test "a worker that gets no memory while the next generation starts: a loss, not the end of the job" {
+  local victim
+  export MALLOC_MMAP_THRESHOLD_=16384 # every step asks the system for memory, as on a GPU whose cache is short of some
+  cast
+  victim=$(workers 0 | tail -n 1)
+  finish near
+  finish far
+  catch_phase starting 150
+  as_user prlimit --pid "$victim" --as=1:
+  wait_for 120 "A trains in another generation" in_generation_after 0
+  report "$(grep 'training went on' "$BOX/home/A.out")"
+  told_once 'memory'
+  goes_on_well
+}
+
 @test "a worker of the new generation killed right after the commit" {
   cast
   finish near

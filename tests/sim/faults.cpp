@@ -19,6 +19,8 @@ Faults::Faults(History& history) : history_(history) {
   trouble.hang = random.chance(0.15) ? random.real(0, 0.2) : 0;
   trouble.die = random.chance(0.15) ? random.real(0, 0.15) : 0;
   trouble.misload = random.chance(0.15) ? random.real(0, 0.3) : 0;
+  trouble.crowded = random.chance(0.1) ? random.real(0, 0.2) : 0;
+  may_lose_ = trouble.crowded > 0;
   if (history_.training->by_checkpoint) trouble.unreadable = random.chance(0.3) ? random.real(0.5, 1) : 0;
   // A shrink for which Slurm gives 15 s may then take longer.
   may_delay_ = trouble.slow > 0 || trouble.hang > 0 || trouble.die > 0 || trouble.misload > 0 || trouble.unreadable > 0;

@@ -76,6 +76,12 @@ Generation* Training::find(JobId job, int generation) const {
   return nullptr;
 }
 
+bool Training::crowds(const Generation& one) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const auto& other) {
+    return other.get() != &one && other->job() == one.job() && other->running() && other->ranks().front().assigned;
+  });
+}
+
 int Training::newest_committed(JobId step_of) const {
   int newest = 0;
   for (const auto& one : all_)
@@ -311,6 +317,8 @@ void Generation::end_step() {
       training_.timeline.at(rank.party->stands_until, nullptr, [self = shared_from_this()] { self->end_step(); });
       return;
     }
+  if (training_.random.chance(training_.trouble.crowded) && training_.crowds(*this))
+    return fail(0, "out of memory", true);
   mark_ = ++step_;
   trained_ = true;
   const bool settled = settles_after_-- <= 0;
@@ -492,8 +500,8 @@ void Generation::complete_load(std::size_t r) {
   rank.line->send(wire::Loaded{});
 }
 
-void Generation::fail(std::size_t r, const std::string& why) {
-  if (ranks_[r].line) ranks_[r].line->send(wire::Failed{why});
+void Generation::fail(std::size_t r, const std::string& why, bool memory) {
+  if (ranks_[r].line) ranks_[r].line->send(wire::Failed{why, false, memory});
   lose_rank(r, false, 1);
 }
 

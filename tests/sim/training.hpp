@@ -31,6 +31,7 @@ struct StepEvents {
 struct Trouble {
   double slow = 0, hang = 0, die = 0, misload = 0;  // probabilities, per rank of a generation that starts
   double unreadable = 0;                            // a checkpoint, for the generation that is to start from it
+  double crowded = 0;                               // a step that lacks the memory another generation has
 };
 
 class Generation;
@@ -45,6 +46,7 @@ class Training {
                                     const std::vector<std::string>& environment, const std::string& owners,
                                     std::function<void(int status)> on_exit);
   Generation* find(JobId job, int generation) const;
+  bool crowds(const Generation& one) const;   // another of the job is there with it
   int newest_committed(JobId step_of) const;  // of those with a rank in a step of that job
   const std::vector<std::shared_ptr<Generation>>& all() const { return all_; }
   void signal_steps(JobId job);  // SIGTERM to what runs in the job's steps
@@ -135,7 +137,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
   Left newest_left(const std::vector<Link>& chain, const std::string& reader, bool truly) const;
   void others_notice(std::size_t lost);
-  void fail(std::size_t rank, const std::string& why);
+  void fail(std::size_t rank, const std::string& why, bool memory = false);
   void leave(std::size_t rank);
   void exit_mpirun(Seconds delay, int code);
   void tell_loss(std::size_t rank, int code);

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "planner/core/error.hpp"
+#include "torchrt/device/memory_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -18,7 +18,7 @@ class MemfdAllocation : public Allocation {
   MemfdAllocation(UniqueFd fd, std::size_t bytes) : fd_(std::move(fd)), bytes_(bytes) {
     data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
     if (data_ == MAP_FAILED)
-      throw Error("state memory: " + std::to_string(bytes) + " bytes cannot be mapped: " + std::strerror(errno));
+      throw MemoryError("state memory: " + std::to_string(bytes) + " bytes cannot be mapped: " + std::strerror(errno));
   }
   ~MemfdAllocation() override { ::munmap(data_, bytes_); }
   void* data() const override { return data_; }
@@ -43,8 +43,8 @@ class CpuDevice : public Device {
     // Reserve now: running out of memory must be an error here, not a SIGBUS in the middle of a step.
     const int failure = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
     if (failure != 0)
-      throw Error("state memory: " + std::to_string(bytes) + " bytes for " + label +
-                  " cannot be had: " + std::strerror(failure) + "; give the job more memory");
+      throw MemoryError("state memory: " + std::to_string(bytes) + " bytes for " + label +
+                        " cannot be had: " + std::strerror(failure) + "; give the job more memory");
     // A process that adopts the memory must not be able to pull it away from under the others.
     if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
       throw Error("state memory: cannot be sealed: " + std::string(std::strerror(errno)));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -42,6 +43,7 @@ CudaDriver load() {
 [[noreturn]] void refuse(int code, const char* what, const char* why) {
   const std::string words = std::string("CUDA: ") + what + " failed: " + why;
   if (loses_device(code)) throw DeviceError(words);
+  if (code == cudaErrorMemoryAllocation) throw MemoryError(words);
   throw Error(words);
 }
 

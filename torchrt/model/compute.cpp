@@ -14,6 +14,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 #include "torchrt/model/device_memory.hpp"
 #include "torchrt/model/unit.hpp"
 #include "torchrt/random.hpp"
@@ -53,6 +54,10 @@ auto guarded(const char* what, Function&& function) {
     const std::string words = std::string("model: ") + what + " failed: " + error.what_without_backtrace();
     const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
     if (accelerator != nullptr && loses_device(accelerator->get_error_code())) throw DeviceError(words);
+    // The CPU's allocator has no error of its own.
+    const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                           words.find("DefaultCPUAllocator: ") != std::string::npos;
+    if (no_memory) throw MemoryError(words);
     throw Error(words);
   }
 }
