@@ -305,7 +305,7 @@ called() { descendants "$2" | xargs -n 1 sh -c 'grep -lx "$0" "/proc/$1/comm" 2>
 workers_of() { called espalier-train "$1"; }
 director_of() { called stage_director "$1"; }
 alive() { # PID...: any of them still runs
-  local pid
-  for pid in "$@"; do [ ! -d "/proc/$pid" ] || grep -q '^State:.Z' "/proc/$pid/status" || return 0; done
+  local pid state
+  for pid in "$@"; do state=$(grep -s '^State:' "/proc/$pid/status") && [[ $state != *Z* ]] && return 0; done
   return 1
 }
