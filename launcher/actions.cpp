@@ -82,7 +82,7 @@ void Launcher::forget_events(bool of_next) {
 
 void Launcher::drop(std::unique_ptr<World>& world) {
   if (!world) return;
-  crowded_until_ = wire::steady_now();
+  if (&world != &current_) crowded_until_ = wire::steady_now();
   const int generation = world->generation();
   world.reset();  // its processes first: they are writing there
   directory_.remove_generation(generation);

@@ -179,7 +179,7 @@ class Launcher {
   ModelShape model_;
   HandoffMethod handoff_ = HandoffMethod::adopt;
   std::int64_t step_ = 0, total_steps_ = 0;
-  Clock::time_point crowded_until_{};  // two generations were on its GPUs
+  Clock::time_point crowded_until_{};  // when another generation was last beside the running one
   double step_seconds_ = 0;            // of the running generation, smoothed; 0: not known yet
   double last_step_seconds_ = 0;       // of any generation
   ProfileRelay profiles_;

@@ -106,7 +106,9 @@ Client Client::tcp(Service service, const std::string& host, std::uint16_t port,
   const std::string what = host + ":" + std::to_string(port);
   const auto deadline = Clock::now() + timeout;
   auto stream = std::make_unique<Stream>();
-  stream->fd = connect_to(resolve_within(host, port, timeout), what, timeout);
+  const Endpoint endpoint = resolve_within(host, port, timeout);
+  const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+  stream->fd = connect_to(endpoint, what, std::max(left, Milliseconds(1)));
   notice_loss(stream->fd.get(), 10);
   const std::string nonce = fresh_nonce();
   stream->write(encode(client_challenge(nonce)));

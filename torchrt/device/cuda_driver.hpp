@@ -25,7 +25,7 @@ struct CudaDriver {
 // Throws Error when there is no driver, or one without virtual memory.
 const CudaDriver& cuda_driver();
 
-// Throw Error naming `what`, or DeviceError.
+// Throw Error naming `what`: a DeviceError or MemoryError where it is one.
 void must(CUresult result, const char* what);
 void must_run(int cuda_runtime_error, const char* what);
 

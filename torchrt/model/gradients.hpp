@@ -16,7 +16,7 @@ class Gradients {
  public:
   // Bitwise: `samples`, of a step, bounds how many gradients are added, `tokens` (of a sample) those of a table's row;
   // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units. `memory`:
-  // gradient_bytes(), of which what belongs to no tensor is zero; it outlives the object.
+  // gradient_bytes(), of which what belongs to no tensor is zero. It and `spec` outlive the object.
   Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
             std::int64_t tokens, std::shared_ptr<at::Tensor> scratch);
 
