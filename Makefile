@@ -36,12 +36,17 @@ WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
 CLI      := $(call objects,$(call sources,planner/cli))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
-LAUNCHER := $(call objects,$(call sources,launcher))
+LAUNCHER := $(call objects,$(call sources,launcher launcher/world))
+# The only objects that know PMIx. What the rank server shares with the launcher it links as well.
+RANKS    := $(call objects,$(call sources,launcher/world/server))
+RANKS_SHARED := $(call objects,$(addprefix launcher/,child.cpp directory.cpp launcher_address.cpp))
+PMIX_CFLAGS ?= $(patsubst -I%,-isystem %,$(shell pkg-config --cflags pmix 2>/dev/null))
+PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/null),-lpmix)
 
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
 SIM_LIBS  := -lcsv -lz -lglpk
-BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-report espalier-bench)
+BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
 include torchrt/torchrt.mk
@@ -61,6 +66,11 @@ $(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(SIM) $(WIRE
 $(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
+# Exported: the accept() of peer_check.cpp, for PMIx to use.
+$(RANKS): CPPFLAGS += $(PMIX_CFLAGS)
+$(BUILD)/bin/espalier-ranks: $(call objects,launcher/world/server/main.cpp) $(RANKS) $(RANKS_SHARED) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=accept -o $@ $^ $(WIRE_LIBS) $(PMIX_LIBS) -lfmt
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt

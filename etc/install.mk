@@ -4,7 +4,7 @@ DOCDIR := share/doc/espalier
 SITE_FILES := $(filter %.toml %.conf %.service,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
-  $(foreach b,espalier espalier-launch $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \
+  $(foreach b,espalier espalier-launch espalier-ranks $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \
   $(foreach b,espalierd espalier-report,$(BUILD)/bin/$b:sbin/$b:755) \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \

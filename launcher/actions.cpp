@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "launcher/child.hpp"
 #include "launcher/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
@@ -15,6 +16,8 @@ namespace {
 
 // Those on an extension that goes end MPI together with the others; without them these would wait in vain.
 constexpr wire::Loop::Milliseconds kRanksLeave{500};
+// At the end of the job: for rank servers to end, and for a reader of the output that is slow.
+constexpr std::chrono::milliseconds kServersLeave{1000}, kOutputLeaves{10000};
 
 double milliseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
@@ -218,21 +221,14 @@ void Launcher::perform(Action action) {
 
 std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bool first) {
   WorldRequest request;
+  request.generation = generation;
   request.gpus = plan.ranks();
   request.holdings = all_holdings(true);
-  request.anchor = context_.job;
   request.program = context_.program;
-  request.launcher = context_.self;
-  request.mpirun = context_.config.mpirun;
   request.network = context_.config.network;
   request.directory = directory_.generation(generation).string();
   request.first = first;
-  request.binds_cpus = context_.site.binds_cpus;
-  // For the agent, which mpirun starts with nothing but a host name.
-  std::string owners;
-  for (const auto& [node, owner] : node_owners(request))
-    owners += node + ' ' + std::to_string(owner.job) + ' ' + std::to_string(owner.gpus) + '\n';
-  directory_.write_owners(generation, owners);
+  request.environment = clean_environment(environment(generation));
   // Only the world that is current or next may raise events: one that was destroyed has no callbacks left.
   WorldCallbacks on;
   on.hello = [this](const wire::Hello& hello) { first_hello(hello); };
@@ -263,9 +259,10 @@ std::unique_ptr<World> Launcher::make_world(int generation, const Plan& plan, bo
     world_gone_ = phase_ == JobPhase::ending;
     raise(Event::old_gone);
   };
-  auto variables = environment(generation);
-  variables.push_back("OMPI_MCA_orte_tmpdir_base=" + request.directory);
-  return std::make_unique<World>(loop_, generation, request, variables, std::move(on));
+  const auto start = [this](const WorldRequest& wanted, RanksCallbacks callbacks) {
+    return rank_servers_->run(wanted, std::move(callbacks));
+  };
+  return std::make_unique<World>(loop_, request, start, std::move(on));
 }
 
 void Launcher::start_next() {
@@ -407,10 +404,21 @@ void Launcher::finish_when_released(Clock::time_point give_up) {
   // Keepers see the control socket close and give back by themselves; waiting only makes the usual case tidy.
   if ((extensions_->empty() && world_gone_) || wire::steady_now() >= give_up) {
     slurm_.drain(std::chrono::seconds(1));
-    ending_ = loop_.after(std::chrono::milliseconds(50), [this] { loop_.stop(); });
+    rank_servers_->leave();
+    ending_ =
+        loop_.after(std::chrono::milliseconds(20), [this] { finish_when_left(wire::steady_now() + kServersLeave); });
     return;
   }
   ending_ = loop_.after(std::chrono::milliseconds(20), [this, give_up] { finish_when_released(give_up); });
+}
+
+// An srun that ends by itself leaves Slurm nothing to repeat; one that is killed holds its step's GPUs for two seconds.
+void Launcher::finish_when_left(Clock::time_point give_up) {
+  if (rank_servers_->left() || wire::steady_now() >= give_up) {
+    rank_servers_->finish_output(kOutputLeaves);
+    return loop_.stop();
+  }
+  ending_ = loop_.after(std::chrono::milliseconds(10), [this, give_up] { finish_when_left(give_up); });
 }
 
 }  // namespace espalier::launcher

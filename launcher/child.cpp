@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -31,8 +33,20 @@ bool belongs_to_step(std::string_view variable) {
   return false;
 }
 
+// A limit that the node's hard limit does not allow becomes the hard limit.
+void limit_resources(const std::vector<std::int64_t>& limits) {
+  for (std::size_t resource = 0; resource < limits.size(); ++resource) {
+    rlimit limit{};
+    const auto number = static_cast<__rlimit_resource>(resource);
+    if (::getrlimit(number, &limit) != 0) continue;
+    const rlim_t wanted = limits[resource] < 0 ? RLIM_INFINITY : static_cast<rlim_t>(limits[resource]);
+    limit.rlim_cur = std::min(wanted, limit.rlim_max);
+    ::setrlimit(number, &limit);
+  }
+}
+
 // Between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* command, char* const* environment, Child::Traits traits, pid_t parent,
+[[noreturn]] void become(char* const* command, char* const* environment, const Child::Traits& traits, pid_t parent,
                          int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // died in between
@@ -42,6 +56,9 @@ bool belongs_to_step(std::string_view variable) {
   if (traits.blocks_term) sigaddset(&blocked, SIGTERM);
   sigprocmask(SIG_SETMASK, &blocked, nullptr);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
+  if (traits.output >= 0) ::dup2(traits.output, 1);
+  if (traits.errors >= 0) ::dup2(traits.errors, 2);
+  limit_resources(traits.limits);
   if (!traits.keeps_stdin) {
     const int null = ::open("/dev/null", O_RDONLY);
     if (null > 0) {
@@ -49,7 +66,8 @@ bool belongs_to_step(std::string_view variable) {
       ::close(null);
     }
   }
-  ::execvpe(command[0], command, environment);
+  const bool is_there = traits.folder.empty() || ::chdir(traits.folder.c_str()) == 0;
+  if (is_there) ::execvpe(command[0], command, environment);
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(report, &error, sizeof error);
   ::_exit(127);
@@ -146,6 +164,16 @@ void Child::reap() {
   ::kill(-pid_, SIGKILL);  // what it left in its group
   const auto callback = std::move(on_exit_);
   if (callback) callback(status);
+}
+
+std::vector<std::int64_t> resource_limits() {
+  std::vector<std::int64_t> limits;
+  for (int resource = 0; resource < static_cast<int>(RLIM_NLIMITS); ++resource) {
+    rlimit limit{};
+    if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) break;
+    limits.push_back(limit.rlim_cur == RLIM_INFINITY ? -1 : static_cast<std::int64_t>(limit.rlim_cur));
+  }
+  return limits;
 }
 
 int exit_code(int status) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,8 +22,11 @@ std::vector<std::string> clean_environment(const std::vector<std::string>& extra
 class Child {
  public:
   struct Traits {
-    bool keeps_stdin = false;  // else it reads /dev/null
-    bool blocks_term = false;  // SIGTERM
+    bool keeps_stdin = false;               // else it reads /dev/null
+    bool blocks_term = false;               // SIGTERM
+    int output = -1, errors = -1;           // become its standard output and standard error; -1: those of this process
+    std::string folder = {};                // working directory; empty: that of this process
+    std::vector<std::int64_t> limits = {};  // soft resource limits by number, up to the hard ones; -1: unlimited
   };
   // Throws Error when the program cannot be started, or has not within 10 s.
   Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
@@ -44,6 +48,9 @@ class Child {
   wire::Watch watch_;
   int pidfd_ = -1;
 };
+
+// The soft resource limits of this process, as Child::Traits has them.
+std::vector<std::int64_t> resource_limits();
 
 // Exit code as a shell would report it.
 int exit_code(int status);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <vector>
 
 #include "planner/core/error.hpp"
@@ -111,12 +110,6 @@ fs::path Directory::generation(int number) const {
   fs::path made = path_ / ("g" + std::to_string(number));
   make_directory(made);
   return made;
-}
-
-void Directory::write_owners(int generation, const std::string& text) const {
-  const fs::path path = path_ / ("g" + std::to_string(generation)) / "owners";
-  std::ofstream file(path);
-  if (!(file << text).flush()) throw Error(path.string() + ": cannot be written; is the disk full?");
 }
 
 void Directory::remove_generation(int number) const {

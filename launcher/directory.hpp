@@ -35,8 +35,6 @@ class Directory {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path generation(int number) const;  // made on first use
-  // Whose step each node's orted runs in: read by the agent. Throws Error.
-  void write_owners(int generation, const std::string& text) const;
   void remove_generation(int number) const;
 
  private:

@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
+#include "planner/wire/rank_messages.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -19,7 +20,7 @@ constexpr int kFalters = 3;      // of them
 constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
 }  // namespace
 
-Extensions::Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& context,
+Extensions::Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
                        std::vector<std::string> environment, Callbacks callbacks)
     : loop_(loop),
       slurm_(slurm),
@@ -100,6 +101,7 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
   job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + wire::fresh_nonce().substr(0, 8);
   job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
   job.environment = environment_;
+  job.environment.push_back("ESPALIER_GPUS=" + std::to_string(request.gpus));
   job.directory = "/";
   job.immediate = immediate;
   job.grant_seconds = context_.config.acquire_seconds;
@@ -223,6 +225,9 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
   connection->on_frame = [this, id = hello.job](const wire::Frame& frame) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.missed = 0;
     if (frame.type == wire::Notice::type) notice(id);
+    if (frame.type == wire::RankServerLost::type && callbacks_.server_lost)
+      if (const auto job = jobs_.find(id); job != jobs_.end())
+        callbacks_.server_lost(job->second.holding, wire::from_frame<wire::RankServerLost>(frame).code);
   };
   connection->on_closed = [this, id = hello.job](const std::string&) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.keeper.reset();

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/blocking_thread.hpp"
 #include "launcher/job_context.hpp"
-#include "launcher/slurm_thread.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -23,9 +23,11 @@ class Extensions {
     std::function<void(JobId)> noticed;                  // Slurm wants this one back
     std::function<void(const Holding&)> lost;            // in use, and its keeper is gone
     std::function<void(JobId)> released;                 // Slurm confirmed its end
+    // The step of its rank server has ended with that code. The keeper starts it again.
+    std::function<void(const Holding&, int code)> server_lost;
   };
   // `environment`: what a keeper needs to find the launcher.
-  Extensions(wire::Loop& loop, SlurmThread& slurm, const JobContext& context, std::vector<std::string> environment,
+  Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
              Callbacks callbacks);
 
   void acquire(const std::vector<ExtensionRequest>& requests);
@@ -80,7 +82,7 @@ class Extensions {
   void lose_keeper(JobId id);
 
   wire::Loop& loop_;
-  SlurmThread& slurm_;
+  BlockingThread& slurm_;
   const JobContext& context_;
   std::vector<std::string> environment_;
   Callbacks callbacks_;

@@ -31,7 +31,22 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
   on.noticed = [this](JobId id) { noticed(id); };
   on.lost = [this](const Holding& holding) { extension_lost(holding); };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
+  on.server_lost = [this](const Holding& holding, int code) {
+    rank_servers_->step_lost({holding.node, holding.job}, code);
+  };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
+  RankServersSettings servers;
+  servers.launcher = context_.self;
+  servers.node = context_.node;
+  servers.anchor = context_.job;
+  servers.holdings = context_.anchor;
+  servers.binds_cpus = context_.site.binds_cpus;
+  servers.environment = environment(0);
+  servers.token = token_;
+  servers.heartbeat = std::chrono::milliseconds(static_cast<long>(context_.config.heartbeat_seconds * 1000));
+  servers.start = std::chrono::seconds(context_.config.start_seconds);
+  rank_servers_ =
+      std::make_unique<RankServers>(loop_, std::move(servers), [this](JobId id) { extensions_->notice(id); });
   PlannerLink::Callbacks planner;
   planner.state = [this] {
     ElasticJob job = state();
@@ -76,8 +91,7 @@ std::vector<std::string> Launcher::environment(int generation) const {
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
       "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
       "ESPALIER_VAULT=" + vault_prefix(context_.job, context_.step),
-      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds),
-      "ESPALIER_START=" + std::to_string(context_.config.start_seconds)};
+      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
@@ -95,8 +109,8 @@ void Launcher::incoming(const wire::ConnectionPtr& connection) {
       if (frame.type == wire::Hello::type) greet_worker(connection, wire::from_frame<wire::Hello>(frame));
       else if (frame.type == wire::KeeperHello::type)
         greet_keeper(connection, wire::from_frame<wire::KeeperHello>(frame));
-      else if (frame.type == wire::StepLost::type) lose_step(connection, wire::from_frame<wire::StepLost>(frame));
-      else if (frame.type == wire::NodeLost::type) lose_node(connection, wire::from_frame<wire::NodeLost>(frame));
+      else if (frame.type == wire::RankServerHello::type)
+        rank_servers_->adopt(connection, wire::from_frame<wire::RankServerHello>(frame));
       else throw Error("message " + frame.type + ": a hello is expected first");
     } catch (const Error& error) {
       connection->send(wire::Refused{error.what()});
@@ -119,18 +133,6 @@ World* Launcher::world_of(int generation) const {
   for (World* world : {next_.get(), current_.get()})
     if (world != nullptr && world->generation() == generation) return world;
   return nullptr;
-}
-
-void Launcher::lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost) {
-  if (lost.token != token_) throw Error("step: its token is not this job's");
-  if (World* const world = world_of(lost.generation)) world->step_lost(lost.rank, lost.code);
-  connection->close();
-}
-
-void Launcher::lose_node(const wire::ConnectionPtr& connection, const wire::NodeLost& lost) {
-  if (lost.token != token_) throw Error("agent: its token is not this job's");
-  if (World* const world = world_of(lost.generation)) world->node_lost(lost.node, lost.code);
-  connection->close();
 }
 
 void Launcher::greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
@@ -364,6 +366,7 @@ void Launcher::start() {
   if (first.stages.empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
   started_at_ = wire::steady_now();
+  rank_servers_->start();
   current_ = make_world(0, first, true);
   started_ = true;
   protocol_deadline_ = loop_.after(std::chrono::seconds(context_.config.protocol_seconds), [this] {

@@ -17,7 +17,8 @@
 #include "launcher/planner_link.hpp"
 #include "launcher/profile_relay.hpp"
 #include "launcher/state_machine.hpp"
-#include "launcher/world.hpp"
+#include "launcher/world/rank_servers.hpp"
+#include "launcher/world/world.hpp"
 
 namespace espalier::launcher {
 
@@ -79,8 +80,6 @@ class Launcher {
   void incoming(const wire::ConnectionPtr& connection);
   void greet_worker(const wire::ConnectionPtr& connection, const wire::Hello& hello);
   void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
-  void lose_step(const wire::ConnectionPtr& connection, const wire::StepLost& lost);
-  void lose_node(const wire::ConnectionPtr& connection, const wire::NodeLost& lost);
   World* world_of(int generation) const;  // null: it is not running
 
   struct Raised {
@@ -104,6 +103,7 @@ class Launcher {
   void finish_pause(std::int64_t step, std::optional<double> step_seconds = std::nullopt);
   void end_job();
   void finish_when_released(Clock::time_point give_up);
+  void finish_when_left(Clock::time_point give_up);
   void drop(std::unique_ptr<World>& world);
 
   void heartbeat();
@@ -164,8 +164,9 @@ class Launcher {
   Directory directory_;
   std::string token_, address_;
   std::unique_ptr<wire::Listener> listener_;
-  SlurmThread slurm_;
+  BlockingThread slurm_;
   std::unique_ptr<Extensions> extensions_;
+  std::unique_ptr<RankServers> rank_servers_;
   std::unique_ptr<PlannerLink> planner_;
   std::vector<AnchorKeeper> anchor_keepers_;  // each task of the step but the first; a node may have several
   std::set<std::string> lost_nodes_;          // of the anchor: not heard

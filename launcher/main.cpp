@@ -1,4 +1,4 @@
-// espalier-launch: see espalier-launch(1). Started by the SPANK plugin, by mpirun and by extension jobs, not by hand.
+// espalier-launch: see espalier-launch(1). Started by the SPANK plugin and by extension jobs, not by hand.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/agent.hpp"
 #include "launcher/directory.hpp"
+#include "launcher/execute.hpp"
 #include "launcher/keeper.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/rank_step.hpp"
+#include "launcher/tether.hpp"
 #include "launcher/vault.hpp"
 #include "planner/core/error.hpp"
 
@@ -85,13 +85,7 @@ int dispatch(const Words& words) {
     clean(rest.front());
     return 0;
   }
-  if (command == "agent") return espalier::launcher::agent(rest);
-  if (command == "shield") return espalier::launcher::shield(rest);
-  if (command == "rank") {
-    ::prctl(PR_SET_NAME, "espalier-rank");
-    return espalier::launcher::rank(rest);
-  }
-  if (command == "step") return espalier::launcher::rank_step(rest);
+  if (command == "step") return espalier::launcher::tether(rest);
   if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
   if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;
   throw espalier::Error("\"" + command + "\": unknown command; see espalier-launch --help");

@@ -86,7 +86,7 @@ void Launcher::lost(int generation, const Loss& loss) {
   const bool next = next_ && next_->generation() == generation;
   if (!next || phase_ == JobPhase::recovering) {
     died_.insert(loss.died.begin(), loss.died.end());
-    if (!loss.of_mpirun) blamed_.insert(loss.died.begin(), loss.died.end());
+    if (!loss.of_server) blamed_.insert(loss.died.begin(), loss.died.end());
   }
   if (phase_ == JobPhase::recovering) faults_.suspect(loss.absent);
   if (next) return next_lost(loss.why);

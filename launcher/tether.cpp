@@ -12,8 +12,8 @@
 #include <ctime>
 #include <optional>
 
-#include "launcher/agent.hpp"
 #include "launcher/child.hpp"
+#include "launcher/execute.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -57,7 +57,7 @@ int tether(const std::vector<std::string>& arguments) {
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(1);
-    ::setpgid(0, 0);  // orted signals our whole group: once is enough
+    ::setpgid(0, 0);  // a signal to our whole group reaches it once, from us
     sigprocmask(SIG_SETMASK, &before, nullptr);
     ::_exit(replace_by(command));
   }

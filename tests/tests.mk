@@ -18,7 +18,7 @@ $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENC
 SIM_TEST         := $(BUILD)/test/sim
 SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
   $(addprefix launcher/,launcher.cpp actions.cpp extensions.cpp faults.cpp grace.cpp holdings.cpp planner_link.cpp \
-    profile_relay.cpp recovery.cpp state_machine.cpp tenure.cpp world.cpp world_command.cpp job_context.cpp) \
+    profile_relay.cpp recovery.cpp state_machine.cpp tenure.cpp world/world.cpp world/placement.cpp job_context.cpp) \
   $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
     event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp strays.cpp) \
   $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp toml_keys.cpp))

@@ -17,15 +17,15 @@ struct WorkerEnvironment {
   std::string token;
   int generation = 0;
   int rank = 0;                             // as MPI's start-up has it
-  JobId extension = 0;                      // whose step this is; 0: the anchor's own
+  JobId extension = 0;                      // the Slurm job whose step this is, the anchor's own too; 0: none
   std::string vault;                        // what the names of the job's vaults begin with; empty: there are none
   std::string owner;                        // of this process's vault: a Slurm job; empty: outside Slurm
   bool own = false, with_launcher = false;  // VaultPlace's
   std::chrono::milliseconds heartbeat{0};   // 0: the launcher wants none
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_ANCHOR, ESPALIER_HEARTBEAT and
-// mpirun's OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the variables are there but
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_ANCHOR, ESPALIER_HEARTBEAT,
+// ESPALIER_WITH_LAUNCHER, SLURM_JOB_ID and OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the variables are there but
 // malformed.
 std::optional<WorkerEnvironment> worker_environment();
 

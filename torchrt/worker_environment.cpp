@@ -62,13 +62,13 @@ std::optional<WorkerEnvironment> worker_environment() {
   if (const char* job = std::getenv("SLURM_JOB_ID"); job != nullptr)
     environment.extension = number<JobId>("SLURM_JOB_ID", job);
   if (const char* vault = std::getenv("ESPALIER_VAULT"); vault != nullptr) environment.vault = vault;
-  // mpirun's own node knows no step of Slurm's: there the job is the anchor's.
+  // Outside a step of Slurm's the job is the anchor's.
   for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"})
     if (const char* job = std::getenv(name); job != nullptr)
       environment.owner = std::to_string(number<JobId>(name, job));
   const char* const anchor = std::getenv("ESPALIER_ANCHOR");
   environment.own = anchor != nullptr && environment.owner == anchor;
-  environment.with_launcher = environment.own && environment.extension == 0;
+  environment.with_launcher = environment.own && std::getenv("ESPALIER_WITH_LAUNCHER") != nullptr;
   if (const char* seconds = std::getenv("ESPALIER_HEARTBEAT"); seconds != nullptr) {
     const double value = number<double>("ESPALIER_HEARTBEAT", seconds);
     if (!(value > 0 && value <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");

@@ -173,7 +173,6 @@ Json Answers::config() const {
             {"launch.switch_seconds", config_.switch_seconds},
             {"launch.hang_seconds", config_.hang_seconds},
             {"launch.heartbeat_seconds", config_.heartbeat_seconds},
-            {"launch.mpirun", config_.mpirun},
             {"launch.work_dir", config_.work_dir},
             {"network.tp_gb_s", hardware.tp_gb_s},
             {"network.dp_gb_s", hardware.dp_gb_s},

@@ -42,7 +42,6 @@ struct Config {
   int switch_seconds = 60;       // a hand-off not done by then is aborted
   int hang_seconds = 600;        // a training that did no step for so long is taken for lost
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
-  std::string mpirun = "mpirun";
   std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
 
   HardwareOverrides hardware;  // [network], [gpu.NAME]

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
+#include "planner/wire/rank_messages.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -74,12 +75,62 @@ void visit(KeeperHello& m, Visitor& v) {
   v("token", m.token), v("job", m.job), v("node", m.node), v("extension", m.extension);
 }
 template <class Visitor>
-void visit(StepLost& m, Visitor& v) {
-  v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("code", m.code);
+void visit(RankServerHello& m, Visitor& v) {
+  v("token", m.token), v("job", m.job), v("node", m.node), v("pid", m.pid);
 }
 template <class Visitor>
-void visit(NodeLost& m, Visitor& v) {
-  v("token", m.token), v("generation", m.generation), v("node", m.node), v("code", m.code);
+void visit(RankEnded& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("code", m.code), v("finalized", m.finalized);
+}
+template <class Visitor>
+void visit(RankAborted& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("code", m.code);
+}
+template <class Visitor>
+void visit(RanksRefused& m, Visitor& v) {
+  v("generation", m.generation), v("reason", m.reason);
+}
+template <class Visitor>
+void visit(FenceEntered& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number), v("data", m.data);
+}
+template <class Visitor>
+void visit(RankOutput& m, Visitor& v) {
+  v("error", m.error), v("text", m.text);
+}
+template <class Visitor>
+void visit(RankServerLost& m, Visitor& v) {
+  v("code", m.code);
+}
+template <class Visitor>
+void visit(ModexWanted& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("ticket", m.ticket);
+}
+template <class Visitor>
+void visit(ModexFound& m, Visitor& v) {
+  v("generation", m.generation), v("ticket", m.ticket), v("found", m.found), v("data", m.data);
+}
+template <class Visitor>
+void visit(RunRanks& m, Visitor& v) {
+  v("generation", m.generation), v("name", m.name), v("places", m.places), v("here", m.here);
+  v("program", m.program), v("environment", m.environment), v("directory", m.directory), v("folder", m.folder);
+  v("limits", m.limits), v("network", m.network), v("first", m.first);
+}
+template <class Visitor>
+void visit(FenceDone& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number), v("complete", m.complete), v("data", m.data);
+}
+template <class Visitor>
+void visit(SignalRanks& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number);
+}
+template <class Visitor>
+void visit(EndRanks& m, Visitor& v) {
+  v("generation", m.generation);
+}
+template <class Visitor>
+void visit(OutputTaken& m, Visitor& v) {
+  v("bytes", m.bytes);
 }
 template <class Visitor>
 void visit(Notice& m, Visitor& v) {
@@ -266,8 +317,20 @@ ESPALIER_MESSAGE(Resume)
 ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
-ESPALIER_MESSAGE(StepLost)
-ESPALIER_MESSAGE(NodeLost)
+ESPALIER_MESSAGE(RankServerHello)
+ESPALIER_MESSAGE(RankEnded)
+ESPALIER_MESSAGE(RankAborted)
+ESPALIER_MESSAGE(RanksRefused)
+ESPALIER_MESSAGE(FenceEntered)
+ESPALIER_MESSAGE(RankOutput)
+ESPALIER_MESSAGE(RankServerLost)
+ESPALIER_MESSAGE(ModexWanted)
+ESPALIER_MESSAGE(ModexFound)
+ESPALIER_MESSAGE(RunRanks)
+ESPALIER_MESSAGE(FenceDone)
+ESPALIER_MESSAGE(SignalRanks)
+ESPALIER_MESSAGE(EndRanks)
+ESPALIER_MESSAGE(OutputTaken)
 ESPALIER_MESSAGE(Notice)
 ESPALIER_MESSAGE(Heartbeat)
 ESPALIER_MESSAGE(Keep)

@@ -170,33 +170,13 @@ struct KeeperHello {
   bool extension = false;
 };
 
-// From the one who started a rank in a step of its own: the step has ended with an error. Of interest when the rank
-// never said hello: nobody else knows of it.
-struct StepLost {
-  static constexpr const char* type = "step_lost";
-  std::string token;
-  int generation = 0;
-  int rank = 0;
-  int code = 0;  // srun's
-};
-
-// From the agent of mpirun: the step of a node's orted has ended with an error. Of interest when ranks there never said
-// hello: mpirun may learn of it much later.
-struct NodeLost {
-  static constexpr const char* type = "node_lost";
-  std::string token;
-  int generation = 0;
-  std::string node;
-  int code = 0;  // srun's
-};
-
-// From a keeper or a worker: Slurm told the extension to leave (SIGTERM).
+// From a keeper, a rank server or a worker: Slurm told the extension to leave (SIGTERM).
 struct Notice {
   static constexpr const char* type = "notice";
   JobId job = 0;
 };
 
-// From a keeper or a worker, and from the launcher to a keeper: still there.
+// From a keeper, a rank server or a worker, and from the launcher to a keeper or a rank server: still there.
 struct Heartbeat {
   static constexpr const char* type = "heartbeat";
 };

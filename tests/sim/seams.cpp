@@ -1,10 +1,12 @@
 // The product's edges to the outside, in the place of planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
-// launcher/{child,directory,slurm,slurm_thread}.cpp and planner/daemon/slurm_agent.cpp: the same classes and
+// launcher/{child,directory,slurm,blocking_thread}.cpp and planner/daemon/slurm_agent.cpp: the same classes and
 // functions on virtual time and on the model of Slurm.
 #include <csignal>
 
+#include "launcher/blocking_thread.hpp"
 #include "launcher/child.hpp"
-#include "launcher/slurm_thread.hpp"
+#include "launcher/directory.hpp"
+#include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
@@ -212,68 +214,54 @@ namespace espalier::launcher {
 
 using sim::history;
 
-// ---- mpirun. Its Generation lives in the model; what stays here is the handle.
-
-namespace {
-std::map<pid_t, std::shared_ptr<sim::Generation>>& running_worlds() {
-  static std::map<pid_t, std::shared_ptr<sim::Generation>> worlds;
-  return worlds;
-}
-std::map<std::string, std::string>& owners_files() {
-  static std::map<std::string, std::string> files;
-  return files;
-}
-pid_t last_pid = 0;
-}  // namespace
+// ---- rank servers. The ranks of a generation live in the model; what stays here is the handle.
 
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra) { return extra; }
-int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+Child::~Child() = default;
 
-Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
-             Traits, std::function<void(int status)> on_exit)
-    : pid_(++last_pid), on_exit_(std::move(on_exit)) {
-  std::string directory;
-  for (const std::string& entry : environment)
-    if (entry.starts_with("ESPALIER_DIRECTORY=")) directory = entry.substr(19);
-  if (history().disk_full) throw Error("mpirun: cannot be started");
-  running_ = true;
-  running_worlds()[pid_] = history().training->start(loop.base()->party, command, environment,
-                                                     owners_files()[directory], [this](int status) {
-                                                       running_ = false;
-                                                       const auto callback = std::move(on_exit_);
-                                                       if (callback) callback(status);
-                                                     });
+namespace {
+class SimRanks final : public Ranks {
+ public:
+  explicit SimRanks(std::shared_ptr<sim::Generation> generation) : generation_(std::move(generation)) {}
+  ~SimRanks() override {
+    generation_->abandon();
+    generation_->signal(SIGKILL);
+  }
+  SimRanks(const SimRanks&) = delete;
+  SimRanks& operator=(const SimRanks&) = delete;
+  bool running() const override { return generation_->running(); }
+  void signal(int number) const override { generation_->signal(number); }
+
+ private:
+  std::shared_ptr<sim::Generation> generation_;
+};
+}  // namespace
+
+RankServers::RankServers(wire::Loop& loop, RankServersSettings settings, std::function<void(JobId)>)
+    : loop_(loop), settings_(std::move(settings)), output_(loop) {}
+RankServers::~RankServers() = default;
+void RankServers::start() {}
+void RankServers::adopt(const wire::ConnectionPtr&, const wire::RankServerHello&) {}
+void RankServers::step_lost(const ServerId&, int) {}
+std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {
+  if (history().disk_full) throw Error("ranks: cannot be started");
+  return std::make_unique<SimRanks>(
+      history().training->start(loop_.base()->party, settings_.anchor, request, std::move(callbacks)));
 }
-Child::~Child() {
-  const auto at = running_worlds().find(pid_);
-  if (at == running_worlds().end()) return;
-  at->second->abandon();
-  at->second->signal(SIGKILL);
-  running_worlds().erase(at);
-}
-void Child::signal(int number) const {
-  const auto at = running_worlds().find(pid_);
-  if (running_ && at != running_worlds().end()) at->second->signal(number);
-}
-void Child::signal_alone(int number) const { signal(number); }
+void RankServers::leave() {}
+bool RankServers::left() const { return true; }
+void RankServers::finish_output(std::chrono::milliseconds) {}
 
 // ---- the scratch directory
 
 std::filesystem::path work_directory(const wire::Config&) { return "/sim"; }
 Directory::Directory(const std::filesystem::path& base, JobId job, unsigned) : path_(base / std::to_string(job)) {}
-Directory::~Directory() {
-  std::erase_if(owners_files(), [&](const auto& file) { return file.first.starts_with(path_.string() + "/"); });
-}
+Directory::~Directory() = default;
 std::filesystem::path Directory::generation(int number) const {
   if (history().disk_full) throw Error("the disk is full");
   return path_ / ("g" + std::to_string(number));
 }
-void Directory::write_owners(int generation, const std::string& text) const {
-  owners_files()[(path_ / ("g" + std::to_string(generation))).string()] = text;
-}
-void Directory::remove_generation(int number) const {
-  owners_files().erase((path_ / ("g" + std::to_string(number))).string());
-}
+void Directory::remove_generation(int) const {}
 
 // ---- libslurm
 
@@ -339,10 +327,10 @@ std::map<const void*, sim::PartyPtr>& callers() {
 }
 }  // namespace
 
-SlurmThread::SlurmThread(wire::Loop& loop) : shared_(std::make_shared<Shared>()) {
+BlockingThread::BlockingThread(wire::Loop& loop) : shared_(std::make_shared<Shared>()) {
   callers()[shared_.get()] = loop.base()->party;
 }
-SlurmThread::~SlurmThread() {
+BlockingThread::~BlockingThread() {
   shared_->stop = true;
   // The process was killed: what was being asked may still be done.
   if (shared_->busy && !shared_->work.empty() && history().slurm->answers() && history().random.chance(0.5))
@@ -350,22 +338,22 @@ SlurmThread::~SlurmThread() {
   shared_->work.clear();
   callers().erase(shared_.get());
 }
-void SlurmThread::post(std::function<std::function<void()>()> work) {
+void BlockingThread::post(std::function<std::function<void()>()> work) {
   shared_->work.push_back(std::move(work));
   serve(shared_);
 }
-void SlurmThread::post_first(std::function<std::function<void()>()> work) {
+void BlockingThread::post_first(std::function<std::function<void()>()> work) {
   const bool behind = shared_->busy && !shared_->work.empty();
   shared_->work.insert(shared_->work.begin() + (behind ? 1 : 0), std::move(work));
   serve(shared_);
 }
-bool SlurmThread::drain(std::chrono::milliseconds) {
+bool BlockingThread::drain(std::chrono::milliseconds) {
   const auto work = std::exchange(shared_->work, {});
   if (!history().slurm->answers()) return work.empty();
   for (const auto& one : work) one();
   return true;
 }
-void SlurmThread::serve(const std::shared_ptr<Shared>& shared) {
+void BlockingThread::serve(const std::shared_ptr<Shared>& shared) {
   if (shared->busy || shared->stop || shared->work.empty()) return;
   shared->busy = true;
   const auto party = callers().at(shared.get());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <sstream>
 
 #include "planner/core/error.hpp"
 
@@ -15,58 +14,27 @@ std::string variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-// Where mpirun's command line puts its ranks: "-np N --host node:N", in a nested srun's job if there is one.
-struct Place {
-  std::string node;
-  JobId step_of = 0;
-};
-std::vector<Place> places_of(const std::vector<std::string>& command, const std::string& owners) {
-  std::map<std::string, JobId> owner;
-  std::istringstream lines(owners);
-  std::string node;
-  JobId job = 0;
-  int gpus = 0;
-  while (lines >> node >> job >> gpus) owner[node] = job;
-  std::vector<Place> places;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < command.size(); ++i) {
-    if (command[i] == "-np") {
-      const std::string host = command.at(i + 3);
-      first = places.size();
-      node = host.substr(0, host.find(':'));
-      places.resize(first + static_cast<std::size_t>(std::stoi(command.at(i + 1))), {node, owner.at(node)});
-    } else if (command[i].starts_with("--jobid=")) {
-      for (std::size_t r = first; r < places.size(); ++r)
-        places[r].step_of = static_cast<JobId>(std::stoul(command[i].substr(8)));
-    }
-  }
-  return places;
-}
-
 }  // namespace
 
-std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, const std::vector<std::string>& command,
-                                            const std::vector<std::string>& environment, const std::string& owners,
-                                            std::function<void(int)> on_exit) {
-  const std::string address = variable(environment, "ESPALIER_LAUNCHER");
+std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, JobId job, const launcher::WorldRequest& request,
+                                            launcher::RanksCallbacks callbacks) {
+  const std::string address = variable(request.environment, "ESPALIER_LAUNCHER");
   const auto colon = address.rfind(':');
-  auto made = std::make_shared<Generation>(*this, launcher,
-                                           static_cast<JobId>(std::stoul(variable(environment, "ESPALIER_ANCHOR"))),
-                                           std::stoi(variable(environment, "ESPALIER_GENERATION")), std::move(on_exit));
-  for (const Place& place : places_of(command, owners)) {
+  auto made = std::make_shared<Generation>(*this, launcher, job, request.generation, std::move(callbacks));
+  for (const launcher::ServerId& server : launcher::servers_of(request)) {
     Generation::Rank rank;
     rank.party = std::make_shared<Party>();
     rank.party->name = "rank " + std::to_string(made->number()) + "." + std::to_string(made->ranks_.size()) +
                        " of job " + std::to_string(made->job());
-    rank.party->node = place.node;
-    rank.step_of = place.step_of;
+    rank.party->node = server.node;
+    rank.step_of = server.job;
     rank.hangs = random.chance(made->number() > 0 ? trouble.hang : trouble.hang / 5);
     made->ranks_.push_back(std::move(rank));
   }
   made->settles_after_ = random.below(4);
   all_.push_back(made);
   made->launch(address.substr(0, colon), static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))),
-               variable(environment, "ESPALIER_TOKEN"));
+               variable(request.environment, "ESPALIER_TOKEN"));
   return made;
 }
 
@@ -95,9 +63,7 @@ void Training::signal_steps(JobId job) {
 }
 
 void Training::kill_steps(JobId job) {
-  for (const auto& one : all_)
-    for (std::size_t r = 0; r < one->ranks().size(); ++r)
-      if (one->ranks()[r].step_of == job) one->lose_rank(r, false);
+  for (const auto& one : all_) one->lose_server(job);
 }
 
 void Training::kill_node(const std::string& node) {
@@ -122,9 +88,6 @@ void Training::kill_rank(const PartyPtr& party) {
 
 void Generation::launch(const std::string& host, std::uint16_t port, const std::string& token) {
   auto& random = training_.random;
-  launcher_host_ = host;
-  launcher_port_ = port;
-  token_ = token;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Seconds delay = random.real(0.1, 0.6) + (random.chance(training_.trouble.slow) ? random.real(1, 12) : 0);
     if (number_ > 0 && random.chance(training_.trouble.die))
@@ -135,25 +98,21 @@ void Generation::launch(const std::string& host, std::uint16_t port, const std::
     training_.timeline.at(
         training_.timeline.now() + delay, ranks_[r].party, [self = shared_from_this(), host, port, token, r] {
           const Rank& rank = self->ranks_[r];
-          // Beside mpirun it is forked; elsewhere srun starts its orted.
+          // On the launcher's node its rank server is there; elsewhere srun starts it.
           if (rank.step_of == self->job_ && rank.party->node == self->launcher_->node)
             return self->started(r, host, port, token);
           self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, token, r](bool started) {
             if (started) return self->started(r, host, port, token);
-            self->lose_rank(r, false, 1);
-            self->exit_mpirun(self->training_.random.real(0.1, 2), 1);
+            self->lose_server(self->ranks_[r].step_of);
           });
         });
   }
 }
 
-// mpirun starts no rank before all its nodes are there.
 void Generation::started(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+  if (ranks_[r].gone || ranks_[r].started) return;
   ranks_[r].started = true;
-  if (!all([](const Rank& one) { return one.started && !one.gone; })) return;
-  for (std::size_t i = 0; i < ranks_.size(); ++i)
-    training_.timeline.at(training_.timeline.now(), ranks_[i].party,
-                          [self = shared_from_this(), i, host, port, token] { self->connect(i, host, port, token); });
+  connect(r, host, port, token);
 }
 
 void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
@@ -515,61 +474,60 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   Rank& rank = ranks_[r];
   if (rank.gone) return;
   const bool trained = rank.committed && running_ && !finished_ && complete();
-  if (number_ > 0 && code == 1 && rank.started && !rank.line) tell_loss(r, code);
   rank.gone = true;
   rank.party->alive = false;
   training_.network.died(rank.party, with_node);
   rank.line.reset();
+  if (code_ == 0) code_ = code;
   auto& random = training_.random;
-  if (all([](const Rank& one) { return one.gone; })) return exit_mpirun(random.real(0.01, 0.2), finished_ ? 0 : code);
+  // Its rank server tells, unless that has gone with the node.
+  if (!with_node)
+    tell_launcher(random.real(0.001, 0.05),
+                  [self = shared_from_this(), r, code] { self->callbacks_.ended(static_cast<int>(r), code); });
+  const bool last = all([](const Rank& one) { return one.gone; });
+  if (last) {
+    running_ = false;
+    return tell_launcher(random.real(0.06, 0.2), [self = shared_from_this()] {
+      self->callbacks_.all_ended(self->finished_ ? 0 : self->code_);
+    });
+  }
   if (code == 0) return;
   if (trained) others_notice(r);
-  if (number_ == 0) exit_mpirun(random.real(0.3, 3), code);  // mpirun notices, and kills the others
+  if (number_ == 0) end_all(random.real(0.01, 1.5));  // the first generation ends as a whole
 }
 
-// What its tether does (launcher/tether_rank.hpp) when a rank has ended before it said hello.
-void Generation::tell_loss(std::size_t r, int code) {
-  const auto tether = std::make_shared<Party>();
-  tether->name = "tether of " + ranks_[r].party->name;
-  tether->node = ranks_[r].party->node;
-  const wire::StepLost lost{token_, number_, static_cast<int>(r), code};
-  training_.network.connect(
-      tether, launcher_host_, launcher_port_,
-      [lost](const EndPtr& line) {
-        line->send(lost);
-        line->close();
-      },
-      [](const std::string&) {});
+void Generation::lose_server(JobId step_of) {
+  std::vector<int> lost;
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    if (ranks_[r].step_of == step_of && !ranks_[r].gone) lost.push_back(static_cast<int>(r));
+  if (lost.empty()) return;
+  tell_launcher(training_.random.real(0.001, 0.5),
+                [self = shared_from_this(), lost] { self->callbacks_.lost(lost, "a rank server was lost"); });
+  for (const int r : lost) lose_rank(static_cast<std::size_t>(r), false);
 }
 
-void Generation::exit_mpirun(Seconds delay, int code) {
-  if (exiting_ || !running_) return;
-  exiting_ = true;
-  training_.timeline.at(training_.timeline.now() + delay, nullptr, [self = shared_from_this(), code] {
-    if (!self->running_) return;
-    self->running_ = false;
-    for (std::size_t r = 0; r < self->ranks_.size(); ++r) self->lose_rank(r, false, 0);
-    if (!self->launcher_->alive) return;
-    self->training_.timeline.at(self->training_.timeline.now(), self->launcher_, [self, code] {
-      if (self->on_exit_) self->on_exit_(code << 8);
-    });
-  });
+void Generation::tell_launcher(Seconds delay, std::function<void()> what) {
+  if (!launcher_->alive) return;
+  training_.timeline.at(training_.timeline.now() + delay, launcher_,
+                        [self = shared_from_this(), what = std::move(what)] {
+                          if (!self->abandoned_) what();
+                        });
+}
+
+void Generation::end_all(Seconds delay) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    training_.timeline.at(training_.timeline.now() + delay, nullptr,
+                          [self = shared_from_this(), r] { self->lose_rank(r, false, 143); });
 }
 
 void Generation::signal(int number) {
   if (!running_) return;
   auto& random = training_.random;
-  if (number == SIGKILL) {  // its ranks follow when the control sockets close, or orted notices
-    running_ = false;
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      training_.timeline.at(training_.timeline.now() + random.real(0, 1.2), nullptr,
-                            [self = shared_from_this(), r] { self->lose_rank(r, false, 0); });
-    training_.timeline.at(training_.timeline.now() + random.real(0, 0.01), launcher_, [self = shared_from_this()] {
-      if (self->on_exit_) self->on_exit_(SIGKILL);
-    });
-  } else {
-    exit_mpirun(random.real(0.01, 0.4), 143);
-  }
+  if (number != SIGKILL) return end_all(random.real(0.01, 0.4));
+  // Its rank servers kill the ranks as soon as they hear of it, or notice that the launcher is gone.
+  for (std::size_t r = 0; r < ranks_.size(); ++r)
+    training_.timeline.at(training_.timeline.now() + random.real(0, 1.2), nullptr,
+                          [self = shared_from_this(), r] { self->lose_rank(r, false, 137); });
 }
 
 void Generation::notice(JobId extension) {

@@ -1,11 +1,11 @@
-// Generations as the launcher sees them: an mpirun whose ranks speak the workers' protocol (torchrt/worker.cpp) and
+// Generations as the launcher sees them: ranks that speak the workers' protocol (torchrt/worker.cpp) and
 // count steps instead of training. What they share, the number of completed steps, is what a hand-off must keep.
 #pragma once
 
 #include <map>
 #include <optional>
 
-#include "launcher/world_command.hpp"
+#include "launcher/world/ranks.hpp"
 #include "planner/wire/messages.hpp"
 #include "tests/sim/mutant.hpp"
 #include "tests/sim/network.hpp"
@@ -41,10 +41,9 @@ class Training {
   Training(Timeline& on, Random& from, Network& over, Mutant broken, StepEvents told)
       : timeline(on), random(from), network(over), mutant(broken), events(std::move(told)) {}
 
-  // mpirun as the launcher started it. `owners`: whose step each node's orted runs in.
-  std::shared_ptr<Generation> start(const PartyPtr& launcher, const std::vector<std::string>& command,
-                                    const std::vector<std::string>& environment, const std::string& owners,
-                                    std::function<void(int status)> on_exit);
+  // As the launcher's rank servers start them.
+  std::shared_ptr<Generation> start(const PartyPtr& launcher, JobId job, const launcher::WorldRequest& request,
+                                    launcher::RanksCallbacks callbacks);
   Generation* find(JobId job, int generation) const;
   bool crowds(const Generation& one) const;   // another of the job is there with it
   int newest_committed(JobId step_of) const;  // of those with a rank in a step of that job
@@ -74,8 +73,12 @@ class Training {
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Training& training, PartyPtr launcher, JobId job, int number, std::function<void(int)> on_exit)
-      : training_(training), launcher_(std::move(launcher)), job_(job), number_(number), on_exit_(std::move(on_exit)) {}
+  Generation(Training& training, PartyPtr launcher, JobId job, int number, launcher::RanksCallbacks callbacks)
+      : training_(training),
+        launcher_(std::move(launcher)),
+        job_(job),
+        number_(number),
+        callbacks_(std::move(callbacks)) {}
 
   struct Rank {
     PartyPtr party;
@@ -91,9 +94,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   };
 
   void launch(const std::string& host, std::uint16_t port, const std::string& token);
-  void signal(int number);  // to mpirun
-  void abandon() { on_exit_ = nullptr; }
-  bool training() const;  // committed, complete, and not at a boundary
+  void signal(int number);
+  void abandon() { abandoned_ = true; }  // the launcher hears no more of it
+  void lose_server(JobId step_of);       // that of one job, with its ranks
+  bool training() const;                 // committed, complete, and not at a boundary
   JobId job() const { return job_; }
   int number() const { return number_; }
   const std::vector<Rank>& ranks() const { return ranks_; }
@@ -139,8 +143,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void others_notice(std::size_t lost);
   void fail(std::size_t rank, const std::string& why, bool memory = false);
   void leave(std::size_t rank);
-  void exit_mpirun(Seconds delay, int code);
-  void tell_loss(std::size_t rank, int code);
+  void end_all(Seconds delay);  // SIGTERM to all ranks
+  void tell_launcher(Seconds delay, std::function<void()> what);
   template <class Test>
   bool all(Test test) const {
     for (const Rank& rank : ranks_)
@@ -152,9 +156,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   PartyPtr launcher_;
   JobId job_;
   int number_;
-  std::function<void(int)> on_exit_;
-  std::string launcher_host_, token_;
-  std::uint16_t launcher_port_ = 0;
+  launcher::RanksCallbacks callbacks_;
+  bool abandoned_ = false;
+  int code_ = 0;  // of the first rank that failed
   std::vector<Rank> ranks_;
   std::optional<wire::Assign> assign_;
   std::optional<wire::Loaded> taken_;  // in a recovery
@@ -166,7 +170,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::optional<bool> torn_;    // lost in the middle of the optimizer
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
-  bool running_ = true, stepping_ = false, exiting_ = false, finished_ = false;
+  bool running_ = true, stepping_ = false, finished_ = false;
 };
 
 }  // namespace espalier::sim

@@ -11,7 +11,6 @@
 
 #include "launcher/child.hpp"
 #include "launcher/tether.hpp"
-#include "launcher/tether_rank.hpp"
 
 using namespace espalier::launcher;
 using Clock = std::chrono::steady_clock;
@@ -38,7 +37,7 @@ struct Family {
       if (below == 0) {
         ::dup2(ends[1], 1);
         ::close(ends[1]);
-        ::setpgid(0, 0);  // as orted does
+        ::setpgid(0, 0);  // as a launcher's child
         ::_exit(run({"--", "sh", "-c", script}));
       }
       ::close(ends[1]);
@@ -75,14 +74,6 @@ struct Family {
   }
 };
 
-// What it tells is printed, after what the rank has printed.
-int rank(const Command& command) {
-  return tether_rank(command, [](int code) {
-    const std::string text = "told " + std::to_string(code) + "\n";
-    [[maybe_unused]] const ssize_t written = ::write(1, text.data(), text.size());
-  });
-}
-
 }  // namespace
 
 TEST_CASE("a tethered command whose parent is killed may still end in its own way") {
@@ -115,51 +106,4 @@ TEST_CASE("a tether passes signals on to its command, once") {
   ::kill(tether, SIGKILL);
   CHECK(family.hear().empty());
   ::waitpid(family.parent, nullptr, 0);
-}
-
-TEST_CASE("a rank's tether tells how the rank ended, and ends so itself") {
-  const Family failed("exit 7", rank);
-  CHECK(failed.hear() == "told 7\n");
-  CHECK(failed.code() == 7);
-  const Family killed("kill -KILL $$", rank);
-  CHECK(killed.hear() == "told 137\n");
-  CHECK(killed.code() == 137);
-  const Family well("echo done", rank);
-  CHECK(well.hear() == "done\n");
-  CHECK(well.code() == 0);
-}
-
-TEST_CASE("a rank's tether tells of a program that cannot be executed") {
-  const Family family("", [](const Command&) { return rank({"/nowhere/to/be/found"}); });
-  CHECK(family.hear() == "told 127\n");
-  CHECK(family.code() == 127);
-}
-
-TEST_CASE("signals reach a rank once and leave its tether alone") {
-  const Family family("trap 'echo usr' USR1; trap 'echo term' TERM; echo $PPID; while :; do sleep 0.02; done", rank);
-  const pid_t tether = std::stoi(family.hear("\n"));
-  ::kill(-tether, SIGUSR1);
-  CHECK(family.hear("usr") == "usr\n");
-  ::kill(-tether, SIGTERM);
-  CHECK(family.hear("term").find("term\n") != std::string::npos);
-  ::kill(tether, SIGTERM);
-  ::kill(tether, SIGHUP);
-  ::kill(-tether, SIGUSR1);
-  CHECK(family.hear("usr") == "usr\n");
-  ::kill(tether, SIGKILL);
-  CHECK(family.hear().empty());
-  CHECK(family.code() == 137);
-}
-
-TEST_CASE("a rank whose parent is killed has two seconds to end in its own way, and nobody is told") {
-  const Family leaves("trap 'echo term' TERM; echo ready; sleep 0.5; echo over; exit 1", rank);
-  leaves.hear("ready");
-  leaves.kill();
-  CHECK(leaves.hear() == "over\n");
-  const Family stays("echo ready; while :; do sleep 0.02; done", rank);
-  stays.hear("ready");
-  const auto start = Clock::now();
-  stays.kill();
-  CHECK(stays.hear().empty());
-  CHECK(Clock::now() - start >= std::chrono::seconds(2));
 }

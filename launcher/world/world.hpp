@@ -1,4 +1,4 @@
-// One generation: an mpirun and the control sockets of its workers.
+// One generation: its ranks and the control sockets of its workers.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/child.hpp"
-#include "launcher/world_command.hpp"
+#include "launcher/world/ranks.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -24,7 +23,8 @@ struct Loss {
   bool memory = false;     // ... for it got no memory
   std::set<GpuId> died;    // whose ranks ended without a word or fell silent
   std::set<GpuId> absent;  // whose ranks ended before they said hello: nothing is known to have used those GPUs
-  bool of_mpirun = false;  // mpirun has ended, and its ranks with it: none of them is to blame
+  // A rank server is gone, and its ranks with it: no GPU is to blame.
+  bool of_server = false;
 };
 
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
@@ -37,16 +37,16 @@ struct WorldCallbacks {
   std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
   std::function<void(int code)> finished;                      // the program ended by itself
-  std::function<void(const Loss&)> lost;                       // a worker or mpirun failed
+  std::function<void(const Loss&)> lost;                       // a worker or a rank server failed
   std::function<void()> gone;                                  // a retired world has ended
 };
 
 class World {
  public:
-  // Starts mpirun. Throws Error. `environment` holds what the workers need to find the launcher.
-  World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
-        WorldCallbacks callbacks);
-  ~World();  // SIGKILL to mpirun; the workers end as their control sockets close
+  using StartRanks = std::function<std::unique_ptr<Ranks>(const WorldRequest&, RanksCallbacks)>;
+  // `start` starts the ranks (RankServers::run). Throws Error.
+  World(wire::Loop& loop, const WorldRequest& request, const StartRanks& start, WorldCallbacks callbacks);
+  ~World();  // SIGKILL to the ranks
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -67,11 +67,6 @@ class World {
 
   // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
   void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
-  // A rank, or the srun that was to start it, has ended with `code`; the world is lost when nothing was heard of the
-  // rank before. mpirun does not tell: it is to bear the loss of ranks.
-  void step_lost(int rank, int code);
-  // The same for all ranks of a node, whose orted has ended.
-  void node_lost(const std::string& node, int code);
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest; `standing` before it where something leaves nodes.
@@ -81,10 +76,10 @@ class World {
   void send_all(const Message& message) {
     send_all(wire::to_frame(message));
   }
-  // Tells the workers to leave and ends mpirun when they have, or after `patience`, which is also what a program has
-  // that knows of no such words. Only `gone` is called afterwards.
+  // Tells the workers to leave. Ranks that are still there after `patience` get SIGTERM, and SIGKILL soon after. A
+  // program that does not speak the worker protocol has the same time. Only `gone` is called afterwards.
   void retire(wire::Loop::Milliseconds patience);
-  void signal(int number) const { mpirun_->signal(number); }
+  void signal(int number) const { ranks_->signal(number); }
   // Once every heartbeat interval: a worker that sends heartbeats and was not heard for ten of them is lost.
   void beat();
 
@@ -102,7 +97,9 @@ class World {
   };
   void handle(int rank, const wire::Frame& frame);
   void closed(int rank);
-  void exited(int status);
+  void rank_ended(int rank, int code);
+  void ranks_lost(const std::vector<int>& ranks, const std::string& why);
+  void all_ended(int code);
   void lose(const std::string& why, int code);
   Loss loss(const std::string& why, int code) const;
   void take_last_words(int rank, const wire::Failed& words);
@@ -110,7 +107,7 @@ class World {
   void take_loaded(const wire::Loaded& loaded);
   bool all(bool Worker::*flag) const;
   void give_assignment(int rank);
-  void end_mpirun();
+  void end_ranks();
   void conclude();
 
   wire::Loop& loop_;
@@ -118,20 +115,20 @@ class World {
   std::vector<GpuId> gpus_;  // by rank
   std::vector<int> places_;  // of these, by rank: visible_places()
   int size_;
-  bool blocks_term_;
   WorldCallbacks callbacks_;
   std::map<int, Worker> workers_;
   std::optional<wire::Assign> assignment_;
   std::int64_t boundary_ = 0;
   std::optional<wire::Loaded> taken_;
   bool retired_ = false, lost_ = false;
-  bool own_failure_ = false, lacked_memory_ = false;
+  bool own_failure_ = false, lacked_memory_ = false, server_gone_ = false;
   std::map<int, std::string> died_;  // rank -> in words
   std::set<int> absent_;             // ranks that ended before their hello
-  std::optional<int> exit_code_;     // mpirun's
+  int first_code_ = 0;               // of the first rank whose exit code was not 0
+  std::optional<int> exit_code_;     // of all ranks, once they have ended
   std::chrono::steady_clock::time_point conclude_by_{};
   std::string last_words_;
-  std::unique_ptr<Child> mpirun_;
+  std::unique_ptr<Ranks> ranks_;
   wire::Watch patience_, kill_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

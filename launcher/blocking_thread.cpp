@@ -1,4 +1,4 @@
-#include "launcher/slurm_thread.hpp"
+#include "launcher/blocking_thread.hpp"
 
 #include <sys/eventfd.h>
 
@@ -10,7 +10,7 @@
 
 namespace espalier::launcher {
 
-SlurmThread::SlurmThread(wire::Loop& loop) : shared_(std::make_shared<Shared>()) {
+BlockingThread::BlockingThread(wire::Loop& loop) : shared_(std::make_shared<Shared>()) {
   shared_->wake.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared_->wake) throw Error(std::string("launch: no event descriptor: ") + std::strerror(errno));
   readable_ = loop.on_readable(shared_->wake.get(), [shared = shared_] {
@@ -31,7 +31,7 @@ SlurmThread::SlurmThread(wire::Loop& loop) : shared_(std::make_shared<Shared>())
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-SlurmThread::~SlurmThread() {
+BlockingThread::~BlockingThread() {
   bool idle = false;
   {
     std::unique_lock lock(shared_->mutex);
@@ -44,24 +44,24 @@ SlurmThread::~SlurmThread() {
   else thread_.detach();
 }
 
-void SlurmThread::post(std::function<std::function<void()>()> work) {
+void BlockingThread::post(std::function<std::function<void()>()> work) {
   const std::lock_guard lock(shared_->mutex);
   shared_->work.push_back(std::move(work));
   shared_->changed.notify_all();
 }
 
-void SlurmThread::post_first(std::function<std::function<void()>()> work) {
+void BlockingThread::post_first(std::function<std::function<void()>()> work) {
   const std::lock_guard lock(shared_->mutex);
   shared_->work.push_front(std::move(work));
   shared_->changed.notify_all();
 }
 
-bool SlurmThread::drain(std::chrono::milliseconds timeout) {
+bool BlockingThread::drain(std::chrono::milliseconds timeout) {
   std::unique_lock lock(shared_->mutex);
   return shared_->changed.wait_for(lock, timeout, [this] { return !shared_->busy && shared_->work.empty(); });
 }
 
-void SlurmThread::serve(const std::shared_ptr<Shared>& shared) {
+void BlockingThread::serve(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->stop || !shared->work.empty(); });

@@ -1,4 +1,4 @@
-#include "launcher/world.hpp"
+#include "launcher/world/world.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -8,25 +8,24 @@
 
 namespace espalier::launcher {
 namespace {
-// After mpirun's end: how long the last words of its workers may be on their way, when all is well and when it is not.
+// After the end of all ranks: how long their last words may be on their way, when all is well and when it is not.
 constexpr wire::Loop::Milliseconds kLastFrames{5000}, kLastFramesOfFailure{100};
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
 constexpr int kMissedHeartbeats = 10;
 }  // namespace
 
-World::World(wire::Loop& loop, int generation, const WorldRequest& request, const std::vector<std::string>& environment,
-             WorldCallbacks callbacks)
+World::World(wire::Loop& loop, const WorldRequest& request, const StartRanks& start, WorldCallbacks callbacks)
     : loop_(loop),
-      generation_(generation),
+      generation_(request.generation),
       gpus_(request.gpus),
       places_(visible_places(request)),
       size_(static_cast<int>(request.gpus.size())),
-      blocks_term_(request.first),
       callbacks_(std::move(callbacks)) {
-  // Slurm signals all processes of a step that it ends. The first generation may be a program of its own kind that
-  // wants to save its work then: mpirun, which would kill it a second later, must not hear that.
-  mpirun_ = std::make_unique<Child>(loop, mpirun_command(request), clean_environment(environment),
-                                    Child::Traits{request.first, blocks_term_}, [this](int status) { exited(status); });
+  RanksCallbacks on;
+  on.ended = [this](int rank, int code) { rank_ended(rank, code); };
+  on.lost = [this](const std::vector<int>& ranks, const std::string& why) { ranks_lost(ranks, why); };
+  on.all_ended = [this](int code) { all_ended(code); };
+  ranks_ = start(request, std::move(on));
 }
 
 World::~World() {
@@ -46,24 +45,22 @@ void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hell
   else if (assignment_) give_assignment(hello.rank);
 }
 
-void World::step_lost(int rank, int code) {
-  if (retired_ || rank < 0 || rank >= size_ || workers_.contains(rank)) return;
+// A rank that has said hello is missed when its connection closes, and may have said why it leaves.
+void World::rank_ended(int rank, int code) {
+  if (first_code_ == 0) first_code_ = code;
+  if (retired_ || workers_.contains(rank) || code == 0 || generation_ == 0) return;
   absent_.insert(rank);  // also those that are told of while the loss waits
   lose("rank " + std::to_string(rank) + " on " + gpus_.at(static_cast<std::size_t>(rank)).node + " ended with code " +
            std::to_string(code) + " before it said hello (see what it has written)",
        1);
 }
 
-void World::node_lost(const std::string& node, int code) {
+void World::ranks_lost(const std::vector<int>& ranks, const std::string& why) {
   if (retired_) return;
-  bool awaited = false;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (gpus_.at(static_cast<std::size_t>(rank)).node != node || workers_.contains(rank)) continue;
-    absent_.insert(rank);
-    awaited = true;
-  }
-  if (awaited)
-    lose("orted on " + node + " ended with code " + std::to_string(code) + " before all ranks there said hello", 1);
+  server_gone_ = true;
+  for (const int rank : ranks)
+    if (!workers_.contains(rank)) absent_.insert(rank);
+  lose(why, 1);
 }
 
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
@@ -211,7 +208,6 @@ void World::closed(int rank) {
   if (worker.done) return;
   if (retired_) {
     worker.done = true;
-    if (all(&Worker::done) || workers_.empty()) end_mpirun();
     return;
   }
   const std::string why = "rank " + std::to_string(rank) + " on " + worker.node + " was lost";
@@ -222,19 +218,16 @@ void World::closed(int rank) {
 void World::lose(const std::string& why, int code) {
   if (lost_ || retired_) return;
   lost_ = true;
-  // mpirun may know better how it ended (its exit code), last words may be on their way, and a rank that only cannot
-  // reach another may be faster than the news of that one's end: give them a moment.
+  // Rank servers may know better how a rank ended (its exit code), last words may be on their way, and a rank that only
+  // cannot reach another may be faster than the news of that one's end: give them a moment.
   patience_ = loop_.after(wire::Loop::Milliseconds(100), [this, why, code] { callbacks_.lost(loss(why, code)); });
 }
 
 Loss World::loss(const std::string& why, int code) const {
-  Loss loss{why,
-            exit_code_.value_or(0) == 0 ? code : *exit_code_,
-            own_failure_,
-            lacked_memory_,
-            {},
-            {},
-            exit_code_.has_value()};
+  Loss loss{why,          exit_code_.value_or(0) != 0 ? *exit_code_ : first_code_ != 0 ? first_code_ : code,
+            own_failure_, lacked_memory_,
+            {},           {},
+            server_gone_};
   for (const int rank : absent_) loss.absent.insert(gpus_.at(static_cast<std::size_t>(rank)));
   for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
   if (own_failure_) {
@@ -246,16 +239,16 @@ Loss World::loss(const std::string& why, int code) const {
   return loss;
 }
 
-void World::exited(int status) {
+void World::all_ended(int code) {
   kill_.reset();
-  exit_code_ = exit_code(status);
+  exit_code_ = code;
   if (retired_) {
     patience_.reset();
     loop_.defer([alive = alive_, gone = callbacks_.gone] {
       if (*alive && gone) gone();
     });
   } else if (!lost_) {
-    conclude_by_ = wire::steady_now() + (*exit_code_ == 0 ? kLastFrames : kLastFramesOfFailure);
+    conclude_by_ = wire::steady_now() + (code == 0 ? kLastFrames : kLastFramesOfFailure);
     patience_ = loop_.after(kLastFramesOfFailure, [this] { conclude(); });
   }
 }
@@ -268,26 +261,25 @@ void World::conclude() {
     patience_ = loop_.after(kLastFramesOfFailure, [this] { conclude(); });
     return;
   }
-  lose("mpirun of generation " + std::to_string(generation_) + " ended with code " + std::to_string(*exit_code_), 1);
+  lose("the ranks of generation " + std::to_string(generation_) + " ended with code " + std::to_string(*exit_code_), 1);
 }
 
 void World::retire(wire::Loop::Milliseconds patience) {
   if (retired_) return;
   retired_ = true;
   send_all(wire::Exit{});
-  if (!mpirun_->running()) {
+  if (!ranks_->running()) {
     loop_.defer([alive = alive_, gone = callbacks_.gone] {
       if (*alive && gone) gone();
     });
     return;
   }
-  patience_ = loop_.after(patience, [this] { end_mpirun(); });
+  patience_ = loop_.after(patience, [this] { end_ranks(); });
 }
 
-void World::end_mpirun() {
-  if (blocks_term_) mpirun_->signal_alone(SIGINT);
-  else mpirun_->signal(SIGTERM);
-  kill_ = loop_.after(kTermToKill, [this] { mpirun_->signal(SIGKILL); });
+void World::end_ranks() {
+  ranks_->signal(SIGTERM);
+  kill_ = loop_.after(kTermToKill, [this] { ranks_->signal(SIGKILL); });
 }
 
 }  // namespace espalier::launcher

@@ -1,5 +1,5 @@
-// Runs blocking calls one after the other on a thread of their own and hands the results to the loop, so that a slow
-// slurmctld never stalls the launcher.
+// Runs blocking calls one after the other on a thread of their own and hands the results to the loop: calls of Slurm,
+// so that a slow slurmctld never stalls the launcher, and writing output, so that a reader that has stopped does not.
 #pragma once
 
 #include <condition_variable>
@@ -13,12 +13,12 @@
 
 namespace espalier::launcher {
 
-class SlurmThread {
+class BlockingThread {
  public:
-  explicit SlurmThread(wire::Loop& loop);
-  ~SlurmThread();  // gives a call in progress one second, then leaves it behind (the process is about to end)
-  SlurmThread(const SlurmThread&) = delete;
-  SlurmThread& operator=(const SlurmThread&) = delete;
+  explicit BlockingThread(wire::Loop& loop);
+  ~BlockingThread();  // gives a call in progress one second, then leaves it behind (the process is about to end)
+  BlockingThread(const BlockingThread&) = delete;
+  BlockingThread& operator=(const BlockingThread&) = delete;
 
   // `work` runs on the thread and returns what then runs on the loop. It must not throw.
   void post(std::function<std::function<void()>()> work);

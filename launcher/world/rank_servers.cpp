@@ -1,0 +1,177 @@
+#include "launcher/world/rank_servers.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "launcher/world/served_ranks.hpp"
+#include "planner/core/error.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+constexpr int kMissedHeartbeats = 10;
+constexpr wire::Loop::Milliseconds kRestart{300};  // a server that ended is started again after this time
+
+void write_all(int descriptor, const std::string& bytes) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return;  // nobody reads: srun is gone
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+}  // namespace
+
+RankServers::RankServers(wire::Loop& loop, RankServersSettings settings, std::function<void(JobId)> noticed)
+    : loop_(loop), settings_(std::move(settings)), noticed_(std::move(noticed)), output_(loop) {
+  heartbeat_ = loop_.every(settings_.heartbeat, [this] { beat(); });
+}
+
+RankServers::~RankServers() {
+  leave();
+  for (auto& [id, server] : servers_)
+    if (server.connection) server.connection->close();
+}
+
+void RankServers::leave() {
+  if (std::exchange(ending_, true)) return;
+  for (auto& [id, server] : servers_)
+    if (server.connection) server.connection->send(wire::GiveBack{});
+}
+
+bool RankServers::left() const {
+  return std::none_of(servers_.begin(), servers_.end(),
+                      [](const auto& one) { return one.second.child && one.second.child->running(); });
+}
+
+void RankServers::start() {
+  for (const Holding& holding : settings_.holdings)
+    if (!holding.gpus.empty()) launch({holding.node, holding.job}, static_cast<int>(holding.gpus.size()));
+}
+
+// On this node a child, elsewhere a step of the anchor.
+void RankServers::launch(const ServerId& id, int gpus) {
+  const bool here = id.node == settings_.node;
+  const std::string program = (std::filesystem::path(settings_.launcher).parent_path() / "espalier-ranks").string();
+  std::vector<std::string> command{program, "--with-launcher"};
+  auto environment = settings_.environment;
+  if (here) {
+    environment.push_back("SLURM_JOB_ID=" + std::to_string(id.job));
+    environment.push_back("SLURMD_NODENAME=" + id.node);
+  } else {
+    command = {settings_.launcher, "step", "--"};
+    const auto step = step_command(id.job, id.node, gpus, settings_.binds_cpus, {program});
+    command.insert(command.end(), step.begin(), step.end());
+  }
+  Server& server = servers_[id];
+  Child::Traits traits;
+  traits.keeps_stdin = here;  // of rank 0, which is on this node
+  server.child =
+      std::make_unique<Child>(loop_, command, clean_environment(environment), traits, [this, id, gpus](int status) {
+        if (ending_) return;
+        const int code = exit_code(status);
+        lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
+        servers_[id].restart = loop_.after(kRestart, [this, id, gpus] {
+          try {
+            launch(id, gpus);
+          } catch (const Error& error) {
+            spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
+          }
+        });
+      });
+}
+
+void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankServerHello& hello) {
+  if (hello.token != settings_.token) throw Error("rank server: its token is not this job's");
+  const ServerId id{hello.node, hello.job};
+  Server& server = servers_[id];
+  if (server.connection) throw Error("rank server: that of job " + std::to_string(id.job) + " is there already");
+  server.connection = connection;
+  server.missed = 0;
+  connection->on_frame = [this, id](const wire::Frame& frame) {
+    if (const auto at = servers_.find(id); at != servers_.end()) at->second.missed = 0;
+    try {
+      handle(id, frame);
+    } catch (const Error& error) {
+      lose(id, "the rank server on " + id.node + ": " + error.what());
+    }
+  };
+  connection->on_closed = [this, id](const std::string&) {
+    if (const auto at = servers_.find(id); at != servers_.end()) at->second.connection.reset();
+    lose(id, "the rank server on " + id.node + " was lost");
+  };
+  connection->send(wire::Heartbeat{});
+  for (const auto& [generation, world] : std::map(worlds_))
+    if (world->uses(id)) world->came(id);
+}
+
+void RankServers::handle(const ServerId& id, const wire::Frame& frame) {
+  if (frame.type == wire::Heartbeat::type) return;
+  if (frame.type == wire::Notice::type) return noticed_(id.job);
+  if (frame.type == wire::RankOutput::type) {
+    const auto output = wire::from_frame<wire::RankOutput>(frame);
+    return output_.post([this, id, output]() -> std::function<void()> {
+      write_all(output.error ? STDERR_FILENO : STDOUT_FILENO, wire::text_to_bytes(output.text));
+      return [this, id, bytes = static_cast<std::int64_t>(output.text.size())] {
+        const auto at = servers_.find(id);
+        if (at != servers_.end() && at->second.connection) at->second.connection->send(wire::OutputTaken{bytes});
+      };
+    });
+  }
+  const auto generation = frame.body.find("generation");
+  if (generation == frame.body.end() || !generation->is_number_integer())
+    throw Error("unknown message " + frame.type + "; do both have the same version?");
+  const auto at = worlds_.find(generation->get<int>());
+  if (at != worlds_.end() && at->second->uses(id)) at->second->handle(id, frame);
+}
+
+// Its ranks have ended with it, or do so as soon as it notices.
+void RankServers::lose(const ServerId& id, const std::string& why) {
+  if (ending_) return;
+  if (const auto at = servers_.find(id); at != servers_.end())
+    if (const auto lost = std::exchange(at->second.connection, nullptr)) lost->close();
+  for (const auto& [generation, world] : std::map(worlds_))
+    if (world->uses(id)) world->gone(id, why);
+  if (const auto at = servers_.find(id); at != servers_.end() && !at->second.child && !at->second.connection)
+    servers_.erase(at);  // that of an extension, which may be gone as well
+}
+
+void RankServers::step_lost(const ServerId& id, int code) {
+  lose(id, "the step of the rank server on " + id.node + " ended with code " + std::to_string(code));
+}
+
+void RankServers::beat() {
+  std::vector<ServerId> silent;
+  for (auto& [id, server] : servers_) {
+    if (!server.connection) continue;
+    server.connection->send(wire::Heartbeat{});
+    if (++server.missed > kMissedHeartbeats) silent.push_back(id);
+  }
+  for (const ServerId& id : silent)
+    lose(id,
+         "the rank server on " + id.node + " has been silent for " + std::to_string(kMissedHeartbeats) + " heartbeats");
+}
+
+std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {
+  ServedRanks::Links links;
+  links.send = [this](const ServerId& id, const wire::Frame& frame) {
+    if (const auto at = servers_.find(id); at != servers_.end() && at->second.connection)
+      at->second.connection->send(frame);
+  };
+  links.forget = [this, generation = request.generation] { worlds_.erase(generation); };
+  auto ranks = std::make_unique<ServedRanks>(loop_, request, settings_.start, std::move(links), std::move(callbacks));
+  worlds_[request.generation] = ranks.get();
+  for (const auto& [id, server] : servers_)
+    if (server.connection && ranks->uses(id)) ranks->came(id);
+  return ranks;
+}
+
+void RankServers::finish_output(std::chrono::milliseconds limit) { output_.drain(limit); }
+
+}  // namespace espalier::launcher

@@ -1,0 +1,78 @@
+// The launcher's side of its rank servers: it starts those of the anchor's nodes, takes on those that the keepers of
+// extensions start, and runs generations on them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/blocking_thread.hpp"
+#include "launcher/child.hpp"
+#include "launcher/world/ranks.hpp"
+#include "planner/wire/rank_messages.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::launcher {
+
+class ServedRanks;
+
+struct RankServersSettings {
+  std::string launcher;  // path of espalier-launch; espalier-ranks is beside it
+  std::string node;      // this one
+  JobId anchor = 0;
+  std::vector<Holding> holdings;         // of the anchor
+  bool binds_cpus = false;               // the site's TaskPlugin does, and must not
+  std::vector<std::string> environment;  // what a rank server needs to find the launcher
+  std::string token;
+  std::chrono::milliseconds heartbeat{1000};
+  std::chrono::seconds start{60};  // a server that has not come by then is given up by the world that waits for it
+};
+
+class RankServers {
+ public:
+  // `noticed`: a server heard that Slurm takes its job back.
+  RankServers(wire::Loop& loop, RankServersSettings settings, std::function<void(JobId)> noticed);
+  ~RankServers();  // all ranks end
+  RankServers(const RankServers&) = delete;
+  RankServers& operator=(const RankServers&) = delete;
+
+  // Starts those of the anchor's nodes. Throws Error when that on this node cannot be started.
+  void start();
+  // A server introduced itself. Throws Error when its token is not the launcher's, or it is there already.
+  void adopt(const wire::ConnectionPtr& connection, const wire::RankServerHello& hello);
+  // A keeper says that the step of its rank server has ended, or was lost with the extension.
+  void step_lost(const ServerId& id, int code);
+
+  // Starts the ranks of a generation, each as soon as its server is there. Throws Error.
+  std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
+  // For the end of the job: the servers are told to end; left() when those that this object has started have.
+  void leave();
+  bool left() const;
+  // For the end of the job: waits until the output that has come is written, at most `limit`.
+  void finish_output(std::chrono::milliseconds limit);
+
+ private:
+  struct Server {
+    wire::ConnectionPtr connection;
+    int missed = 0;                // heartbeats
+    std::unique_ptr<Child> child;  // srun, or the server itself on this node
+    wire::Watch restart;
+  };
+  void launch(const ServerId& id, int gpus);
+  void handle(const ServerId& id, const wire::Frame& frame);
+  void lose(const ServerId& id, const std::string& why);
+  void beat();
+
+  wire::Loop& loop_;
+  RankServersSettings settings_;
+  std::function<void(JobId)> noticed_;
+  std::map<ServerId, Server> servers_;
+  std::map<int, ServedRanks*> worlds_;  // by generation; they enter and leave by themselves
+  BlockingThread output_;               // writes what ranks have written
+  wire::Watch heartbeat_;
+  bool ending_ = false;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,186 @@
+#include "launcher/world/served_ranks.hpp"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "launcher/child.hpp"
+#include "planner/core/error.hpp"
+#include "planner/wire/handshake.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier::launcher {
+namespace {
+constexpr wire::Loop::Milliseconds kTermToKill{1500};
+constexpr std::size_t kMostFences = 64;         // that servers have entered and that are not complete
+constexpr std::size_t kMostQuestions = 100000;  // unanswered
+}  // namespace
+
+ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chrono::seconds start, Links links,
+                         RanksCallbacks callbacks)
+    : loop_(loop),
+      links_(std::move(links)),
+      callbacks_(std::move(callbacks)),
+      by_rank_(servers_of(request)),
+      ended_(by_rank_.size(), false),
+      left_(static_cast<int>(by_rank_.size())) {
+  request_.generation = request.generation;
+  request_.name = "espalier-" + wire::fresh_nonce();
+  request_.program = request.program;
+  request_.environment = request.environment;
+  request_.directory = request.directory;
+  std::error_code error;
+  request_.folder = std::filesystem::current_path(error).string();
+  request_.limits = resource_limits();
+  request_.network = request.network;
+  request_.first = request.first;
+  for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    const ServerId& id = by_rank_[rank];
+    const auto [at, fresh] = places_.try_emplace(id, Place{request_.places.size()});
+    if (fresh) request_.places.push_back({id.node + "." + std::to_string(id.job), {}});
+    request_.places[at->second.index].ranks.push_back(static_cast<int>(rank));
+  }
+  start_ = loop_.after(start, [this, start] {
+    std::vector<ServerId> late;
+    for (const auto& [id, place] : places_)
+      if (!place.asked && !place.gone) late.push_back(id);
+    for (const ServerId& id : late)
+      gone(id, "the rank server of job " + std::to_string(id.job) + " on " + id.node + " has not come within " +
+                   std::to_string(start.count()) + " s");
+  });
+}
+
+ServedRanks::~ServedRanks() {
+  tell_all(wire::EndRanks{request_.generation});
+  links_.forget();
+}
+
+template <class Message>
+void ServedRanks::tell(const ServerId& id, const Message& message) const {
+  links_.send(id, wire::to_frame(message));
+}
+
+template <class Message>
+void ServedRanks::tell_all(const Message& message) const {
+  const wire::Frame frame = wire::to_frame(message);
+  for (const auto& [id, place] : places_)
+    if (place.asked && !place.gone) links_.send(id, frame);
+}
+
+void ServedRanks::signal(int number) const { tell_all(wire::SignalRanks{request_.generation, number}); }
+
+void ServedRanks::came(const ServerId& id) {
+  Place& place = places_.at(id);
+  if (place.asked || place.gone || stopping_) return;
+  place.asked = true;
+  request_.here = static_cast<int>(place.index);
+  tell(id, request_);
+}
+
+void ServedRanks::gone(const ServerId& id, const std::string& why) {
+  Place& place = places_.at(id);
+  if (place.gone) return;
+  place.gone = true;
+  std::vector<int> lost;
+  for (const int rank : request_.places[place.index].ranks) {
+    if (ended_[static_cast<std::size_t>(rank)]) continue;
+    lost.push_back(rank);
+    end_rank(rank, 128 + SIGKILL);
+  }
+  break_fences();
+  if (lost.empty()) return;
+  callbacks_.lost(lost, why);
+  conclude();
+}
+
+void ServedRanks::handle(const ServerId& id, const wire::Frame& frame) {
+  const auto own = [&](int rank) {
+    return rank >= 0 && static_cast<std::size_t>(rank) < by_rank_.size() &&
+           by_rank_[static_cast<std::size_t>(rank)] == id;
+  };
+  if (frame.type == wire::RankEnded::type) {
+    const auto ended = wire::from_frame<wire::RankEnded>(frame);
+    if (!own(ended.rank) || ended_[static_cast<std::size_t>(ended.rank)]) return;
+    // MPI calls it an error when a rank leaves without MPI_Finalize: the others may wait for it for ever.
+    const int code = ended.code == 0 && !ended.finalized ? 1 : ended.code;
+    end_rank(ended.rank, code);
+    callbacks_.ended(ended.rank, code);
+    if (code != 0 && request_.first) stop_others();
+    conclude();
+  } else if (frame.type == wire::RankAborted::type) {
+    const auto aborted = wire::from_frame<wire::RankAborted>(frame);
+    if (!own(aborted.rank)) return;
+    if (code_ == 0) code_ = aborted.code == 0 ? 1 : aborted.code & 0xff;
+    // MPI_Abort ends all ranks, not only its caller.
+    stopping_ = true;
+    signal(SIGKILL);
+  } else if (frame.type == wire::RanksRefused::type) {
+    gone(id, id.node + ": " + wire::from_frame<wire::RanksRefused>(frame).reason);
+  } else if (frame.type == wire::FenceEntered::type) {
+    enter(places_.at(id).index, wire::from_frame<wire::FenceEntered>(frame));
+  } else if (frame.type == wire::ModexWanted::type) {
+    auto question = wire::from_frame<wire::ModexWanted>(frame);
+    const auto rank = static_cast<std::size_t>(question.rank);
+    if (question.rank < 0 || rank >= by_rank_.size() || places_.at(by_rank_[rank]).gone ||
+        questions_.size() >= kMostQuestions)
+      return tell(id, wire::ModexFound{request_.generation, question.ticket, false, ""});
+    questions_[++last_question_] = {id, question.ticket};
+    question.ticket = last_question_;
+    tell(by_rank_[rank], question);
+  } else if (frame.type == wire::ModexFound::type) {
+    auto found = wire::from_frame<wire::ModexFound>(frame);
+    const auto at = questions_.find(found.ticket);
+    if (at == questions_.end()) return;
+    const auto [asker, ticket] = at->second;
+    questions_.erase(at);
+    found.ticket = ticket;
+    tell(asker, found);
+  }
+}
+
+void ServedRanks::end_rank(int rank, int code) {
+  ended_[static_cast<std::size_t>(rank)] = true;
+  --left_;
+  if (code_ == 0) code_ = code;
+}
+
+// The first generation may be any MPI program, and ends as under mpirun: as a whole.
+void ServedRanks::stop_others() {
+  if (std::exchange(stopping_, true)) return;
+  signal(SIGTERM);
+  kill_ = loop_.after(kTermToKill, [this] { signal(SIGKILL); });
+  for (auto& [id, place] : places_) {
+    if (place.asked) continue;
+    place.gone = true;  // its ranks were never started
+    for (const int rank : request_.places[place.index].ranks)
+      if (!ended_[static_cast<std::size_t>(rank)]) end_rank(rank, code_);
+  }
+}
+
+void ServedRanks::enter(std::size_t place, const wire::FenceEntered& entered) {
+  if (fences_.size() >= kMostFences) throw Error("rank server: too many fences at once");
+  Fence& fence = fences_[entered.number];
+  fence.data[place] = entered.data;
+  if (broken_) return break_fences();
+  if (fence.data.size() < request_.places.size()) return;
+  wire::FenceDone done{request_.generation, entered.number, true, ""};
+  for (const auto& [from, data] : fence.data) done.data += data;  // an encoding byte by byte: what is joined decodes
+  fences_.erase(entered.number);
+  tell_all(done);
+}
+
+void ServedRanks::break_fences() {
+  broken_ = true;
+  for (const auto& [number, fence] : fences_) tell_all(wire::FenceDone{request_.generation, number, false, ""});
+  fences_.clear();
+}
+
+void ServedRanks::conclude() {
+  if (left_ > 0) return;
+  start_.reset();
+  kill_.reset();
+  callbacks_.all_ended(code_);
+}
+
+}  // namespace espalier::launcher

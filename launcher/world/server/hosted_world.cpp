@@ -1,0 +1,104 @@
+#include "launcher/world/server/hosted_world.hpp"
+
+#include <csignal>
+#include <set>
+#include <string_view>
+
+#include "launcher/world/server/mpi_environment.hpp"
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
+
+// Of two variables of one name many programs see the first: each name appears once, with its last value.
+std::vector<std::string> merged(const std::vector<std::string>& base, const std::vector<std::string>& over) {
+  std::set<std::string_view> names;
+  for (const std::string& variable : over) names.insert(name_of(variable));
+  std::vector<std::string> list;
+  for (const std::string& variable : base)
+    if (!names.contains(name_of(variable))) list.push_back(variable);
+  list.insert(list.end(), over.begin(), over.end());
+  return list;
+}
+
+PmixNamespace namespace_of(const wire::RunRanks& request) {
+  PmixNamespace space{request.name, {}, static_cast<std::size_t>(request.here), request.directory};
+  for (const wire::RankPlace& place : request.places) space.places.push_back({place.server, place.ranks});
+  return space;
+}
+
+}  // namespace
+
+HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRanks& request,
+                         const std::vector<std::string>& local, Callbacks callbacks)
+    : pmix_(pmix), generation_(request.generation), name_(request.name), callbacks_(std::move(callbacks)) {
+  const PmixNamespace space = namespace_of(request);
+  pmix_.add(space);
+  try {
+    const std::vector<int>& ranks = space.places.at(space.here).ranks;
+    const std::vector<std::string> node = merged(request.environment, local);
+    for (std::size_t at = 0; at < ranks.size(); ++at) {
+      const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
+      auto environment = merged(node, mpi_environment(position, request.directory, request.network));
+      start(loop, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));
+    }
+  } catch (const Error&) {
+    ranks_.clear();
+    pmix_.remove(name_);
+    throw;
+  }
+}
+
+HostedWorld::~HostedWorld() {
+  ranks_.clear();  // before PMIx forgets them
+  pmix_.remove(name_);
+}
+
+void HostedWorld::start(wire::Loop& loop, const wire::RunRanks& request, int rank,
+                        const std::vector<std::string>& environment) {
+  auto made = std::make_unique<Rank>();
+  const auto stream = [&](bool error) {
+    return std::make_unique<RankOutput>(loop, !error, [this, error](const std::string& text) {
+      callbacks_.wrote({error, wire::bytes_to_text(text)});
+    });
+  };
+  made->output = stream(false);
+  made->errors = stream(true);
+  Child::Traits traits;
+  traits.keeps_stdin = request.first && rank == 0;
+  // A rank of an extension must outlive Slurm's notice; it unblocks the signal when it can handle it. The program of
+  // generation 0 may be one that knows nothing of us.
+  traits.blocks_term = !request.first;
+  traits.output = made->output->writer();
+  traits.errors = made->errors->writer();
+  traits.folder = request.folder;
+  traits.limits = request.limits;
+  made->process = std::make_unique<Child>(loop, request.program, environment, traits,
+                                          [this, rank](int status) { ended(rank, status); });
+  made->output->started();
+  made->errors->started();
+  ranks_[rank] = std::move(made);
+}
+
+void HostedWorld::ended(int rank, int status) {
+  Rank& one = *ranks_.at(rank);
+  one.output->drain();
+  one.errors->drain();
+  pmix_.flush();  // the word that the rank has finalized MPI comes on another descriptor
+  callbacks_.ended({generation_, rank, exit_code(status), !one.connected || one.finalized});
+}
+
+void HostedWorld::signal(int number) const {
+  for (const auto& [rank, one] : ranks_) one->process->signal(number);
+}
+
+void HostedWorld::pause_output(bool paused) {
+  for (const auto& [rank, one] : ranks_) {
+    one->output->pause(paused);
+    one->errors->pause(paused);
+  }
+}
+
+}  // namespace espalier::launcher

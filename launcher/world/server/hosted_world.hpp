@@ -1,0 +1,57 @@
+// The ranks of one generation on one rank server: their processes, their output and their PMIx namespace.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/child.hpp"
+#include "launcher/world/server/pmix_server.hpp"
+#include "launcher/world/server/rank_output.hpp"
+#include "planner/wire/rank_messages.hpp"
+
+namespace espalier::launcher {
+
+class HostedWorld {
+ public:
+  struct Callbacks {
+    std::function<void(const wire::RankEnded&)> ended;
+    std::function<void(const wire::RankOutput&)> wrote;
+  };
+  // Starts the ranks of request.places[request.here]. `local`: variables of this node and Slurm job, which stand before
+  // those of the request. Throws Error; then no rank runs. The PmixServer outlives this object.
+  HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRanks& request, const std::vector<std::string>& local,
+              Callbacks callbacks);
+  ~HostedWorld();  // SIGKILL to all ranks
+  HostedWorld(const HostedWorld&) = delete;
+  HostedWorld& operator=(const HostedWorld&) = delete;
+
+  const std::string& name() const { return name_; }
+  void signal(int number) const;
+  void pause_output(bool paused);
+  void connected(int rank) { ranks_.at(rank)->connected = true; }
+  void finalized(int rank) { ranks_.at(rank)->finalized = true; }
+  bool has(int rank) const { return ranks_.contains(rank); }
+  std::int64_t next_fence() { return fences_++; }
+  std::map<std::int64_t, std::int64_t> tickets;  // of PMIx, by the number of the fence
+
+ private:
+  struct Rank {
+    std::unique_ptr<RankOutput> output, errors;
+    std::unique_ptr<Child> process;
+    bool connected = false, finalized = false;
+  };
+  void start(wire::Loop& loop, const wire::RunRanks& request, int rank, const std::vector<std::string>& environment);
+  void ended(int rank, int status);
+
+  PmixServer& pmix_;
+  int generation_;
+  std::string name_;
+  Callbacks callbacks_;
+  std::map<int, std::unique_ptr<Rank>> ranks_;
+  std::int64_t fences_ = 0;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,245 @@
+#include "launcher/world/server/rank_server.hpp"
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "launcher/directory.hpp"
+#include "launcher/launcher_address.hpp"
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kMissedHeartbeats = 10;
+constexpr std::chrono::seconds kFindLauncher{10};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0')
+    throw Error(std::string(name) + ": not set; the launcher starts rank servers");
+  return value;
+}
+
+// What names this node's devices and this process's Slurm job. Programs look there for their GPUs, and a keeper finds
+// the processes of its job by SLURM_JOB_ID.
+std::vector<std::string> local_variables(const RankServerSettings& settings) {
+  std::vector<std::string> list{"SLURM_JOB_ID=" + std::to_string(settings.job), "SLURMD_NODENAME=" + settings.node,
+                                "HOSTNAME=" + settings.node};
+  if (settings.with_launcher) list.emplace_back("ESPALIER_WITH_LAUNCHER=1");
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL",
+                           "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "TMPDIR"})
+    if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
+  return list;
+}
+
+// Slurm ends a step by signals to all of its processes. What they mean is the launcher's to say.
+wire::Descriptor catch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG}) sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
+
+RankServerSettings rank_server_settings(bool with_launcher) {
+  RankServerSettings settings;
+  std::tie(settings.host, settings.port) = launcher_address();
+  settings.token = variable("ESPALIER_TOKEN");
+  settings.node = variable("SLURMD_NODENAME");
+  settings.directory = fs::path(variable("ESPALIER_DIRECTORY")).parent_path().string();
+  settings.with_launcher = with_launcher;
+  const std::string job = variable("SLURM_JOB_ID");
+  if (const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), settings.job);
+      error != std::errc{} || end != job.data() + job.size())
+    throw Error("SLURM_JOB_ID: \"" + job + "\" is not the number of a job");
+  const double seconds = std::atof(variable("ESPALIER_HEARTBEAT").c_str());
+  if (!(seconds > 0 && seconds <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
+  settings.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(seconds * 1000)));
+  return settings;
+}
+
+RankServer::RankServer(RankServerSettings settings) : settings_(std::move(settings)), signals_(catch_signals()) {
+  const fs::path own = fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job));
+  in_use_ = use_generation_directory(own);
+  PmixServer::Callbacks on;
+  on.fence = [this](const std::string& name, std::int64_t ticket, const std::string& data) {
+    fence(name, ticket, data);
+  };
+  on.wanted = [this](const std::string& name, int rank, std::int64_t ticket) { wanted(name, rank, ticket); };
+  const auto world_with = [this](const std::string& name, int rank) -> HostedWorld* {
+    HostedWorld* const world = world_of(generation_of(name));
+    return world != nullptr && world->has(rank) ? world : nullptr;
+  };
+  on.connected = [world_with](const std::string& name, int rank) {
+    if (HostedWorld* const world = world_with(name, rank)) world->connected(rank);
+  };
+  on.finalized = [world_with](const std::string& name, int rank) {
+    if (HostedWorld* const world = world_with(name, rank)) world->finalized(rank);
+  };
+  on.aborted = [this](const std::string& name, int rank, int code) {
+    tell(wire::RankAborted{generation_of(name), rank, code});
+  };
+  const std::string name = settings_.node + "." + std::to_string(settings_.job);
+  pmix_ = std::make_unique<PmixServer>(loop_, name, own.string(), std::move(on));
+}
+
+int RankServer::run() {
+  watches_.push_back(loop_.on_readable(signals_.get(), [this] { take_signals(); }));
+  watches_.push_back(loop_.every(settings_.heartbeat, [this] { beat(); }));
+  watches_.push_back(loop_.after(kFindLauncher, [this] {
+    if (!connection_) loop_.stop();
+  }));
+  dialler_ = wire::dial_tcp(
+      loop_, wire::Service::launcher, settings_.host, settings_.port, {::getuid()},
+      [this](const wire::ConnectionPtr& made) { connected(made); }, [](const std::string&) {});
+  loop_.run();
+  worlds_.clear();
+  std::error_code ignored;
+  if (!settings_.with_launcher) {  // the launcher removes its own
+    fs::remove_all(fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job)), ignored);
+    in_use_.reset();
+    remove_if_abandoned(settings_.directory);
+  }
+  return 0;
+}
+
+void RankServer::connected(const wire::ConnectionPtr& connection) {
+  if (connection_) return loop_.stop();  // the first one was lost
+  connection_ = connection;
+  missed_ = 0;
+  connection->on_frame = [this](const wire::Frame& frame) {
+    missed_ = 0;
+    try {
+      handle(frame);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "espalier: ranks: %s\n", error.what());
+      loop_.stop();
+    }
+  };
+  connection->on_closed = [this](const std::string&) {
+    connection_.reset();
+    loop_.stop();
+  };
+  connection->send(wire::RankServerHello{settings_.token, settings_.job, settings_.node, ::getpid()});
+}
+
+void RankServer::handle(const wire::Frame& frame) {
+  if (frame.type == wire::RunRanks::type) return run_ranks(wire::from_frame<wire::RunRanks>(frame));
+  if (frame.type == wire::EndRanks::type) return end(wire::from_frame<wire::EndRanks>(frame).generation);
+  if (frame.type == wire::ModexWanted::type) return answer_wanted(wire::from_frame<wire::ModexWanted>(frame));
+  if (frame.type == wire::SignalRanks::type) {
+    const auto message = wire::from_frame<wire::SignalRanks>(frame);
+    if (const HostedWorld* const world = world_of(message.generation)) world->signal(message.number);
+  } else if (frame.type == wire::FenceDone::type) {
+    const auto done = wire::from_frame<wire::FenceDone>(frame);
+    HostedWorld* const world = world_of(done.generation);
+    if (world == nullptr || !world->tickets.contains(done.number)) return;
+    pmix_->answer(world->tickets.at(done.number), done.complete, wire::text_to_bytes(done.data));
+    world->tickets.erase(done.number);
+  } else if (frame.type == wire::ModexFound::type) {
+    const auto found = wire::from_frame<wire::ModexFound>(frame);
+    pmix_->answer(found.ticket, found.found, wire::text_to_bytes(found.data));
+  } else if (frame.type == wire::OutputTaken::type) {
+    on_the_way_ -= wire::from_frame<wire::OutputTaken>(frame).bytes;
+    if (on_the_way_ < wire::kMostOutput)
+      for (const auto& [generation, world] : worlds_) world->pause_output(false);
+  } else if (frame.type == wire::GiveBack::type || frame.type == wire::Refused::type) {
+    loop_.stop();
+  } else if (frame.type != wire::Heartbeat::type) {
+    throw Error("unknown message " + frame.type + " of the launcher; do both have the same version?");
+  }
+}
+
+void RankServer::run_ranks(wire::RunRanks request) {
+  try {
+    if (worlds_.contains(request.generation)) throw Error("they run already");
+    if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||
+        request.places[static_cast<std::size_t>(request.here)].ranks.empty() || request.program.empty())
+      throw Error("the request names no rank or no program");
+    const auto made = use_generation_directory(request.directory);
+    // MPI's shared memory files are numbered by the rank's place on its server, and another server of the same node
+    // begins with the same number: each has a directory of its own.
+    request.directory = (fs::path(request.directory) / std::to_string(settings_.job)).string();
+    fs::create_directory(request.directory);
+    HostedWorld::Callbacks on;
+    on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
+    on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
+    worlds_[request.generation] =
+        std::make_unique<HostedWorld>(loop_, *pmix_, request, local_variables(settings_), std::move(on));
+  } catch (const Error& error) {
+    worlds_.erase(request.generation);
+    tell(wire::RanksRefused{request.generation, error.what()});
+  }
+}
+
+void RankServer::end(int generation) {
+  if (worlds_.erase(generation) == 0 || settings_.with_launcher) return;
+  std::error_code ignored;
+  fs::remove_all(fs::path(settings_.directory) / ("g" + std::to_string(generation)), ignored);
+}
+
+// PMIx asks for the fences of a world in the same order on every server.
+void RankServer::fence(const std::string& name, std::int64_t ticket, const std::string& data) {
+  const int generation = generation_of(name);
+  HostedWorld* const world = world_of(generation);
+  if (world == nullptr || !connection_) return pmix_->answer(ticket, false, "");
+  const std::int64_t number = world->next_fence();
+  world->tickets[number] = ticket;
+  tell(wire::FenceEntered{generation, number, wire::bytes_to_text(data)});
+}
+
+void RankServer::wanted(const std::string& name, int rank, std::int64_t ticket) {
+  const int generation = generation_of(name);
+  if (generation < 0 || !connection_) return pmix_->answer(ticket, false, "");
+  tell(wire::ModexWanted{generation, rank, ticket});
+}
+
+void RankServer::answer_wanted(const wire::ModexWanted& question) {
+  const HostedWorld* const world = world_of(question.generation);
+  if (world == nullptr || !world->has(question.rank))
+    return tell(wire::ModexFound{question.generation, question.ticket, false, ""});
+  pmix_->look_up(world->name(), question.rank, [this, question](bool known, const std::string& data) {
+    tell(wire::ModexFound{question.generation, question.ticket, known, wire::bytes_to_text(data)});
+  });
+}
+
+void RankServer::wrote(const wire::RankOutput& output) {
+  tell(output);
+  on_the_way_ += static_cast<std::int64_t>(output.text.size());
+  if (on_the_way_ >= wire::kMostOutput)
+    for (const auto& [generation, world] : worlds_) world->pause_output(true);
+}
+
+void RankServer::beat() {
+  if (!connection_) return;
+  if (++missed_ > kMissedHeartbeats) return loop_.stop();
+  tell(wire::Heartbeat{});
+}
+
+void RankServer::take_signals() {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+    if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGURG) tell(wire::Notice{settings_.job});
+}
+
+HostedWorld* RankServer::world_of(int generation) const {
+  const auto at = worlds_.find(generation);
+  return at == worlds_.end() ? nullptr : at->second.get();
+}
+
+int RankServer::generation_of(const std::string& name) const {
+  for (const auto& [generation, world] : worlds_)
+    if (world->name() == name) return generation;
+  return -1;
+}
+
+}  // namespace espalier::launcher

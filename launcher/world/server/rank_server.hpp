@@ -1,0 +1,67 @@
+// The rank server: the process of one Slurm job on one node that starts ranks there. It is the PMIx server of its
+// ranks, sends their output to the launcher, and kills them when the launcher is gone.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/world/server/hosted_world.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::launcher {
+
+struct RankServerSettings {
+  std::string host;  // the launcher's
+  std::uint16_t port = 0;
+  std::string token;
+  JobId job = 0;  // the Slurm job whose step this is
+  std::string node;
+  std::string directory;  // the job's scratch directory on this node
+  std::chrono::milliseconds heartbeat{1000};
+  bool with_launcher = false;  // on the launcher's node, as its child
+};
+
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, SLURM_JOB_ID and SLURMD_NODENAME.
+// Throws Error.
+RankServerSettings rank_server_settings(bool with_launcher);
+
+class RankServer {
+ public:
+  explicit RankServer(RankServerSettings settings);
+  RankServer(const RankServer&) = delete;
+  RankServer& operator=(const RankServer&) = delete;
+  int run();  // until the launcher lets it go or is lost; the exit code. Throws Error
+
+ private:
+  void connected(const wire::ConnectionPtr& connection);
+  void handle(const wire::Frame& frame);
+  void run_ranks(wire::RunRanks request);
+  void end(int generation);
+  void fence(const std::string& name, std::int64_t ticket, const std::string& data);
+  void wanted(const std::string& name, int rank, std::int64_t ticket);
+  void answer_wanted(const wire::ModexWanted& question);
+  void wrote(const wire::RankOutput& output);
+  void beat();
+  void take_signals();
+  HostedWorld* world_of(int generation) const;
+  int generation_of(const std::string& name) const;  // -1: none
+  template <class Message>
+  void tell(const Message& message) {
+    if (connection_) connection_->send(message);
+  }
+
+  RankServerSettings settings_;
+  wire::Loop loop_;
+  wire::Descriptor signals_, in_use_;
+  std::unique_ptr<PmixServer> pmix_;
+  std::map<int, std::unique_ptr<HostedWorld>> worlds_;  // by generation
+  std::unique_ptr<wire::Dialler> dialler_;
+  wire::ConnectionPtr connection_;
+  std::vector<wire::Watch> watches_;
+  int missed_ = 0;               // heartbeats of the launcher
+  std::int64_t on_the_way_ = 0;  // bytes of output that the launcher has not passed on yet
+};
+
+}  // namespace espalier::launcher

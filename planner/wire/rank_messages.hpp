@@ -1,0 +1,150 @@
+// Messages between the launcher and its rank servers. A rank server is the process of one Slurm job on one node that
+// starts the ranks of a generation there and is their PMIx server. Conversion as in messages.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/core/job.hpp"
+#include "planner/core/json.hpp"
+
+namespace espalier::wire {
+
+// Bytes travel in JSON strings: each byte is the character of the same number (ISO 8859-1). text_to_bytes throws Error
+// on a character above 255.
+std::string bytes_to_text(const std::string& bytes);
+std::string text_to_bytes(const std::string& text);
+
+// ---- rank server -> launcher --------------------------------------------------------------------------------------
+
+// First message. `token` is the launcher's, from ESPALIER_TOKEN; `job` is the Slurm job whose GPUs the server's ranks
+// use.
+struct RankServerHello {
+  static constexpr const char* type = "rank_server";
+  std::string token;
+  JobId job = 0;
+  std::string node;
+  int pid = 0;
+};
+
+// A rank has ended. `code` is as a shell reports it: the exit code, or 128 and the signal's number. `finalized` is
+// false for a rank that called MPI_Init and ended without MPI_Finalize.
+struct RankEnded {
+  static constexpr const char* type = "rank_ended";
+  int generation = 0;
+  int rank = 0;
+  int code = 0;
+  bool finalized = true;
+};
+
+// A rank called MPI_Abort with `code`.
+struct RankAborted {
+  static constexpr const char* type = "rank_aborted";
+  int generation = 0;
+  int rank = 0;
+  int code = 0;
+};
+
+// The server could not start the ranks of `generation`; none of them runs there.
+struct RanksRefused {
+  static constexpr const char* type = "ranks_refused";
+  int generation = 0;
+  std::string reason;
+};
+
+// All ranks of this server have entered their fence number `number` (0, 1, ...) with `data`, bytes.
+struct FenceEntered {
+  static constexpr const char* type = "fence_entered";
+  int generation = 0;
+  std::int64_t number = 0;
+  std::string data;
+};
+
+// What a rank wrote to its standard output or standard error, bytes.
+struct RankOutput {
+  static constexpr const char* type = "rank_output";
+  bool error = false;
+  std::string text;
+};
+
+// From a keeper: the Slurm step that ran its rank server has ended.
+struct RankServerLost {
+  static constexpr const char* type = "rank_server_lost";
+  int code = 0;  // srun's
+};
+
+// ---- both ways ----------------------------------------------------------------------------------------------------
+
+// A server wants what `rank` of another server has published (PMIx direct modex). The launcher passes the question on
+// to that rank's server and the answer back. `ticket` is the asker's own number for the question.
+struct ModexWanted {
+  static constexpr const char* type = "modex_wanted";
+  int generation = 0;
+  int rank = 0;
+  std::int64_t ticket = 0;
+};
+struct ModexFound {
+  static constexpr const char* type = "modex_found";
+  int generation = 0;
+  std::int64_t ticket = 0;
+  bool found = false;
+  std::string data;  // bytes
+};
+
+// ---- launcher -> rank server --------------------------------------------------------------------------------------
+
+// The ranks that one server of a world starts. `server` is unique in the world: MPI takes it for the name of a node.
+struct RankPlace {
+  std::string server;
+  std::vector<int> ranks;
+};
+void to_json(Json&, const RankPlace&);
+void from_json(const Json&, RankPlace&);
+
+// Start the ranks of places[here].
+struct RunRanks {
+  static constexpr const char* type = "run_ranks";
+  int generation = 0;
+  std::string name;  // of the PMIx namespace: random, so that no other user can guess it
+  std::vector<RankPlace> places;
+  int here = 0;
+  std::vector<std::string> program;
+  std::vector<std::string> environment;  // "NAME=value", whole
+  std::string directory;                 // for scratch files of the generation; the server makes it
+  std::string folder;                    // working directory
+  std::vector<std::int64_t> limits;      // soft resource limits by number; -1: unlimited
+  std::string network;                   // CIDR that MPI's connections use; empty: any
+  bool first = false;  // generation 0: rank 0 has the job's standard input, and SIGTERM is not held back
+};
+
+// All servers of the world have entered the fence; `data` is what they sent, in the order of places. `complete` is
+// false when one of them is gone.
+struct FenceDone {
+  static constexpr const char* type = "fence_done";
+  int generation = 0;
+  std::int64_t number = 0;
+  bool complete = false;
+  std::string data;  // bytes
+};
+
+struct SignalRanks {
+  static constexpr const char* type = "signal_ranks";
+  int generation = 0;
+  int number = 0;
+};
+
+// Kill the ranks of the generation (SIGKILL) and forget it.
+struct EndRanks {
+  static constexpr const char* type = "end_ranks";
+  int generation = 0;
+};
+
+// So many bytes of output were passed on. A server has at most kMostOutput bytes on the way.
+struct OutputTaken {
+  static constexpr const char* type = "output_taken";
+  std::int64_t bytes = 0;
+};
+inline constexpr std::int64_t kMostOutput = 256 << 10;
+
+}  // namespace espalier::wire

@@ -1,0 +1,57 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "launcher/world/placement.hpp"
+#include "planner/core/error.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+WorldRequest request() {
+  WorldRequest r;
+  r.holdings = {{10, "n1", {0, 1}}, {11, "n1", {2, 3}}, {12, "n2", {0, 1, 2}}};
+  r.gpus = {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n2", 0}, {"n2", 2}};
+  r.program = {"train", "a.toml"};
+  r.directory = "/tmp/d";
+  return r;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += word + " ";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("each job of a node has a server of its own: the anchor, and any number of extensions beside it") {
+  CHECK(servers_of(request()) == std::vector<ServerId>{{"n1", 10}, {"n1", 10}, {"n1", 11}, {"n2", 12}, {"n2", 12}});
+  WorldRequest more = request();
+  more.holdings.push_back({13, "n2", {3}});
+  more.gpus.push_back({"n2", 3});
+  CHECK(servers_of(more).back() == ServerId{"n2", 13});
+  more.gpus.push_back({"n3", 0});
+  CHECK_THROWS_WITH_AS(servers_of(more), "plan: GPU n3/0 belongs to no allocation of this job", Error);
+}
+
+TEST_CASE("a step has all GPUs of its job on the node, and is bound to CPUs only where the site does not") {
+  CHECK(joined(step_command(11, "n1", 2, false, {"/opt/espalier-ranks"})) ==
+        "srun --jobid=11 --overlap --mpi=none --mem=0 --input=none --quiet -N1 -n1 -w n1 --gres=gpu:2 "
+        "/opt/espalier-ranks ");
+  CHECK(joined(step_command(11, "n1", 2, true, {"x"})).find(" --cpu-bind=none x ") != std::string::npos);
+}
+
+TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in") {
+  CHECK(visible_places(request()) == std::vector<int>{0, 1, 0, 0, 2});
+  WorldRequest smaller = request();
+  smaller.gpus = {{"n1", 1}, {"n1", 3}};  // the first of its node, and the first of the extension's, are not used
+  CHECK(visible_places(smaller) == std::vector<int>{1, 1});
+  smaller.holdings = {{10, "n1", {5, 1}}, {11, "n1", {3, 2}}};  // in no order, and not from 0 on
+  smaller.gpus = {{"n1", 5}, {"n1", 1}, {"n1", 3}};
+  CHECK(visible_places(smaller) == std::vector<int>{1, 0, 1});
+  smaller.gpus = {{"n1", 4}};
+  CHECK_THROWS_WITH_AS(visible_places(smaller), "plan: GPU n1/4 belongs to no allocation of this job", Error);
+}
