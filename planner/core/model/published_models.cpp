@@ -21,8 +21,8 @@ struct Published {
 // Sources:
 // - GPT-2: Radford et al. 2019. Larger models of this kind: Brown et al. 2020, Tab. 2.1. 15B: Zheng
 //   et al. 2022 (Alpa), Tab. 5. 39B and 76B: Narayanan et al. 2021, Tab. 1.
-// - LLaMA: Touvron et al. 2023, Tab. 2, and LLaMA-2. Sequences are 2048, as in most measurements of
-//   them.
+// - LLaMA: Touvron et al. 2023, Tab. 2, and LLaMA-2. Sequences are 2048, as in most measurements;
+//   70B has 4096.
 // - Qwen2: technical report 2024, Tab. 1.
 constexpr std::array<Published, 22> kPublished{{
     {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
