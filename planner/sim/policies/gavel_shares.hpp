@@ -22,7 +22,7 @@ struct GavelRoundJob {
   std::vector<double> share;     // by type; negative: it cannot run there
   std::vector<double> received;  // seconds on each type so far
   int running_on = -1;           // its type in this round; -1: none
-  bool fixed = false;            // stays there
+  bool fixed = false;            // stays on that type
 };
 
 // The type of every job in the next round; -1: none. Claims are served in this order: falling
