@@ -1,4 +1,4 @@
-// What the planner knows of one elastic job.
+// The planner's data about one elastic job.
 #pragma once
 
 #include <cstdint>

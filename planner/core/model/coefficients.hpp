@@ -20,7 +20,7 @@ struct GpuCoefficients {
 // Load of the first stage (embedding) or the last stage (final norm, LM head) in addition to its
 // layers.
 struct EdgeCoefficients {
-  // computation, in multiples of a layer's; the paper neglects it (0).
+  // Computation, in multiples of a layer's. The paper neglects it (0).
   double compute_layers = 0;
   double param_bytes = 0;        // gradients of all TP ranks together
   double param_optim_bytes = 0;  // parameters + optimizer state of all TP ranks, without gradients

@@ -1,5 +1,5 @@
-// The model's prediction for one real plan, with all parts of the time and the memory. Used for
-// explanations, by `espalier plan`, and by the calibration.
+// The model's prediction for one real plan, with all parts of the time and the memory. Used by the
+// scheduler, the daemon, the simulator and `espalier plan`.
 #pragma once
 
 #include <string>

@@ -29,8 +29,9 @@ struct NodeKind {
 struct Hardware {
   std::vector<GpuType> types;
   std::vector<NodeKind> kinds;
-  // Saturation of tensor-parallel all-reduces (A.2): effective = k_bw-intra * clamp(log2(V'/v0) /
-  // log2(v_sat/v0)). The paper takes log2 of a size without a unit; v0 is the unit.
+  // Saturation of tensor-parallel all-reduces (A.2):
+  //   effective = k_bw-intra * clamp(log2(V'/v0) / log2(v_sat/v0)).
+  // The paper takes log2 of a size without a unit; v0 is the unit.
   double v0 = 1e6;
   double v_sat = 150e6;
   double crossing = 0.5;  // factor on nic_bandwidth for every switch level above the leaf

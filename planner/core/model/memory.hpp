@@ -20,9 +20,10 @@ struct MemoryParts {
 };
 
 // Peak memory of one GPU of a replica that processes `share` samples of every micro-batch. `dp` is
-// the stage's DP degree (ZeRO-1 needs it). If all forwards end before the first backward (N_b <= PP
-// - i), the paper prints Mg = 0. That peak can be lower than the memory at the end of the backward
-// pass. The peak here is Mp + max(Ma, Mg) then.
+// the stage's DP degree (ZeRO-1 needs it).
+// If N_b <= PP - i, all forwards end before the first backward. The paper then prints Mg = 0, which
+// can be lower than the memory at the end of the backward pass. The peak here is Mp + max(Ma, Mg)
+// then.
 MemoryParts peak_memory(const JobCoefficients& job, int layers, int share, int tp, int dp, const StagePosition& at);
 
 // The most layers that every GPU of the stage can hold. 0: not even one.

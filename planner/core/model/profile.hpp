@@ -34,8 +34,8 @@ struct ReplicaProfile {
   double peak_bytes = 0;  // allocator's peak, without context and communicator buffers
 };
 
-// Must contain the slowest replica of every GPU type on every stage, and at least one replica of an
-// inner stage if there is one.
+// Should contain the slowest replica of every GPU type on every stage, and at least one replica of
+// an inner stage if there is one.
 struct Profile {
   Plan plan;
   ModelShape shape;

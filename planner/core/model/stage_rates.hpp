@@ -45,7 +45,7 @@ struct Shares {
 // Milliseconds per layer, for one micro-batch (fwd, bwd) or one iteration (optim, gradient).
 struct StageRates {
   double fwd = 0, bwd = 0;  // computation + TP communication of the slowest replica
-  // The computation in fwd and bwd: what one of an edge's compute_layers costs.
+  // The computation in fwd and bwd. An edge costs this much for each of its compute_layers.
   double comp_fwd = 0, comp_bwd = 0;
   double optim = 0;
   double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)

@@ -36,8 +36,8 @@ class GpuStates {
   struct Takes {
     // GPUs of one node and type are taken this many at a time. The remainder goes as one.
     int unit = 1;
-    // A stage takes at most one node only in part, and at most one leaf only in part: far fewer
-    // ways.
+    // A stage may take part of at most one node, and part of at most one leaf. This leaves far
+    // fewer ways.
     bool compact = false;
   };
   GpuStates(const Problem& problem, std::span<const int> tp_degrees, std::span<const Piece> available,
@@ -110,7 +110,7 @@ class GpuStates {
   int intern_cell(const Cell& gpus);
   int intern_shape(const StageShape& shape);
   int intern_state(const Cells& cells);
-  // Into the order in which a state lists their cells.
+  // Sorts nodes into the order in which a state lists their cells.
   void sort_nodes(std::vector<Node>& nodes) const;
   void sort_leaves(Cells& cells) const;
   Cells cells_of(std::span<const Node> nodes) const;  // `nodes` must be sorted

@@ -19,7 +19,7 @@ struct ParetoLimits {
   // GPUs are taken from a node this many at a time. The remainder of a node goes as one. 1: single
   // GPUs.
   int unit = 1;
-  // A stage takes at most one node, and at most one leaf switch, only in part. That leaves far
+  // A stage may take part of at most one node, and part of at most one leaf switch. This leaves far
   // fewer plans, and seldom worse ones.
   bool compact = false;
   // Called now and then; true ends the search. For callers that have a clock. With it, results

@@ -13,8 +13,8 @@ constexpr long kLabelsBetweenAsks = 1000;  // labels between two calls of `stop`
 constexpr long kFewTakes = 100, kStatesAtLeast = 16;
 
 // Whether a stage with N_b micro-batches in flight needs at least the memory of a stage with N_b -
-// 1 in flight. The latter holds gradients while its activations peak (memory.hpp). With even fewer
-// in flight a stage never needs more memory.
+// 1 in flight. The second stage holds gradients while its activations peak (memory.hpp). With even
+// fewer micro-batches in flight a stage never needs more memory.
 bool deeper_needs_more(const Evaluator& evaluator) {
   const JobCoefficients& job = evaluator.problem().job;
   return std::all_of(evaluator.tp_degrees().begin(), evaluator.tp_degrees().end(), [&](int tp) {

@@ -40,8 +40,8 @@ struct ParetoBest {
 // The last `depth` stages of a plan.
 struct ParetoLabel {
   double sum = 0, slowest = 0;  // sum and maximum of the stages' t
-  // E: the time by which the ends of these stages outlast the first of these stages' last backward
-  // pass.
+  // E: the time from the last backward pass of the first of these stages until all these stages
+  // have ended.
   double tail = 0;
   // Lower bound of the iteration time of all plans with these last stages.
   double bound = 0;
