@@ -36,7 +36,7 @@ std::vector<int> gpu_counts(const std::string& text) {
   return counts;
 }
 
-// Options that plan has and the others have not, and the other way round.
+// Rejects options that only `plan` has on other commands, and options that `plan` lacks on `plan`.
 void check_options(const Arguments& arguments) {
   if (!arguments.plans()) {
     if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");

@@ -19,7 +19,7 @@ class UsageError : public Error {
 struct Arguments {
   std::vector<std::string> words;  // command and operands
   bool one_line = false, json = false, help = false, version = false;
-  std::optional<std::uint32_t> job;    // --job, but with plan
+  std::optional<std::uint32_t> job;    // --job of all commands except plan
   std::optional<std::uint32_t> limit;  // --limit
   std::string config;
   std::string job_file, cluster;  // plan's --job and --cluster; empty: not given

@@ -13,7 +13,7 @@ namespace {
 
 constexpr wire::Client::Milliseconds kPatience{5000};
 
-// Whom to believe that they are the planner over the network: root and SlurmUser.
+// Users that are accepted as the planner over the network: root, slurm and SlurmUser.
 std::vector<uid_t> planner_users() {
   std::vector<uid_t> users{0};
   if (const passwd* entry = ::getpwnam("slurm")) users.push_back(entry->pw_uid);
@@ -32,7 +32,7 @@ wire::Client connect(const wire::Config& config) {
   }, directory{};
   if (::stat(path.c_str(), &socket) == 0 && ::stat(config.run_dir.c_str(), &directory) == 0) {
     try {
-      // Only the directory's owner can have put the socket there.
+      // Only the directory's owner, or root, can have put the socket there.
       return wire::Client::local(path, {0, directory.st_uid}, kPatience);
     } catch (const Error& error) {
       throw Error("planner: does not answer on " + path + " (" + error.what() +
@@ -58,7 +58,8 @@ Json ask(const wire::Config& config, const std::string& what, const Json& argume
   try {
     client.send(wire::Query{what, arguments});
   } catch (const wire::ConnectionLost&) {
-    // It may have refused us before we asked: its reason is there to be read.
+    // The planner may have refused the connection before the question was sent. Its reason can then
+    // be read.
   }
   const auto frame = client.receive(kPatience);
   if (!frame) throw Error("planner: did not answer within 5 s; see its log");

@@ -1,4 +1,4 @@
-// One question to the planner.
+// Asks the planner one question.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace espalier::cli {
 
-// By the local socket where it exists, else by TCP and MUNGE to the planner's host. Throws Error with the planner's own
-// refusal, or with what to check when it cannot be reached within 5 s.
+// Asks by the local socket if it exists, else by TCP and MUNGE at the planner's host. Throws Error
+// with the planner's own refusal, or with advice when the planner cannot be reached within 5 s.
 Json ask(const wire::Config& config, const std::string& what, const Json& arguments = Json::object());
 
 }  // namespace espalier::cli

@@ -12,7 +12,7 @@ std::string control(const Arguments& arguments, const wire::Config& config) {
   if (what == "reclaim" && reply.value("decision", 0) > 0)
     return "Decision " + std::to_string(reply["decision"].get<long>()) + " takes the extensions of job " +
            std::to_string(id) + " back\n";
-  return "";  // as scontrol: silence is success
+  return "";  // silence is success, as in scontrol
 }
 
 }  // namespace espalier::cli

@@ -19,14 +19,14 @@ std::string release_text(const Json& release) {
   return text_or_null(all);
 }
 
-// From one moment to another in ms; "(null)" when either did not come.
+// Time from one moment to another, in ms. "(null)": one of them did not happen.
 std::string span(const Json& moments, const char* from, const char* to) {
   if (!moments.contains(from) || !moments.contains(to)) return "(null)";
   const double ms = (moments[to].get<double>() - moments[from].get<double>()) * 1000;
   return ms < 0.05 ? "0.0" : number_text(ms, 1);
 }
 
-// How far the prediction was off, in percent of what was measured; "(null)" when either is not known.
+// The prediction's error, in percent of the measurement. "(null)": one of them is unknown.
 std::string error_text(double predicted, double measured) {
   if (!(predicted > 0) || !(measured > 0)) return "(null)";
   char text[32];

@@ -1,4 +1,4 @@
-// The cluster that this machine belongs to, as Slurm knows it now.
+// The cluster of this machine, as Slurm reports it now.
 #pragma once
 
 #include <slurm/slurm.h>
@@ -7,11 +7,11 @@
 
 namespace espalier::cli {
 
-// Nodes with GPUs and the switches above them, whoever uses them now. Throws Error when there are none, or a node's
-// GRES cannot be read.
+// Nodes with GPUs and the switches above them, whatever jobs use them now. Throws Error when no
+// node has GPUs, or a node's GRES cannot be read.
 PlanCluster cluster_of(const node_info_msg_t& nodes, const topo_info_response_msg_t& topology);
 
-// The same of slurmctld's answers. Throws Error.
+// The same, from slurmctld's answers. Throws Error when they cannot be read.
 PlanCluster read_live_cluster();
 
 }  // namespace espalier::cli

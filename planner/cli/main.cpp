@@ -1,4 +1,5 @@
-// espalier: the users' and administrators' tool. Chooses the subcommand; errors become messages and exit codes here.
+// espalier: the tool of users and administrators. This file chooses the subcommand and turns errors
+// into messages and exit codes.
 #include <cstdio>
 
 #include "planner/cli/commands.hpp"

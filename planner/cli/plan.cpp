@@ -1,4 +1,4 @@
-// `espalier plan`: reads the two files, searches, prints.
+// `espalier plan`: reads the two files, searches and prints.
 #include "planner/cli/commands.hpp"
 #include "planner/cli/plan_report.hpp"
 #include "planner/core/topology/from_view.hpp"

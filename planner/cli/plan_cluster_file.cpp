@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kManual = "espalier-plan(1)";
 constexpr std::size_t kMostNodes = 65536;
 
-// Suika §5.1: per node 8 H100 and 8 rails of 400 Gb/s, of which 85% are taken to reach a message.
+// Suika §5.1: each node has 8 H100 and 8 rails of 400 Gb/s. A message is assumed to reach 85% of
+// that.
 PlanCluster suika_cluster(const std::string& name, int nodes, int rack_nodes) {
   PlanCluster cluster;
   cluster.name = name;
@@ -35,7 +36,7 @@ PlanCluster suika_cluster(const std::string& name, int nodes, int rack_nodes) {
   return cluster;
 }
 
-// "n[1-" makes libslurm a name of its own; a real one holds none of these.
+// libslurm takes "n[1-" for a name. A real name contains none of these characters.
 bool host_names(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (name.empty() || name.find_first_of("[]() ,") != std::string::npos) return false;
@@ -121,7 +122,7 @@ class ClusterFile {
     if (preempt == "youngest") delays.preempt = sim::Preemption::youngest;
   }
 
-  // What redeployments cost: assumptions of the model, or what was measured of a method.
+  // Reads the cost of redeployments: assumptions of the model, or measurements of a method.
   void read_redeploy(const toml::value& table) {
     sim::RedeployOptions& cost = cluster_.redeploy;
     const auto real = [&](const char* key, double& out, double low) {

@@ -1,4 +1,5 @@
-// The cluster of `espalier plan`: a TOML file, or one of two known by name.
+// The cluster of `espalier plan`: a TOML file, one of two presets, or the Slurm cluster of this
+// machine.
 #pragma once
 
 #include <map>
@@ -14,16 +15,18 @@
 namespace espalier::cli {
 
 struct PlanCluster {
-  std::string name;                             // for people: the preset's, or the file's path
+  std::string name;                             // for people: the preset's name or the file's path
   ClusterView view;                             // all GPUs idle, nodes in the file's order
   HardwareOverrides hardware;                   // [network], [gpu.NAME]
-  std::map<std::string, NodeHardware> reports;  // by node name, of nodes with an hwloc file
-  sim::RedeployOptions redeploy;                // [redeploy], [redeploy.METHOD]: for `espalier simulate`
-  sim::Delays delays;                           // [slurm]: likewise
+  std::map<std::string, NodeHardware> reports;  // by node name; only nodes with an hwloc file
+  // [redeploy], [redeploy.METHOD]; for `espalier simulate`.
+  sim::RedeployOptions redeploy;
+  sim::Delays delays;  // [slurm]; for `espalier simulate`
 };
 
-// "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack; "cluster-b": 128 of them in racks of 16. "slurm": the one
-// that this machine belongs to. Anything else is a file's path. Throws Error that names file, line and key.
+// "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack. "cluster-b": 128 such nodes in racks of
+// 16. "slurm": the cluster of this machine. Any other text is a file's path. Throws Error, naming
+// file, line and key.
 PlanCluster read_plan_cluster(const std::string& name_or_path);
 
 }  // namespace espalier::cli

@@ -16,7 +16,7 @@ std::string number(const char* format, double value) {
   return text;
 }
 
-// FLOPs of a layer: its matrices' part goes with their size.
+// FLOPs of a layer. The matrices' part is proportional to their size.
 double flops_of(const PlanJob& job) {
   return layer_flops(job.shape) + 2.0 * job.shape.sequence * (job.layer_scale - 1) * layer_parameters(job.shape);
 }
@@ -29,7 +29,7 @@ JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
 }
 
 void compute_at_utilization(const PlanJob& job, const Site& site, PlanCoefficients& result) {
-  // Adam reads parameters, gradients and both moments, and writes all but the gradients.
+  // Adam reads parameters, gradients and both moments. It writes parameters and both moments.
   const double traffic = 2 * result.job.param_optim_bytes + result.job.param_bytes;
   for (std::size_t t = 0; t < site.hardware.types.size(); ++t) {
     const GpuType& type = site.hardware.types[t];
@@ -40,7 +40,7 @@ void compute_at_utilization(const PlanJob& job, const Site& site, PlanCoefficien
                            "% of a GPU's BF16 peak");
 }
 
-// One measured step says how fast computation is if the rest is as modelled.
+// One measured step determines the speed of computation, if all other parts are as modelled.
 void compute_as_measured(const PlanJob& job, const Site& site, const Plan& present, PlanCoefficients& result) {
   const PlacedPlan placed = place_plan(site.topology, present);
   result.job = calibrate_iteration(site.hardware, std::move(result.job), placed, {1000 * job.step_seconds, 0, 0});
@@ -58,7 +58,7 @@ void compute_as_measured(const PlanJob& job, const Site& site, const Plan& prese
   result.assumed.push_back("communication is the cluster's, computation the rest of the measured step");
 }
 
-// What runs fits, whatever the formulas say.
+// A plan that runs fits into memory, whatever the formulas say.
 void fit_memory(const Site& site, const Plan& present, PlanCoefficients& result) {
   const PlanBounds bounds;
   const auto running = sketch_of(present, site);

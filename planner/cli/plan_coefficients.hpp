@@ -1,4 +1,4 @@
-// What `espalier plan` takes a job's coefficients to be, and what of it nobody measured.
+// The job coefficients that `espalier plan` uses, and a list of the ones that are only assumed.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ namespace espalier::cli {
 struct PlanCoefficients {
   JobCoefficients job;
   std::vector<bool> measured;              // by GPU type: its speed follows from a measured step
-  std::vector<std::string> assumed;        // for a person: a sentence each
-  std::optional<std::string> measurement;  // the same of what was measured
+  std::vector<std::string> assumed;        // for people: one sentence per assumption
+  std::optional<std::string> measurement;  // for people: the measurement
 };
 
-// `present`: the plan that job.step_seconds was measured on; nothing: computation at job.utilization of each type's
-// peak. Throws Error as model_sizes() and place_plan() do.
+// `present`: the plan on which job.step_seconds was measured. nullopt: computation reaches
+// job.utilization of each type's peak. Throws the Errors of model_sizes() and place_plan().
 PlanCoefficients plan_coefficients(const PlanJob& job, const Site& site, const std::optional<Plan>& present);
 
 }  // namespace espalier::cli

@@ -1,4 +1,4 @@
-// One plan as text: stages from top to bottom.
+// Draws one plan as text, with stages from top to bottom.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBar = 40;
 
-// "n[1-2]:8 n3:4": nodes by how many of their GPUs the stage has, the most first.
+// "n[1-2]:8 n3:4": nodes grouped by the number of their GPUs in the stage, largest number first.
 std::string gpus_text(const Stage& stage) {
   std::map<std::string, int> nodes;
   for (const Replica& replica : stage.replicas)
@@ -33,7 +33,7 @@ std::string share_text(const Stage& stage) {
   return least->share == most->share ? fmt::format("{}", most->share) : fmt::format("{}-{}", least->share, most->share);
 }
 
-// What the stage's GPUs do in a step, in proportion; the rest of it they wait.
+// The activity of the stage's GPUs in a step, in proportion. In the rest of the step they wait.
 std::string bar(const StagePrediction& stage, int micro_batches, double step_ms) {
   const std::pair<char, double> parts[] = {{'f', micro_batches * stage.comp_fwd},
                                            {'b', micro_batches * stage.comp_bwd},
@@ -79,7 +79,7 @@ std::string rows(const PlannedCount& planned) {
   return text;
 }
 
-// A micro-batch's times, then a step's.
+// Times of a micro-batch, then times of a step.
 std::string times(const PlannedCount& planned) {
   std::string text = fmt::format("{:>5}  {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "ms", "forward",
                                  "TP in it", "backward", "TP in it", "gradients", "exposed", "optimizer");

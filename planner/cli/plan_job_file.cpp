@@ -14,12 +14,12 @@ namespace {
 constexpr const char* kManual = "espalier-plan(1)";
 constexpr const char* kShapeKeys[] = {"layers", "hidden", "heads", "sequence", "vocabulary"};
 
-// BF16 keeps FP32 master weights beside Adam's moments, and sums gradients in BF16.
+// BF16 keeps FP32 master weights in addition to Adam's moments. It sums gradients in BF16.
 ElementBytes bytes_of(const std::string& precision) {
   return precision == "fp32" ? ElementBytes{4, 4, 8, 4} : ElementBytes{2, 2, 12, 2};
 }
 
-// Of the BF16 peak. FP32 runs on TF32 units, which have half of it.
+// Relative to the BF16 peak. FP32 runs on TF32 units, which have half of that peak.
 double usual_utilization(const std::string& precision) { return precision == "fp32" ? 0.2 : 0.4; }
 
 class JobFile {
@@ -85,7 +85,7 @@ class JobFile {
       fail("present", "more than " + std::to_string(1 << 20) + " GPUs");
   }
 
-  // One of three ways to say which model it is.
+  // The model is given in one of three ways.
   void model() {
     if (has("model") + has("config") + has("family") != 1)
       throw Error(path_ +

@@ -1,4 +1,4 @@
-// The job of `espalier plan`: a TOML file of what is to be trained and what is known of its speed.
+// The job of `espalier plan`: a TOML file with the training and any measurement of its speed.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace espalier::cli {
 
-// The plan that something was measured on: equal stages on the cluster's first GPUs.
+// The plan of a measurement: equal stages on the cluster's first GPUs.
 struct PresentDegrees {
   int pp = 1, dp = 1, tp = 1, micro_batches = 1;
   int gpus() const { return pp * dp * tp; }
@@ -18,22 +18,23 @@ struct PresentDegrees {
 };
 
 struct PlanJob {
-  std::string path;        // of the file
+  std::string path;        // the file's path
   std::string model;       // for people: a published model's name, a path, or the family
-  ModelShape shape;        // micro_batches 0: the planner chooses
+  ModelShape shape;        // micro_batches 0: the planner chooses them
   double layer_scale = 1;  // HuggingFaceModel::layer_scale
   std::string precision = "bf16";
   Training training;
   Accuracy accuracy = Accuracy::relaxed;
   int min_gpus = 1, max_gpus = 1 << 20;
   std::vector<std::string> gpu_types;  // empty: all
-  // Share of its peak (GpuType::tflops) that a GPU's computation reaches; what is taken where nothing was measured.
+  // Share of its peak (GpuType::tflops) that a GPU's computation reaches. Used if nothing was
+  // measured.
   double utilization = 0;
   double step_seconds = 0;  // measured on `present`; 0: nothing was measured
   std::optional<PresentDegrees> present;
 };
 
-// Throws Error that names file, line and key.
+// Throws Error, naming file, line and key.
 PlanJob read_plan_job(const std::string& path);
 
 }  // namespace espalier::cli

@@ -1,4 +1,4 @@
-// What `espalier plan` found, and the three forms in which it says so. Pure.
+// The result of `espalier plan`, and its three forms of output. Pure.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct PlanReport {
   PlanJob job;
   std::string cluster;
   Site site;
-  std::vector<std::string> notes;  // of the cluster: what was assumed or left out
+  std::vector<std::string> notes;  // notes on the cluster: values that were assumed or left out
   PlanCoefficients coefficients;
   std::vector<PlannedCount> plans;
 
@@ -22,22 +22,22 @@ struct PlanReport {
     return static_cast<double>(job.shape.global_batch) * job.shape.sequence / planned.seconds();
   }
   const PlannedCount& base() const;  // the first count that has a plan
-  // Against it: how many times faster, and that per GPU.
+  // In comparison with base(): the factor of speed, and that factor per GPU.
   double speedup(const PlannedCount& planned) const;
   double efficiency(const PlannedCount& planned) const;
 };
 
-// Of the memory that a plan may fill, on the GPU that is fullest.
+// Share of the usable memory that the plan fills, on the fullest GPU.
 double memory_share(const StagePrediction& stage);
 double memory_share(const PlannedCount& planned);
 
-// For people, at most 100 columns wide where names are short: the job, the cluster and what is assumed; a line for each
-// count.
+// For people: the job, the cluster, the assumptions, and a line for each count. At most 100 columns
+// wide if names are short.
 std::string plan_table(const PlanReport& report);
-// One plan: for each stage a row with its layers, GPUs, a bar of what they do in a step, and their memory; and its
-// times.
+// One plan. Each stage has a row with its layers, its GPUs, a bar of their activity in a step, and
+// their memory. The stages' times follow.
 std::string plan_drawing(const PlannedCount& planned);
-std::string drawing_legend(double usable_memory);  // Hardware::memory_share
+std::string drawing_legend(double usable_memory);  // `usable_memory`: Hardware::memory_share
 
 Record plan_record(const PlanReport& report, const PlannedCount& planned);
 Json plan_json(const PlanReport& report);

@@ -13,7 +13,7 @@
 namespace espalier::cli {
 namespace {
 
-// Nobody waits for the GPUs meanwhile: a search through many plans is worth its seconds.
+// No GPUs are idle during this search, so it may take seconds and look at many plans.
 constexpr long kScratchLabels = 200'000;
 
 std::vector<NodeGpus> by_node(const std::vector<GpuAt>& order, int count) {
@@ -106,7 +106,8 @@ class Study {
     result.measured = on_measured(*result.plan, site_, coefficients_.measured);
   }
 
-  // The search goes by the printed time. By the exact one, which is predicted, the plan before may be better.
+  // The search compares printed times, but the exact time is predicted. By the exact time the
+  // previous plan may be better.
   void keep_previous(PlannedCount& result) const {
     if (!previous_ || previous_->gpu_count() > result.gpus) return;
     PlannedCount before = result;

@@ -16,7 +16,8 @@ bool fits(const Problem& problem, std::span<const Piece> available, double memor
   return best_plan(evaluator, available, {}, effort).has_value();
 }
 
-// The factor on all GPUs' memory from which on there is a plan, from above to 1%; 0: no memory suffices.
+// The smallest factor on all GPUs' memory with which a plan exists, rounded up by at most 1%. 0: no
+// amount of memory suffices.
 double memory_needed(const Problem& problem, std::span<const Piece> available) {
   double low = 1, high = 2;
   while (!fits(problem, available, high)) {

@@ -1,4 +1,4 @@
-// Why there is no plan, and what would help.
+// Explains why there is no plan, with remedies.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace espalier::cli {
 
-// One sentence. Where memory is short it says how much each GPU would need.
+// One sentence. If memory is short, it says how much each GPU would need.
 std::string shortage(const Problem& problem, std::span<const Piece> available, const PlanJob& job);
 
 }  // namespace espalier::cli

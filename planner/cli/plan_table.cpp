@@ -1,4 +1,4 @@
-// The job, the cluster, what is assumed, and a line for each number of GPUs.
+// Prints the job, the cluster, the assumptions, and a line for each number of GPUs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kColumns = 100;
 
-// Breaks at spaces; lines after the first are indented.
+// Breaks lines at spaces and indents all lines but the first.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string all, line;
   for (std::size_t begin = 0; begin < text.size();) {

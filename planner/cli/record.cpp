@@ -23,7 +23,7 @@ std::string collapsed(const std::vector<int>& values) {
   return joined(texts, "+");
 }
 
-// Names and reasons come from users: nothing of theirs may steer a terminal or forge a line.
+// Names and reasons come from users. They must not control a terminal or forge a line.
 std::string harmless(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';

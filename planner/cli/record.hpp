@@ -1,4 +1,5 @@
-// Records as scontrol prints them: Key=Value, lines wrapped by a newline and three spaces, or all on one line. Pure.
+// Records as scontrol prints them: Key=Value, with lines separated by a newline and three spaces,
+// or all on one line. Pure.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace espalier::cli {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 using Record = std::vector<Pairs>;  // line by line
 
-// Ends with a newline; without -o with an empty line more, as scontrol does.
+// Ends with a newline. Without -o an empty line follows, as in scontrol.
 std::string format(const Record& record, bool one_line);
 
-// Absent things are "(null)".
+// Absent values are "(null)".
 std::string text_or_null(const std::string& text);
 std::string number_text(double value, int digits);                            // 0 and negative: "(null)"
 std::string time_text(double seconds_since_epoch);                            // local, with milliseconds; 0: "(null)"

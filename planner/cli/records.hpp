@@ -1,4 +1,4 @@
-// What the planner answers, as records. Pure; throw Json's exceptions on an answer of another version.
+// The planner's answers as records. Pure. Throw Json's exceptions on an answer of another version.
 #pragma once
 
 #include "planner/cli/record.hpp"

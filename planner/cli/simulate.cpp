@@ -1,4 +1,4 @@
-// `espalier simulate`: reads, plays, prints.
+// `espalier simulate`: reads the files, simulates and prints.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 namespace espalier::cli {
 namespace {
 
-// One line on standard error, redrawn, where a person looks at it.
+// A progress line on standard error, redrawn. Shown only on a terminal.
 class Bar {
  public:
   explicit Bar(bool quiet) : shown_(!quiet && isatty(STDERR_FILENO) != 0) {}

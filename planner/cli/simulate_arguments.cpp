@@ -26,7 +26,7 @@ double real(const std::string& option, const std::string& text, double low, doub
 }
 
 double time_option(const std::string& option, const std::string& text) {
-  // A day alone is its midnight.
+  // A date without a time is its midnight.
   auto time = sim::parse_time(text);
   if (!time && text.size() == 10) time = sim::parse_time(text + "T00:00:00");
   if (!time)
@@ -51,7 +51,7 @@ sim::QueueOrder queue_order(const std::string& text) {
   throw UsageError("--queue: \"" + text + "\" is no order; use fifo or sjf");
 }
 
-// Hours, or with a unit: 8, 8h, 1d.
+// A number of hours, or a number with a unit: 8, 8h, 1d.
 double hours(const std::string& text) {
   if (text.empty()) throw UsageError("--busiest: needs hours, as 8h");
   const char unit = text.back();

@@ -9,7 +9,7 @@
 
 namespace espalier::cli {
 
-// Which figure is swept (Suika §5.4), and the values it takes.
+// The figure that is swept (Suika §5.4) and its values.
 struct Sweep {
   std::string key;
   std::vector<std::string> values;
@@ -17,29 +17,29 @@ struct Sweep {
 
 struct SimulateArguments {
   std::string cluster, trace;
-  std::string format;  // of the trace; empty: by its first line
+  std::string format;  // format of the trace; empty: found from its first line
   std::string jobs;    // the table of kinds; empty: Suika's Tab. 1
   std::string config;  // espalier.toml of the planner; empty: its defaults
   std::vector<std::string> policies;
   std::optional<double> from, to;
-  double busiest_hours = 0;       // 0: not asked for
-  std::optional<int> trace_gpus;  // nullopt: what the format says
+  double busiest_hours = 0;       // 0: not given
+  std::optional<int> trace_gpus;  // nullopt: as the trace's format says
   std::optional<sim::Mapping> mapping;
   sim::WorkloadOptions workload;  // scale, load, mix, seed
   sim::QueueOrder queue = sim::QueueOrder::fifo;
   std::optional<double> lambda;  // nullopt: the configuration's, else 1
   double prediction_error = 0;
-  std::optional<double> small_first;  // of espalier
-  double bandwidth = 1;               // factor on what nodes have between them
+  std::optional<double> small_first;  // for the policy espalier
+  double bandwidth = 1;               // factor on the bandwidth between nodes
   std::optional<Sweep> sweep;
   bool json = false, latency = false, quiet = false;
-  std::string report;  // folder
+  std::string report;  // folder of the report; empty: no report
 };
 
-// Throws UsageError. nullopt: help was asked for, and is in `help`.
+// Throws UsageError. nullopt: help was asked for; `help` holds the text.
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& arguments, std::string& help);
 
-// One value of a swept figure, into `arguments`. Throws UsageError.
+// Sets a swept figure of `arguments` to one value. Throws UsageError.
 void set_swept(SimulateArguments& arguments, const std::string& key, const std::string& value);
 
 }  // namespace espalier::cli

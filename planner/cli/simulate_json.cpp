@@ -1,5 +1,5 @@
-// What came out of a simulation, as JSON: the same bytes for the same inputs, so nothing in it depends on the machine
-// unless latencies are asked for.
+// The results of a simulation as JSON. The same inputs give the same bytes, so nothing depends on
+// the machine unless latencies are asked for.
 #include <cmath>
 
 #include "planner/cli/simulate_study.hpp"
@@ -7,7 +7,8 @@
 namespace espalier::cli {
 namespace {
 
-// To a thousandth of a second, a millionth of a ratio: what is printed does not hang on the last bits.
+// Rounds to a thousandth of a second, or a millionth of a ratio, so that the text does not depend
+// on the last bits.
 double seconds(double value) { return std::round(value * 1e3) / 1e3; }
 double ratio(double value) { return std::round(value * 1e6) / 1e6; }
 

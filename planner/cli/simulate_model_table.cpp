@@ -22,7 +22,8 @@ sim::JobSize size_of(const std::string& name) {
                        : sim::JobSize::XL;
 }
 
-// What `espalier show job ID --json` printed: the model, what was measured of it, and how it was started.
+// Takes the output of `espalier show job ID --json`: the model, its measured coefficients, and the
+// options of its start.
 void take_measured(const Json& job, const Site& site, sim::JobKind& kind) {
   if (job.at("coefficients").is_null()) throw Error("no coefficients: the job was never profiled");
   kind.coefficients = coefficients_from(job.at("coefficients"), site.hardware);
@@ -66,7 +67,7 @@ sim::JobKind read_kind(const std::string& path, const toml::value& table, const 
   int batch = 0, sequence = 0, max_gpus = 0;
   sim::Assumed assumed;
   const bool is_measured = table.is_table() && table.as_table().count("measured") > 0;
-  if (is_measured) kind.pp = 0;  // as many as its GPUs
+  if (is_measured) kind.pp = 0;  // 0: follows from the number of its GPUs
   wire::read_toml_table(path, "jobs", table,
                         {{"model", wire::toml_text(path, "jobs.model", kind.model, false)},
                          {"size", wire::toml_one_of(path, "jobs.size", size, {"S", "M", "L", "XL"})},

@@ -8,7 +8,8 @@
 
 namespace espalier::cli {
 
-// Kinds that the empty cluster cannot hold are left out, with a note. Throws Error that names file, line and key.
+// Kinds that the empty cluster cannot hold are left out, with a note. Throws Error, naming file,
+// line and key.
 std::vector<sim::JobKind> read_model_table(const std::string& path, const Site& site, const ClusterView& cluster,
                                            std::vector<std::string>& notes);
 

@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::size_t kShownPoints = 400;
 
-// Colours that those who see few can tell apart (Okabe and Ito 2008); dashes tell them apart on paper.
+// Colours that colour-blind readers can distinguish (Okabe and Ito 2008). Dashes distinguish the
+// curves on paper.
 constexpr std::array kColours{"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a00"};
 
-// gnuplot's strings in single quotes have no escapes but the doubled quote.
+// In gnuplot's single-quoted strings the only escape is the doubled quote.
 std::string literal(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "''" : c == '\n' ? " " : std::string(1, c);
@@ -67,7 +68,7 @@ struct Pipe {
   }
 };
 
-// Both ways at once: gnuplot may draw before it has read all.
+// Writes and reads at once, because gnuplot may draw before it has read everything.
 std::string converse(Pipe& to, Pipe& from, const std::string& input) {
   std::string output;
   std::size_t written = 0;
@@ -101,7 +102,7 @@ std::string run_gnuplot(const std::string& script) {
   }
   to.close_end(0);
   from.close_end(1);
-  const auto before = signal(SIGPIPE, SIG_IGN);  // a gnuplot that ends early is its exit status's matter
+  const auto before = signal(SIGPIPE, SIG_IGN);  // if gnuplot ends early, its exit status tells
   const std::string output = converse(to, from, script);
   signal(SIGPIPE, before);
   int status = 0;

@@ -11,7 +11,7 @@ namespace espalier::cli {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  std::size_t style = 0;  // colour and dashes: those of one policy are the same in all plots
+  std::size_t style = 0;  // colour and dashes; a policy has the same style in all plots
 };
 
 struct Plot {
@@ -20,12 +20,13 @@ struct Plot {
   std::vector<Curve> curves;
 };
 
-// Cumulative distribution of `values`, thinned to what a plot can show.
+// Cumulative distribution of `values`, thinned to as many points as a plot can show.
 Curve distribution(const std::string& name, std::vector<double> values);
-// Allocated GPUs over time as a share of the cluster's, averaged over `slots` equal times.
+// Allocated GPUs over time, as a share of the cluster's GPUs, averaged over `slots` equal
+// intervals.
 Curve utilization(const sim::PolicyRun& run, double until, int slots);
 
-// An <svg> element. Throws Error: gnuplot cannot be started, or refuses.
+// Returns an <svg> element. Throws Error when gnuplot cannot be started or fails.
 std::string draw(const Plot& plot);
 
 }  // namespace espalier::cli

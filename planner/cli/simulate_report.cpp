@@ -1,4 +1,4 @@
-// The page of a simulation: one HTML file with everything in it, for a browser and for paper.
+// Writes a simulation's page: one self-contained HTML file, for a browser and for paper.
 #include <fmt/format.h>
 
 #include <cerrno>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kHour = 3600;
 
-// Its policies see it as the daemon does: nodes by name.
+// The cluster as policies see it, with nodes sorted by name as in the daemon.
 struct SimulatedCluster {
   std::shared_ptr<const Site> site;
   ClusterView view;
@@ -48,8 +48,8 @@ sim::Trace load_trace(const SimulateArguments& arguments) {
   }
 }
 
-// What the command line leaves open follows from the trace: public ones are sampled and mapped at random, a site's own
-// jobs are all taken and keep their GPUs.
+// Options that the command line leaves open follow from the trace. Jobs of public traces are
+// sampled and mapped at random. A site's own jobs are all taken and keep their GPUs.
 sim::WorkloadOptions workload_options(const SimulateArguments& arguments, const sim::Trace& trace) {
   sim::WorkloadOptions options = arguments.workload;
   options.trace_gpus = arguments.trace_gpus.value_or(trace.cluster_gpus);

@@ -1,4 +1,4 @@
-// One simulation as `espalier simulate` runs it: what it was asked, what it read, what came out.
+// One simulation of `espalier simulate`: its arguments, inputs and results.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,17 @@ struct Study {
   SimulateArguments arguments;
   std::string cluster;
   int nodes = 0, gpus = 0;
-  std::vector<std::string> notes;  // for people: what was assumed or left out
-  sim::Trace trace;                // of its jobs only the damaged rows are kept
+  std::vector<std::string> notes;  // for people: values that were assumed or left out
+  sim::Trace trace;                // without its jobs; the damaged rows are kept
   std::vector<sim::JobKind> kinds;
   sim::Workload workload;
-  double window_from = 0, window_to = 0;  // submissions of the sampled jobs, the trace's clock
+  double window_from = 0, window_to = 0;  // submissions of the sampled jobs, on the trace's clock
   sim::PolicyRun reference;               // fifo
-  std::vector<sim::PolicyRun> runs;       // as asked for
+  std::vector<sim::PolicyRun> runs;       // of the policies asked for, in that order
   std::vector<sim::Summary> summaries;    // of the runs
 
-  double offered_load() const;  // GPU time of the jobs / GPU time of the cluster until the last submission
+  // GPU time of the jobs / GPU time of the cluster until the last submission.
+  double offered_load() const;
 };
 
 using Progress = std::function<void(const std::string& what, double share)>;
@@ -36,7 +37,7 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress);
 
 std::string study_table(const Study& study);
 nlohmann::json study_json(const Study& study);
-// A line for each value of what was swept.
+// A line for each value of the swept figure.
 std::string sweep_table(const Sweep& sweep, const std::vector<Study>& studies);
 // Writes index.html into the folder; returns its path. Throws Error.
 std::string write_report(const Study& study, const std::string& folder);

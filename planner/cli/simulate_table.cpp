@@ -1,4 +1,4 @@
-// What came out of a simulation, on a terminal.
+// The results of a simulation as text for a terminal.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 
 namespace espalier::cli {
 
-// zlib passes what is no gzip archive through.
+// zlib passes a file through unchanged if it is no gzip archive.
 std::string read_maybe_gzipped(const std::string& path) {
   struct stat what {};
   if (stat(path.c_str(), &what) != 0)

@@ -1,4 +1,4 @@
-// Nodes, waiting jobs, the configuration and the planner itself as records.
+// Records of nodes, waiting jobs, the configuration and the planner itself.
 #include <cmath>
 #include <map>
 

@@ -1,4 +1,4 @@
-// What nodes can give away, and how near they are to each other.
+// Resources that nodes can give to growing jobs, and how near nodes are to each other.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,18 @@
 
 namespace espalier {
 
-// What one node can still give away. Made from the cluster view, then drawn down as decisions are taken.
+// Resources of one node that growth may still take. They start as in the cluster view. Each
+// decision reduces them.
 struct Supply {
-  const NodeView* node = nullptr;  // of the cluster view, which must outlive this
+  const NodeView* node = nullptr;  // in the cluster view, which must outlive this Supply
   std::vector<int> gpus;           // idle GRES indices that growth may take
   int free_cpus = 0;
   long free_memory_mb = 0;
-  int lease_minutes = 0;  // longest lease allowed here
+  int lease_minutes = 0;  // longest lease allowed on this node
 };
 
-// How many switches from the root down both nodes hang under. Equal paths share the leaf as well.
+// The number of switches, counted from the root, that both nodes hang under. Equal paths share the
+// leaf switch as well.
 int common_switches(const NodeView& a, const NodeView& b);
 
 }  // namespace espalier

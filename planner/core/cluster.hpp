@@ -1,4 +1,5 @@
-// The cluster as one decision sees it: a snapshot, made by the daemon from Slurm or by the simulator.
+// A snapshot of the cluster for one decision. The daemon makes it from Slurm, or the simulator
+// makes it.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace espalier {
 
-// More than any node has; whatever is counted by GPU index is bounded by it.
+// No node has this many GPUs. GPU indices stay below it, and so do counts of a node's GPUs.
 inline constexpr int kMostGpusOfNode = 4096;
 
 struct NodeView {
@@ -17,7 +18,8 @@ struct NodeView {
   std::string gpu_type;               // Slurm's GRES type, e.g. "h100"
   std::vector<std::string> switches;  // from the root down, e.g. {"spine", "leaf1"}; may be empty
   std::vector<JobId> gpu_owner;       // per GRES index: the Slurm job that holds it, 0 = idle
-  std::vector<int> freeing;           // held indices whose holder is on its way out: for waiting jobs, not for growth
+  // Held indices that will be idle soon; waiting jobs may get them, growth may not.
+  std::vector<int> freeing;
   int free_cpus = 0;
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition
@@ -33,8 +35,8 @@ struct WaitingJob {
   std::vector<std::string> only_nodes;   // required node list, sorted; empty: any
   std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
   double priority = 0;                   // Slurm's; higher is served first
-  // It is new, and Slurm may start it or preempt extensions for it in a moment: to take others back at the same time
-  // would cost two jobs their GPUs for one.
+  // The job is new. Slurm may start it, or preempt extensions for it, in a moment. If the planner
+  // reclaimed other extensions at the same time, two jobs would lose GPUs instead of one.
   bool left_to_slurm = false;
 };
 

@@ -43,7 +43,7 @@ void put(Json& json, const Owner& owner, const Named<Owner, Value> (&fields)[cou
   for (const auto& field : fields) json[field.name] = owner.*field.value;
 }
 
-// Far from the end of the numbers, however plans combine it.
+// Upper limit of a coefficient. Products and sums of such values, as plans form them, stay finite.
 constexpr double kMost = 1e30;
 
 template <class Owner, std::size_t count>

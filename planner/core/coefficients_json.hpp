@@ -1,4 +1,5 @@
-// A job's coefficients as JSON: what the planner keeps and tells of a job, and what the simulator takes.
+// A job's coefficients as JSON. The planner stores and reports them in this form; the simulator
+// reads it.
 #pragma once
 
 #include "planner/core/json.hpp"
@@ -7,12 +8,16 @@
 
 namespace espalier {
 
-// GPU types by name, in an object of its own: "gpu": {"h100": {...}}. Units as in coefficients.hpp.
+// GPU types are stored by name in an object of their own: "gpu": {"h100": {...}}. Units are those
+// of coefficients.hpp.
 Json coefficients_json(const JobCoefficients& job, const Hardware& hardware);
 
-// For the types of `hardware`, in its order; others are left out. Throws Error naming the field: missing, unknown, not
-// of its kind, negative or no finite number, a computation that takes no time, an overlap below 1, or nothing of a type
-// that `hardware` has.
+// Reads the types of `hardware`, in its order. Other types in `json` are left out. Throws Error,
+// naming the field, when
+// - a field is missing, unknown or of the wrong kind,
+// - a number is negative or not finite,
+// - a computation takes no time, or an overlap is below 1,
+// - a type of `hardware` has no entry.
 JobCoefficients coefficients_from(const Json& json, const Hardware& hardware);
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// A decision: one recorded act of the planner, with everything it weighed.
+// One decision of the planner, recorded with everything the planner weighed for it.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace espalier {
 
-// `recover` is a launcher's own: it went on after a loss on what was left.
+// A launcher itself decides `recover`: after a loss of GPUs it continues on the GPUs that are left.
 enum class DecisionKind { nothing, grow, shrink, migrate, recover };
 
-// The event that made the planner think.
+// The event that caused the decision.
 enum class Trigger {
   job_submitted,
   gpus_released,
@@ -26,14 +26,14 @@ enum class Trigger {
 };
 
 struct Candidate {
-  std::string plan;  // in words: degrees, layers, GPUs per node
-  int gpus = 0;      // that it adds; negative: gives back
+  std::string plan;  // described in words: degrees, layers, GPUs per node
+  int gpus = 0;      // GPUs that the plan adds; negative: GPUs that it gives back
   double predicted_step_seconds = 0;
   double benefit = 0;       // marginal benefit B (Suika §3.2)
   std::string rejected_by;  // why it lost; empty for the winner
 };
 
-// A request for one extension: one node each.
+// A request for one extension. An extension lies on one node.
 struct ExtensionRequest {
   std::string node;
   int gpus = 0;
@@ -52,11 +52,11 @@ struct Decision {
   std::string reason;                     // one sentence for `espalier explain`
   Plan plan;                              // the target; GPU indices on new nodes are provisional until granted
   std::vector<ExtensionRequest> acquire;  // grow, migrate
-  std::vector<JobId> release;             // extensions to give back: shrink, migrate
+  std::vector<JobId> release;             // extensions that the job gives back: shrink, migrate
   double predicted_step_seconds = 0;
   std::vector<Candidate> candidates;
 
-  // Filled in later, as the launcher reports.
+  // Filled in later, from the launcher's reports.
   std::string outcome;  // "committed", "aborted: ...", "shadow", "" while under way
   double measured_step_seconds = 0;
   double pause_ms = 0;

@@ -1,4 +1,5 @@
-// The one recoverable error of all C++ parts. Broken invariants are not errors: they abort (ESPALIER_INVARIANT).
+// The only exception type for recoverable errors in the C++ parts. A broken invariant is not an
+// error: it aborts (ESPALIER_INVARIANT).
 #pragma once
 
 #include <stdexcept>
@@ -6,14 +7,14 @@
 
 namespace espalier {
 
-// A message for a person: "component: thing: what is wrong; remedy". The component is prefixed where it is printed
-// ("espalier: launch: ..."), so `what()` starts with the thing.
+// A message for people: "component: thing: what is wrong; remedy". what() starts with the thing.
+// The program adds the component when it prints the message ("espalier: launch: ...").
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Prints and aborts; for conditions that only a bug in this code can break.
+// Prints the condition and aborts. For conditions that only a bug in this code can break.
 [[noreturn]] void invariant_broken(const char* condition, const char* file, int line);
 
 }  // namespace espalier

@@ -1,4 +1,5 @@
-// Reading JSON objects strictly: every field is required, known, and of its kind; errors name the field.
+// Strict reading of JSON objects. get() requires the field and the right kind of value. Unknown
+// fields are errors. Every error names its field.
 #pragma once
 
 #include <cmath>
@@ -26,7 +27,7 @@ class Fields {
     }
   }
 
-  // Without a list of known fields: the caller checks for unknown ones.
+  // Accepts unknown fields; the caller checks for them.
   Fields(const nlohmann::json& object, std::string what) : object_(object), what_(std::move(what)) {
     if (!object.is_object()) throw Error(what_ + ": must be a JSON object");
   }

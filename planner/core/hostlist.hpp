@@ -1,4 +1,4 @@
-// Slurm's "n[1-3,7]" into names and back, by libslurm: whoever uses it links with -lslurm.
+// Converts Slurm's "n[1-3,7]" to names and back. Uses libslurm: link with -lslurm.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace espalier {
 
-// In the list's order. A null or empty text gives nothing, and so does one that libslurm refuses.
+// The names in the list's order. A null or empty text gives an empty list. So does a text that
+// libslurm refuses.
 std::vector<std::string> expand_hosts(const char* text);
 
 // "n[1-3,7]": sorted, each name once.

@@ -1,4 +1,4 @@
-// What the planner knows of one elastic job.
+// The planner's data about one elastic job.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,27 @@ namespace espalier {
 
 using JobId = std::uint32_t;  // Slurm's
 
-// bitwise: only plans that keep every loss and weight bit-identical: all may change but TP degree and micro-batches;
-// gradients are summed as integers, which costs time and memory. relaxed: all may change, sums are made as they come.
+// bitwise: only plans that keep every loss and weight bit-identical. The TP degree and the number
+// of micro-batches stay fixed; all else may change. Gradients are summed as integers, which costs
+// time and memory.
+// relaxed: everything may change. Gradients are summed in the order in which they arrive.
 enum class Accuracy { bitwise, relaxed };
 
-// How training state gets from one generation to the next (Suika Fig. 14b). adopt: what stays on its GPU is mapped, not
-// copied. device: it is copied, and nothing else differs. overlap: by a checkpoint on disk, the next generation
-// starting beside training. checkpoint: likewise, and only when the old generation has ended does the next one start.
+// How training state moves from one generation to the next (Suika Fig. 14b).
+// adopt: state that stays on its GPU is mapped, not copied.
+// device: like adopt, but state that stays on its GPU is copied too.
+// overlap: state goes through a checkpoint on disk. The next generation starts while the old one
+// still trains.
+// checkpoint: like overlap, but the next generation starts only after the old one has ended.
 enum class HandoffMethod { adopt, device, overlap, checkpoint };
 constexpr bool through_disk(HandoffMethod method) {
   return method == HandoffMethod::overlap || method == HandoffMethod::checkpoint;
 }
 
-// Launcher's state, in the order of a reconfiguration.
-// `recovering`: the running generation was lost, another starts on what is left.
-// `saving` and `restarting`: in the place of starting to committed where the hand-off method is `checkpoint`.
+// The launcher's state, in the order of a reconfiguration.
+// `recovering`: the running generation was lost. Another generation starts on the remaining GPUs.
+// `saving` and `restarting`: they replace `starting` to `committed` where the hand-off method is
+// `checkpoint`.
 enum class JobPhase {
   launching,
   running,
@@ -61,14 +67,15 @@ struct ElasticJob {
   std::optional<Plan> plan;  // of the committed generation
   int generation = 0;
   JobPhase phase = JobPhase::launching;
-  std::vector<Holding> anchor;      // basic demand, never taken away
+  std::vector<Holding> anchor;      // basic demand; the planner never takes it away
   std::vector<Holding> extensions;  // expansive demand
-  double step_seconds = 0;          // measured on `plan`; 0: not yet
-  std::int64_t step = 0;            // last completed
+  double step_seconds = 0;          // measured on `plan`; 0: not measured yet
+  std::int64_t step = 0;            // last completed step
   std::int64_t total_steps = 0;
   bool held = false;               // by `espalier hold`: no growth
-  std::optional<Profile> profile;  // the newest one of `plan`
-  std::vector<GpuId> unfit;        // where workers of it died again and again: it is to be given others
+  std::optional<Profile> profile;  // the newest profile of `plan`
+  // The job's workers died repeatedly on these GPUs; it should get other GPUs.
+  std::vector<GpuId> unfit;
 };
 
 }  // namespace espalier

@@ -1,4 +1,5 @@
-// JSON both ways for the core types (nlohmann's ADL hooks). from_json throws Error on anything malformed or unknown.
+// Conversion of the core types to and from JSON (nlohmann's ADL hooks). from_json throws Error on
+// anything malformed or unknown.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -29,7 +30,7 @@ void to_json(Json&, const ElasticJob&);
 void from_json(const Json&, ElasticJob&);
 void to_json(Json&, const NodeView&);
 
-// Enumerations by name, in messages and in the decision store.
+// Enumerations by name. Messages and the decision store use these names.
 std::string to_string(Accuracy);
 std::string to_string(HandoffMethod);
 std::string to_string(JobPhase);

@@ -1,11 +1,11 @@
-// The model that a job trains, as far as planning goes.
+// The parts of a job's model that planning needs.
 #pragma once
 
 #include <string>
 
 namespace espalier {
 
-// The model as the performance model sees it. Reported by the workers when they start.
+// Input of the performance model. The workers report it when they start.
 struct ModelShape {
   std::string family;  // "gpt2", ...
   int layers = 0;

@@ -1,4 +1,4 @@
-// Enumerations by name.
+// Names of the enumerations.
 #include <array>
 #include <string_view>
 

@@ -42,7 +42,7 @@ std::vector<RankPlace> rank_places(const Plan& plan) {
 
 namespace {
 
-// `used`: gets the stage's GPUs, borrowed from it.
+// Appends pointers to the stage's GPUs to `used`. The stage owns the GPUs.
 void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std::vector<const GpuId*>& used,
                     std::vector<std::string>& broken) {
   const std::string where = "stage " + std::to_string(index);
@@ -70,7 +70,7 @@ void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std:
                      std::to_string(micro_batch) + " samples");
 }
 
-// Every use of a GPU but one.
+// Every use of a GPU after its first use.
 std::vector<const GpuId*> repeated(std::vector<const GpuId*> used) {
   std::sort(used.begin(), used.end(), [](const GpuId* a, const GpuId* b) { return *a < *b; });
   std::vector<const GpuId*> found;

@@ -1,4 +1,5 @@
-// The parallelization plan: a PP-DP-TP tree (Suika §2.2, App. A.1). Pure data; every part of Espalier exchanges it.
+// The parallelization plan: a PP-DP-TP tree (Suika §2.2, App. A.1). Plain data. All parts of
+// Espalier exchange plans in this form.
 #pragma once
 
 #include <compare>
@@ -9,7 +10,8 @@
 
 namespace espalier {
 
-// A GPU by node name and by the index Slurm gives it in that node's GRES (never a CUDA ordinal, which is job-local).
+// A GPU, named by its node and by its index in Slurm's GRES of that node. The index is never a CUDA
+// ordinal: CUDA ordinals differ from job to job.
 struct GpuId {
   std::string node;
   int index = 0;
@@ -30,7 +32,7 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
-// Stage 0 also holds the embedding, the last stage the final norm and the LM head.
+// Stage 0 also holds the embedding. The last stage also holds the final norm and the LM head.
 struct Plan {
   int global_batch = 0;   // samples per iteration; fixed by the user, never changes
   int micro_batches = 1;  // N_b; divides global_batch
@@ -54,17 +56,18 @@ struct RankPlace {
 // One entry per rank, in the order of Plan::ranks().
 std::vector<RankPlace> rank_places(const Plan& plan);
 
-// One sentence per broken rule, empty when the plan is valid. `model_layers` > 0 is also checked against.
+// One sentence per broken rule; empty when the plan is valid. With `model_layers` > 0 the plan must
+// have that many layers.
 std::vector<std::string> validate(const Plan& plan, int model_layers = 0);
 
 std::size_t hash_value(const Plan& plan);
 
-// "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1": for people, one line.
+// One line for people: "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1".
 std::string describe(const Plan& plan);
 
-// The plan with `pp` stages of `dp` replicas of `tp` GPUs each, layers and shares as even as integers allow (remainders
-// go to the first stages and replicas), GPUs taken in the given order. Throws Error when it does not fit, or a replica
-// would span nodes.
+// The plan with `pp` stages of `dp` replicas of `tp` GPUs each. Layers and shares are as even as
+// integers allow; remainders go to the first stages and replicas. GPUs are taken in the given
+// order. Throws Error when the plan does not fit or a replica would span nodes.
 Plan uniform_plan(int pp, int dp, int layers, int global_batch, int micro_batches, const std::vector<GpuId>& gpus,
                   int tp = 1);
 

@@ -1,4 +1,5 @@
-// Whether a profile can be what a job measured of the plan that it runs. For all who get profiles from others.
+// Checks whether a profile can come from a job's present plan. For all code that receives profiles
+// from other processes.
 #pragma once
 
 #include <string>
@@ -7,8 +8,9 @@
 
 namespace espalier {
 
-// Why `profile` cannot be one of a job that trains `shape` on `plan`, as "profile: ..."; empty: it can. Figures must be
-// finite, not negative and below what any machine reaches; every replica is reported at most once.
+// Why `profile` cannot come from a job that trains `shape` on `plan`, as "profile: ..."; empty when
+// it can. Figures must be finite, not negative and below a limit that no machine reaches. A replica
+// may be reported at most once.
 std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& shape);
 
 }  // namespace espalier

@@ -10,26 +10,27 @@
 namespace espalier {
 namespace {
 
-// Of extensions without which no plan is known: to ask for them would mostly be in vain.
+// Worth of an extension when no plan is known without it. Reclaiming it would mostly be in vain, so
+// it is chosen last.
 constexpr double kUnknownWorth = 1e9;
 
 struct HeldExtension {
   JobId elastic = 0, extension = 0;
   int gpus = 0;
-  int nearness = 0;  // to its anchor: the far ones go first
+  int nearness = 0;  // to the job's anchor; distant extensions are reclaimed first
   double worth = 0;  // marginal benefit
 };
 
-// One node while waiting jobs are served.
+// A node's state while waiting jobs are served.
 struct Place {
   Supply supply;
-  int arriving = 0;  // GPUs about to be idle, or reclaimed above
+  int arriving = 0;  // GPUs that will be idle soon or were reclaimed for an earlier job
   std::vector<HeldExtension> reclaimable;
 
   int available() const { return static_cast<int>(supply.gpus.size()) + arriving; }
 };
 
-// What it takes to have a number of GPUs available on one node.
+// The extensions to reclaim so that a number of GPUs is available on one node.
 struct Offer {
   Place* place = nullptr;
   std::vector<HeldExtension> release;
@@ -50,8 +51,9 @@ struct Offer {
   }
 };
 
-// The paper's order: by marginal benefit, of equal ones the largest first and as the last one the smallest that
-// suffices. What turns out to be superfluous stays, the most valuable first.
+// The paper's order: lowest marginal benefit first. Of extensions with equal benefit the largest
+// comes first, but the smallest that suffices completes the set. Jobs then keep the superfluous
+// extensions of the set, the most valuable ones first.
 std::vector<HeldExtension> least_benefits_first(std::vector<HeldExtension> rest, int lacking) {
   std::vector<HeldExtension> release;
   std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
@@ -77,8 +79,9 @@ std::vector<HeldExtension> least_benefits_first(std::vector<HeldExtension> rest,
   return release;
 }
 
-// The set with the lowest loss, then of the fewest extensions, then of the fewest GPUs, then the far ones: a knapsack
-// over the GPUs of one node. Two GPUs of a low benefit each are not given up where one of a higher benefit suffices.
+// The set with the lowest loss, then with the fewest extensions, the fewest GPUs and the least
+// nearness: a knapsack over the GPUs of one node. Example: two GPUs of low benefit each are not
+// given up where one GPU of a somewhat higher benefit suffices.
 std::vector<HeldExtension> lowest_loss(std::vector<HeldExtension> rest, int lacking) {
   struct Sum {
     double loss = 0;
@@ -90,7 +93,8 @@ std::vector<HeldExtension> lowest_loss(std::vector<HeldExtension> rest, int lack
   std::sort(rest.begin(), rest.end(), [](const HeldExtension& a, const HeldExtension& b) {
     return std::tuple(a.elastic, a.extension) < std::tuple(b.elastic, b.extension);
   });
-  std::vector<std::optional<Sum>> best(static_cast<std::size_t>(lacking) + 1);  // by GPUs, what is beyond counts as all
+  // By number of GPUs; sums beyond `lacking` count as `lacking`.
+  std::vector<std::optional<Sum>> best(static_cast<std::size_t>(lacking) + 1);
   best[0].emplace();
   for (std::size_t i = 0; i < rest.size(); ++i)
     for (int before = lacking - 1; before >= 0; --before) {
@@ -110,7 +114,7 @@ std::vector<HeldExtension> lowest_loss(std::vector<HeldExtension> rest, int lack
   return release;
 }
 
-// Extensions that bring `need` GPUs; false: all of them do not.
+// Finds extensions whose release makes `need` GPUs available. False: all extensions are too few.
 bool offer(Place& place, int need, bool as_printed, Offer& result) {
   result = {&place, {}};
   const int lacking = need - place.available();
@@ -123,7 +127,8 @@ bool offer(Place& place, int need, bool as_printed, Offer& result) {
   return true;
 }
 
-// GPUs per node and number of nodes. Slurm's minimum node count can be too low for what a node has.
+// GPUs per node and number of nodes. Slurm's minimum node count can be too low for the GPUs that
+// one node has.
 std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places) {
   int largest = 1;
   for (const Place& place : places) largest = std::max(largest, static_cast<int>(place.supply.node->gpu_owner.size()));
@@ -142,7 +147,8 @@ void reserve(Place& place, int need) {
   place.supply.gpus.erase(place.supply.gpus.begin(), place.supply.gpus.begin() + taken);
 }
 
-// The anchor's own nodes are nearest, then those that share most switches with its first.
+// The anchor's own nodes are nearest. Other nodes are nearer the more switches they share with the
+// anchor's first node.
 int nearness(const ElasticJob& job, const NodeView& node, const ClusterView& cluster) {
   for (const Holding& held : job.anchor)
     if (held.node == node.name) return 1 << 16;
@@ -165,7 +171,7 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.supply.node->name < b.supply.node->name; });
-  if (input.cluster.waiting.empty()) return places;  // nobody asks for what extensions hold
+  if (input.cluster.waiting.empty()) return places;  // no job waits, so nothing will be reclaimed
   for (const ElasticJob& job : input.jobs) {
     if (job.phase != JobPhase::running || !job.plan) continue;
     for (const Holding& held : job.extensions) {
@@ -183,7 +189,7 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
   return places;
 }
 
-// The cheapest nodes for `job`; empty when it cannot start however much is given back.
+// The cheapest nodes for `job`. Empty: the job cannot start even if all extensions are given back.
 std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int need, int nodes, bool as_printed) {
   std::vector<Offer> offers;
   for (Place& place : places) {

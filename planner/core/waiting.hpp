@@ -1,4 +1,5 @@
-// Waiting jobs come first: what they will take, what must be given back to them, and what is left for growth.
+// Waiting jobs come before growth. This part decides which GPUs waiting jobs will take, which
+// extensions must be given back for them, and which resources remain for growth.
 #pragma once
 
 #include <map>
@@ -10,28 +11,36 @@
 
 namespace espalier {
 
-// What one elastic job should give back, and for whom.
+// The extensions that one elastic job should give back, and the waiting jobs that need them.
 struct Reclaim {
   std::vector<JobId> extensions;  // sorted
   std::vector<JobId> waiting;     // in the order they were served
 };
 
 struct WaitingPlan {
-  std::vector<Supply> supplies;       // one per usable node, without what waiting jobs will take
+  // One per usable node, without the GPUs that waiting jobs will take.
+  std::vector<Supply> supplies;
   std::map<JobId, Reclaim> reclaims;  // by elastic job
 };
 
-// Serves the waiting jobs in the order of their priority, then of their ids. A job that fits on idle GPUs (and those
-// about to be idle) gets them reserved; one that fits only with GPUs that extensions hold makes those go whose loss
-// costs least: of a node's extensions the set with the lowest sum of marginal benefit times GPUs (`worth`, by
-// extension; absent: the last), of equal ones the fewest, unless Slurm is about to choose itself (`left_to_slurm`);
-// `as_printed`: the lowest marginal benefit first (Suika §3.2.3). One that does not fit leaves its nodes to leases that
-// end before its expected start. Anchors are never touched: Slurm cannot move a running job, so all defragmentation
-// there is (Suika §3.2.3) is that extensions go from where a job needs room and grow again elsewhere.
+// Serves the waiting jobs by priority, then by id. Each job has one of these outcomes:
+// - It fits on GPUs that are idle or about to be idle: they are reserved for it.
+// - It fits only with GPUs that extensions hold: the extensions with the least loss are reclaimed.
+//   On a node that is the set with the lowest sum of marginal benefit times GPUs; of equal sets the
+//   smallest.
+// - It does not fit: leases on its nodes must end before its expected start; without an expected
+//   start no lease is allowed there. The same holds when Slurm is about to choose extensions itself
+//   (`left_to_slurm`).
+// `worth` gives the marginal benefit by extension. An extension without an entry is reclaimed last.
+// `as_printed`: extensions are reclaimed by the lowest marginal benefit first (Suika §3.2.3).
+// Anchors are never touched, because Slurm cannot move a running job. The only defragmentation
+// (Suika §3.2.3) is therefore that extensions leave a node where a job needs room and grow again
+// elsewhere.
 WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options,
                           const std::map<JobId, double>& worth = {});
 
-// Longest lease, in whole minutes, that is over KillWait + 60 s before `start`; below 1: none. Capped by the site's.
+// Longest lease, in whole minutes, that ends KillWait + 60 s before `start`. 0: none is possible.
+// At most `max_lease_minutes`.
 int lease_before(double now, double start, const SchedulerOptions& options);
 
 }  // namespace espalier

@@ -24,7 +24,8 @@ int largest_node(const ClusterView& cluster) {
   return static_cast<int>(most);
 }
 
-// A job runs on GPUs of one type: those of the node's, sorted by name; empty where there is no other type.
+// All nodes with the GPU type of `node`, sorted by name: a job runs on GPUs of one type. Empty: the
+// cluster has no other type.
 std::vector<std::string> alike(const ClusterView& cluster, const std::string& node) {
   const std::string& type = cluster.find(node)->gpu_type;
   std::vector<std::string> names;
@@ -57,7 +58,8 @@ double expected_start(const ClusterView& cluster, const std::vector<JobId>& exte
   const int node_gpus = largest_node(cluster);
   const auto per_node = static_cast<std::size_t>(std::min(gpus, node_gpus));
   const auto nodes = static_cast<std::size_t>((gpus + node_gpus - 1) / node_gpus);
-  std::vector<double> when;  // each node can give so many GPUs
+  // The time from which each node can give per_node GPUs.
+  std::vector<double> when;
   std::vector<double> ends;
   for (const NodeView& node : cluster.nodes) {
     if (!node.usable || node.gpu_owner.size() < per_node) continue;

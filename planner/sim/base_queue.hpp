@@ -1,4 +1,5 @@
-// The base queue (Suika §3.2.3): which waiting job starts next, and what the scheduler is shown of those that wait.
+// The base queue (Suika §3.2.3). It decides which waiting job starts next, and which waiting jobs
+// the scheduler sees.
 #pragma once
 
 #include <map>
@@ -23,13 +24,15 @@ class BaseQueue {
   std::vector<const SimulatedJobState*> waiting_;
 };
 
-// When a job of `gpus` GPUs can start at the earliest, with all extensions gone: by what the running jobs still have to
-// do. `end_of(owner)`: when the anchor of that id ends; infinity where it is not known.
+// The earliest time at which a job of `gpus` GPUs can start if all extensions are gone, from the
+// expected ends of the running jobs. `end_of(owner)`: the time at which the anchor of that id ends;
+// infinity if it is unknown.
 double expected_start(const ClusterView& cluster, const std::vector<JobId>& extensions, int gpus,
                       const std::function<double(JobId)>& end_of);
 
-// The waiting jobs as the scheduler may count on them: in order, those that would start if all extensions went, and the
-// first that would not, with its expected start. Those behind it cannot start before it: they are not there yet.
+// The waiting jobs that the scheduler sees, in order: the jobs that would start if all extensions
+// were gone, and the first job that would not, with its expected start. Later jobs cannot start
+// before that job, so they are not shown.
 std::vector<WaitingJob> shown_waiting(const BaseQueue& queue, const ClusterView& cluster,
                                       const std::vector<JobId>& extensions, const std::function<double(JobId)>& end_of);
 

@@ -1,4 +1,4 @@
-// What happens next in a simulation.
+// The events of a simulation.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace espalier::sim {
 
-// In the order in which they are dealt with at one time.
+// Events at one time are handled in this order.
 enum class EventKind {
-  completion,  // of the last step
+  completion,  // of the last training step
   leave,       // the job's end
-  begin,       // of the first step
+  begin,       // of the first training step
   pause,
   commit,
   profile,
@@ -29,7 +29,7 @@ struct Event {
   double time = 0;
   EventKind kind = EventKind::round;
   JobId job = 0;
-  int version = 0;  // of what it refers to: events of earlier ones are void
+  int version = 0;  // version of the job's state; an event of an earlier version is void
   bool operator<(const Event& other) const {
     return std::tuple(time, kind, job, version) < std::tuple(other.time, other.kind, other.job, other.version);
   }

@@ -8,7 +8,7 @@ namespace espalier::sim {
 
 FreeGpus::FreeGpus(const ClusterView& cluster, const Owners& also, const Owners& passing)
     : cluster_(cluster), free_(cluster.nodes.size()), passing_(cluster.nodes.size()) {
-  JobId known = 0;  // neighbours mostly have one owner
+  JobId known = 0;  // owner of the previous GPU; neighbours mostly have one owner
   bool is_free = true, passes = false;
   for (std::size_t n = 0; n < free_.size(); ++n) {
     const NodeView& node = cluster.nodes[n];
@@ -33,7 +33,7 @@ std::optional<std::size_t> FreeGpus::index_of(const std::string& node) const {
   return static_cast<std::size_t>(found - cluster_.nodes.data());
 }
 
-// One node, or none.
+// The chosen node; empty: no node fits.
 std::vector<std::size_t> FreeGpus::within_a_node(int gpus, const std::string& type,
                                                  const std::vector<std::size_t>& but) const {
   const auto wanted = static_cast<std::size_t>(gpus);
@@ -48,7 +48,7 @@ std::vector<std::size_t> FreeGpus::within_a_node(int gpus, const std::string& ty
   return best ? std::vector{*best} : std::vector<std::size_t>{};
 }
 
-// Wholly free nodes of `size` GPUs each; none when there are not so many.
+// `nodes` wholly free nodes of `size` GPUs each; empty: there are too few.
 std::vector<std::size_t> FreeGpus::whole_nodes(int nodes, int size, const std::string& type) const {
   const auto wanted = static_cast<std::size_t>(nodes);
   std::map<std::vector<std::string>, std::vector<std::size_t>> racks;
@@ -90,7 +90,7 @@ std::optional<std::vector<GpuId>> FreeGpus::take(int gpus, const std::string& ty
     take_from(node.front(), gpus, taken);
     return taken;
   }
-  // Sizes of nodes by type: several nodes are alike.
+  // The sizes of nodes by type. Only nodes of one type and size serve a job of several nodes.
   std::map<std::pair<std::string, int>, int> sizes;
   for (const NodeView& node : cluster_.nodes)
     if (type.empty() || node.gpu_type == type) ++sizes[{node.gpu_type, static_cast<int>(node.gpu_owner.size())}];
@@ -111,7 +111,7 @@ std::optional<std::vector<GpuId>> FreeGpus::take(int gpus, const std::string& ty
   return std::nullopt;
 }
 
-// As few nodes as can hold them, equally many on each: what is left of nodes that others share.
+// Takes equally many GPUs on as few nodes as can hold them. The nodes may be partly in use.
 bool FreeGpus::spread(int gpus, int size, const std::string& type, std::vector<GpuId>& taken) {
   const int nodes = (gpus + size - 1) / size, each = (gpus + nodes - 1) / nodes;
   std::vector<std::size_t> chosen;

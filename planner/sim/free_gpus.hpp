@@ -1,5 +1,5 @@
-// GPUs that may be given to jobs, and how counts of them are placed: by the simulator's base queue, and by policies
-// that place jobs themselves.
+// GPUs that may be given to jobs, and the rules by which counts of GPUs are placed. Used by the
+// simulator's base queue and by policies that place jobs themselves.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,23 @@ namespace espalier::sim {
 class FreeGpus {
  public:
   using Owners = std::function<bool(JobId)>;
-  // Idle GPUs of the usable nodes, and those whose owner `also` accepts (jobs that will give theirs up). Those whose
-  // owner `passing` accepts are not free, but make their node no fuller: extensions, which go when their GPUs are
-  // needed. `cluster` must outlive this.
+  // Free are the idle GPUs of the usable nodes, and GPUs whose owner `also` accepts (jobs that will
+  // give them up). GPUs whose owner `passing` accepts are not free, but do not make their node
+  // fuller: extensions, which leave when their GPUs are needed. `cluster` must outlive this object.
   explicit FreeGpus(const ClusterView& cluster, const Owners& also = {}, const Owners& passing = {});
 
   int count() const { return count_; }
-  // All of one GPU type, `type` where it is given. Within a node: the fullest one that has room, first by name. More
-  // than a node holds: whole nodes of one rack (leaf switch), the rack with the fewest free nodes that has enough, else
-  // from the racks that have most; what is no multiple of a node comes from one node more; where that is not to be had,
-  // equal parts of as many nodes. nullopt: does not fit, and nothing is taken. GPUs of one node stand together, in
-  // ascending order.
+  // Takes GPUs of one type, of `type` if it is given. Up to a node's GPUs: from the fullest node
+  // with room, first by name. More than a node's GPUs: whole nodes of one rack (leaf switch). The
+  // rack is the one with the fewest free nodes that suffice. If no rack suffices, the nodes come
+  // from the racks with most free nodes. A remainder comes from one more node. If that is
+  // impossible, equal parts come from several nodes. nullopt: the GPUs do not fit, and none is
+  // taken. GPUs of one node stand together, in ascending order.
   std::optional<std::vector<GpuId>> take(int gpus, const std::string& type = {});
-  // These, wherever they are; false (nothing taken) when one of them is not free.
+  // Takes exactly these GPUs. False: one of them is not free, and none is taken.
   bool take_these(const std::vector<GpuId>& gpus);
   void give_back(const std::vector<GpuId>& gpus);
-  // Free GPUs of one node, ascending; nodes by their index in the cluster view.
+  // Free GPUs of one node, ascending. `node`: index in the cluster view.
   const std::vector<int>& on_node(std::size_t node) const { return free_[node]; }
 
  private:

@@ -1,4 +1,4 @@
-// Who holds which GPU of the simulated cluster.
+// The holders of the simulated cluster's GPUs.
 #pragma once
 
 #include <map>
@@ -11,26 +11,27 @@
 
 namespace espalier::sim {
 
-// The plan's GPUs by node, in the order of its ranks' nodes, as held by `owner`.
+// The plan's GPUs by node, in the order of its ranks' nodes, held by `owner`.
 std::vector<Holding> holdings_of(const Plan& plan, JobId owner);
 
-// Both, one entry per node.
+// Union of both lists, one entry per node.
 std::vector<Holding> merged(std::vector<Holding> a, const std::vector<Holding>& b);
 
-// Keeps the owners in a planning input's cluster and its list of extensions. The input outlives it and keeps its nodes.
+// Keeps the owners in a planning input's cluster, and the input's list of extensions. The input
+// must outlive this object and keep its nodes.
 class GpuHolders {
  public:
   explicit GpuHolders(PlanningInput& input) : input_(input) {}
-  void know_nodes();  // once they are in the input
+  void know_nodes();  // call when the nodes are in the input
 
   NodeView& node(const std::string& name);
-  // 0: nobody. A GPU goes from one owner to another by way of nobody.
+  // Owner 0: idle. A GPU must become idle before it changes its owner.
   void own(const Holding& held, JobId owner);
-  // Why somebody cannot have these; nothing when all are idle or belong to one of `or_owned_by`.
+  // Why `wanted` cannot be taken. nullopt: all GPUs are idle or belong to one of `or_owned_by`.
   std::optional<std::string> obstacle(const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by) const;
 
   bool is_extension(JobId id) const;
-  void add_extension(const Holding& extension);  // ids rise
+  void add_extension(const Holding& extension);  // ids must rise from call to call
   void drop_extension(ElasticJob& job, JobId extension);
   void no_longer_freeing(const ElasticJob& job, JobId extension);
   void forget_extension(JobId id);

@@ -1,4 +1,4 @@
-// The kinds of jobs that a simulation knows: models with the 3D plans they are submitted with (Suika Tab. 1).
+// The kinds of jobs in a simulation: models with the 3D plans of their submission (Suika Tab. 1).
 #pragma once
 
 #include <optional>
@@ -17,26 +17,29 @@ enum class JobSize { S, M, L, XL };
 struct JobKind {
   std::string model;  // for people
   JobSize size = JobSize::S;
-  int pp = 1, dp = 1, tp = 1;    // the plan that it is submitted with
-  int micro_batches = 1;         // N_b of that plan: the fastest that fits
-  ModelShape shape;              // global_batch included
-  JobCoefficients coefficients;  // true ones, for the site they were made for
-  double step_seconds = 0;       // true, of the basic plan on an empty cluster
-  // To the planner's own policies, as `srun --elastic` gives them.
-  int max_gpus = 0;  // 0: as many as there are
+  int pp = 1, dp = 1, tp = 1;  // the plan of the submission
+  int micro_batches = 1;       // N_b of that plan: the fastest that fits
+  ModelShape shape;            // includes global_batch
+  // The true coefficients, for the site for which they were made.
+  JobCoefficients coefficients;
+  double step_seconds = 0;  // true step time of the basic plan on an empty cluster
+  // Limits for the planner's own policies, as `srun --elastic` gives them.
+  int max_gpus = 0;  // 0: no limit
   Accuracy accuracy = Accuracy::relaxed;
   int gpus() const { return pp * dp * tp; }
 };
 
-// The kind's basic plan on these GPUs: gpus() of them, those of a node together. Throws Error where a replica would
-// span nodes.
+// The kind's basic plan on these GPUs. There must be gpus() of them, and GPUs of one node must
+// stand together. Throws Error when a replica would span nodes.
 Plan basic_plan(const JobKind& kind, const std::vector<GpuId>& gpus);
 
-// `kind` with micro_batches and step_seconds filled in. nullopt: the cluster, all of it empty, has no place for it.
-// Throws Error when no micro-batch fits into memory, or the model cannot be cut so.
+// `kind` with micro_batches and step_seconds filled in. nullopt: the cluster has no place for it
+// even when empty. Throws Error when no number of micro-batches fits into memory, or the model
+// cannot be split in this way.
 std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& cluster);
 
-// `kind` with step_seconds filled in, its micro_batches left as they are. nullopt and Error: likewise.
+// `kind` with step_seconds filled in and its micro_batches unchanged. nullopt and Error as for
+// tuned().
 std::optional<JobKind> timed(JobKind kind, const Site& site, const ClusterView& cluster);
 
 // The jobs of Suika Tab. 1 that the cluster can hold, largest models last.

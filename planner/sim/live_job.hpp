@@ -10,16 +10,18 @@
 namespace espalier::sim {
 
 struct LiveJob {
-  SimulatedJobState state;                 // what policies see
-  std::unique_ptr<JobCoefficients> known;  // what they may know, where it differs from the truth
-  double since = 0;                        // progress is accounted for until then
+  SimulatedJobState state;  // the part that policies see
+  // Coefficients that policies may know, if they differ from the true ones.
+  std::unique_ptr<JobCoefficients> known;
+  double since = 0;  // time up to which progress is accounted for
   bool training = false;
-  bool stopped_before = false;  // must load its state when it starts
-  bool seen_by_slurm = false;   // while it waits
-  int held = 0;                 // GPUs
+  bool stopped_before = false;  // it must load its state when it starts
+  bool seen_by_slurm = false;   // Slurm has looked at it while it waits
+  int held = 0;                 // GPUs that it holds
   double lost_gpu_seconds = 0;
-  int speed_version = 0;   // of its training: completions that were foreseen before are void
-  int change_version = 0;  // of its redeployments
+  // Version of its training. Completions that were predicted in an earlier version are void.
+  int speed_version = 0;
+  int change_version = 0;  // version of its redeployments
 
   // The redeployment under way.
   std::optional<Plan> target;
@@ -34,7 +36,8 @@ struct LiveJob {
     if (training) state.iterations_left = std::max(0.0, state.iterations_left - passed / state.step_seconds);
     else lost_gpu_seconds += held * passed;
   }
-  // When the step ends that is under way at `time`, from the last advance() on at one speed: where training may pause.
+  // End of the step that is under way at `time`, where training may pause. Assumes one speed since
+  // the last advance().
   double step_end(double time) const {
     if (!training) return time;
     const double done = state.job->iterations - state.iterations_left + (time - since) / state.step_seconds;

@@ -73,7 +73,7 @@ JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& ass
     gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * assumed.utilization);
     gpu.backward = 2;
     gpu.overlap = 2;
-    // Adam reads and writes every state byte once.
+    // Adam reads and writes every byte of weights, gradients and optimizer state once.
     gpu.optim =
         hardware.types[t].memory_bandwidth > 0
             ? 2 * (coefficients.param_optim_bytes + coefficients.param_bytes) / hardware.types[t].memory_bandwidth

@@ -9,31 +9,31 @@
 namespace espalier::sim {
 
 struct PaperJob {
-  const char* model;  // as published_model knows it
+  const char* model;  // name for published_model()
   JobSize size;
-  int pp, dp, tp;  // the plan that it is submitted with
+  int pp, dp, tp;  // the plan of the submission
   int gpus() const { return pp * dp * tp; }
 };
 
 std::span<const PaperJob> paper_jobs();
-// By model name, case and punctuation aside ("llama2-13b"). Throws Error that lists them.
+// Finds a job by model name, ignoring case and punctuation ("llama2-13b"). Throws Error, listing
+// the jobs.
 const PaperJob& paper_job(const std::string& model);
 
-// What nobody has measured of a job.
+// Assumptions about a job, in place of measurements.
 struct Assumed {
-  double utilization = 0.45;  // of the GPUs' peak that its computation reaches
+  double utilization = 0.45;  // share of the GPUs' peak that its computation reaches
   bool recompute = true, zero1 = false;
 };
 
-// BF16 with FP32 Adam state (mixed precision as in Megatron), half of the gradient synchronization hidden (k_overlap
-// 2).
+// BF16 with FP32 Adam state (mixed precision as in Megatron). k_overlap is 2.
 JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware);
 
-// 45% model FLOPs utilization. All recompute activations, XL shards the optimizer (ZeRO-1): without, their default
-// plans do not fit into 80 GB.
+// 45% model FLOPs utilization. All jobs recompute activations. XL jobs shard the optimizer
+// (ZeRO-1). Otherwise their default plans would not fit into 80 GB.
 JobCoefficients paper_coefficients(const PaperJob& job, int global_batch, const Hardware& hardware);
 
-// The samples of an iteration that a job of its size uses: 256, XL 512.
+// Samples per iteration for a job of its size: 512 for XL, else 256.
 int paper_batch(const PaperJob& job);
 
 ModelShape paper_shape(const PaperJob& job);

@@ -1,4 +1,5 @@
-// What decides in a simulation. One small file per policy in planner/sim/policies/.
+// Policies: the deciding part of a simulation. Each policy has a small file in
+// planner/sim/policies/.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,8 @@
 
 namespace espalier::sim {
 
-// Of the base queue. sjf: by GPU time on the basic plan, least first. Strict: a job that does not fit blocks those
-// behind it.
+// Order of the base queue. sjf: least remaining GPU time on the basic plan first. Both are strict:
+// a job that does not fit blocks the jobs behind it.
 enum class QueueOrder { fifo, sjf };
 
 // One job of the workload.
@@ -25,39 +26,44 @@ struct SimulatedJob {
   std::string trace_id;
 };
 
-// A job that is in the system: submitted and not complete.
+// A job in the system: submitted and not complete.
 struct SimulatedJobState {
   JobId id = 0;
   const SimulatedJob* job = nullptr;
-  const JobKind* kind = nullptr;                  // its basic plan; kind->coefficients are the TRUE ones
-  const JobCoefficients* coefficients = nullptr;  // what a policy may know: these may carry an injected error
-  std::optional<Plan> plan;                       // that it runs, or is being redeployed from; nullopt: it waits
-  bool redeploying = false;                       // leave it alone: acts on it are refused
-  double started = -1;                            // first start; below 0: never yet
+  // Contains the basic plan. kind->coefficients are the TRUE ones.
+  const JobKind* kind = nullptr;
+  // The coefficients that a policy may know. They may contain an injected error.
+  const JobCoefficients* coefficients = nullptr;
+  // The plan that it runs or is being redeployed from. nullopt: it waits.
+  std::optional<Plan> plan;
+  // Policies must not act on it: such acts are refused.
+  bool redeploying = false;
+  double started = -1;  // first start; below 0: not started yet
   double iterations_left = 0;
-  double step_seconds = 0;  // true, on `plan`; 0: it waits
-  double last_change = -1;  // when it last started, stopped or was redeployed
-  int restarts = 0;         // redeployments and restarts so far, the first start not counted
+  double step_seconds = 0;  // true step time on `plan`; 0: it waits
+  double last_change = -1;  // time of its last start, stop or redeployment
+  int restarts = 0;         // redeployments and restarts so far, without the first start
   int most_gpus = 0;        // the largest number of GPUs it has run on
-  double gpu_seconds = 0;   // attained so far
+  double gpu_seconds = 0;   // GPU time received so far
 };
 
 struct SimulatedView {
-  // As the daemon gives it to the scheduler: now, trigger, cluster (owners of all GPUs; the waiting jobs), site, the
-  // running jobs as ElasticJobs, coefficients of running jobs, ... `site` is never null.
+  // The scheduler's input as the daemon gives it: now, trigger, cluster (owners of all GPUs; the
+  // waiting jobs), site, the running jobs as ElasticJobs, coefficients of running jobs, and so on.
+  // `site` is never null.
   const PlanningInput& input;
   // All jobs in the system, waiting and running, sorted by id (that is: by submission).
   const std::vector<const SimulatedJobState*>& jobs;
 };
 
-// Where a plan is given the job shall run it from now on: a waiting job starts, a running one is redeployed. nullopt:
-// stop it, it waits again and goes on later from where it was.
+// With a plan: the job shall run it from now on. A waiting job starts; a running job is redeployed.
+// nullopt: the job stops, waits again, and later continues from its state.
 struct Act {
   JobId job = 0;
   std::optional<Plan> plan;
   std::string reason;
-  std::vector<JobId> release;  // extensions given back; only of policies that keep basic demands
-  // How long deciding it took, in simulated time: a running job trains on until then, on its old plan.
+  std::vector<JobId> release;  // extensions given back; only with keeps_basic()
+  // Simulated time that the decision took. A running job continues on its old plan until then.
   double thought_seconds = 0;
 };
 
@@ -65,25 +71,28 @@ class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  // Seconds between rounds; 0: it decides at every event instead (a job arrived, started, was profiled, ended, was
-  // redeployed); infinity: never.
+  // Seconds between rounds. 0: the policy decides at every event instead (a job arrived, started,
+  // was profiled, ended, was redeployed). Infinity: never.
   virtual double period() const { return 0; }
-  // Of a policy that decides at events: it wants to be asked once more so many seconds after each redeployment.
+  // For policies that decide at events: they are asked once more this many seconds after each
+  // redeployment.
   virtual double cooldown() const { return 0; }
   virtual Method redeployment() const { return Method::checkpoint; }
-  // Starts waiting jobs itself. Otherwise the base queue does so, in strict order, each on its basic plan.
+  // True: the policy starts waiting jobs itself. False: the base queue starts them, in strict
+  // order, each on its basic plan.
   virtual bool owns_queue() const { return false; }
-  // The base queue's order, where the policy insists on one; else the simulation's.
+  // The base queue's order if the policy requires one. nullopt: the simulation's order.
   virtual std::optional<QueueOrder> queue() const { return std::nullopt; }
-  // The most GPUs that one job may have under it; 0: as many as there are.
+  // The most GPUs that one job may have under this policy. 0: no limit.
   virtual int most_gpus() const { return 0; }
-  // Anchor and extensions (Suika §3.2.3): a started job never loses the GPUs of its basic plan. Otherwise a job holds
-  // exactly the GPUs of its plan, all of them as its anchor.
+  // True: jobs have an anchor and extensions (Suika §3.2.3). A started job never loses the GPUs of
+  // its basic plan. False: a job holds exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }
-  // All acts of one call are taken together: GPUs that one job gives up may be in another one's plan. (With overlap,
-  // device and adopt, GPUs are given up when the redeployment ends: other plans must not use them before.) At most one
-  // act per job. A plan must be valid, fit into memory by the true coefficients, and use idle GPUs, the job's own, or
-  // those given up in the same call; anything else ends the simulation with an Error that names the policy.
+  // All acts of one call are applied together, at most one per job. A plan may use GPUs that
+  // another job gives up in the same call. (With overlap, device and adopt a job gives up GPUs only
+  // at the end of its redeployment: other plans must not use them before.) A plan must be valid,
+  // fit into memory by the true coefficients, and use only idle GPUs, the job's own, or GPUs given
+  // up in the same call. Otherwise the simulation ends with an Error that names the policy.
   virtual std::vector<Act> decide(const SimulatedView& view) = 0;
 };
 

@@ -1,4 +1,5 @@
-// Random numbers that are the same on every machine: the engine's are by the standard, its distributions' are not.
+// Random numbers that are the same on every machine. The standard fixes the engine's numbers, but
+// not the numbers of its distributions.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,18 @@ namespace espalier::sim {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
-  // In [0, 1), 53 bits.
+  // Uniform in [0, 1), with 53 bits.
   double real() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // In [0, count).
+  // Uniform in [0, count).
   std::uint64_t below(std::uint64_t count) {
-    // The largest multiple of count that fits: beyond it the first numbers would come up once more.
+    // The largest multiple of count that fits. Larger draws would favour the first numbers.
     const std::uint64_t limit = ~std::uint64_t{0} - ~std::uint64_t{0} % count;
     std::uint64_t drawn = engine_();
     while (drawn >= limit) drawn = engine_();
     return drawn % count;
   }
-  // Mean 0, deviation 1: the sum of twelve, by additions alone, which round the same everywhere.
+  // Mean 0, standard deviation 1: the sum of twelve uniform numbers. Additions round the same way
+  // on every machine.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += real();

@@ -8,11 +8,12 @@
 namespace espalier::sim {
 namespace {
 
-// What a GPU holds: layers [first, last), of each the slice [low, high) of 1.
+// The state that a GPU holds: layers [first, last), and of each layer the slice [low, high) of [0,
+// 1).
 struct Block {
   int first = 0, last = 0;
   double low = 0, high = 0;
-  bool begins = false, ends = false;  // with the embedding, with the head
+  bool begins = false, ends = false;  // the stage has the embedding, the head
 };
 
 std::vector<Block> blocks_of(const Plan& plan) {
@@ -35,7 +36,7 @@ double bytes_of(const JobCoefficients& job, const Block& block) {
   return whole * (block.high - block.low);
 }
 
-// ZeRO-1 leaves 1 / dp of the optimizer's part.
+// The share of the state that a GPU holds. With ZeRO-1 it holds 1 / dp of the optimizer's part.
 double shard_of(const JobCoefficients& job, std::size_t dp) {
   if (!job.zero1 || job.param_optim_bytes <= 0) return 1;
   const double weights = job.weight_bytes / job.param_optim_bytes;
@@ -49,7 +50,8 @@ Block common(const Block& a, const Block& b) {
   return both;
 }
 
-// The part of `wanted` that `held` blocks have between them; blocks that hold the same count once.
+// Bytes of `wanted` that the `held` blocks contain together. Blocks with the same content count
+// once.
 double covered(const JobCoefficients& job, const Block& wanted, const std::vector<Block>& held) {
   std::vector<Block> parts;
   for (const Block& block : held) {
@@ -126,7 +128,7 @@ RedeployCost redeploy_cost(Method method, const RedeployOptions& options, const 
   const auto moved = moved_bytes(job, from, to);
   const auto ranks = to.ranks();
   const bool copies = method == Method::device;
-  std::map<int, double> inbound;  // by node, from others
+  std::map<int, double> inbound;  // bytes from other nodes, by node
   double slowest = 0;
   for (std::size_t r = 0; r < moved.size(); ++r) {
     const int node = site.topology.find(ranks[r].node);

@@ -1,4 +1,4 @@
-// What a run was worth.
+// Summaries of simulation runs.
 #pragma once
 
 #include <string>
@@ -17,22 +17,24 @@ struct Summary {
   double utilization = 0;                     // GPU time held / (GPUs of the cluster x makespan)
   double avg_queueing = 0, p99_queueing = 0;  // until the first start
   long redeployments = 0;
-  double lost_gpu_hours = 0;  // held while nothing trained
-  double gpu_hours = 0;       // held
-  // Against the reference: JCT here / JCT there.
-  double avg_jct_ratio = 0;   // reference's average / this one's: above 1 is faster
-  double worst_slowdown = 0;  // the largest of any job
-  double worst_delay = 0;     // the latest end after its end there, seconds
-  double delayed_share = 0;   // of the jobs that end over a second later than there
+  double lost_gpu_hours = 0;  // GPU time held while nothing trained
+  double gpu_hours = 0;       // GPU time held
+  // Comparison with the reference run.
+  // The reference's average JCT / this run's; above 1: this run is faster.
+  double avg_jct_ratio = 0;
+  double worst_slowdown = 0;  // the largest JCT here / JCT in the reference
+  double worst_delay = 0;     // the largest delay of a job's end against the reference, seconds
+  double delayed_share = 0;   // share of jobs that end over a second later than in the reference
 };
 
-// `reference`: of the same workload (fifo).
+// `reference`: a run of the same workload (fifo).
 Summary summarize(const PolicyRun& run, const PolicyRun& reference);
 
-// Value at `share` in [0, 1] of the sorted values (the nearest rank); 0 for none.
+// Value at `share` in [0, 1] of the sorted values (nearest rank). 0 for an empty list.
 double percentile(std::vector<double> values, double share);
 
-// Per job, in the order of ids: end here - end there; and JCT here / JCT there.
+// One value per job, in the order of ids. delays(): end in `run` - end in `reference`. slowdowns():
+// JCT in `run` / JCT in `reference`.
 std::vector<double> delays(const PolicyRun& run, const PolicyRun& reference);
 std::vector<double> slowdowns(const PolicyRun& run, const PolicyRun& reference);
 

@@ -22,7 +22,7 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
   for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
     gpus_ += static_cast<int>(cluster.nodes[n].gpu_owner.size());
     NodeView& node = input_.cluster.nodes[n];
-    node.free_cpus = 16 * static_cast<int>(node.gpu_owner.size());  // never what is scarce
+    node.free_cpus = 16 * static_cast<int>(node.gpu_owner.size());  // never the limiting resource
     node.free_memory_mb = 1L << 40;
   }
   holders_.know_nodes();
@@ -46,7 +46,8 @@ PolicyRun Simulation::run() {
     if (asked && !policy_.owns_queue()) start_waiting();
     if (!live_.empty() && (policy_.period() == 0 ? asked : round)) think();
     if (round) round_pending_ = false;
-    // Nothing is under way and nothing to come but rounds, in which a policy may wait a while before it starts a job.
+    // Nothing is under way, and only rounds are to come. In them a policy may still wait a while
+    // before it starts a job.
     idle_rounds_ = round && events_.empty() && allocated_ == 0 ? idle_rounds_ + 1 : 0;
     if (idle_rounds_ > kMostIdleRounds) break;
     plan_round();

@@ -1,5 +1,6 @@
-// Discrete-event simulation of one workload on one cluster under one policy. Time, arrivals, training progress and
-// redeployments are simulated; speeds are the performance model's (exact recurrence) with the jobs' true coefficients.
+// Discrete-event simulation of one workload on one cluster under one policy. Time, arrivals,
+// training progress and redeployments are simulated. Speeds are the performance model's (exact
+// recurrence) with the jobs' true coefficients.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,15 @@ struct SimulationOptions {
   QueueOrder queue = QueueOrder::fifo;
   RedeployOptions redeploy;
   Delays delays;
-  // Standard deviation of the relative error in what policies know of a job's computation and optimizer, one draw each
-  // per job and GPU type (0.1: 10%). What runs is not affected.
+  // Standard deviation of the relative error in policies' knowledge of a job's computation and
+  // optimizer times (0.1: 10%). Each job and GPU type has its own draws. True speeds are not
+  // affected.
   double prediction_error = 0;
-  std::uint64_t seed = 1;  // of the errors
-  // Called now and then with the share of jobs that are complete.
+  std::uint64_t seed = 1;  // seed of the errors
+  // Called now and then with the share of complete jobs.
   std::function<void(double)> progress;
-  std::function<double()> clock;  // seconds; for the latency of decisions. Empty: not taken.
+  // Returns seconds; measures the latency of decisions. Empty: latency is not measured.
+  std::function<double()> clock;
 };
 
 struct JobOutcome {
@@ -32,13 +35,13 @@ struct JobOutcome {
   int gpus = 0;  // of the basic plan
   int redeployments = 0;
   int most_gpus = 0;
-  double gpu_seconds = 0, lost_gpu_seconds = 0;  // held; of it while nothing trained
+  double gpu_seconds = 0, lost_gpu_seconds = 0;  // held; the part of it without training
   double jct() const { return end - submit; }
 };
 
 struct Level {
   double time = 0;
-  int gpus = 0;  // allocated from then on
+  int gpus = 0;  // allocated GPUs from then on
 };
 
 struct PolicyRun {
@@ -47,11 +50,12 @@ struct PolicyRun {
   std::vector<Level> levels;     // allocated GPUs over time
   int gpus = 0;                  // of the cluster
   long decisions = 0, redeployments = 0;
-  std::vector<double> latencies;  // of decisions, seconds of the clock
+  std::vector<double> latencies;  // latencies of decisions, in the clock's seconds
 };
 
-// `cluster`: all GPUs idle, nodes sorted by name. Every job must fit on the empty cluster, and be sorted by submission
-// with ids 1, 2, ... Deterministic. Throws Error when the policy breaks its contract (policy.hpp).
+// Runs one simulation. In `cluster` all GPUs are idle and nodes are sorted by name. Every job must
+// fit on the empty cluster. `jobs` are sorted by submission and have ids 1, 2, ... Deterministic.
+// Throws Error when the policy breaks its contract (policy.hpp).
 PolicyRun simulate(std::shared_ptr<const Site> site, const ClusterView& cluster, const std::vector<JobKind>& kinds,
                    const std::vector<SimulatedJob>& jobs, Policy& policy, const SimulationOptions& options);
 

@@ -49,7 +49,8 @@ void Simulation::apply(const std::vector<Act>& acts) {
     if (!seen.insert(act.job).second) refuse(act, "it is named twice");
     if (!act.plan && !found->second.state.plan) refuse(act, "it does not run");
   }
-  // GPUs change hands at once where the pause begins at once: first all that go, then all that come.
+  // If pauses begin at once, GPUs change hands at once: all jobs give up GPUs before any job takes
+  // some.
   if (!overlaps())
     for (const Act& act : acts) give_up(live_.at(act.job), act);
   for (const Act& act : acts)
@@ -114,7 +115,7 @@ void Simulation::enact(LiveJob& job, const Act& act) {
   } else {
     const auto wanted = holdings_of(*act.plan, act.job);
     check_idle(act, wanted, {act.job});
-    // Until the old plan has ended it needs its own GPUs as well.
+    // The job also needs the GPUs of the old plan until that plan has ended.
     for (const Holding& held : wanted) holders_.own(held, act.job);
     elastic.anchor = overlaps() ? merged(elastic.anchor, wanted) : wanted;
     recount(job, elastic);
@@ -136,7 +137,7 @@ void Simulation::begin_change(LiveJob& job, ElasticJob& elastic, Plan plan, doub
   events_.add({pause_at + cost.pause_seconds, EventKind::commit, job.state.id, job.change_version});
 }
 
-// New GPUs come as one extension per node; what is released goes when the redeployment ends.
+// New GPUs come as one extension per node. Released extensions leave when the redeployment ends.
 void Simulation::extend(LiveJob& job, ElasticJob& elastic, const Act& act) {
   std::set<GpuId> own_gpus;
   for (const auto* holdings : {&elastic.anchor, &elastic.extensions})

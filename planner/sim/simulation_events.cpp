@@ -65,7 +65,7 @@ bool Simulation::arrive(const SimulatedJob& job) {
   return true;
 }
 
-// Sizes stay true: a plan that does not fit into memory would not be a slow one, but none.
+// Sizes stay true: a plan that does not fit into memory is not slow but impossible.
 JobCoefficients Simulation::mistaken(const SimulatedJob& job) const {
   JobCoefficients known = kinds_[job.kind].coefficients;
   Random random(options_.seed * 0x9e3779b97f4a7c15ULL + job.id);
@@ -83,7 +83,7 @@ void Simulation::begin(LiveJob& job) {
   ElasticJob& elastic = *elastic_job(job.state.id);
   run_on(job, elastic, std::move(*job.target), job.target_step_seconds);
   job.target.reset();
-  input_.last_change.erase(job.state.id);  // no change: nothing to rest from
+  input_.last_change.erase(job.state.id);  // a start is no change, so no cooldown follows
   elastic.phase = JobPhase::running;
   elastic.step_seconds = 0;
   const double until = options_.redeploy.profile_seconds + options_.redeploy.profile_steps * job.state.step_seconds;
@@ -98,7 +98,7 @@ bool Simulation::profiled(LiveJob& job) {
   return tell_profile(job);
 }
 
-// Profiles of one plan must agree: a change of plans begins anew.
+// Profiles of one plan must agree, so a change of plans starts the wait anew.
 void Simulation::await_settling(const LiveJob& job) {
   events_.add({input_.now + options_.redeploy.settle_steps * job.state.step_seconds, EventKind::settle, job.state.id,
                elastic_job(job.state.id)->generation});
@@ -117,7 +117,8 @@ bool Simulation::tell_profile(const LiveJob& job) {
   return true;
 }
 
-// One question is under way at a time: the earliest, and when it has come the latest that was asked for meanwhile.
+// Only one repeated question is under way at a time. The first is the earliest. When it has come,
+// the latest time asked for meanwhile follows.
 void Simulation::ask_again(double time) {
   wanted_ = std::max(wanted_, time);
   if (retry_pending_) return;
@@ -163,7 +164,7 @@ bool Simulation::train_no_more(LiveJob& job) {
   job.advance(input_.now);
   job.training = false;
   ++job.speed_version;
-  ++job.change_version;  // a redeployment under way comes to nothing
+  ++job.change_version;  // cancels a redeployment under way
   job.target.reset();
   job.state.redeploying = true;
   elastic_job(job.state.id)->phase = JobPhase::ending;

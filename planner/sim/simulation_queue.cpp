@@ -14,7 +14,7 @@ void Simulation::start_waiting() {
   const bool submitted = input_.trigger == Trigger::job_submitted;
   double at = input_.now + (submitted ? delays.queue_seconds : delays.release_seconds);
   if (submitted) {
-    if (new_jobs_at_ > input_.now) at = new_jobs_at_;  // one look for both
+    if (new_jobs_at_ > input_.now) at = new_jobs_at_;  // one look serves both jobs
     else at = std::max(at, new_jobs_at_ + delays.batch_sched_seconds);
     new_jobs_at_ = at;
   }
@@ -105,7 +105,7 @@ std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const 
 }
 
 void Simulation::preempt_for(const SimulatedJobState& head) {
-  std::map<JobId, std::vector<JobId>> taken;  // by the job that holds them
+  std::map<JobId, std::vector<JobId>> taken;  // by the job that holds the extensions
   for (const JobId extension : victims_for(head)) {
     noticed_.insert(extension);
     for (const ElasticJob& elastic : input_.jobs)
@@ -119,10 +119,11 @@ bool Simulation::holds(const ElasticJob& elastic, JobId extension) {
                      [&](const Holding& held) { return held.job == extension; });
 }
 
-// As a launcher answers Slurm's notice: what it was about to do is given up unless it is beyond that, or does it.
+// Acts like a launcher that gets Slurm's notice. It cancels a redeployment under way, unless that
+// has reached its pause or gives up these extensions anyway.
 void Simulation::take_back(LiveJob& job, const std::vector<JobId>& extensions) {
-  if (job.state.redeploying && !job.target) return;  // it ends
-  if (job.pause_began) return;                       // after the commit
+  if (job.state.redeploying && !job.target) return;  // the job is ending
+  if (job.pause_began) return;                       // after the commit the job leaves them
   if (job.target) {
     const auto leaves = [&](JobId id) {
       return std::find(job.leaving.begin(), job.leaving.end(), id) != job.leaving.end();
@@ -133,7 +134,7 @@ void Simulation::take_back(LiveJob& job, const std::vector<JobId>& extensions) {
   leave(job);
 }
 
-// What Slurm has told to go.
+// Gives up the extensions that Slurm has told to end.
 void Simulation::leave(LiveJob& job) {
   const ElasticJob& elastic = *elastic_job(job.state.id);
   Act act{job.state.id, {}, "", {}, 0};
@@ -148,7 +149,7 @@ void Simulation::leave(LiveJob& job) {
   if (act.release.empty()) return;
   job.advance(input_.now);
   act.plan = plan_on_subset(elastic, left);
-  // The launcher knows no memory sizes; the plan that the job began with fits for sure.
+  // The launcher knows no memory sizes. The job's first plan fits for sure.
   if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_plan(*job.state.kind, own);
   const auto ranks = act.plan->ranks();
   for (const Holding& held : elastic.extensions)

@@ -1,5 +1,5 @@
-// One run of the simulator: jobs, GPUs and what is to come. Its parts are in simulation_*.cpp, the loop in
-// simulation.cpp. Not for others: simulation.hpp is.
+// One run of the simulator: its jobs, GPUs and events. The parts are in simulation_*.cpp, the loop
+// is in simulation.cpp. Internal: other code uses simulation.hpp.
 #pragma once
 
 #include <limits>
@@ -28,7 +28,7 @@ class Simulation {
   void plan_round();
   void note_level();
 
-  // ---- events; true: something that a policy may want to know
+  // ---- events; true: a policy may want to decide now
   bool happen(const Event& event);
   bool arrive(const SimulatedJob& job);
   JobCoefficients mistaken(const SimulatedJob& job) const;
@@ -43,7 +43,7 @@ class Simulation {
   bool train_no_more(LiveJob& job);
   bool complete(LiveJob& job);
 
-  // ---- the base queue, starts, and what Slurm preempts for a job that waits
+  // ---- the base queue, starts, and Slurm's preemptions for a waiting job
   void start_waiting();
   bool fits(const SimulatedJobState& job) const;
   void serve_queue();
@@ -58,7 +58,7 @@ class Simulation {
   void leave(LiveJob& job);
   void give_up_growth(LiveJob& job);
 
-  // ---- what the policy decides
+  // ---- the policy's decisions
   void think();
   double end_of(const LiveJob& job) const;
   [[noreturn]] void refuse(const Act& act, const std::string& why) const;
@@ -72,7 +72,7 @@ class Simulation {
   const Holding& check_holds(const Act& act, const ElasticJob& elastic, JobId extension) const;
   void check_idle(const Act& act, const std::vector<Holding>& wanted, const std::set<JobId>& or_owned_by);
 
-  // ---- what jobs run on and hold
+  // ---- plans and GPUs of jobs
   Prediction predict(const LiveJob& job, const Plan& plan) const;
   bool feasible(const LiveJob& job, const Plan& plan) const;
   double true_step(const LiveJob& job, const Plan& plan) const;
@@ -94,13 +94,13 @@ class Simulation {
   BaseQueue queue_;
   EventQueue events_;
   JobId next_extension_;
-  std::set<JobId> noticed_;  // extensions that Slurm has told to go
+  std::set<JobId> noticed_;  // extensions that Slurm has told to end
   int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;
   bool retry_pending_ = false, round_pending_ = false;
-  double queue_at_ = kNever;      // when Slurm looks at the queue next
-  double new_jobs_at_ = -kNever;  // when it last did, or does next, because of a new job
+  double queue_at_ = kNever;      // time of Slurm's next look at the queue
+  double new_jobs_at_ = -kNever;  // time of Slurm's last or next look because of a new job
   PolicyRun run_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 struct Pass {
   std::vector<JobId> removed;
-  std::set<std::string> nodes;  // where the job fits then
+  std::set<std::string> nodes;  // nodes on which the job then fits
 };
 
 std::optional<Pass> remove_until_it_fits(const ClusterView& cluster, int gpus, const std::vector<JobId>& order,

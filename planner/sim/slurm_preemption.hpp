@@ -1,4 +1,4 @@
-// What Slurm itself takes back for a waiting job, whatever the policy would choose.
+// Slurm's own preemption for a waiting job, independent of the policy.
 #pragma once
 
 #include <set>
@@ -8,14 +8,17 @@
 
 namespace espalier::sim {
 
-// Which extensions Slurm tries first. preempt/partition_prio takes jobs on equally many nodes in the order of their
-// submission; PreemptParameters=youngest_first turns it round. none: Slurm leaves it to the policy.
+// The extensions that Slurm tries first. preempt/partition_prio takes jobs on equally many nodes in
+// the order of their submission. PreemptParameters=youngest_first reverses that order. none: Slurm
+// leaves preemption to the policy.
 enum class Preemption { none, oldest, youngest };
 
-// Extensions that go so that a job of `gpus` GPUs fits, as select/cons_tres finds them: `candidates` in Slurm's order
-// leave one by one until the job fits; then once more, the one that was needed last first, and after it those on the
-// nodes found; what is on those nodes goes. `leaving` have been told to go already. Empty: it fits without, or not at
-// all.
+// The extensions to preempt so that a job of `gpus` GPUs fits, as select/cons_tres finds them:
+// - `candidates` are removed one by one, in Slurm's order, until the job fits.
+// - A second pass starts with the last removed one, then takes the ones on the nodes found.
+// - The removed extensions on the nodes of the second pass are preempted.
+// Extensions in `leaving` have been told to end already. Empty: the job fits without preemption, or
+// not at all.
 std::vector<JobId> preempted_for(const ClusterView& cluster, int gpus, const std::vector<JobId>& candidates,
                                  const std::set<JobId>& leaving);
 

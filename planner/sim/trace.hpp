@@ -1,4 +1,4 @@
-// Job traces: what a cluster's accounting says of the jobs that ran on it.
+// Job traces: a cluster's accounting records of its jobs.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@ namespace espalier::sim {
 
 struct TraceJob {
   double submit = 0;   // seconds since the epoch, or since the trace's beginning
-  double seconds = 0;  // that it ran
+  double seconds = 0;  // run time
   int gpus = 0;
   std::string id;
-  std::string model;  // of the table of kinds; empty: not said
-  long line = 0;      // of the file
-  double steps = 0;   // of its training; then they, not its time, are what it has to do. 0: not said
+  std::string model;  // a model of the table of kinds; empty: not given
+  long line = 0;      // line in the file
+  // Training steps; they replace `seconds` as the job's work. 0: not given.
+  double steps = 0;
 };
 
 struct DamagedRow {
@@ -23,22 +24,26 @@ struct DamagedRow {
 
 struct Trace {
   std::vector<TraceJob> jobs;       // sorted by (submit, line)
-  std::vector<DamagedRow> damaged;  // rows that cannot be read, by line
-  long left_out = 0;                // rows that are in order but no job to simulate: no GPUs, not ended, steps
-  int cluster_gpus = 0;             // of the cluster it was taken on; 0: not known
+  std::vector<DamagedRow> damaged;  // unreadable rows, by line
+  // Valid rows that are no job to simulate: no GPUs, not ended, or job steps.
+  long left_out = 0;
+  int cluster_gpus = 0;  // GPUs of the trace's cluster; 0: unknown
 };
 
 enum class TraceFormat { csv, philly, philly_json, helios, pai, arena, sacct };
 
-// By name ("csv", "philly", "philly-json", "helios", "pai", "arena", "sacct"); throws Error that lists them.
+// Finds a format by name ("csv", "philly", "philly-json", "helios", "pai", "arena", "sacct").
+// Throws Error, listing the names.
 TraceFormat trace_format(const std::string& name);
-// By how the text begins. Throws Error when it is none that is known.
+// Finds the format from the beginning of the text. Throws Error when the format is unknown.
 TraceFormat detect_trace_format(const std::string& text);
 
-// Never throws for a damaged row; throws Error when the text as a whole is not of the format (no or another header).
+// Does not throw for a damaged row. Throws Error when the text as a whole is not of the format (no
+// header or another one).
 Trace parse_trace(const std::string& text, TraceFormat format);
 
-// The start of the `length` seconds in which most jobs were submitted; the first of equal ones. 0 for an empty trace.
+// The start of the `length` seconds with the most submissions, the first of equal ones. 0 for an
+// empty trace.
 double busiest_window(const Trace& trace, double length);
 
 }  // namespace espalier::sim

@@ -9,7 +9,7 @@
 namespace espalier::sim {
 namespace {
 
-// `count` of `all`, each subset as likely (Knuth's algorithm S): in the order they have.
+// Takes `count` of `all` in their order. All subsets are equally likely (Knuth's algorithm S).
 std::vector<const TraceJob*> sample(const std::vector<const TraceJob*>& all, std::size_t count, Random& random) {
   std::vector<const TraceJob*> taken;
   for (std::size_t i = 0; i < all.size() && taken.size() < count; ++i)
@@ -46,7 +46,7 @@ class KindChoice {
     const auto& list = by_size_[size];
     return list[static_cast<std::size_t>(random.below(list.size()))];
   }
-  // By ratio; of equal ones any.
+  // The nearest kind by ratio. Of equally near kinds a random one.
   std::size_t nearest(int gpus, Random& random) const {
     const auto ratio = [&](std::size_t k) {
       const double a = kinds_[k].gpus(), b = gpus;

@@ -1,4 +1,4 @@
-// From a trace to LLM training jobs (Suika §5.1).
+// Turns a trace into LLM training jobs (Suika §5.1).
 #pragma once
 
 #include <array>
@@ -11,32 +11,38 @@
 
 namespace espalier::sim {
 
-// random: any kind, by the mix of sizes, evenly within a size. gpus: the kind whose GPU count is nearest to the job's
-// (a site's own jobs). A job whose model is a kind's keeps it either way.
+// random: a random kind by the mix of sizes, evenly within a size. gpus: the kind whose GPU count
+// is nearest to the job's (for a site's own jobs). A job whose trace names a kind's model gets that
+// kind in both cases.
 enum class Mapping { random, gpus };
 
 struct WorkloadOptions {
-  double from = -std::numeric_limits<double>::infinity();  // submissions in [from, to), the trace's clock
+  // Submissions in [from, to), on the trace's clock.
+  double from = -std::numeric_limits<double>::infinity();
   double to = std::numeric_limits<double>::infinity();
-  // Of the cluster that the trace is from: its jobs are sampled in proportion. 0: all jobs are taken.
+  // GPUs of the trace's cluster. Jobs are sampled in proportion to the cluster sizes. 0: all jobs
+  // are taken.
   int trace_gpus = 0;
-  double scale = 1;                       // times so many jobs are sampled
-  double load = 1;                        // intervals between submissions are divided by it (Suika §5.4 b)
+  double scale = 1;  // factor on the number of sampled jobs
+  // Intervals between submissions are divided by it (Suika §5.4 b).
+  double load = 1;
   std::array<double, 4> mix{3, 1, 1, 0};  // S : M : L : XL
   Mapping mapping = Mapping::random;
   std::uint64_t seed = 1;
 };
 
 struct Workload {
-  std::vector<SimulatedJob> jobs;  // sorted by submission, which begins at 0; ids 1, 2, ...
-  long in_window = 0;              // jobs of the trace that it was sampled from
-  double gpu_seconds = 0;          // that the jobs take on their basic plans; what the sampled ones took in the trace
+  std::vector<SimulatedJob> jobs;  // sorted by submission, starting at 0; ids 1, 2, ...
+  long in_window = 0;              // jobs of the trace from which the sample was taken
+  // GPU time of the jobs on their basic plans. It equals the sampled jobs' GPU time in the trace.
+  double gpu_seconds = 0;
 };
 
-// Submission times are kept; iterations are such that a job would run as long as in the trace, times one factor for all
-// that makes the GPU time of all jobs what it was in the trace. With Mapping::gpus each job's own GPU time is kept.
-// Jobs whose steps the trace tells do these.
-// Throws Error: nothing to sample, more jobs wanted than there are, no kind of a size that the mix wants.
+// Makes the workload. Submission times are kept. Iterations are such that a job runs as long as in
+// the trace, times one common factor. The factor makes the total GPU time equal to that in the
+// trace. With Mapping::gpus each job keeps its own GPU time. A job with steps in the trace does
+// these steps. Throws Error when there is nothing to sample, when more jobs are wanted than there
+// are, or when there is no kind of a size in the mix.
 Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
                        const WorkloadOptions& options);
 

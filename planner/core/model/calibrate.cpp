@@ -14,7 +14,7 @@ namespace espalier {
 namespace {
 
 constexpr double kMostOverlap = 64;
-constexpr double kRounding = 1e-9;  // relative; what arithmetic, not measurement, may be off by
+constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed to measurement
 
 class Inversion {
  public:
@@ -63,7 +63,8 @@ class Inversion {
     return "stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica);
   }
 
-  // The first inner replica that `wanted` accepts, else the first of the others; null: none.
+  // The first inner replica that `wanted` accepts, else the first other replica that it accepts.
+  // Null: it accepts none.
   template <class Wanted>
   const ReplicaProfile* choose(Wanted wanted) const {
     const ReplicaProfile* chosen = nullptr;
@@ -113,7 +114,7 @@ class Inversion {
   }
 
   struct SeenEdge {
-    double gradients = 0, state = 0;  // of all TP ranks, not sharded
+    double gradients = 0, state = 0;  // bytes of all TP ranks, not sharded
   };
   SeenEdge seen_edge(const ReplicaProfile& one) {
     const Stage& stage = stage_plan(one);
@@ -125,7 +126,8 @@ class Inversion {
                                                 : gradients * job().param_optim_bytes / job().param_bytes};
   }
 
-  // Both edges on one stage cannot be told apart: what was seen is divided as the formulas have it.
+  // The profile sums both edges when they are on one stage. The sum is divided in the proportion of
+  // the formulas (model_sizes.hpp).
   void split_edges(const SeenEdge& seen) {
     EdgeCoefficients& front = job().first;
     EdgeCoefficients& back = job().last;
@@ -133,7 +135,8 @@ class Inversion {
     const double shared = std::min(front.param_bytes, back.param_bytes);
     const double part =
         seen.gradients > 0 ? seen.gradients / both : seen.state / (front.param_optim_bytes + back.param_optim_bytes);
-    // The smaller matrix once is all that tying can save, so half of it decides.
+    // Tying saves at most the smaller matrix. The edges count as tied when more than half of that is
+    // missing.
     const bool tied = part * both < both - shared / 2;
     const double whole = tied ? both - shared : both;
     for (EdgeCoefficients* edge : {&front, &back}) {
@@ -154,7 +157,7 @@ class Inversion {
       if (!one) continue;
       const Stage& stage = stage_plan(*one);
       const double comp_fwd = one->fwd - one->comm_fwd;
-      // Recomputation repeats the forward pass, its all-reduces too.
+      // Recomputation repeats the forward pass, including its all-reduces.
       const double comp_bwd = one->bwd - (job().recompute ? 2 : 1) * one->comm_fwd;
       const double backward = comp_bwd / comp_fwd - (job().recompute ? 1 : 0);
       if (!(comp_fwd > 0) || !(backward > 0))
@@ -174,7 +177,7 @@ class Inversion {
       throw Error("profile: no replica reports its forward and backward times");
   }
 
-  // With an inner stage to compare with, what the edges add is seen and needs no formula.
+  // Measures the edges' computation by comparison with an inner stage, so no formula is needed.
   void edge_computation(const ReplicaProfile& compared, int type) {
     if (!inner(compared)) return;
     const double speed = job().gpu[static_cast<std::size_t>(type)].comp;
@@ -188,7 +191,8 @@ class Inversion {
     }
   }
 
-  // Step 5. The type of a stage's slowest replica is the one whose backward pass hides the synchronization.
+  // Step 5. Each stage gives the overlap of one GPU type: the type of its slowest replica, whose
+  // backward pass hides the synchronization.
   void overlaps() {
     bool synchronizes = false;
     std::map<int, const ReplicaProfile*> slowest;  // by stage
@@ -221,7 +225,8 @@ class Inversion {
     const double whole =
         load(one).gradient_bytes * stage_rates(hardware_, job(), stage.shape, stage.shares).gradient_ms_per_byte;
     const double least = exposed_gradients(job(), one.bwd, whole, kMostOverlap);
-    const double hidden = job().zero1 ? whole / 2 : whole;  // what the backward pass may hide of it
+    // The part that the backward pass may hide.
+    const double hidden = job().zero1 ? whole / 2 : whole;
     const double unhideable = std::max(0.0, hidden - one.bwd) + (whole - hidden);
     const double sync = *one.sync;
     if (sync > whole * (1 + kRounding)) {
@@ -229,8 +234,9 @@ class Inversion {
       return {1, false};
     }
     if (sync < unhideable * (1 - kRounding)) {
-      // All of it hidden that can be: it takes the backward pass and what is exposed, ZeRO-1's halves the same time
-      // each.
+      // Even complete overlap does not explain the measurement. With complete overlap the
+      // synchronization takes the backward pass plus the exposed time. With ZeRO-1 both halves take
+      // the same time.
       doubt(one, whole, job().zero1 ? (sync > one.bwd ? sync + one.bwd : 2 * sync) : sync + one.bwd);
       return {kMostOverlap, false};
     }
@@ -246,7 +252,8 @@ class Inversion {
                               " ms would explain what was measured: check the cluster's bandwidths");
   }
 
-  // App. A.4.2, heterogeneous set-up, case 2; and what a type that runs does not show of itself.
+  // App. A.4.2, heterogeneous set-up, case 2. Also fills in coefficients that were not measured on
+  // a type that runs.
   void unseen_types() {
     const auto reference = [&](auto assumed) {
       const auto at =
@@ -269,7 +276,7 @@ class Inversion {
       if (gpu.assumed_optim && optim >= 0) {
         const GpuType& here = hardware_.types[type];
         const GpuType& there = hardware_.types[static_cast<std::size_t>(optim)];
-        // The optimizer is bound by memory, where that is known.
+        // Memory bandwidth bounds the optimizer. If a bandwidth is unknown, TFLOPS stand in for it.
         const bool known = here.memory_bandwidth > 0 && there.memory_bandwidth > 0;
         gpu.optim = job().gpu[static_cast<std::size_t>(optim)].optim /
                     (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim));
@@ -301,7 +308,7 @@ class Inversion {
   const Hardware& hardware_;
   const Profile& profile_;
   const PlacedPlan placed_;
-  std::vector<int> types_;  // of profile_.replicas
+  std::vector<int> types_;  // GPU type of each entry of profile_.replicas
   Calibration result_;
 };
 

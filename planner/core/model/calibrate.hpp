@@ -1,6 +1,6 @@
-// Inverts the model's equations: all coefficients of a job from one configuration that runs (Suika App. A.4.2; the
-// steps' numbers here are those of the inversion in that order). Measured values are preferred to modelled ones
-// throughout.
+// Inverts the model's equations: one running configuration gives all coefficients of a job (Suika
+// App. A.4.2; step numbers in this code are the numbers there). Measured values are preferred to
+// modelled values throughout.
 #pragma once
 
 #include <string>
@@ -13,24 +13,28 @@
 
 namespace espalier {
 
-// A stage whose synchronization the cluster's bandwidth cannot explain, whatever overlaps.
+// A stage whose measured synchronization time contradicts the cluster's bandwidth, whatever part of
+// it overlaps.
 struct BandwidthDoubt {
   int stage = 0;
-  double modelled_ms = 0;    // whole gradient synchronization by the model
-  double explaining_ms = 0;  // what it would have to take: bandwidth is off by modelled / explaining
+  double modelled_ms = 0;  // the whole gradient synchronization as the model has it
+  // The time that would explain the measurement. The bandwidth is wrong by the factor modelled /
+  // explaining.
+  double explaining_ms = 0;
   bool operator==(const BandwidthDoubt&) const = default;
 };
 
 struct Calibration {
   JobCoefficients job;
   std::vector<BandwidthDoubt> doubts;
-  std::vector<std::string> remarks;  // one sentence per fall-back that was taken
+  std::vector<std::string> remarks;  // one sentence per fall-back
 };
 
-// Types that the plan does not use are scaled from one that it uses and stay marked as assumed, as does all else that
-// the configuration does not show. `bytes` and `tied` of `training` only matter for sizes the profile lacks; recompute
-// and zero1 come from the profile. Throws Error where plan, topology and profile do not fit each other or no replica's
-// times are there.
+// Coefficients of GPU types that the plan does not use are scaled from a type that it uses. They
+// stay marked as assumed. So does everything else that the configuration does not show. `bytes` and
+// `tied` of `training` matter only for sizes that the profile lacks. recompute and zero1 come from
+// the profile. Throws Error when plan, topology and profile do not fit each other, or when no
+// replica reports its times.
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
                       const Training& training = {});
 

@@ -24,11 +24,12 @@ constexpr double JobCoefficients::*kSizes[] = {&JobCoefficients::activ_bytes,   
 constexpr double EdgeCoefficients::*kEdgeSizes[] = {
     &EdgeCoefficients::param_bytes, &EdgeCoefficients::param_optim_bytes, &EdgeCoefficients::activation_bytes};
 
-// Sizes say whether a plan fits at all, however little of the time is theirs.
+// Sizes decide whether a plan fits. Their fluctuation therefore counts even where it hardly changes
+// the iteration time.
 enum class Kind { size, speed };
 
-// visit(value, unit, kind): every coefficient as a number to average, and the least that its fluctuation is in
-// proportion to. The same sequence for every profile of a job.
+// Calls visit(value, unit, kind) for every coefficient, in the same order for every profile of a
+// job. `unit` is the quantity to which the fluctuation is compared; 0: the coefficient's own mean.
 template <class Job, class Visit>
 void for_each(Job& job, Visit visit) {
   for (const auto size : kSizes) visit(job.*size, 0.0, Kind::size);

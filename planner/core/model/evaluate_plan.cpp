@@ -78,7 +78,8 @@ Prediction evaluate_plan(const Hardware& hardware, const Topology& topology, con
     none.why_not = std::move(why);
     return none;
   };
-  if (plan.total_layers() != job.layers)  // all else place_plan() looks at
+  // place_plan() checks everything else.
+  if (plan.total_layers() != job.layers)
     if (auto broken = validate(plan, job.layers); !broken.empty()) return impossible(std::move(broken.front()));
   if (job.global_batch > 0 && plan.global_batch != job.global_batch)
     return impossible("the plan's global batch is " + std::to_string(plan.global_batch) + ", the job's " +

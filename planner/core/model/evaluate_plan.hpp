@@ -1,4 +1,5 @@
-// What the model says of one real plan, with all its parts: for explanations, for `espalier plan`, and to invert.
+// The model's prediction for one real plan, with all parts of the time and the memory. Used by the
+// scheduler, the daemon, the simulator and `espalier plan`.
 #pragma once
 
 #include <string>
@@ -9,16 +10,18 @@
 
 namespace espalier {
 
-// ms of one micro-batch (forward, backward) or of one iteration (gradients, optimizer); the slowest replica's.
+// Times in ms of the slowest replica: of one micro-batch (forward, backward) or of one iteration
+// (gradients, optimizer).
 struct StagePrediction {
   StageTime time;
   double comp_fwd = 0, comp_bwd = 0;  // computation
   double comm_fwd = 0, comm_bwd = 0;  // tensor-parallel all-reduces
   double gradients = 0;               // the whole gradient synchronization
-  double sync = 0;                    // what the backward pass does not hide of it
+  // The part of `gradients` that the backward pass does not hide.
+  double sync = 0;
   double optim = 0;
-  MemoryParts memory;   // of the GPU that is fullest in proportion
-  double capacity = 0;  // bytes that a plan may fill of it (Hardware::memory_share)
+  MemoryParts memory;   // of the GPU whose memory is fullest in proportion to its capacity
+  double capacity = 0;  // bytes of that GPU that a plan may fill (Hardware::memory_share)
 };
 
 struct Prediction {
@@ -29,8 +32,9 @@ struct Prediction {
   std::string why_not;  // one sentence, empty when feasible
 };
 
-// Never throws for a plan that cannot be: it is infeasible and says why; no times then unless only memory or a TP
-// degree forbids it. `job` must have a GpuCoefficients for every type of `hardware`.
+// Does not throw for an impossible plan: the result is infeasible and `why_not` gives the reason.
+// An infeasible plan has times only if memory or a TP degree is the only reason. `job` must have
+// GpuCoefficients for every type of `hardware`.
 Prediction evaluate_plan(const Hardware& hardware, const Topology& topology, const JobCoefficients& job,
                          const Plan& plan);
 

@@ -59,7 +59,7 @@ class IterationInversion {
   void optimizer() {
     const bool bandwidths_known = std::all_of(hardware_.types.begin(), hardware_.types.end(),
                                               [](const GpuType& type) { return type.memory_bandwidth > 0; });
-    // Adam reads parameters, gradients and both moments, and writes all but the gradients.
+    // Adam reads parameters, gradients and both moments. It writes parameters and both moments.
     const double traffic = 2 * job_.param_optim_bytes + job_.param_bytes;
     for (std::size_t t = 0; t < job_.gpu.size(); ++t)
       job_.gpu[t].optim = bandwidths_known          ? traffic / hardware_.types[t].memory_bandwidth
@@ -81,8 +81,9 @@ class IterationInversion {
       set_computation(at_unit_speed);
       return iteration(with_end);
     };
-    // Faster than communication and an assumed optimizer alone could be: these are too slow for this job, and the time
-    // says nothing about how to divide it. All of it is computation then.
+    // The iteration is faster than communication and the assumed optimizer alone would be. Both are
+    // then too slow for this job, and the time does not show how to divide it. All of it counts as
+    // computation.
     const double activ_bytes = job_.activ_bytes;
     if (total(0) >= target) {
       if (measured_.optimizer <= 0)
@@ -99,7 +100,8 @@ class IterationInversion {
     if (explained < measured_.iteration) {
       computation(measured_.iteration, true);
     } else if (synchronizes_ && measured_.optimizer > 0) {
-      const auto total = [&](double hidden) {  // decreasing in k_overlap, so increasing in -k_overlap
+      // The iteration decreases in k_overlap, so it increases in -k_overlap.
+      const auto total = [&](double hidden) {
         set_overlap(-hidden);
         return iteration(true);
       };

@@ -1,4 +1,5 @@
-// The reduced inversion: what little a job's iteration times say, without a profile of its parts.
+// The reduced inversion: coefficients from a job's iteration times alone, without a profile of the
+// parts.
 #pragma once
 
 #include "planner/core/model/model_sizes.hpp"
@@ -9,24 +10,27 @@ namespace espalier {
 // ms of one iteration; 0: not measured.
 struct IterationTimes {
   double iteration = 0;
-  double forward_backward = 0;  // from the first forward to the last backward, of all micro-batches
+  // From the first forward to the last backward pass of all micro-batches.
+  double forward_backward = 0;
   double optimizer = 0;
 };
 
-// Times added to `sizes` so that the model gives back what `measured` says of `plan`; forward 1 : backward 2 is
-// assumed.
-//   optimizer        k_optim; not measured: Adam's traffic at the type's memory bandwidth, 0 where that is unknown
-//   forward_backward k_comp; not measured: the iteration is all there is
-//   iteration        k_overlap, where less is left for the gradients than they take. Where more is left than the model
-//                    can explain it is computation that the timer did not see (launched, not waited for): k_comp again.
-// Types scale as in A.4.2: computation by tflops, the optimizer by memory bandwidth where all are known. What nothing
-// was measured for stays marked as assumed; so does every type that the plan does not use.
-// Throws Error when `measured.iteration` is not positive.
+// Adds times to `sizes` such that the model reproduces `measured` for `plan`. Assumes forward 1 :
+// backward 2.
+//   optimizer         determines k_optim. Not measured: Adam's traffic at the type's memory
+//                     bandwidth, or 0 if that is unknown.
+//   forward_backward  determines k_comp. Not measured: the iteration determines k_comp.
+//   iteration         determines k_overlap if the gradients have less time left than they need. If
+//                     more time is left than the model explains, the timer missed computation
+//                     (launched, not waited for), and k_comp is determined again.
+// Types scale as in A.4.2: computation by tflops, the optimizer by memory bandwidth if all
+// bandwidths are known. Values without a measurement stay marked as assumed. So do all values of
+// types that the plan does not use. Throws Error when `measured.iteration` is not positive.
 JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients sizes, const PlacedPlan& plan,
                                     const IterationTimes& measured);
 
-// What the planner uses before a profile arrives: shape and step time only. Throws Error as model_sizes(), place_plan()
-// and calibrate_iteration() do.
+// The planner's coefficients before a profile arrives, from the model's shape and the step time
+// alone. Throws the Errors of model_sizes(), place_plan() and calibrate_iteration().
 JobCoefficients assumed_coefficients(const Hardware& hardware, const Topology& topology, const ModelShape& shape,
                                      const Training& training, const Plan& plan, double step_ms);
 

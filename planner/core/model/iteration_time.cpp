@@ -46,8 +46,8 @@ double printed_iteration(std::span<const StageTime> stages, int micro_batches) {
 
 double exact_iteration(std::span<const StageTime> stages, int micro_batches) {
   const int count = static_cast<int>(stages.size());
-  // Wave m: every stage does F(m), and B(m - w) where w = its warm-up; all that an operation waits for lies in this
-  // wave's forwards or the wave before.
+  // In wave m every stage does F(m) and then B(m - w), where w is its warm-up. An operation waits
+  // only for forwards of the same wave and for operations of the wave before.
   std::vector<double> free(stages.size(), 0.0), backward(stages.size(), 0.0);
   double end = 0;
   const std::int64_t waves = std::int64_t{micro_batches} + count - 1;

@@ -7,31 +7,35 @@
 
 namespace espalier {
 
-// One stage with its layers decided. ms; fwd and bwd of one micro-batch, extra = exposed sync + optimizer.
+// Times in ms of one stage whose layers are decided. fwd and bwd are of one micro-batch. extra is
+// the exposed synchronization plus the optimizer.
 struct StageTime {
   double fwd = 0, bwd = 0, extra = 0;
-  double send =
-      0;  // activations of one micro-batch to the next stage (and gradients back); the printed form leaves it out
-  double late = 0;  // of bwd, what the stage before does not wait for; likewise
+  // Sending one micro-batch's activations to the next stage, and the same for gradients back. The
+  // printed form ignores it.
+  double send = 0;
+  // Part of bwd that the stage before does not wait for. The printed form ignores it.
+  double late = 0;
 };
 
-// What a stage carries with its edges. gradient_bytes: whole, all TP ranks; what is tied counts once.
+// Load of a stage, including its edges. gradient_bytes is the sum over all TP ranks; tied
+// parameters count once.
 struct StageLoad {
   double compute_layers = 0;
   double gradient_bytes = 0;
 };
 StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool last);
 
-// Edge terms that belong to the stage's position are added here: embedding on the first, LM head on the last.
+// Includes the edge terms: the embedding on the first stage, the LM head on the last stage.
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last);
 
-// T = W + S + X as printed: exact for equal stages and for one micro-batch. Otherwise an upper bound (by up to 31%)
-// where all stages have one ratio of backward to forward; where they have not, it may fall short by some percent,
-// rarely.
+// T = W + S + X as printed. It is exact for equal stages and for one micro-batch. Otherwise it is
+// an upper bound (by up to 31%) if all stages have the same ratio of backward to forward. With
+// different ratios it may, rarely, be some percent too low.
 double printed_iteration(std::span<const StageTime> stages, int micro_batches);
 
-// The exact recurrence of 1F1B, O(stages * micro_batches), with the boundary transfers in `send`. 1F1B with
-// per-stage warm-up min(PP-1-i, N_b).
+// The exact recurrence of 1F1B with per-stage warm-up min(PP-1-i, N_b), including the boundary
+// transfers in `send`. Takes O(stages * micro_batches) time.
 double exact_iteration(std::span<const StageTime> stages, int micro_batches);
 
 }  // namespace espalier

@@ -35,7 +35,8 @@ Footprint footprint(const JobCoefficients& job, int share, int tp, int dp, const
   result.gradients.slope = job.param_bytes / tp;
   result.gradients_at_peak = at.micro_batches > at.stages - at.index;
   if (job.recompute) {
-    // Inputs of all layers, and one layer that is being recomputed.
+    // Memory holds the inputs of all layers and all activations of the layer that is being
+    // recomputed.
     result.activations = {share * layer, share * in_flight * job.activ_bytes};
   } else {
     result.activations.slope = share * in_flight * layer;

@@ -16,7 +16,7 @@ Family family_of(const std::string& name) {
   throw Error("model family \"" + name + "\": unknown; use one of gpt2, llama, qwen2");
 }
 
-// Width of the MLP's inside, of a layer.
+// Width of the inner activations of a layer's MLP.
 double inner(const ModelShape& shape) {
   const double hidden = shape.hidden;
   switch (family_of(shape.family)) {
@@ -30,7 +30,7 @@ double inner(const ModelShape& shape) {
   return 0;
 }
 
-// Elements of all matrices of a layer: what its FLOPs go with.
+// Elements of all matrices of a layer. FLOPs are proportional to them.
 double layer_matrices(const ModelShape& shape) {
   const double hidden = shape.hidden;
   switch (family_of(shape.family)) {
@@ -44,9 +44,10 @@ double layer_matrices(const ModelShape& shape) {
   return 0;
 }
 
-// Activations of a layer that TP divides, in units of k_activ. Q, K, V, the attention's output, the inside of the MLP
-// (GPT-2: before and after GELU; SwiGLU: gate, its SiLU, up, their product), and the scores: softmax's output, for
-// GPT-2 also that of its dropout and half an element of mask.
+// Activations of a layer that TP divides, in units of k_activ: Q, K, V, the attention's output, the
+// inside of the MLP, and the attention scores. Inside of the MLP: for GPT-2 before and after GELU;
+// for SwiGLU the gate, its SiLU, the up projection and their product. Scores: softmax's output; for
+// GPT-2 also the dropout's output and half an element of mask.
 double partitioned_activations(const ModelShape& shape) {
   const double scores = static_cast<double>(shape.heads) * shape.sequence / shape.hidden;
   if (family_of(shape.family) == Family::gpt2) return 4 + 8 + 2.5 * scores;

@@ -1,4 +1,4 @@
-// The root of an increasing function: what the inversion of the model's times needs. Pure.
+// Roots of increasing functions, for the inversion of the model's times. Pure.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,9 @@
 
 namespace espalier {
 
-// x in [low, high] with f(x) = target for an increasing, continuous f; the nearer end when there is none. Regula falsi
-// with the Illinois rule: at once for linear functions, and never slower than it takes bisection by much.
+// Returns x in [low, high] with f(x) = target for an increasing, continuous f. Without such an x it
+// returns the nearer end. Regula falsi with the Illinois rule: one step for linear functions, and
+// never much slower than bisection.
 template <class Function>
 double increasing_root(Function f, double target, double low, double high) {
   double below = f(low) - target, above = f(high) - target;
@@ -15,7 +16,7 @@ double increasing_root(Function f, double target, double low, double high) {
   if (above <= 0) return high;
   const double precision = 1e-13 * std::max(std::abs(low), std::abs(high));
   for (int step = 0, stuck = 0; step < 200 && high - low > precision; ++step) {
-    // A side that does not move three times running is halved instead.
+    // If one side does not move in three steps, the interval is halved.
     const double x = std::abs(stuck) >= 3 ? (low + high) / 2 : (low * above - high * below) / (above - below);
     if (std::abs(stuck) >= 3) stuck = 0;
     const double value = f(x) - target;
@@ -33,7 +34,8 @@ double increasing_root(Function f, double target, double low, double high) {
   return (low + high) / 2;
 }
 
-// The same on [0, infinity) for a function that grows without bound; `guess` > 0 says where to begin.
+// The same on [0, infinity) for a function that grows without bound. `guess` > 0 is the first upper
+// end.
 template <class Function>
 double increasing_root_above_zero(Function f, double target, double guess) {
   double high = guess;

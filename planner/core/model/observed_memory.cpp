@@ -8,8 +8,9 @@ namespace {
 struct Activations {
   double per_layer = 0;  // bytes per layer and sample on this GPU: k_activ-p / TP + k_activ-np
   int tp = 1;
-  bool inner = false;    // the stage has no edge
-  bool bounded = false;  // the gradients were the peak: activations are at most this
+  bool inner = false;  // the stage has no edge
+  // The gradients set the peak. The activations are at most per_layer.
+  bool bounded = false;
 
   int worth() const { return (bounded ? 0 : 2) + (inner ? 1 : 0); }
 };
@@ -23,13 +24,13 @@ Activations observe(const JobCoefficients& job, const ObservedPeak& peak) {
   if (peak.at.micro_batches > peak.at.stages - peak.at.index) {
     bytes -= parts.gradients;
   } else if (bytes <= parts.gradients * (1 + 1e-9)) {
-    // The end of the backward pass was the peak, with all gradients and no activation.
+    // The peak was at the end of the backward pass, with all gradients and no activations.
     result.bounded = true;
     bytes = parts.gradients;
   }
   const int in_flight = std::min(peak.at.stages - peak.at.index, peak.at.micro_batches);
   const double samples = static_cast<double>(peak.layers) * in_flight;
-  // With recomputation: the inputs of all layers, and one layer whole.
+  // With recomputation memory holds the inputs of all layers, and all activations of one layer.
   result.per_layer = job.recompute ? bytes / peak.share - samples * job.activ_bytes : bytes / (peak.share * samples);
   result.per_layer = std::max(0.0, result.per_layer);
   return result;

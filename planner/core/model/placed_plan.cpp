@@ -55,7 +55,8 @@ PlacedStage place_stage(const Topology& topology, const Stage& stage, const std:
   placed.shape.tp = stage.tp;
   placed.shape.replicas = static_cast<int>(replicas.size());
   placed.shares.feasible = true;
-  std::map<int, int> members;  // by node: each of the TP ranks' rings has one per replica
+  // Replicas by node. Each TP rank has its own ring with one member per replica.
+  std::map<int, int> members;
   for (const PlacedReplica& replica : replicas) {
     add_to_class(placed, replica, index);
     ++members[replica.node];

@@ -1,5 +1,5 @@
-// A real plan on its cluster, as the performance model sees it: shapes instead of names. What a search makes from
-// counts, this makes from GPUs, with the plan's own layers and shares.
+// A real plan on its cluster, as the performance model sees it: shapes instead of names. Built from
+// the plan's GPUs, layers and shares. (A search builds the same shapes from counts.)
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace espalier {
 
-// What crosses from a stage to the next one for every micro-batch: the most samples that any replica on either side
-// exchanges with its own node (near) and with others (far). Replicas own samples in order, so that neighbours with
-// different DP degrees re-deal them.
+// Traffic from a stage to the next stage for every micro-batch: the most samples that any replica
+// on either side exchanges with its own node (near) and with other nodes (far). Replicas own
+// samples in order, so neighbouring stages with different DP degrees redistribute them.
 struct Boundary {
   int near_samples = 0;
   int far_samples = 0;
-  int level = 0;  // as StageShape::level, of the far samples
+  int level = 0;  // switch level of the far samples, as StageShape::level
   bool operator==(const Boundary&) const = default;
 };
 
@@ -24,7 +24,7 @@ struct PlacedStage {
   StageShape shape;
   Shares shares;  // `most`: the largest share that the plan gives to a replica of the class
   int layers = 0;
-  int gpus_per_node = 0;  // the most on one node: they share its rails
+  int gpus_per_node = 0;  // the most GPUs on one node; they share its rails
   Boundary next;          // all zero on the last stage
 };
 
@@ -34,15 +34,17 @@ struct PlacedPlan {
   std::vector<PlacedStage> stages;
 };
 
-// Type and kind of a replica's GPUs; replicas == 1. Throws Error when a GPU is not in the topology or of another type.
+// Type and kind of a replica's GPUs; `replicas` of the result is 1. Throws Error when a GPU is not
+// in the topology or differs in type from the replica's first GPU.
 ReplicaClass replica_class(const Topology& topology, const Replica& replica);
 
 // Throws Error when the plan is invalid (plan.hpp), a GPU is not in the topology, a replica mixes GPU types, or a stage
 // has more classes of replicas than StageShape holds.
 PlacedPlan place_plan(const Topology& topology, const Plan& plan);
 
-// The stages' times, `send` included: activations cross a boundary whole, every TP rank over its own rail (Megatron
-// without scatter-gather). Throws nothing; `plan` must have come from place_plan() or be as consistent.
+// The stages' times, including `send`. Every TP rank sends the whole activations over its own rail,
+// as Megatron does without scatter-gather. Throws nothing. `plan` must come from place_plan() or be
+// as consistent.
 std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan);
 
 }  // namespace espalier

@@ -18,9 +18,12 @@ struct Published {
   int layers, hidden, heads, sequence, vocabulary;
 };
 
-// GPT-2: Radford et al. 2019; larger ones of its kind: Brown et al. 2020, Tab. 2.1;
-// 15B: Zheng et al. 2022 (Alpa), Tab. 5; 39B and 76B: Narayanan et al. 2021, Tab. 1. LLaMA: Touvron et al. 2023, Tab.
-// 2, and LLaMA-2 (sequences of 2048, as most measurements of them have). Qwen2: technical report 2024, Tab. 1.
+// Sources:
+// - GPT-2: Radford et al. 2019. Larger models of this kind: Brown et al. 2020, Tab. 2.1. 15B: Zheng
+//   et al. 2022 (Alpa), Tab. 5. 39B and 76B: Narayanan et al. 2021, Tab. 1.
+// - LLaMA: Touvron et al. 2023, Tab. 2, and LLaMA-2. Sequences are 2048, as in most measurements;
+//   70B has 4096.
+// - Qwen2: technical report 2024, Tab. 1.
 constexpr std::array<Published, 22> kPublished{{
     {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
     {"gpt2", 0.774, 36, 1280, 20, 1024, 50257}, {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
@@ -45,7 +48,7 @@ std::string known() {
   return list;
 }
 
-// The last number with a unit, in billions: "2-7b" is 7, "350m" 0.35; 0: none.
+// The last number with a unit, in billions: "2-7b" gives 7, "350m" gives 0.35. 0: there is none.
 double billions_in(const std::string& lower) {
   double result = 0;
   const char* const end = lower.data() + lower.size();

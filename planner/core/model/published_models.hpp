@@ -1,4 +1,4 @@
-// Shapes of published models by the names that people and measurements give them.
+// Shapes of published models by the names in common use.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace espalier {
 
-// "LLaMA-2-7B", "GPT-2-XL(1.5B)", "qwen2 0.5b": family and size decide. global_batch and micro_batches stay 0. Throws
-// Error that lists the known models.
+// Accepts names such as "LLaMA-2-7B", "GPT-2-XL(1.5B)", "qwen2 0.5b". Family and size decide.
+// global_batch and micro_batches stay 0. Throws Error, listing the known models.
 ModelShape published_model(const std::string& name);
 
 }  // namespace espalier

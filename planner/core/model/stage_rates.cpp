@@ -13,7 +13,7 @@ struct ReplicaTimes {
   double bwd() const { return comp_bwd + comm_bwd; }
 };
 
-// "Modeling TP": one micro-batch's `share` samples on one replica, per layer.
+// "Modeling TP": times of one layer on one replica for `share` samples of a micro-batch.
 ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job, const ReplicaClass& replicas, int tp,
                            int share) {
   const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(replicas.type)];
@@ -21,7 +21,8 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
   times.comp_fwd = gpu.comp * share / tp;
   times.comp_bwd = gpu.backward * times.comp_fwd;
   if (tp > 1) {
-    // Two all-reduces a layer, of k_activ * b bytes each: a ring sends 2 (1 - 1/t) times that per GPU.
+    // Each layer does two all-reduces of k_activ * b bytes each. A ring sends 2 (1 - 1/t) times
+    // that per GPU.
     const double once = job.activ_bytes * share * 2 * (1 - 1.0 / tp);
     const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(replicas.kind)];
     times.comm_fwd = 2 * once / (kind.tp_bandwidth * saturation(hardware, once));
@@ -34,8 +35,8 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
   return times;
 }
 
-// "Modeling DP": a ring over the replicas for every TP rank. Between nodes all rings of a node share its rails, and the
-// node with the fewest members holds up the others.
+// "Modeling DP": every TP rank has a ring over the replicas. Between nodes all rings of a node
+// share its rails. The node with the fewest members slows all others down.
 double gradient_rate(const Hardware& hardware, const StageShape& shape) {
   if (shape.replicas <= 1) return 0;
   const double sent = 2 * (1 - 1.0 / shape.replicas);
@@ -71,7 +72,7 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
     }
     return shares;
   }
-  // Time of one sample, at the mean share: only TP communication depends on the share, and weakly.
+  // Time of one sample, at the mean share. Only TP communication depends on the share, and weakly.
   std::array<double, StageShape::kMaxClasses> cost{};
   double speed = 0;
   const int mean = std::max(1, micro_batch / shape.replicas);
@@ -80,8 +81,8 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
     cost[c] = (times.fwd() + times.bwd()) / mean;
     speed += shape.classes[c].replicas / cost[c];
   }
-  // Weighted min-max (App. B): the continuous solution rounded down, then item by item where it costs least; all
-  // replicas of a class at once.
+  // Weighted min-max (App. B): the continuous solution is rounded down. The remaining samples go
+  // one by one to the class where they cost least, to all replicas of a class at once.
   std::array<int, StageShape::kMaxClasses> base{};
   int given = 0;
   for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
@@ -144,7 +145,8 @@ double exposed_sync(double bwd, double gradient, double overlap) {
 }
 
 double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap) {
-  // ZeRO-1 scatters the sums during the backward pass and gathers the parameters after the optimizer.
+  // ZeRO-1 scatters the sums during the backward pass. It gathers the parameters after the
+  // optimizer.
   return job.zero1 ? exposed_sync(bwd, gradient / 2, overlap) + gradient / 2 : exposed_sync(bwd, gradient, overlap);
 }
 

@@ -1,6 +1,7 @@
-// One stage of a plan as the performance model sees it, and its times per layer (Suika App. A.2, "Modeling TP" and
-// "Modeling DP"). All times of a stage are affine in its layer count, so a search computes rates once per stage and
-// micro-batch size and then scores layer splits with additions.
+// One stage of a plan as the performance model sees it, and its times per layer (Suika App. A.2,
+// "Modeling TP" and "Modeling DP"). All times of a stage are affine in its layer count. A search
+// therefore computes rates once per stage and micro-batch size, and then scores layer splits with
+// additions.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace espalier {
 
-// Replicas of a stage that cannot be told apart: same GPU type, same kind of node.
+// Equivalent replicas of a stage: same GPU type, same kind of node.
 struct ReplicaClass {
   std::int16_t type = 0;
   std::int16_t kind = 0;
@@ -32,8 +33,9 @@ struct StageShape {
   bool operator==(const StageShape&) const = default;
 };
 
-// Samples of one micro-batch that the replicas of each class get: balanced (App. B, Load-Balance), all >= 1.
-// `most[c]`: the largest share in class c, `more[c]` replicas have it, the others one less. feasible: B >= DP.
+// Samples of one micro-batch that the replicas of each class get, balanced (App. B, Load-Balance).
+// All shares are >= 1. `most[c]` is the largest share in class c. `more[c]` replicas have it; the
+// others have one sample less. feasible: B >= DP.
 struct Shares {
   std::array<std::int32_t, StageShape::kMaxClasses> most{};
   std::array<std::int32_t, StageShape::kMaxClasses> more{};
@@ -42,28 +44,32 @@ struct Shares {
 
 // Milliseconds per layer, for one micro-batch (fwd, bwd) or one iteration (optim, gradient).
 struct StageRates {
-  double fwd = 0, bwd = 0;            // computation + TP communication, slowest replica
-  double comp_fwd = 0, comp_bwd = 0;  // the computation in them: what an edge's compute_layers cost
+  double fwd = 0, bwd = 0;  // computation + TP communication of the slowest replica
+  // The computation in fwd and bwd. An edge costs this much for each of its compute_layers.
+  double comp_fwd = 0, comp_bwd = 0;
   double optim = 0;
   double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)
   double overlap = 1;               // k_overlap of the slowest replica's type
-  double extra = 0;       // sync + optim of a layer, when the stage has no edge; NaN: not computed (stage_extra)
+  // Synchronization + optimizer of a layer of a stage without an edge. NaN: not computed
+  // (stage_extra).
+  double extra = 0;
   bool feasible = false;  // false: the micro-batch cannot feed all replicas
 };
 
 Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape, int micro_batch,
                       bool equal_shares = false);
 
-// For balanced shares. Pure, no allocation. `extra` costs as much as all the rest: without it, it is NaN.
+// For balanced shares. Pure; allocates nothing. `extra` costs as much time as all the rest. With
+// `with_extra` false it is NaN.
 StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, const StageShape& shape,
                        const Shares& shares, bool with_extra = true);
 double stage_extra(const JobCoefficients& job, const StageRates& rates);
 
-// sync (A.2, with the exponent mended to 1/k): the part of a gradient synchronization of `gradient` ms that a backward
-// pass of `bwd` ms does not hide.
+// sync (A.2, with the exponent corrected to 1/k): the part of a gradient synchronization of
+// `gradient` ms that a backward pass of `bwd` ms does not hide.
 double exposed_sync(double bwd, double gradient, double overlap);
 
-// The same for the job's way of synchronizing: one all-reduce, or ZeRO-1's two halves.
+// The same for the job's method of synchronization: one all-reduce, or ZeRO-1's two halves.
 double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap);
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// A sketch in words, for people: "pp2 dp1-2 tp2 | 10+12 layers | n1:4 n2:6".
+// Describes a sketch for people: "pp2 dp1-2 tp2 | 10+12 layers | n1:4 n2:6".
 #pragma once
 
 #include <string>

@@ -24,7 +24,8 @@ std::string seconds_text(double value) {
   return text;
 }
 
-// As if one more GPU shared the node's rest: never all of it.
+// Divides as if one more GPU shared the node's remaining CPUs and memory, so that some always
+// remain.
 ExtensionRequest request_for(const Supply& supply, int gpus) {
   const int sharers = static_cast<int>(supply.gpus.size()) + 1;
   const int cpus = std::max(gpus, supply.free_cpus * gpus / sharers);

@@ -1,4 +1,4 @@
-// How a growth is recorded: what was weighed, why the others lost, what is asked of Slurm.
+// The record of a growth: the candidates, the reasons of their rejection, and the request to Slurm.
 #pragma once
 
 #include <string>
@@ -10,12 +10,14 @@
 
 namespace espalier {
 
-// The candidates of one round of `job`, the chosen prefix without a reason to have lost. `seconds_per_ms`: from model
-// to measured time. At most 32: the chosen one and those with the highest benefits.
+// The candidates of one round of `job`. The chosen prefix has no reason of rejection. At most 32:
+// the chosen one and the ones with the highest benefits. `seconds_per_ms` converts model time to
+// measured time.
 std::vector<Candidate> candidates_of(const VirtualJob& job, std::size_t chosen, double threshold, double discount,
                                      double least_gain, double seconds_per_ms);
 
-// The extension for `gpus` GPUs of a node: CPUs and memory in proportion, never all of the node's rest.
+// The extension for `gpus` GPUs of a node. It gets CPUs and memory in proportion to its GPUs, and
+// leaves a remainder on the node.
 ExtensionRequest request_for(const Supply& supply, int gpus);
 
 std::string seconds_text(double seconds);  // "0.1234 s"

@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-// GPUs of `supply` that can have a CPU each.
+// The number of GPUs of `supply` that can have a CPU each.
 std::size_t grantable(const Supply& supply) {
   if (supply.lease_minutes < 1 || supply.free_memory_mb < 2) return 0;
   return std::min(supply.gpus.size(), static_cast<std::size_t>(std::max(0, supply.free_cpus)));

@@ -1,4 +1,4 @@
-// The idle GPUs of one decision: drawn down as scale-outs are taken in the virtual cluster.
+// The idle GPUs of one decision. Scale-outs in the virtual cluster reduce them.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,20 @@ namespace espalier {
 
 class IdleGpus {
  public:
-  // `supplies`: what waiting jobs leave; their nodes must be the site's.
+  // `supplies`: the resources that waiting jobs leave. Their nodes must be the site's.
   IdleGpus(const std::vector<Supply>& supplies, const Site& site);
 
   bool empty() const { return idle_.empty(); }
   int count() const;
-  // What `job` may take: types it allows, and on nodes beside its anchor's only where it has no extension yet (ranks of
-  // a second one would be children of the first, and die of its preemption). Not on nodes where one of the idle GPUs is
-  // unfit for it: Slurm chooses which ones of a node it gets.
+  // The idle GPUs that `job` may take:
+  // - Only GPU types that it allows.
+  // - On nodes other than its anchor's, only nodes where it has no extension yet. Ranks of a second
+  //   extension would be children of the first one, and would die when Slurm preempts it.
+  // - No nodes where an idle GPU is unfit for the job, because Slurm chooses which of a node's GPUs
+  //   the job gets.
   std::vector<NodeGpus> for_job(const ElasticJob& job, const PlanBounds& bounds) const;
-  // Whether as many GPUs of the first `count` units' types are still idle on their nodes, if not the very same.
+  // Whether the nodes of the first `count` units still have enough idle GPUs of the units' types.
+  // They need not be the same GPUs.
   bool has(const std::vector<AffinityUnit>& units, std::size_t count) const;
   void take(const std::vector<AffinityUnit>& units, std::size_t count);
 

@@ -11,7 +11,7 @@ double intensity(const PlanningInput& input) {
     for (const Holding& held : job.extensions) expansive.push_back(held.job);
   std::sort(expansive.begin(), expansive.end());
   long all = 0, basic = 0;
-  JobId known = 0;  // neighbours mostly have one owner
+  JobId known = 0;  // owner of the previous GPU; neighbours mostly have the same owner
   bool counts = false;
   for (const NodeView& node : input.cluster.nodes) {
     if (!node.usable) continue;

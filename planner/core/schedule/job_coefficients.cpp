@@ -28,7 +28,7 @@ JobCoefficients assumed_for(const ElasticJob& job, const Site& site) {
   const double step_ms = job.step_seconds > 0 ? job.step_seconds * 1000 : 1;
   JobCoefficients coefficients =
       assumed_coefficients(site.hardware, site.topology, known_shape(job), {}, *job.plan, step_ms);
-  // The training runtime splits no tensor that the present plan does not split.
+  // The training runtime cannot split a tensor further than the present plan does.
   int tp = 1;
   for (const Stage& stage : job.plan->stages) tp = std::max(tp, stage.tp);
   coefficients.tp_degrees = {tp};

@@ -1,4 +1,5 @@
-// Coefficients of a job of which nothing is known but its model's shape and how long a step takes on its present plan.
+// Coefficients of a job without a profile, from its model's shape and its step time on the present
+// plan.
 #pragma once
 
 #include "planner/core/job.hpp"
@@ -7,8 +8,9 @@
 
 namespace espalier {
 
-// Sizes from the model's shape (model_sizes.hpp; a family unknown there is taken for GPT-2), k_backward = 2, no
-// overlap, k_comp such that the present plan takes its measured step time. All marked as assumed. Needs job.plan.
+// Sizes come from the model's shape (model_sizes.hpp; an unknown family counts as GPT-2).
+// k_backward = 2, no overlap, and k_comp such that the present plan takes its measured step time.
+// All values are marked as assumed. Needs job.plan.
 JobCoefficients assumed_for(const ElasticJob& job, const Site& site);
 
 }  // namespace espalier

@@ -90,7 +90,7 @@ std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::v
 std::vector<Piece> pieces_of(const std::vector<NodeGpus>& gpus, const Site& site) {
   std::vector<Piece> pieces;
   for (const NodeGpus& node : gpus) {
-    int type = -1, count = 0;  // of the GPUs before: a node's are mostly of one type
+    int type = -1, count = 0;  // of the previous GPUs; a node's GPUs are mostly of one type
     for (const int gpu : node.gpus) {
       const int here = type_of(site, node.node, gpu);
       if (here != type && count > 0) add(pieces, node.node, type, std::exchange(count, 0));

@@ -1,4 +1,4 @@
-// An elastic job as a planning problem: what it may become, and where it stands.
+// An elastic job as a planning problem: its bounds and its present plan and GPUs.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,25 @@
 
 namespace espalier {
 
-// What the planner may choose: GPU range, and what accuracy fixes: with bitwise the TP degree, whose sums are part of a
-// sample's arithmetic, and the number of micro-batches. Pipeline, replicas and shares change no bit: gradients are then
-// summed as integers. Rank 0 stays on the anchor's first node.
-// `data_parallel_only`: the present plan's number of stages and TP degree are fixed as well.
+// Bounds of the planner's choice: the GPU range, and limits that the accuracy sets. With bitwise
+// the TP degree is fixed, because its sums are part of a sample's arithmetic, and so is the number
+// of micro-batches. Pipeline, replicas and shares change no bit, because gradients are then summed
+// as integers. Rank 0 stays on the anchor's first node. `data_parallel_only`: the present plan's
+// number of stages and TP degree are fixed as well.
 PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only = false);
 
-// The counts of a plan; nullopt when it names a GPU that the site does not have.
+// The counts of a plan. nullopt: the plan names a GPU that the site does not have.
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);
 
-// GPUs of one holding, by the site's node; `extension` 0: the anchor's own.
+// GPUs of one holding, with the site's node index. `extension` 0: the anchor's GPUs.
 struct HeldGpus {
   JobId extension = 0;
   NodeGpus at;
 };
 
-// What the job holds, holding by holding; what the site does not know is left out.
+// The job's GPUs, holding by holding. GPUs that the site does not know are left out.
 std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site);
-// The same per node, sorted. `without`: extensions that leave (sorted).
+// The same per node, sorted. `without`: ids of extensions to leave out (sorted).
 std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::vector<JobId>& without = {});
 
 // Counts per node and type, sorted.

@@ -7,15 +7,15 @@
 namespace espalier {
 namespace {
 
-// A GPU that the new plan may use, and what it holds now.
+// A GPU that the new plan may use, and the state that it holds now.
 struct Seat {
   int node = 0, gpu = 0, type = 0;
-  int first_layer = 0, layers = 0;  // under the present plan; layers == 0: nothing
-  int replica = 1 << 20;            // its place there, so that groups stay together
+  int first_layer = 0, layers = 0;  // under the present plan; layers == 0: none
+  int replica = 1 << 20;            // replica in the present plan; keeps its GPUs together
   int stage = -1;                   // in the new plan
 };
 
-// By node and GPU: its rank's place and the layers of its stage.
+// By node and GPU: the place of the GPU's rank, and the number of layers of its stage.
 std::map<std::pair<int, int>, std::pair<RankPlace, int>> present_places(const Topology& topology,
                                                                         const ElasticJob& job) {
   std::map<std::pair<int, int>, std::pair<RankPlace, int>> places;
@@ -49,7 +49,7 @@ int overlap(const Seat& seat, int first, int layers) {
   return std::max(0, std::min(seat.first_layer + seat.layers, first + layers) - std::max(seat.first_layer, first));
 }
 
-// Gives each piece of each stage its seats: the largest overlaps of layers first, then by index.
+// Assigns seats to each piece of each stage: the largest overlap of layers first, then by index.
 bool seat_stages(const PlanSketch& sketch, std::vector<Seat>& seats) {
   std::map<std::tuple<int, int>, std::vector<std::size_t>> on_node;  // by node and type
   for (std::size_t i = 0; i < seats.size(); ++i) on_node[{seats[i].node, seats[i].type}].push_back(i);
@@ -80,7 +80,8 @@ bool seat_stages(const PlanSketch& sketch, std::vector<Seat>& seats) {
   return true;
 }
 
-// Replicas of one stage: runs of tp neighbours on one node; the lead GPU's run first, then as they stand now.
+// The replicas of one stage: runs of tp neighbouring GPUs on one node. The run with the lead GPU
+// comes first. The others keep their present order.
 std::vector<Replica> replicas_of(const Problem& problem, int tp, std::vector<Seat> seats, const GpuId& lead) {
   std::sort(seats.begin(), seats.end(), [](const Seat& a, const Seat& b) {
     return std::tuple(a.node, a.type, a.replica, a.gpu) < std::tuple(b.node, b.type, b.replica, b.gpu);
@@ -111,7 +112,8 @@ std::vector<Replica> replicas_of(const Problem& problem, int tp, std::vector<Sea
   return replicas;
 }
 
-// The first stage's seat on the lead node that would lead is the lead GPU's, whatever it holds now.
+// Puts the lead GPU into the first stage, if that stage has a GPU of the same type on the lead
+// node. The two GPUs swap stages, whatever state the lead GPU holds.
 void seat_lead(std::vector<Seat>& seats, int node, int gpu) {
   const auto lead =
       std::find_if(seats.begin(), seats.end(), [&](const Seat& s) { return s.node == node && s.gpu == gpu; });

@@ -1,4 +1,5 @@
-// From counts to GPUs: which of a node's GPUs serve which stage, so that as little state as possible has to move.
+// Turns counts into GPUs: decides which of a node's GPUs serve which stage. As little state as
+// possible has to move.
 #pragma once
 
 #include <optional>
@@ -11,10 +12,11 @@
 
 namespace espalier {
 
-// The plan of `sketch` on GPUs of `available` (sorted by node, as held_gpus gives them, with what is to be added).
-// A GPU goes where the layers that it holds under the job's present plan go, as far as possible; GPUs of one TP group
-// are neighbours. Rank 0 is the anchor's first GPU when the first stage is on its node. Shares are balanced.
-// nullopt: a node has fewer GPUs than the sketch wants.
+// Returns the plan of `sketch` on GPUs of `available`. `available` is sorted by node, as
+// held_gpus() gives it, and includes the GPUs to be added. If possible, a GPU gets a stage whose
+// layers it holds under the job's present plan. GPUs of one TP group are neighbours. Rank 0 is the
+// anchor's first GPU if the first stage is on its node. Shares are balanced. nullopt: a node has
+// fewer GPUs than the sketch needs.
 std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch, const ElasticJob& job,
                                 const std::vector<NodeGpus>& available);
 

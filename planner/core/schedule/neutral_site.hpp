@@ -1,4 +1,4 @@
-// A site of which only names are known: equal GPUs, default bandwidths.
+// A site of which only names are known. All its GPUs are equal, and bandwidths have their defaults.
 #pragma once
 
 #include <memory>

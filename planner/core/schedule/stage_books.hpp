@@ -1,4 +1,4 @@
-// Jobs that are alike share what the model says of their stages.
+// Shares the model's results for stages between similar jobs.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace espalier {
 
-// Keeps the books that were asked for last, so that the next job of a kind finds its book.
+// Keeps the most recently used books, so that the next similar job finds its book.
 class StageBooks {
  public:
   std::shared_ptr<StageBook> of(const std::shared_ptr<const Site>& site, const JobCoefficients& job,
@@ -23,8 +23,8 @@ class StageBooks {
     int micro_batches = 0;  // fixed; 0: all divisors
     std::shared_ptr<StageBook> book;
   };
-  std::shared_ptr<const Site> site_;  // that all are for
-  std::vector<Known> known_;          // the latest last
+  std::shared_ptr<const Site> site_;  // the site of all books
+  std::vector<Known> known_;          // the latest is last
 };
 
 }  // namespace espalier

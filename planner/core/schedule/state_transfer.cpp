@@ -6,9 +6,10 @@
 namespace espalier {
 namespace {
 
-constexpr double kReached = 0.5;  // of the rails' bandwidth
+constexpr double kReached = 0.5;  // share of the rails' bandwidth that a transfer reaches
 
-// With ZeRO-1 a replica holds its part of the optimizer's state.
+// The share of the state that a replica holds. With ZeRO-1 it holds only a part of the optimizer's
+// state.
 double held_share(const JobCoefficients& job, int replicas) {
   if (!job.zero1 || job.param_optim_bytes <= 0) return 1;
   const double weights = job.weight_bytes / job.param_optim_bytes;

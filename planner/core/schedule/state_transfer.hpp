@@ -1,4 +1,4 @@
-// What moving a job's state costs, before anything was measured.
+// Cost of moving a job's state, before anything was measured.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace espalier {
 
-// Seconds in which `next` can have its state on nodes where the job holds nothing yet, over their rails at half their
-// bandwidth; what nodes have already is not counted. A hand-off pauses for at least about that long.
+// Seconds to move the state of `next` to nodes where the job holds no GPU yet, over their rails at
+// half their bandwidth. State that stays on a node is not counted. A hand-off pauses training for
+// at least about this time.
 double transfer_seconds(const Problem& problem, const PlanSketch& next, const std::vector<NodeGpus>& held);
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// The mirror of growing, for those who have no scheduler at hand: a launcher whose GPUs Slurm takes.
+// The reverse of growing, for callers without a scheduler: a launcher whose GPUs Slurm takes.
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -12,7 +12,8 @@
 namespace espalier {
 namespace {
 
-// The nodes of the plan and of `gpus`, as far as they are known from there; nothing when an index cannot be one.
+// The nodes of the plan, the anchor and `gpus`, with the highest GPU index seen on each. nullopt:
+// an index is out of range.
 std::optional<ClusterView> view_of(const ElasticJob& job, const std::vector<GpuId>& gpus) {
   std::map<std::string, int> most;
   bool possible = true;
@@ -69,7 +70,7 @@ std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuI
   if (job.model.layers <= 0 || gpus.empty()) return std::nullopt;
   const auto view = view_of(job, gpus);
   if (!view) return std::nullopt;
-  // How much memory the GPUs have is not known here: no plan is refused for it.
+  // The GPUs' memory is not known here. So no plan is refused for lack of memory.
   Site site = *neutral_site(*view);
   for (GpuType& type : site.hardware.types) type.memory_bytes = 1e18;
   return solve(job, site, by_node(gpus, site), assumed_for(job, site));

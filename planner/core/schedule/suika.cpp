@@ -1,5 +1,6 @@
-// Algorithm 2 (Suika §3.2.3): waiting jobs first, scale-outs below the threshold go, then rounds in which the best
-// (job, prefix) takes its GPUs in a virtual cluster; at the end at most one reconfiguration per job comes out.
+// Algorithm 2 (Suika §3.2.3). Waiting jobs are served first. Scale-outs below the threshold are
+// given back. Then, in rounds, the best (job, prefix) takes its GPUs in a virtual cluster. The
+// result is at most one reconfiguration per job.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,12 +24,13 @@
 namespace espalier {
 namespace {
 
-// Many remainders are weighed for one that is taken: without local search their plans are a little slower than they
-// could be, which keeps scale-outs rather than taking them back.
+// Many remainders are weighed for each one that is used, so local search is left out here. The
+// plans are then a little slower than possible, which favours keeping scale-outs.
 constexpr SearchEffort kStackEffort{1, 0, 0};
 constexpr SearchEffort kShrinkEffort{1, 4, 0, 1'000};
 constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
-// A planner that starts on a full cluster meets hundreds of jobs at once; the others' turn comes with the next events.
+// A planner that starts on a full cluster sees hundreds of jobs at once. The remaining jobs are
+// replanned at the next events.
 constexpr int kReplansPerDecision = 8;
 constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
 
@@ -37,19 +39,22 @@ struct Player {
   const ElasticJob* job = nullptr;
   VirtualJob* virtual_job = nullptr;
   double discount = 1;
-  double turn = 1;      // its benefits count so many times when it comes to whose turn is next
-  double first_ms = 0;  // of its plan when the decision began, printed and exact
+  // Factor on its benefits when the next job to grow is chosen.
+  double turn = 1;
+  // Times of its plan at the beginning of the decision: printed and exact.
+  double first_ms = 0;
   double first_exact = 0;
-  double base_exact = 0;  // of the best plan known on its GPUs: what benefits are measured against
-  double first_size = 0;  // of its GPUs then
+  // Exact time of the best plan known on its present GPUs. Benefits are measured against it.
+  double base_exact = 0;
+  double first_size = 0;  // size of its GPUs at the beginning
   int first_gpus = 0;
   std::vector<NodeGpus> first_held;
-  bool grows = false;  // may take part in the rounds
+  bool grows = false;  // takes part in the rounds
   bool grown = false;
-  bool fresh = false;    // `best` can still be had
-  bool shifted = false;  // but on other GPUs, which it has not looked at yet
+  bool fresh = false;    // `best` is still available
+  bool shifted = false;  // `best` is available, but on other GPUs that the job has not looked at
   ScaleOut best;
-  std::vector<Candidate> candidates;  // of its first round won
+  std::vector<Candidate> candidates;  // of the first round that it won
   double first_benefit = 0;
 };
 
@@ -62,7 +67,8 @@ class Suika final : public Scheduler {
  public:
   explicit Suika(const SchedulerOptions& options) : options_(options) {
     expand_ = options.as_printed ? ExpandOptions::as_printed() : ExpandOptions{};
-    // The paper never says what becomes of N_b. Kept, a plan of one sample per replica could take no further one.
+    // The paper does not say how N_b changes. With a fixed N_b, a plan with one sample per replica
+    // could not add a replica.
     expand_.keep_n_b = false;
     expand_.window = options.window;
     expand_.thinned = true;
@@ -76,7 +82,7 @@ class Suika final : public Scheduler {
     weighed_.clear();
     threshold_ = benefit_threshold(intensity(input), options_.lambda);
     enter(input);
-    std::map<JobId, double> worth;  // by extension: its B
+    std::map<JobId, double> worth;  // marginal benefit B by extension
     const auto stacks = weigh_stacks(worth, !input.cluster.waiting.empty());
     WaitingPlan served = serve_waiting(input, options_, worth);
     auto decisions = shrinks(input, served);
@@ -89,7 +95,8 @@ class Suika final : public Scheduler {
     for (Player& one : players_)
       if (one.grows && !one.grown)
         if (auto d = replan(input, one)) decisions.push_back(std::move(*d));
-    // What was only imagined must not be taken for what is.
+    // A VirtualJob that has grown shows an imagined state. It must not be reused as the job's real
+    // state.
     for (const Player& one : players_)
       if (one.grown) {
         const auto imagined = known_.find(one.job->id);
@@ -103,7 +110,7 @@ class Suika final : public Scheduler {
   }
 
  private:
-  // ---- who takes part
+  // ---- participants
   void enter(const PlanningInput& input) {
     std::map<JobId, std::unique_ptr<VirtualJob>> kept;
     players_.clear();
@@ -143,8 +150,8 @@ class Suika final : public Scheduler {
     });
   }
 
-  // As known from the last decision, or made anew; nullptr: its plan cannot be scored. What launchers claim may be
-  // anything; it must not keep others from being planned.
+  // Reuses the last decision's VirtualJob or makes a new one. nullptr: the plan cannot be scored. A
+  // launcher's claims may be arbitrary; they must not prevent planning for other jobs.
   std::unique_ptr<VirtualJob> virtual_job(const ElasticJob& job, const PlanningInput& input) {
     try {
       const auto given = input.coefficients.find(job.id);
@@ -180,7 +187,7 @@ class Suika final : public Scheduler {
   // ---- waiting jobs and reclaim
   using Stacks = std::map<JobId, std::vector<StackTop>>;
 
-  // Needed when GPUs may have to go: to make room, or because the cluster has become fuller.
+  // Needed when extensions may be reclaimed: for waiting jobs, or because the cluster has filled.
   Stacks weigh_stacks(std::map<JobId, double>& worth, bool someone_waits) {
     Stacks stacks;
     for (Player& one : players_) {
@@ -203,8 +210,8 @@ class Suika final : public Scheduler {
     return d;
   }
 
-  // Gives `leaving` (sorted) back, and with them extensions that the smaller plan has no use for. nullopt: no valid
-  // plan.
+  // Gives back `leaving` (sorted), and extensions that the smaller plan does not use. nullopt: no
+  // valid plan.
   std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
     auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), shrink_effort());
     if (!below) return std::nullopt;
@@ -226,11 +233,11 @@ class Suika final : public Scheduler {
     return d;
   }
 
-  // The paper goes back along the history of scale-outs, without a search of its own.
+  // The paper undoes scale-outs in the order of their history, without a search of its own.
   const SearchEffort& shrink_effort() const { return options_.as_printed ? kStackEffort : kShrinkEffort; }
 
-  // Where GPUs are left over a whole extension may be that the plan is no slower without: those first that hold none of
-  // the state, then the newest.
+  // If the plan leaves GPUs idle, it may be as fast without a whole extension. Such extensions are
+  // given back too: first the ones that hold no state, then the newest.
   void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
     VirtualJob& job = *one.virtual_job;
     std::vector<JobId> extensions;
@@ -324,8 +331,7 @@ class Suika final : public Scheduler {
     }
   }
 
-  // ---- growth
-  // Until the job ends at its present speed; infinity where its steps are not known.
+  // Seconds until the job ends at its present speed. Infinity: its steps are not known.
   static double remaining_seconds(const ElasticJob& job) {
     if (job.total_steps <= 0 || job.step_seconds <= 0) return std::numeric_limits<double>::infinity();
     return static_cast<double>(std::max<std::int64_t>(0, job.total_steps - job.step)) * job.step_seconds;
@@ -335,7 +341,7 @@ class Suika final : public Scheduler {
                       const PlanSketch& next, int gpus) const {
     if (next_ms * options_.least_gain > present_ms) return false;
     double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
-    // A job that has ended by then gains nothing.
+    // A change gains nothing after the job's end.
     if (!options_.as_printed) idle = std::min(idle, remaining_seconds(*one.job) - options_.start_seconds);
     const auto measured = input.redeploy_seconds.find(one.job->id);
     const double known = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
@@ -343,8 +349,8 @@ class Suika final : public Scheduler {
     return won > known && won > transfer_seconds(one.virtual_job->problem(), next, one.first_held);
   }
 
-  // The search knows nothing of activations on slow links between stages: what it has found is looked at once more, GPU
-  // by GPU.
+  // The search ignores activations on slow links between stages. Its result is therefore checked
+  // once more, GPU by GPU.
   bool pays_as_placed(const PlanningInput& input, const Player& one, const PlanSketch& sketch, const Plan& plan,
                       int gpus) const {
     const Problem& problem = one.virtual_job->problem();
@@ -354,7 +360,7 @@ class Suika final : public Scheduler {
     return worth_its_cost(input, one, exact_ms(*one.job->plan), exact_ms(plan), sketch, gpus);
   }
 
-  // The best prefix that pays; 0 when none does.
+  // The best prefix that is worth its cost. Prefix 0: none is.
   ScaleOut best_of(const PlanningInput& input, const Player& one) const {
     ScaleOut best;
     const auto& prefixes = one.virtual_job->prefixes();
@@ -377,7 +383,7 @@ class Suika final : public Scheduler {
     one.shifted = false;
   }
 
-  // After others took GPUs. Mostly equal ones are left, and what was best before still is.
+  // Called after other jobs took GPUs. Mostly equal GPUs are left, and the best prefix is the same.
   void look_again(const PlanningInput& input, Player& one, const IdleGpus& idle) {
     const ScaleOut before = one.best;
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
@@ -387,8 +393,9 @@ class Suika final : public Scheduler {
     if (!one.fresh) look(input, one, idle);
   }
 
-  // The job to take next: the highest benefit. A stale one counts for a little more than it was (benefits mostly fall
-  // as GPUs go, not always) and is looked at again before it may win; the many below it are not.
+  // The next job to grow: the one with the highest benefit. A stale benefit counts for a little
+  // more than its old value, because benefits mostly, but not always, fall as GPUs are taken. A
+  // stale job is looked at again before it may win. The many jobs below it are not.
   Player* next_winner(const PlanningInput& input, const IdleGpus& idle) {
     constexpr double kStaleBonus = 1.15;
     for (;;) {
@@ -436,7 +443,8 @@ class Suika final : public Scheduler {
       std::vector<int> touched;
       for (std::size_t i = 0; i < count; ++i) touched.push_back(units[i].node);
       std::sort(touched.begin(), touched.end());
-      // Only those that looked at the nodes taken see something else now; the others' answers stand.
+      // Only jobs that looked at the taken nodes see a change now. The results of all other jobs
+      // stay valid.
       winner->fresh = false;
       for (Player& one : players_) {
         if (!one.grows || one.best.prefix == 0 || !one.virtual_job->looks_at(touched)) continue;
@@ -461,7 +469,7 @@ class Suika final : public Scheduler {
     }
   }
 
-  // The planner's own search on a winner's final GPUs, judged by the exact recurrence.
+  // The planner's own search on a winner's final GPUs. The exact recurrence decides.
   void polish(Player& one) {
     if (options_.as_printed) return;
     VirtualJob& job = *one.virtual_job;
@@ -519,7 +527,7 @@ class Suika final : public Scheduler {
     return d;
   }
 
-  // The first round's choice is the plan only if nothing followed: further rounds, or the search on the winner.
+  // The first round's choice is the final plan only if no further round and no search changed it.
   void choose_among(Decision& d, const Player& one) const {
     const PlanSketch& final = one.virtual_job->present().sketch;
     const Candidate winner{
@@ -542,7 +550,8 @@ class Suika final : public Scheduler {
     return !options_.as_printed && input.coefficients.contains(one.job->id);
   }
 
-  // The same GPUs, a better plan: only where coefficients were observed, and when it pays.
+  // A better plan on the same GPUs. Only if coefficients were observed and the change is worth its
+  // cost.
   std::optional<Decision> replan(const PlanningInput& input, Player& one) {
     VirtualJob& job = *one.virtual_job;
     if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
@@ -572,7 +581,8 @@ class Suika final : public Scheduler {
   int looks_ = 0;
   StageBooks books_;
   std::map<JobId, std::unique_ptr<VirtualJob>> known_;
-  std::map<JobId, std::unique_ptr<VirtualJob>> spent_;  // of jobs that have changed since, or are changing
+  // Of jobs that have changed since, or are changing.
+  std::map<JobId, std::unique_ptr<VirtualJob>> spent_;
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
 };

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kMostShrunk = 64;
 
-// Enough to fill one node even for a job of a single GPU (suika-equations: early stop at M ~ N, but at least a node).
+// The most GPUs by which a job may grow in one round: its own number, as the paper stops at M ~ N,
+// but at least a node's, so that a small job can fill one node.
 int reach(const ElasticJob& job, const Site& site, int present_gpus) {
   int node = 1;
   for (const Holding& held : job.anchor)
@@ -26,7 +27,8 @@ int reach(const ElasticJob& job, const Site& site, int present_gpus) {
 
 namespace {
 
-// Visits all sizes that only memory depends on; `gradients`: those as well that synchronization takes its time for.
+// Visits all sizes that only memory depends on. `gradients`: also the sizes that synchronization
+// time depends on.
 template <class Visit>
 void for_each_size(JobCoefficients& job, bool gradients, Visit visit) {
   for (double* bytes :
@@ -40,7 +42,7 @@ void for_each_size(JobCoefficients& job, bool gradients, Visit visit) {
   if (gradients) visit(job.param_bytes);
 }
 
-// visit(bytes, limit): the peak of every kind of GPU in the plan.
+// Calls visit(bytes, limit) with the memory peak of every kind of GPU in the plan.
 template <class Visit>
 void for_each_peak(const Problem& problem, const PlanSketch& plan, const JobCoefficients& coefficients, Visit visit) {
   const int stages = static_cast<int>(plan.stages.size());
@@ -70,7 +72,8 @@ void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& runnin
   JobCoefficients gradients_alone = coefficients;
   for_each_size(gradients_alone, false, [](double& bytes) { bytes = 0; });
   for_each_peak(problem, running, gradients_alone, [&](double peak, double) { least.push_back(peak); });
-  // Peaks are convex in the factor: between what gradients alone take and the whole they are at most on the line.
+  // Peaks are convex in the factor. Between the peak of gradients alone and the whole peak they are
+  // therefore at most on the line.
   double factor = 1;
   bool with_gradients = false;
   for (std::size_t i = 0; i < peaks.size(); ++i) {
@@ -103,7 +106,7 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->evaluator_ = std::make_unique<Evaluator>(
       problem, books != nullptr ? books->of(made->site_, made->coefficients_, made->bounds_) : nullptr);
   made->present_ = working_plan(*made->evaluator_, std::move(*sketch), true);
-  // A plan with shares that the model would not choose can still be scored with those that it would.
+  // Even if the plan's shares are not the model's choice, it can be scored with the model's shares.
   if (!made->present_.feasible()) return nullptr;
   made->holdings_ = held_by(job, *made->site_);
   made->held_ = held_gpus(made->holdings_);
@@ -124,7 +127,8 @@ void VirtualJob::inherit(VirtualJob& before) {
 
 namespace {
 
-// Pairs that are one to one: false when `was` or `now` is already paired with another.
+// Records the pair (was, now) of a one-to-one mapping. False: `was` or `now` is already paired with
+// another.
 bool pair_up(std::map<int, int>& forward, std::map<int, int>& backward, int was, int now) {
   const auto ahead = forward.try_emplace(was, now).first;
   const auto behind = backward.try_emplace(now, was).first;
@@ -133,9 +137,10 @@ bool pair_up(std::map<int, int>& forward, std::map<int, int>& backward, int was,
 
 }  // namespace
 
-// Whether `now` can stand for `was` in every plan: the same GPUs, or as many of the same type on a node that nothing
-// distinguishes from the other one for this job: it holds nothing there, and the leaf switches are the same, or the job
-// is as far from the one as from the other.
+// Whether `now` can replace `was` in every plan. That holds for the same GPUs. It also holds for as
+// many GPUs of the same type on another node that is equivalent for this job: the job holds nothing
+// on either node, and both nodes have the same leaf switch, or leaf switches at the same distance
+// from the job.
 bool VirtualJob::interchangeable(const AffinityUnit& was, const AffinityUnit& now) const {
   if (was.type != now.type || was.gpus.size() != now.gpus.size()) return false;
   if (was.node == now.node) return true;
@@ -149,8 +154,9 @@ bool VirtualJob::interchangeable(const AffinityUnit& was, const AffinityUnit& no
   });
 }
 
-// How many of the known units the new ones can stand for, and which node then takes the place of which. Nodes map one
-// to one, and so do leaf switches: what stood together still does.
+// The number of known units that the new units can replace, and which node replaces which
+// (`renamed`). Nodes are mapped one to one, and so are leaf switches: units that stood together
+// still do.
 std::size_t VirtualJob::common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const {
   std::map<int, int> back, leaves, leaves_back;
   std::size_t same = 0;
@@ -160,7 +166,7 @@ std::size_t VirtualJob::common_units(const std::vector<AffinityUnit>& units, std
     if (!pair_up(leaves, leaves_back, site_->topology.leaf(was), site_->topology.leaf(now))) break;
     if (!pair_up(renamed, back, was, now)) break;
   }
-  // A pair that ended the loop is of no unit in common; it renames nothing that is kept.
+  // The pair that ended the loop belongs to no common unit. It renames nothing that is kept.
   std::erase_if(renamed, [](const auto& pair) { return pair.first == pair.second; });
   return same;
 }
@@ -253,7 +259,7 @@ void VirtualJob::apply(std::size_t prefix) {
     at->gpus.insert(at->gpus.end(), unit.gpus.begin(), unit.gpus.end());
     std::sort(at->gpus.begin(), at->gpus.end());
   }
-  // What was found beyond the prefix are plans on it and the next units: they still are.
+  // Longer prefixes are plans on this prefix and the next units. They stay valid.
   const int taken = prefixes_[prefix].gpus;
   prefixes_.erase(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix));
   for (PrefixPlan& left : prefixes_) left.gpus -= taken;
@@ -302,7 +308,8 @@ std::optional<WorkingPlan> VirtualJob::shrunk_to(const std::vector<NodeGpus>& ke
   const auto known = std::find_if(shrunk_.begin(), shrunk_.end(),
                                   [&](const Shrunk& one) { return one.effort == effort && one.kept == pieces; });
   if (known != shrunk_.end()) return known->plan;
-  if (shrunk_.size() >= kMostShrunk) shrunk_.clear();  // a job that is asked again and again and never shrinks
+  // A job may be asked repeatedly and never shrink.
+  if (shrunk_.size() >= kMostShrunk) shrunk_.clear();
   auto found = shrink_plan(*evaluator_, present_.sketch, pieces, effort);
   shrunk_.push_back({std::move(pieces), effort, found});
   return found;

@@ -1,5 +1,6 @@
-// One running job in the scheduler's virtual cluster: its planning problem, where it stands, and what Algorithm 1 says
-// of the idle GPUs around it. Kept between decisions while the job does not change.
+// One running job in the scheduler's virtual cluster: its planning problem, its present plan and
+// GPUs, and Algorithm 1's results for the idle GPUs around it. Kept between decisions as long as
+// the job does not change.
 #pragma once
 
 #include <map>
@@ -18,32 +19,33 @@
 
 namespace espalier {
 
-// A prefix of the idle GPUs in the job's order, and what it would bring.
+// A prefix of the idle GPUs in the job's order, and its gain.
 struct ScaleOut {
   std::size_t prefix = 0;  // index into prefixes(); 0: none
   double benefit = 0;      // marginal benefit B
   double ms = 0;
 };
 
-// The newest extensions of a job down to one, and what they are worth.
+// A job's extensions from the newest down to a given one, and their worth.
 struct StackTop {
   std::vector<JobId> extensions;  // sorted
-  double benefit = 0;             // B of having them: (|R_prev| / |d|) (T_now / T_prev - 1)
+  double benefit = 0;             // B of keeping them: (|R_prev| / |d|) (T_now / T_prev - 1)
 };
 
 class VirtualJob {
  public:
-  // Needs a plan on known GPUs. nullptr when it has none, or none that the model can express. `books`: of jobs like it;
-  // null: it has its own.
+  // nullptr: the job has no plan on known GPUs, or no plan that the model can express. `books` is
+  // shared by similar jobs. Null: the job has a book of its own.
   static std::unique_ptr<VirtualJob> make(const ElasticJob& job, std::shared_ptr<const Site> site,
                                           const JobCoefficients& coefficients, bool data_parallel_only = false,
                                           StageBooks* books = nullptr);
 
-  // The same problem as this: what was found for it holds.
+  // Whether the arguments pose the same problem, so that all results stay valid.
   bool stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
                   const JobCoefficients& coefficients) const;
 
-  // Takes over what was found for the job when it stood elsewhere, where that still holds. `before` is spent.
+  // Takes over the results of the job's earlier state if they are still valid. `before` must not be
+  // used afterwards.
   void inherit(VirtualJob& before);
 
   const ElasticJob& job() const { return job_; }
@@ -51,40 +53,48 @@ class VirtualJob {
   Evaluator& evaluator() { return *evaluator_; }
   const WorkingPlan& present() const { return present_; }
   const std::vector<NodeGpus>& held() const { return held_; }
-  std::vector<NodeGpus> held_without(const std::vector<JobId>& extensions) const;  // sorted ids
-  double size_of(const std::vector<NodeGpus>& gpus) const;                         // |.| of an allocation
+  // `extensions`: sorted ids.
+  std::vector<NodeGpus> held_without(const std::vector<JobId>& extensions) const;
+  // Size |.| of an allocation.
+  double size_of(const std::vector<NodeGpus>& gpus) const;
 
-  // Algorithm 1 over `idle` (sorted by node; nothing that the job may not take). Recomputes only what differs from the
-  // last call: entries whose units are the same, or on other nodes of the same kind and leaf switch, are kept.
-  // Without `extend` only those are left, and no new ones computed.
+  // Runs Algorithm 1 over `idle`, which is sorted by node and holds only GPUs that the job may
+  // take. Recomputes only entries that differ from the last call. An entry is kept if its units are
+  // the same, or are on other nodes of the same kind and leaf switch. Without `extend` no new
+  // entries are computed.
   void explore(const std::vector<NodeGpus>& idle, const ExpandOptions& options, bool extend = true);
   const std::vector<AffinityUnit>& units() const { return units_; }
   const std::vector<PrefixPlan>& prefixes() const { return prefixes_; }
-  bool looks_at(const std::vector<int>& nodes) const;  // sorted; any of its units on one of them
+  // Whether a unit is on one of `nodes` (sorted).
+  bool looks_at(const std::vector<int>& nodes) const;
 
-  // The prefix with the highest marginal benefit; prefix 0 when none brings anything.
+  // The prefix with the highest marginal benefit. Prefix 0: none brings a gain.
   ScaleOut best_scale_out() const;
   double benefit_of(std::size_t prefix) const;
 
-  // The fastest plan found on the GPUs held, without any new one; computed once. Benefits are measured against it, lest
-  // a poor present plan make a single new GPU look like a bargain. The present plan when nothing beats it.
+  // The fastest plan found on the GPUs held, without a new GPU; the present plan if nothing beats
+  // it. Computed once. Benefits are measured against it. Otherwise a poor present plan would make a
+  // single new GPU look too valuable.
   const WorkingPlan& replanned(const SearchEffort& effort);
   bool is_replanned() const { return replanned_.has_value(); }
 
-  // Takes the prefix: the virtual cluster moves on. Longer prefixes become those of the rest.
+  // Takes the prefix in the virtual cluster. Longer prefixes become prefixes of the remaining
+  // units.
   void apply(std::size_t prefix);
-  // Another plan on GPUs it holds.
+  // Replaces the present plan by another plan on the GPUs held.
   void settle(WorkingPlan plan);
-  // Drops what explore() knows: the next one starts afresh.
+  // Drops the results of explore(). The next call starts afresh.
   void forget();
 
-  // What its scale-outs are still worth (Suika §3.2.3): from the newest extension alone to all of them, thinned out
-  // (thinning.hpp); entries whose remainder has no valid plan are left out. Slurm's job ids rise with time: the stack
-  // is in their order. Computed once.
+  // The present worth of the job's scale-outs (Suika §3.2.3): entries from the newest extension
+  // alone to all extensions, thinned out (thinning.hpp). Entries whose remainder has no valid plan
+  // are left out. The stack is in the order of Slurm's job ids, which rise with time. Computed
+  // once.
   const std::vector<StackTop>& stack(const SearchEffort& effort);
 
-  // The mirror of growing: the best plan on a subset of the GPUs held. nullopt: none is valid. Kept until the plan
-  // changes: the remainders that stack() has weighed are those that come true.
+  // The reverse of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.
+  // Results are kept until the plan changes, so that a shrink uses the same remainders that stack()
+  // has weighed.
   std::optional<WorkingPlan> shrunk_to(const std::vector<NodeGpus>& kept, const SearchEffort& effort);
 
  private:
@@ -112,7 +122,8 @@ class VirtualJob {
   std::vector<PrefixPlan> prefixes_;
 };
 
-// Memory coefficients scaled down until the plan that evidently runs fits: the model was too pessimistic.
+// Scales memory coefficients down until the running plan fits. A running plan shows that the model
+// was too pessimistic.
 void fit_memory_to_running_plan(const Problem& problem, const PlanSketch& running, JobCoefficients& coefficients);
 
 }  // namespace espalier

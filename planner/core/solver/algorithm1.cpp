@@ -9,16 +9,18 @@
 namespace espalier {
 namespace {
 
-// The best expansion so far, by where it happens; built only when it has won.
+// The best expansion so far: the changed or new stage and its TP degree. Only the winner becomes a
+// plan.
 struct Winner {
   Score score;
-  std::size_t stage = 0;  // changed, or the position of the new one
+  std::size_t stage = 0;  // the changed stage, or the position of the new stage
   int tp = 0;
   bool inserted = false;
 };
 
-// Deeper pipelines mostly repeat a stage. Of a run of equal ones a change is tried on the last: there the gradient
-// synchronization is hidden best, and memory is widest. Shallower ones are tried as printed.
+// Pipelines with more stages mostly repeat equal stages. In a run of equal stages a change is tried
+// only on the last one, where gradient synchronization is hidden best and memory is widest.
+// Shallower pipelines are tried as printed.
 constexpr std::size_t kDeep = 8;
 
 class Expansion {
@@ -35,16 +37,17 @@ class Expansion {
   }
 
  private:
-  // Per N_b what bounds a candidate from below before any of its stages is looked at: speeds add up, and the cheapest
-  // stage takes all layers of the first micro-batch.
+  // Lower bound of a candidate's time at one N_b, before any of its stages is computed: stage
+  // speeds add up, and the cheapest stage takes all layers of the first micro-batch.
   struct Sum {
     int choice = 0;
     double inverse = 0;   // sum of 1 / cost
     double cheapest = 0;  // least cost
   };
 
-  // The base's N_b first: it is the likeliest to set a bound that ends the others early. Then its neighbours, more of
-  // those with larger micro-batches, which more replicas need; all others only for the winner (build).
+  // The base's N_b comes first, because it most likely sets a bound that ends the others early. Its
+  // neighbours follow. More of them have larger micro-batches, because additional replicas need
+  // larger micro-batches. Only the winner is scored with all N_b (build).
   void sum_up(const WorkingPlan& base) {
     sums_.clear();
     add_sum(base, base.choice);
@@ -58,7 +61,8 @@ class Expansion {
     Sum sum{choice, 0, kInfeasible};
     for (const StageTable& table : base.tables) {
       const StageAt& at = evaluator_.at(table, choice);
-      // An infeasible stage may become feasible when it is the one that changes: no bound then.
+      // The infeasible stage may be the stage that changes, and may become feasible. So there is no
+      // bound.
       if (!at.rates.feasible) {
         sum.inverse = kInfeasible;
         sum.cheapest = 0;
@@ -70,7 +74,8 @@ class Expansion {
     sums_.push_back(sum);
   }
 
-  // Leaves in choices_ the N_b at which `stage`, in place of `was` (nullptr: of nothing), could beat `bound`.
+  // Sets choices_ to the N_b at which `stage` could beat `bound` if it replaces `was`. nullptr:
+  // `stage` is added and replaces nothing.
   bool promising(const StageTable& stage, const StageTable* was, double bound) {
     choices_.clear();
     const int layers = evaluator_.problem().job.layers;
@@ -97,7 +102,7 @@ class Expansion {
       if (shape.replicas == 0) continue;
       evaluator_.start(scratch_, shape);
       const std::size_t count = base.tables.size();
-      // From the end: where it is appended as printed.
+      // From the end, because the paper appends the new stage there.
       for (std::size_t at = count + 1; at-- > (options_.any_position ? 0 : count);) {
         if (!promising(scratch_, nullptr, winner.score.ms)) break;
         if (count > kDeep && at > 0 && at < count && base.tables[at - 1].shape == base.tables[at].shape) continue;
@@ -126,7 +131,7 @@ class Expansion {
     }
   }
 
-  // The next stage is equal, and would become the same.
+  // True: the next stage is equal, and the change would make it the same shape.
   bool repeated(const WorkingPlan& base, std::span<const Piece> added, std::size_t s, const StageShape& shape) const {
     if (base.tables.size() <= kDeep || s + 1 == base.tables.size()) return false;
     if (base.sketch.stages[s].tp != base.sketch.stages[s + 1].tp) return false;
@@ -185,7 +190,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
   std::vector<PrefixPlan> prefixes = std::move(known);
   if (prefixes.empty()) prefixes.push_back({0, present});
   const bool thinned = options.thinned && units.size() > kWhole;
-  // Known entries of a longer row may lack what a short one looks at.
+  // A longer row was thinned. Its known entries may lack prefixes that a short row looks at.
   if (options.thinned && !thinned)
     for (std::size_t i = 1; i < prefixes.size(); ++i)
       if (!looked_at(i) && !prefixes[i].plan.feasible()) prefixes.resize(i);
@@ -203,7 +208,8 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
     std::size_t from = 0;
     std::vector<Piece> added, winning;
     const std::size_t window = static_cast<std::size_t>(std::max(1, options.window));
-    // From the closest predecessor on: the set of added GPUs grows by one unit at a time.
+    // Starts with the closest predecessor, so that the set of added GPUs grows by one unit at a
+    // time.
     for (std::size_t j = i; j >= 1 && i - j < window; --j) {
       added = merge_pieces(added, std::span(units).subspan(j - 1, 1));
       const WorkingPlan& base = prefixes[j - 1].plan;

@@ -17,7 +17,7 @@ std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> a
       if (plan.feasible() && evaluator.allowed(plan.sketch)) from.push_back(std::move(plan));
     }
   }
-  // Where nothing is made of it a tiling must beat the rest as it stands.
+  // Without local search a tiling is not improved, so it must beat the other starts as it stands.
   double bound = kInfeasible;
   if (effort.local_steps == 0)
     for (const WorkingPlan& plan : from) bound = std::min(bound, plan.ms);

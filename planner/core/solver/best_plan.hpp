@@ -1,4 +1,4 @@
-// The planner's own search: the best plan on a given set of GPUs, idle ones allowed.
+// The planner's own search: the best plan on a given set of GPUs. The plan may leave GPUs idle.
 #pragma once
 
 #include <limits>
@@ -12,16 +12,19 @@
 namespace espalier {
 
 struct SearchEffort {
-  int seeds = 3;                // near-symmetric tilings that local search starts from, the best ones
-  int local_steps = 20;         // accepted moves of a local search at most; 0: starts as they stand
-  long pareto_labels = 50'000;  // work bound of the Pareto dynamic programmes (plan_from_scratch); 0: not run
-  long local_candidates = std::numeric_limits<long>::max();  // work bound of each local search
+  // Number of best near-symmetric tilings from which local search starts.
+  int seeds = 3;
+  // Most accepted moves of a local search; 0: the starts stay as they are.
+  int local_steps = 20;
+  // Work limit of the Pareto dynamic programmes (plan_from_scratch); 0: not run.
+  long pareto_labels = 50'000;
+  long local_candidates = std::numeric_limits<long>::max();  // work limit of each local search
   bool operator==(const SearchEffort&) const = default;
 };
 
-// `available`: sorted pieces. `starts`: plans on subsets of them to start from (the present plan, Algorithm 1's
-// prefixes), not necessarily balanced. nullopt: nothing valid fits. Deterministic; never worse (printed form) than a
-// balanced start.
+// `available`: sorted pieces. `starts`: plans on subsets of these pieces, from which the search
+// starts (the present plan, Algorithm 1's prefixes). They need not be balanced. nullopt: nothing
+// valid fits. Deterministic. Never worse, in printed time, than a balanced start.
 std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> available,
                                   std::span<const PlanSketch> starts, const SearchEffort& effort);
 

@@ -21,7 +21,7 @@ LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bo
 
 namespace {
 
-// Ascending; of nothing below 1 there are none.
+// In ascending order. A number below 1 has none.
 std::vector<int> divisors(int number) {
   std::vector<int> small, large;
   for (int n = 1; std::int64_t{n} * n <= number; ++n) {
@@ -110,7 +110,7 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
     cheapest = std::min(cheapest, bins[s].cost);
     fixed += bins[s].fixed;
   }
-  // W >= L * cheapest + fixed and S >= (N_b - 1) * bottleneck: most candidates end here.
+  // W >= L * cheapest + fixed, and S >= (N_b - 1) * bottleneck. Most candidates end here.
   const auto used = std::span<const LayerBin>(bins_).first(stages.size());
   const double least =
       problem_.job.layers * cheapest + fixed + (micro_batches - 1) * continuous_bottleneck(used, problem_.job.layers);
@@ -119,7 +119,7 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
     bins[s].cap = layer_cap(problem_.hardware, problem_.job, stages[s]->shape, stages[s]->at[choice].shares,
                             {static_cast<int>(s), static_cast<int>(stages.size()), micro_batches});
   if (!balance_layers(used, problem_.job.layers, layers)) return kInfeasible;
-  // X >= 0: what is too slow without it need not have it computed.
+  // X >= 0, so a candidate that is too slow without X needs no computation of X.
   double sum = 0, slowest = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const double both = bins[s].fixed + layers[s] * bins[s].cost;

@@ -1,4 +1,5 @@
-// Scores plans of one job without building them: a candidate costs what it changed.
+// Scores plans of one job without building them. The cost of a candidate depends only on its
+// changes.
 #pragma once
 
 #include <array>
@@ -18,24 +19,26 @@ namespace espalier {
 
 inline constexpr double kInfeasible = std::numeric_limits<double>::infinity();
 
-// What a score says: printed iteration time (infinity: nothing valid), and the N_b it is for.
+// The printed iteration time (infinity: nothing valid) and its N_b.
 struct Score {
   double ms = kInfeasible;
   int choice = -1;  // index into micro_batch_counts()
   bool feasible() const { return choice >= 0; }
 };
 
-// What symmetric_seeds() has found, by GPUs and number of tilings: a job's remainders come up again with every change.
+// Results of symmetric_seeds(), by GPUs and number of tilings. They are kept because a job's
+// remainders recur with every change.
 struct Tiled {
-  double bound = kInfeasible;  // slower ones were not looked for
+  double bound = kInfeasible;  // slower tilings were not searched for
   std::vector<Solution> best;
 };
 using KnownTilings = std::map<std::pair<std::vector<Piece>, int>, Tiled>;
 
-// Not thread-safe: it owns scratch space. The problem's parts must outlive it.
+// Not thread-safe, because it owns scratch space. The problem's parts must outlive it.
 class Evaluator {
  public:
-  // `book`: of jobs with the same coefficients, allowed N_b and rule of shares on the same hardware; null: its own.
+  // `book` is shared by jobs with the same coefficients, allowed N_b and rule of shares on the same
+  // hardware. Null: the evaluator has a book of its own.
   explicit Evaluator(const Problem& problem, std::shared_ptr<StageBook> book = nullptr);
 
   const Problem& problem() const { return problem_; }
@@ -45,34 +48,37 @@ class Evaluator {
   const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
   StageTable table(const StageShape& shape) const;
-  void start(StageTable& table, const StageShape& shape) const;  // the same in place
+  void start(StageTable& table, const StageShape& shape) const;  // like table(), in place
   const StageAt& at(const StageTable& table, int choice) const {
     StageAt& at = table.at[choice];
     if (!at.ready) compute(table.shape, choice, at);
     return at;
   }
 
-  // The best N_b and balanced layers for a pipeline of these stages, first to last. Scores at or above `bound` may be
-  // reported as infeasible. `choices`: the indices into micro_batch_counts() to try, in this order; empty: all.
-  // `layers`, when given, gets the split of a feasible score. GPU count and type bounds are the caller's business
-  // (allowed()).
+  // Finds the best N_b and balanced layers for a pipeline of these stages, first to last. May
+  // report a score at or above `bound` as infeasible. `choices`: indices into micro_batch_counts()
+  // to try, in this order; empty: all. `layers`, if given, receives the split of a feasible score.
+  // The caller checks GPU count and type bounds (allowed()).
   Score score(std::span<const StageTable* const> stages, double bound = kInfeasible, std::span<const int> choices = {},
               std::span<int> layers = {});
 
-  // The given layers at N_b = micro_batch_counts()[choice]; infinity when memory or shares do not allow it.
+  // Scores the given layers at N_b = micro_batch_counts()[choice]. Infinity: memory or shares do
+  // not allow them.
   double score_layers(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
-  // The exact recurrence of the same.
+  // The same by the exact recurrence.
   double exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
 
-  // Scores `sketch` as it stands, or with its N_b and layers chosen anew (written into it). ms.
+  // score_sketch and exact_sketch score `sketch` as it stands, in ms. balance_sketch chooses N_b
+  // and layers anew and writes them into `sketch`.
   double score_sketch(const PlanSketch& sketch);
   double exact_sketch(const PlanSketch& sketch);
-  Score balance_sketch(PlanSketch& sketch, int only = -1);  // `only`: an index into micro_batch_counts(), -1: all
-  int choice_of(int micro_batches) const;                   // -1: not allowed
+  // `only`: an index into micro_batch_counts(); -1: all.
+  Score balance_sketch(PlanSketch& sketch, int only = -1);
+  int choice_of(int micro_batches) const;  // -1: not allowed
 
   KnownTilings& known_tilings() { return known_tilings_; }
 
-  // GPU count, types, TP degrees, and the runtime's limits on DP degrees.
+  // Checks GPU count, types, TP degrees and N_b.
   bool allowed(const PlanSketch& sketch) const;
 
  private:
@@ -89,13 +95,13 @@ class Evaluator {
   std::vector<int> tp_degrees_;
   KnownTilings known_tilings_;
   const std::shared_ptr<StageBook> book_;
-  // Scratch, kMaxStages each: on the stack it would be cleared for every candidate.
+  // Scratch space of kMaxStages entries each. On the stack it would be cleared for every candidate.
   std::vector<LayerBin> bins_;
   mutable std::vector<StageTime> times_;
   std::vector<int> split_;
 };
 
-// What a micro-batch costs in one stage, layers to be decided: for layer_balance.
+// Cost of a micro-batch in one stage whose layers are undecided, for layer_balance.
 LayerBin layer_bin(const JobCoefficients& job, const StageAt& at, bool first, bool last);
 
 }  // namespace espalier

@@ -10,7 +10,7 @@ struct Rung {
   bool compact;
 };
 
-// At least 4 units first, of at most a node of 8.
+// The coarsest unit leaves at least 4 units in total and is at most a node of 8 GPUs.
 std::vector<Rung> rungs_for(int gpus) {
   int coarsest = 1;
   while (coarsest < 8 && coarsest * 8 <= gpus) coarsest *= 2;

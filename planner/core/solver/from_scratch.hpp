@@ -1,5 +1,6 @@
-// A plan for a set of GPUs with no regard to the present one: the part that Metis plays in the paper (§2.3, §5.3), over
-// the same plans and the same model as the incremental solver. For tests and baselines, and where there is no plan.
+// Plans a set of GPUs without regard to the present plan. This is the part that Metis plays in the
+// paper (§2.3, §5.3), over the same plans and the same model as the incremental solver. Used by
+// tests and baselines, and by best_plan().
 #pragma once
 
 #include <functional>
@@ -17,13 +18,13 @@ struct FromScratchLimits {
 
 struct FromScratchResult {
   std::optional<Solution> best;
-  bool complete = false;  // no plan at all is faster
+  bool complete = false;  // no other plan is faster
   long labels = 0;
 };
 
-// Pareto searches over ever smaller units of GPUs, compact stages first, each with what the one before found as its
-// incumbent; the last one, if the work suffices, goes through all plans. Plans at or above `incumbent_ms` are not
-// looked for. Deterministic without `stop`.
+// Runs Pareto searches over ever smaller units of GPUs, compact stages first. The result of each
+// search is the incumbent of the next one. The last search goes through all plans if the work limit
+// suffices. Plans at or above `incumbent_ms` are not searched for. Deterministic without `stop`.
 FromScratchResult plan_from_scratch(Evaluator& evaluator, std::span<const Piece> available,
                                     const FromScratchLimits& limits, double incumbent_ms = kInfeasible);
 

@@ -8,13 +8,14 @@
 
 namespace espalier {
 
-// All ways to take a stage of one TP degree from a state: an option per cell, in an order that visits only one of those
-// that differ by a permutation of equal nodes of a leaf or of equal leaves.
+// Enumerates all ways to take a stage of one TP degree from a state. A way is one option per cell.
+// Ways that differ only by a permutation of equal nodes of a leaf, or of equal leaves, are visited
+// once.
 class GpuStates::Enumeration {
  public:
   Enumeration(const GpuStates& owner, int state, std::size_t tp_index)
       : owner_(owner), tp_index_(tp_index), counts_(owner.classes_.size()) {
-    std::size_t before = 0, begin = 0;  // where the leaf before and this leaf begin
+    std::size_t before = 0, begin = 0;  // start of the previous leaf and of this leaf
     for (const char16_t cell : owner.at(state).cells) {
       if (cell != 0) {
         positions_.push_back({leaves_, cell, 0, -1});
@@ -32,28 +33,30 @@ class GpuStates::Enumeration {
                      (owner.problem_.bounds.max_gpus - owner.at(state).used) / owner.tp_degrees_[tp_index]);
   }
 
-  // visit(shape, cells left) returns false to stop.
+  // visit(shape, cells left) returns false to stop the enumeration.
   template <class Visit>
   void run(Visit visit) {
     go_on_ = true;
     descend(0, {}, visit);
   }
 
-  // Replicas by class that the stage being visited takes from position p.
+  // Replicas by class that the currently visited stage takes from position p.
   const CellTake& taken(std::size_t p) const { return option(p); }
   std::size_t positions() const { return positions_.size(); }
 
  private:
   struct Position {
     int leaf, cell, choice;
-    int twin;  // the same position of the leaf before, if that is equal; else -1
+    int twin;  // the same position of the previous leaf if that leaf is equal; else -1
   };
   struct Partial {
     int replicas = 0, least = 0, level = -1, first_leaf = 0;
     bool leads = false;
-    bool as_twin = true;                // so far this leaf chose as the one before
-    int parts = 0, leaf_parts = 0;      // nodes and leaves that are left in parts
-    bool took = false, passed = false;  // of this leaf: some node, some node not or not all of it
+    // This leaf's choices have so far equalled the previous leaf's.
+    bool as_twin = true;
+    int parts = 0, leaf_parts = 0;  // nodes and leaves of which the stage takes only a part
+    // In this leaf: `took`: the stage takes something; `passed`: it leaves a node wholly or partly.
+    bool took = false, passed = false;
   };
 
   const std::vector<CellTake>& options(std::size_t p) const {
@@ -156,7 +159,7 @@ GpuStates::GpuStates(const Problem& problem, std::span<const int> tp_degrees, st
     : problem_(problem), how_(takes), grain_(takes.unit) {
   ESPALIER_INVARIANT(takes.unit >= 1);
   std::vector<Piece> usable;
-  int most = 0;  // of one type on one node
+  int most = 0;  // the most usable GPUs of one type on one node
   for (const Piece& piece : available) {
     if (piece.gpus <= 0 || !problem.bounds.allows_type(piece.type)) continue;
     usable.push_back(piece);
@@ -169,7 +172,8 @@ GpuStates::GpuStates(const Problem& problem, std::span<const int> tp_degrees, st
   const PlanBounds& bounds = problem.bounds;
   most_replicas_ = problem.job.global_batch / std::max(1, bounds.fixed_micro_batches);
   if (bounds.fixed_dp > 0) most_replicas_ = std::min(most_replicas_, bounds.fixed_dp);
-  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {  // adds the cells that can be left
+  // add_cell_takes appends the cells that can be left.
+  for (std::size_t cell = 0; cell < cells_.size(); ++cell) {
     options_.emplace_back();
     for (const int tp : tp_degrees_) add_cell_takes(static_cast<int>(cell), tp);
   }
@@ -208,7 +212,7 @@ void GpuStates::add_nodes(std::span<const Piece> usable) {
 }
 
 void GpuStates::add_leaves() {
-  std::vector<int> leaves;  // a node of each
+  std::vector<int> leaves;  // one node of each leaf
   for (Node& node : nodes_) {
     const auto leaf = std::find_if(leaves.begin(), leaves.end(),
                                    [&](int other) { return problem_.topology.distance(other, node.id) <= 1; });
@@ -224,7 +228,8 @@ void GpuStates::add_leaves() {
       alike_ = alike_ && (a == b || leaf_distance_[a][b] == leaf_distance_[0][1]);
 }
 
-// The ways to take replicas from a node: every class's in units, or with what is beyond them.
+// Adds the ways to take replicas from a node: of every class whole units, or whole units plus the
+// remainder.
 void GpuStates::add_cell_takes(int cell, int tp) {
   std::vector<CellTake> takes;
   const Cell from = cells_[static_cast<std::size_t>(cell)];

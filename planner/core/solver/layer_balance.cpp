@@ -21,7 +21,8 @@ bool balance_layers(std::span<const LayerBin> bins, int total, std::span<int> la
     room += bin.cap;
   }
   if (room < total || static_cast<int>(bins.size()) > total) return false;
-  // The continuous solution rounded down; then greedily, which is optimal for costs that rise with every item.
+  // The continuous solution is rounded down. The rest is greedy, which is optimal for costs that
+  // rise with every item.
   const double bottleneck = continuous_bottleneck(bins, total);
   int sum = 0;
   for (std::size_t i = 0; i < bins.size(); ++i) {

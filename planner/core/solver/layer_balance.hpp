@@ -1,4 +1,5 @@
-// Load-Balance of layers (Suika App. B): split L layers over stages so that the slowest is as fast as can be.
+// Load-Balance of layers (Suika App. B): splits L layers over stages such that the slowest stage is
+// as fast as possible.
 #pragma once
 
 #include <span>
@@ -16,7 +17,7 @@ struct LayerBin {
 // caps leave no room or there are more stages than layers. At equal cost the earlier stage gets the layer.
 bool balance_layers(std::span<const LayerBin> bins, int total, std::span<int> layers);
 
-// The same without integers and caps: a lower bound of that maximum.
+// The same without integers and caps. The result is a lower bound of that maximum.
 double continuous_bottleneck(std::span<const LayerBin> bins, int total);
 
 }  // namespace espalier

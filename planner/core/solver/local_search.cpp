@@ -7,10 +7,10 @@
 namespace espalier {
 namespace {
 
-// Pipelines of more stages mostly repeat one.
+// Pipelines with more stages mostly repeat equal stages.
 constexpr std::size_t kDeep = 16;
 
-// A stage of the next plan: pieces and TP degree, layers to be decided.
+// A stage of the next plan. Its layers are not decided yet.
 struct NewStage {
   int tp = 0;
   std::vector<Piece> pieces;
@@ -35,14 +35,14 @@ class Search {
   Search(Evaluator& evaluator, std::span<const Piece> available, long candidates)
       : evaluator_(evaluator), available_(available), left_candidates_(candidates) {}
 
-  // The best neighbour of `plan`, or nothing.
+  // Replaces `plan` by its best neighbour. False: no neighbour is better.
   bool step(WorkingPlan& plan) {
     plan_ = &plan;
     bound_ = plan.ms * (1 - 1e-9);
     found_ = false;
     spare_ = idle(plan);
     classify_nodes();
-    // N_b near the present one; the winner of a sweep is scored with all.
+    // Tries N_b near the present one. The winner of a sweep is scored with all N_b.
     choices_.clear();
     for (const int step : {0, -1, 1, -2})
       if (const int choice = plan.choice + step;
@@ -116,8 +116,8 @@ class Search {
     plan = working_plan(evaluator_, std::move(next));
   }
 
-  // Nodes that no move could tell apart: under one leaf switch, of one kind, with the same GPUs of the same stages. One
-  // of them stands for all.
+  // Groups nodes that no move can tell apart: under one leaf switch, of one kind, with the same
+  // GPUs of the same stages. One node represents its group.
   void classify_nodes() {
     std::map<int, std::vector<int>> what;
     const auto note = [&](const Piece& piece, int stage) {
@@ -138,8 +138,7 @@ class Search {
   }
   bool represents(const Piece& piece) const { return stands_for_.at(piece.node) == piece.node; }
 
-  // ---- moves
-  // Every chunk of stage `from`: to another stage, to a stage of its own, or idle.
+  // Moves every chunk of stage `from` to another stage, to a stage of its own, or to idle.
   void chunks_of(std::size_t from) {
     const StageSketch& source = stages()[from];
     for (const Piece& piece : source.pieces) {
@@ -187,7 +186,7 @@ class Search {
         consider();
       }
     }
-    // A twin from the spare GPUs of another kind: exchange.
+    // Replaces the chunk by as many spare GPUs of another node or type.
     for (const Piece& spare : spare_) {
       if (!represents(spare) || spare.gpus < chunk.gpus || (spare.node == chunk.node && spare.type == chunk.type))
         continue;
@@ -200,7 +199,7 @@ class Search {
       consider();
     }
     exchange(from, chunk, rest);
-    // Given up: fewer replicas can be faster than a ring over a slow link.
+    // Leaves the chunk idle: fewer replicas can be faster than a ring over a slow link.
     if (plan_->sketch.gpus() - chunk.gpus < evaluator_.problem().bounds.min_gpus) return;
     start();
     consider();
@@ -217,7 +216,7 @@ class Search {
     next_.erase = stage;
   }
 
-  // The chunk against an equal number of GPUs elsewhere.
+  // Exchanges the chunk for an equal number of GPUs of another stage.
   void exchange(std::size_t from, const Piece& chunk, const std::vector<Piece>& rest) {
     for (std::size_t to = from + 1; to < stages().size(); ++to) {
       if (chunk.gpus % stages()[to].tp != 0) continue;
@@ -251,11 +250,11 @@ class Search {
     }
   }
 
-  // Into two stages, cut between nodes or inside one, at any pair of TP degrees that fits.
+  // Splits a stage into two, cut between nodes or inside a node. Both keep the TP degree.
   void split(std::size_t s) {
     const StageSketch& stage = stages()[s];
     const int total = stage.gpus();
-    // Eighths of a large stage, single groups of a small one.
+    // A large stage is cut at eighths, a small stage at single groups.
     for (int part = stage.tp; part < total; part += std::max(stage.tp, total / 8 / stage.tp * stage.tp)) {
       std::vector<Piece> front, back;
       int left = part;
@@ -325,8 +324,8 @@ class Search {
     }
   }
 
-  // Whether stage `at` and the one after it are equal: a deep pipeline mostly repeats a stage, and where in a run of
-  // them a change stands hardly matters.
+  // Whether a deep pipeline's stage `at` and the next stage are equal. In a run of equal stages the
+  // place of a change hardly matters.
   bool repeats(std::size_t at) const {
     return stages().size() > kDeep && at + 1 < stages().size() &&
            plan_->tables[at].shape == plan_->tables[at + 1].shape;
@@ -354,7 +353,7 @@ void polish_layers(Evaluator& evaluator, WorkingPlan& plan) {
   stages.assign(plan.tables);
   std::vector<int> layers;
   for (const StageSketch& stage : plan.sketch.stages) layers.push_back(stage.layers);
-  const bool deep = layers.size() > kDeep;  // equal stages are level already
+  const bool deep = layers.size() > kDeep;  // equal stages are balanced already
   for (bool better = true; better;) {
     better = false;
     for (std::size_t from = 0; from < layers.size(); ++from)

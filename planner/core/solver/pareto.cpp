@@ -13,13 +13,14 @@ constexpr std::size_t kFirstWidth = 4, kWiden = 4;
 // At most half of the work that is left goes into counting pools, and half of the rest into tables.
 constexpr long kBoundShare = 2;
 
-// Every N_b, and every DP degree where all stages must have the same.
+// One run for every N_b. If all stages must have the same DP degree: one for every N_b and DP
+// degree.
 std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work,
                                                 const ParetoBest& best) {
   const Problem& problem = evaluator.problem();
   int groups = 0;
   for (const GpuClass& one : states.classes()) groups += one.gpus / states.tp_degrees().front();
-  std::vector<std::pair<int, int>> wanted;  // N_b's index, DP
+  std::vector<std::pair<int, int>> wanted;  // index of N_b, DP degree
   for (std::size_t choice = 0; choice < evaluator.micro_batch_counts().size(); ++choice) {
     const int micro_batch = problem.job.global_batch / evaluator.micro_batch_counts()[choice];
     const bool each = problem.bounds.uniform_dp && problem.bounds.fixed_dp == 0;
@@ -63,7 +64,8 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
   best.ms = incumbent_ms;
   auto runs = runs_of(evaluator, states, work, best);
   ParetoScratch scratch;
-  // A narrow beam over every N_b first: what it finds spares the wider ones most of their labels.
+  // A narrow beam over every N_b comes first. Its results save the wider beams most of their
+  // labels.
   for (std::size_t width = kFirstWidth; !runs.empty() && !work.ended(); width *= kWiden)
     std::erase_if(runs, [&](const auto& run) {
       return run->bound() >= best.limit() || run->run(width, work, best, scratch) == ParetoRun::End::complete;

@@ -1,5 +1,6 @@
-// The best plan on a set of GPUs by dynamic programming over stages from last to first (beyond the paper): exact for
-// the printed iteration time when it runs to its end, and the best plan found so far when it does not.
+// The best plan on a set of GPUs, by dynamic programming over stages from last to first. Not in the
+// paper. A complete run is exact for the printed iteration time. A run that is stopped returns the
+// best plan found so far.
 #pragma once
 
 #include <functional>
@@ -12,25 +13,30 @@
 namespace espalier {
 
 struct ParetoLimits {
-  // Bound of the work, in labels (partial plans); looking at a few dozen ways to take a stage costs as much as one.
+  // Limit of the work, in labels (partial plans). Looking at a few dozen ways to take a stage costs
+  // as much as one label.
   long max_labels = 1'000'000;
-  // GPUs are taken from a node this many at a time; the rest of a node goes as one. 1: single GPUs.
+  // GPUs are taken from a node this many at a time. The remainder of a node goes as one. 1: single
+  // GPUs.
   int unit = 1;
-  // A stage leaves at most one node in parts, and one leaf switch: far fewer plans, and seldom worse ones.
+  // A stage may take part of at most one node, and part of at most one leaf switch. This leaves far
+  // fewer plans, and seldom worse ones.
   bool compact = false;
-  // Asked now and then; true ends the search. For callers that have a clock: with it results depend on the machine.
+  // Called now and then; true ends the search. For callers that have a clock. With it, results
+  // depend on the machine.
   std::function<bool()> stop;
 };
 
 struct ParetoResult {
   std::optional<Solution> best;  // faster than the incumbent, or nothing
-  bool complete =
-      false;        // nothing is faster than `best`, or than the incumbent, by 1e-9, among plans within the limits
-  long labels = 0;  // work, as in ParetoLimits
+  // No plan within the limits is faster by 1e-9 than `best`, or than the incumbent without `best`.
+  bool complete = false;
+  long labels = 0;  // work done, in units of ParetoLimits::max_labels
 };
 
-// `available`: sorted pieces; idle ones allowed. Only plans faster than `incumbent_ms` (printed form) are looked for: a
-// good incumbent saves most of the work. Deterministic without `stop`.
+// `available`: sorted pieces; the plan may leave GPUs idle. Searches only for plans faster than
+// `incumbent_ms` (printed form). A good incumbent saves most of the work. Deterministic without
+// `stop`.
 ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> available, const ParetoLimits& limits,
                            double incumbent_ms = kInfeasible);
 

@@ -6,13 +6,15 @@
 namespace espalier {
 namespace {
 
-constexpr long kTakesPerLabel = 16;        // looking at so many takes costs about as much as a label
-constexpr long kLabelsBetweenAsks = 1000;  // of `stop`
-// No state may use up the work that is left by its takes alone.
+// Looking at this many takes costs about as much as a label.
+constexpr long kTakesPerLabel = 16;
+constexpr long kLabelsBetweenAsks = 1000;  // labels between two calls of `stop`
+// One state's takes must not use up the remaining work.
 constexpr long kFewTakes = 100, kStatesAtLeast = 16;
 
-// Whether a stage with N_b micro-batches in flight needs at least the memory of one with N_b - 1, whose gradients exist
-// while its activations peak (memory.hpp). With fewer in flight it never needs more.
+// Whether a stage with N_b micro-batches in flight needs at least the memory of a stage with N_b -
+// 1 in flight. The second stage holds gradients while its activations peak (memory.hpp). With even
+// fewer micro-batches in flight a stage never needs more memory.
 bool deeper_needs_more(const Evaluator& evaluator) {
   const JobCoefficients& job = evaluator.problem().job;
   return std::all_of(evaluator.tp_degrees().begin(), evaluator.tp_degrees().end(), [&](int tp) {
@@ -86,14 +88,15 @@ int ParetoRun::cap(int shape, int depth, bool first) {
   return caps_[at];
 }
 
-// sum t + (N_b - 1) max t + E for the best that may follow.
+// sum t + (N_b - 1) max t + E for the best continuation.
 double ParetoRun::bound_of(const ParetoLabel& label, const RestNeed& need) const {
   const int left = layers_ - label.placed;
   const double shown = std::max(left * need.cost + rest_.least_extra(), left * need.forward + label.tail);
   return label.sum + shown + (micro_batches_ - 1) * std::max(label.slowest, need.slowest(left));
 }
 
-// Whatever follows b, with it a costs no more: what a has more of in max t and E cannot cost more than its full weight.
+// True: with any continuation, a costs no more than b. If a's max t or E is larger, the difference
+// costs at most its full weight.
 bool ParetoRun::dominates(const ParetoLabel& a, const ParetoLabel& b) const {
   if (a.depth > b.depth && layers_ > kMaxStages) return false;
   if (a.depth != b.depth && problem_.bounds.fixed_pp > 0) return false;
@@ -163,7 +166,8 @@ void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
     const int fixed_pp = problem_.bounds.fixed_pp;
     if (fixed_pp == 0 || depth == fixed_pp) finish(index, shape, takes[begin], best);
     if (depth >= (fixed_pp > 0 ? fixed_pp : kMaxStages)) continue;
-    // With l layers here, T >= sum + l * both + (left - l) * cost + (N_b - 1) * max(slowest, l * both) + least extra.
+    // With l layers in this stage, T >= sum + l * both + (left - l) * cost + (N_b - 1) *
+    // max(slowest, l * both) + least extra.
     const double slack = best.limit() - from.sum - left * cost - rest_.least_extra();
     const double surplus = taken.both - cost, further = micro_batches_ - 1;
     const double spare = slack - further * from.slowest;
@@ -214,11 +218,13 @@ void ParetoRun::place(int index, const Take& take, int most, double slack, Paret
   for (int layers = most; layers >= 1; --layers) {
     const int left = layers_ - from.placed - layers;
     const double slowest_left = after.slowest(left);
-    if ((micro_batches_ - 1) * slowest_left >= slack || slowest_left == kInfeasible) break;  // rises with `left`
+    // slowest_left rises with `left`.
+    if ((micro_batches_ - 1) * slowest_left >= slack || slowest_left == kInfeasible) break;
     const StageTime time = stage_time(problem_.job, taken.rates, layers, false, from.depth == 0);
     ParetoLabel label;
     label.sum = from.sum + time.fwd + time.bwd;
-    // What is below its floor does not show in the end: raised to it, more labels dominate others.
+    // A value below its floor does not affect the final time. Raising values to the floor lets more
+    // labels dominate others.
     label.slowest = std::max({from.slowest, time.fwd + time.bwd, slowest_left});
     label.tail = std::max({time.extra, from.tail - time.bwd, rest_.least_extra() + left * after.backward});
     label.parent = index;

@@ -27,47 +27,53 @@ class ParetoWork {
   bool ended_ = false;
 };
 
-// The fastest complete plan so far, its last stage first.
+// The fastest complete plan so far, last stage first.
 struct ParetoBest {
   double ms = kInfeasible;
   int choice = -1;
   std::vector<Take> taken;
   std::vector<int> layers;
-  // What a plan must stay below to be worth finding.
+  // Only plans below this time are worth finding.
   double limit() const { return ms * (1 - 1e-9); }
 };
 
 // The last `depth` stages of a plan.
 struct ParetoLabel {
-  double sum = 0, slowest = 0;  // of the stages' t
-  double tail = 0;              // E: what sticks out behind the last backward pass of the first of these stages
-  double bound = 0;             // of the iteration time of all plans that end so
+  double sum = 0, slowest = 0;  // sum and maximum of the stages' t
+  // E: the time from the last backward pass of the first of these stages until all these stages
+  // have ended.
+  double tail = 0;
+  // Lower bound of the iteration time of all plans with these last stages.
+  double bound = 0;
   std::int32_t parent = -1, state = 0, shape = 0;
-  std::int32_t older = -1;                         // next label of the same state and layers
-  std::int16_t depth = 0, layers = 0, placed = 0;  // layers of this stage; of all these stages
+  // Next label with the same state and layers placed.
+  std::int32_t older = -1;
+  // layers: of this stage; placed: of all these stages.
+  std::int16_t depth = 0, layers = 0, placed = 0;
   bool dominated = false;
 };
 
-// What one run fills and the next one can use again.
+// Storage that one run fills and the next run reuses.
 struct ParetoScratch {
   std::vector<ParetoLabel> labels;
   std::vector<std::vector<std::int32_t>> levels;  // labels by layers placed
-  std::vector<std::int32_t> heads;                // newest label by state and layers placed; -1 between runs
+  // Newest label by state and layers placed; -1 between runs.
+  std::vector<std::int32_t> heads;
 };
 
 class ParetoRun {
  public:
-  // `dp`: DP degree of every stage, 0: any. Everything must outlive the run.
+  // `dp`: DP degree of every stage; 0: any. All arguments must outlive the run.
   ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp);
 
-  // No plan at this N_b is faster. ms.
+  // Lower bound of the time of all plans at this N_b, in ms.
   double bound() const { return bound_; }
-  // Before run(): a closer bound(), and bounds that spare labels; see RestBound.
+  // Call before run(). They improve bound() and give bounds that save labels; see RestBound.
   long count_pools(long most);
   long fill_tables(long most);
 
   enum class End { complete, narrowed, stopped };
-  // Extends, of the labels with equally many layers placed, only the `width` most promising ones.
+  // Of all labels with equally many layers placed, extends only the `width` most promising ones.
   End run(std::size_t width, ParetoWork& work, ParetoBest& best, ParetoScratch& scratch);
 
  private:
@@ -95,7 +101,7 @@ class ParetoRun {
   const int choice_, dp_, layers_, micro_batches_, depth_classes_;
   RestBound rest_;
   double bound_ = 0;
-  bool deeper_needs_more_ = false;  // memory
+  bool deeper_needs_more_ = false;  // see deeper_needs_more()
   std::vector<Stage> stages_;       // by shape
   std::vector<std::int16_t> caps_;  // by shape, depth class, first or not; -1: unknown
   ParetoScratch* scratch_ = nullptr;

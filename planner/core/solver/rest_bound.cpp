@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kLabelsPerDemand = 1.5, kLabelsPerStep = 1.0 / 150;
 
-// Most layers that a stage can hold in any position.
+// The most layers that a stage can hold in any position.
 int best_cap(const Problem& problem, const StageShape& shape, const Shares& shares, int micro_batches) {
   int cap = 0;
   for (const StagePosition& at :
@@ -29,7 +29,7 @@ RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int ch
   for (const GpuClass& one : states.classes()) gpu_.push_back(problem_.job.gpu[static_cast<std::size_t>(one.type)]);
 }
 
-// No TP communication, and no replica waits for another one.
+// Assumes no TP communication, and no replica that waits for another one.
 RestNeed RestBound::ideal(std::span<const std::int16_t> gpus) const {
   double both = 0, forward = 0, backward = 0;
   for (std::size_t c = 0; c < gpus.size(); ++c) {
@@ -85,7 +85,8 @@ void RestBound::add_demand(std::size_t pool, std::span<const std::int16_t> gpus,
   const StageRates inside = stage_rates(problem_.hardware, problem_.job, shape, shares);
   shape.level = 1;
   const StageRates across = stage_rates(problem_.hardware, problem_.job, shape, shares);
-  // More computation in the edge hides more of the synchronization.
+  // More computation in the edge hides more of the synchronization. Then only the optimizer gives a
+  // bound.
   least_extra_ = std::min(least_extra_,
                           problem_.job.first.compute_layers > 0 ? inside.optim : std::min(inside.extra, across.extra));
   const double cost = inside.fwd + inside.bwd;
@@ -105,10 +106,10 @@ bool RestBound::contains(std::size_t pool, std::size_t part) const {
   return true;
 }
 
-// The least maximum over ways to cut a pool into stages: of a stage with the pool's rest behind it, the layers go one
-// by one to where they cost less.
+// Computes the least maximum of the stages' t over all ways to cut a pool into stages. For a stage
+// and the rest of the pool, the layers go one by one to the side where they cost less.
 long RestBound::fill_tables(long most) {
-  double pairs = 1;  // of a pool and a part of it
+  double pairs = 1;  // pairs of a pool and a part of it
   for (const GpuClass& one : states_.classes()) {
     const double grains = one.gpus / states_.grain();
     pairs *= (grains + 1) * (grains + 2) / 2;

@@ -1,5 +1,5 @@
-// What the rest of a plan costs at least, given the GPUs and layers that are left: bounds for the Pareto dynamic
-// programme, blind to which node a GPU is on.
+// Lower bounds of the cost of the rest of a plan, given the GPUs and layers left, for the Pareto
+// dynamic programme. They ignore which node a GPU is on.
 #pragma once
 
 #include <span>
@@ -10,29 +10,31 @@
 
 namespace espalier {
 
-// Of one state. ms; t = fwd + bwd of a stage and micro-batch.
+// Bounds of one state, in ms. t = fwd + bwd of a stage and micro-batch.
 struct RestNeed {
-  double cost = kInfeasible;      // a layer's least t
-  double forward = kInfeasible;   // a layer's least fwd
-  double backward = kInfeasible;  // a layer's least bwd
-  double share = kInfeasible;     // the least t of the slowest stage, per layer
-  const double* table = nullptr;  // the same by layers left, where known
+  double cost = kInfeasible;      // least t of a layer
+  double forward = kInfeasible;   // least fwd of a layer
+  double backward = kInfeasible;  // least bwd of a layer
+  double share = kInfeasible;     // least t of the slowest stage, per layer
+  const double* table = nullptr;  // least t of the slowest stage by layers left; null: unknown
   double slowest(int layers) const { return table != nullptr ? table[layers] : layers * share; }
 };
 
-// At one N_b. `dp`: of every stage, 0: any. Begins with what ideal speed-up would need; pools and then tables come at a
-// price, in the labels that cost as much.
+// Bounds at one N_b. `dp`: DP degree of every stage; 0: any. The first bounds assume ideal
+// speed-up. Pools and then tables improve them at a cost, counted in labels.
 class RestBound {
  public:
   RestBound(const Evaluator& evaluator, const GpuStates& states, int choice, int dp);
 
-  // What every pool can do as one stage. Nothing happens if it may cost more than `most`. Returns what it cost.
+  // Computes the cost of every pool as one stage. Does nothing if that may cost more than `most`.
+  // Returns the cost.
   long count_pools(long most);
-  // After it: RestNeed::table, what every pool can do in several stages.
+  // Call after count_pools(). Fills RestNeed::table with the cost of every pool as several stages.
+  // `most` and the result are as above.
   long fill_tables(long most);
 
   RestNeed need(int state) const { return needs_.empty() ? ideal(states_.rest(state)) : needs_[states_.pool(state)]; }
-  // The first stage's optimizer and exposed synchronization, at least.
+  // Lower bound of the first stage's optimizer plus exposed synchronization.
   double least_extra() const { return least_extra_; }
 
  private:
@@ -55,7 +57,7 @@ class RestBound {
   const int dp_, layers_, micro_batches_, micro_batch_;
   std::vector<GpuCoefficients> gpu_;  // of each class
   std::vector<RestNeed> needs_;       // by pool
-  std::vector<Demand> demands_;       // by pool, rising
+  std::vector<Demand> demands_;       // by pool, ascending
   std::vector<double> slowest_;       // by pool, then layers 0..L
   double least_extra_ = 0;
 };

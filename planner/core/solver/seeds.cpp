@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostKnown = 1024;
 
-// TP groups of one node and type, in an order in which a contiguous run makes a good stage.
+// TP groups of one node and type, ordered such that a contiguous run makes a good stage.
 std::vector<Piece> groups(const Evaluator& evaluator, std::span<const Piece> available, int tp, bool fast_first) {
   std::vector<Piece> order;
   for (const Piece& piece : available)
@@ -29,11 +29,11 @@ std::vector<Piece> groups(const Evaluator& evaluator, std::span<const Piece> ava
   return order;
 }
 
-// Stages in which all nodes look alike are worth more than one exact tiling too many: PP degrees beyond these are left
-// to the search.
+// More than 16 stages are tried only if their number divides the groups, so that all stages look
+// alike. The search covers the other PP degrees.
 bool worth_trying(int stages, int groups) { return stages <= 16 || groups % stages == 0; }
 
-// Groups of one node and type stand beside each other.
+// Joins groups into pieces. Groups of one node and type are neighbours in `run`.
 void collect(std::span<const Piece> run, std::vector<Piece>& pieces) {
   pieces.clear();
   for (const Piece& group : run) {
@@ -45,14 +45,14 @@ void collect(std::span<const Piece> run, std::vector<Piece>& pieces) {
             [](const Piece& a, const Piece& b) { return std::tuple(a.node, a.type) < std::tuple(b.node, b.type); });
 }
 
-// The fastest few tilings below a bound. Most stages of one are equal: they share a table. What cannot be among the
-// fastest is left as soon as that is known.
+// The fastest few tilings below a bound. Most stages of a tiling are equal and share a table. A
+// tiling that cannot be among the fastest is dropped as soon as that is known.
 class Tilings {
  public:
   Tilings(Evaluator& evaluator, int count, double bound)
       : evaluator_(evaluator), count_(static_cast<std::size_t>(count)), bound_(bound) {}
 
-  // `groups` of `tp` GPUs dealt to `pp` stages one after the other.
+  // Deals `groups` of `tp` GPUs to `pp` stages in order.
   void consider(std::span<const Piece> groups, int tp, int pp) {
     const auto run = [&](int s) {
       const auto from = static_cast<std::size_t>(static_cast<long>(groups.size()) * s / pp);
@@ -84,7 +84,7 @@ class Tilings {
     if (best_.size() > count_) best_.pop_back();
   }
 
-  // What is not faster is of no use.
+  // Tilings that are not faster are of no use.
   double bound() const { return best_.size() < count_ ? bound_ : best_.back().ms; }
   std::vector<Solution> take() { return std::move(best_); }
 
@@ -94,19 +94,19 @@ class Tilings {
   const double bound_;
   std::vector<Solution> best_;  // fastest first
   std::vector<Piece> pieces_;
-  std::vector<std::size_t> which_;  // of the tables, by stage
+  std::vector<std::size_t> which_;  // index of the table, by stage
   std::vector<StageTable> tables_;
   std::vector<const StageTable*> stages_;
   std::vector<int> layers_;
 };
 
-// What no tiling by TP groups of `tp` GPUs can be faster than: computation alone, at the share at which a sample takes
-// least, with nothing lost to rounding.
+// Lower bound of the time of a tiling by TP groups of `tp` GPUs: computation alone, at the share
+// where a sample takes least time, with no loss from rounding.
 class LeastTime {
  public:
   LeastTime(Evaluator& evaluator, std::span<const Piece> available, int tp) : evaluator_(evaluator) {
     const Problem& problem = evaluator.problem();
-    int type = -1, kind = -1;  // of the piece before: neighbours are mostly alike
+    int type = -1, kind = -1;  // of the previous piece; neighbours are mostly alike
     for (const Piece& piece : available) {
       if (piece.gpus < tp || (piece.type == type && problem.topology.kind(piece.node) == kind)) continue;
       type = piece.type, kind = problem.topology.kind(piece.node);
@@ -117,12 +117,12 @@ class LeastTime {
     }
   }
 
-  // Of `groups` groups, however they are dealt.
+  // For `groups` groups, however they are dealt.
   double of(int groups) const {
     const JobCoefficients& job = evaluator_.problem().job;
     return job.layers * sample_ * job.global_batch / groups * (1 - 1e-9);
   }
-  // Of `groups` groups dealt to stages of at most `most`.
+  // For `groups` groups dealt to stages of at most `most` groups.
   double of(int groups, int most) const {
     const auto& counts = evaluator_.micro_batch_counts();
     double least = kInfeasible;
@@ -148,7 +148,7 @@ std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> availabl
   for (const Piece& piece : available) mixed = mixed || piece.type != available.front().type;
   for (const int tp : evaluator.tp_degrees()) {
     const LeastTime least(evaluator, available, tp);
-    int whole = 0;  // groups, if all GPUs were allowed
+    int whole = 0;  // groups if all GPUs were allowed
     for (const Piece& piece : available) whole += piece.gpus / tp;
     if (whole == 0 || least.of(whole) >= seeds.bound()) continue;
     for (int direction = 0; direction < (mixed ? 2 : 1); ++direction) {
@@ -158,7 +158,7 @@ std::vector<Solution> tile(Evaluator& evaluator, std::span<const Piece> availabl
       for (int pp = 1; pp <= deepest; ++pp) {
         const PlanBounds& bounds = evaluator.problem().bounds;
         if (bounds.fixed_pp > 0 ? pp != bounds.fixed_pp : !worth_trying(pp, total) && bounds.fixed_dp == 0) continue;
-        // Where all stages need the same DP degree, what does not divide stays idle.
+        // If all stages need the same DP degree, the remainder stays idle.
         const int dp = bounds.fixed_dp > 0 ? bounds.fixed_dp : total / pp;
         const int used = bounds.fixed_dp > 0 || bounds.uniform_dp ? dp * pp : total;
         if (used > total) break;

@@ -1,4 +1,5 @@
-// Near-symmetric plans to start a search from: one TP degree, the groups dealt to the stages as evenly as they come.
+// Near-symmetric plans from which a search starts: one TP degree, groups dealt to the stages as
+// evenly as possible.
 #pragma once
 
 #include <span>

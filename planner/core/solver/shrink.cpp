@@ -6,7 +6,8 @@
 namespace espalier {
 namespace {
 
-// Deals the kept GPUs to the stages that had them, up to what each had, as whole TP groups.
+// Deals the kept GPUs as whole TP groups to the stages that had them. A stage gets no more GPUs of
+// a node than it had.
 PlanSketch cut_down(const PlanSketch& present, std::span<const Piece> kept) {
   std::vector<Piece> left(kept.begin(), kept.end());
   PlanSketch sketch;
@@ -25,7 +26,7 @@ PlanSketch cut_down(const PlanSketch& present, std::span<const Piece> kept) {
   return sketch;
 }
 
-// Every stage at a TP degree that its remaining GPUs allow without a remainder, the present one where it fits.
+// Gives every stage the largest TP degree, up to its present one, that divides its remaining GPUs.
 PlanSketch regrouped(const Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> kept) {
   std::vector<Piece> left(kept.begin(), kept.end());
   PlanSketch sketch;

@@ -1,4 +1,4 @@
-// The mirror of Algorithm 1: the best plan on what remains when GPUs are taken away.
+// The reverse of Algorithm 1: the best plan on the remaining GPUs when GPUs are taken away.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,10 @@
 
 namespace espalier {
 
-// `present` without what is not in `kept` (sorted pieces): lost replicas are deleted, stages that lose all of them
-// dropped, stages whose TP degree no longer fits regrouped, everything balanced anew; that plan competes with what
-// best_plan() finds on `kept`. nullopt: nothing valid fits.
+// Reduces `present` to the GPUs in `kept` (sorted pieces): lost replicas are deleted, stages
+// without replicas are dropped, stages whose TP degree no longer fits are regrouped, and everything
+// is balanced anew. That plan competes with the plans that best_plan() finds on `kept`. nullopt:
+// nothing valid fits.
 std::optional<WorkingPlan> shrink_plan(Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> kept,
                                        const SearchEffort& effort);
 

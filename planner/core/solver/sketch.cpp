@@ -9,7 +9,7 @@ namespace {
 
 bool before(const Piece& a, const Piece& b) { return std::tuple(a.node, a.type) < std::tuple(b.node, b.type); }
 
-// Calls visit(node, type, gpus) for the union in order.
+// Calls visit(piece) for every piece of the union, in order.
 template <class Visit>
 void for_union(std::span<const Piece> a, std::span<const Piece> b, Visit visit) {
   std::size_t i = 0, j = 0;
@@ -52,7 +52,8 @@ StageShape shape_of(const Problem& problem, std::span<const Piece> pieces, int t
   if (pieces.empty()) return shape;
   const Topology& topology = problem.topology;
   const int first_node = pieces.front().node;
-  int leaf = topology.leaf(first_node);  // of the node before: neighbours mostly share it, and then their distance
+  // Leaf of the previous node. Neighbours mostly share it, and then they have the same distance.
+  int leaf = topology.leaf(first_node);
   int least = INT_MAX, members = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];

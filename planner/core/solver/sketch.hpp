@@ -1,4 +1,5 @@
-// A plan as the solvers see it: counts of GPUs per node, not their names. Shares and memory follow from it.
+// A plan as the solvers see it: counts of GPUs per node instead of GPU names. Shares and memory
+// follow from the counts.
 #pragma once
 
 #include <compare>
@@ -35,10 +36,11 @@ struct PlanSketch {
   int gpus() const;
 };
 
-// Deepest pipeline the solvers consider; plans of deeper models use fewer stages than layers.
+// The deepest pipeline that the solvers consider. A model with more layers still gets at most this
+// many stages.
 inline constexpr int kMaxStages = 128;
 
-// One job to plan. Everything in it must outlive the solve; nothing in it changes.
+// One job to plan. The referenced objects must outlive the solve and must not change.
 struct Problem {
   const Hardware& hardware;
   const Topology& topology;
@@ -46,13 +48,13 @@ struct Problem {
   const PlanBounds& bounds;
 };
 
-// The shape of the union of two sorted piece lists at TP degree `tp`. replicas == 0 where it is no stage: a count that
-// is no multiple of tp, or more classes than StageShape holds.
+// The shape of the union of two sorted piece lists at TP degree `tp`. replicas == 0: it is no
+// stage, because a count is no multiple of tp or there are more classes than StageShape holds.
 StageShape stage_shape(const Problem& problem, std::span<const Piece> pieces, std::span<const Piece> more, int tp);
 
 // Sorted union of two sorted piece lists, counts added.
 std::vector<Piece> merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more);
-// The same into existing storage, which is neither of them.
+// The same into existing storage. `merged` must be neither of the inputs.
 void merge_pieces(std::span<const Piece> pieces, std::span<const Piece> more, std::vector<Piece>& merged);
 
 int count_gpus(std::span<const Piece> pieces);

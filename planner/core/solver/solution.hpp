@@ -1,4 +1,4 @@
-// What every solver returns.
+// The result of every solver.
 #pragma once
 
 #include "planner/core/solver/sketch.hpp"

@@ -1,5 +1,5 @@
-// What the model says of a stage at every micro-batch size, kept by the stage's shape: searches meet the same few
-// shapes again and again, in one job and in jobs that are alike.
+// The model's results for a stage at every micro-batch size, kept by the stage's shape. Searches
+// meet the same few shapes again and again, in one job and in similar jobs.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ struct StageAt {
   bool ready = false;
 };
 
-// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts(). Entries are computed
-// when they are first asked for. Copies share them.
+// A stage with its times for every allowed N_b, in the order of Evaluator::micro_batch_counts(). An
+// entry is computed at its first use. Copies share the entries.
 struct StageTable {
   StageShape shape;
   std::shared_ptr<StageAt[]> at;
@@ -39,12 +39,12 @@ struct StageShapeHash {
   }
 };
 
-// Holds for one job's coefficients, allowed N_b and rule of shares. Not thread-safe.
+// Valid for one job's coefficients, allowed N_b and rule of shares. Not thread-safe.
 class StageBook {
  public:
-  // The entries of this shape, `count` of them; not ready where nobody asked before.
+  // The `count` entries of this shape. New entries are not ready.
   const std::shared_ptr<StageAt[]>& entries(const StageShape& shape, std::size_t count) {
-    if (known_.size() >= kMost) known_.clear();  // tables in use keep theirs
+    if (known_.size() >= kMost) known_.clear();  // tables in use keep their entries
     auto& found = known_[shape];
     if (!found) found = std::make_shared<StageAt[]>(count);
     return found;

@@ -1,4 +1,5 @@
-// A plan under construction: its sketch with the tables of its stages at hand, so that a change costs what it touches.
+// A plan under construction: its sketch and its stages' tables. A change costs only the stages that
+// it touches.
 #pragma once
 
 #include <optional>
@@ -12,15 +13,16 @@ struct WorkingPlan {
   PlanSketch sketch;
   std::vector<StageTable> tables;  // one per stage
   double ms = kInfeasible;         // printed iteration time of the sketch as it stands
-  int choice = -1;                 // of N_b
+  int choice = -1;                 // index of N_b
 
   bool feasible() const { return choice >= 0; }
 };
 
-// Tables filled; N_b and layers chosen anew, or kept as they are (`as_is`; infeasible plans get ms = infinity).
+// Fills the tables. Chooses N_b and layers anew, or keeps them (`as_is`). An infeasible plan has ms
+// = infinity.
 WorkingPlan working_plan(Evaluator& evaluator, PlanSketch sketch, bool as_is = false);
 
-// Stages of a candidate, first to last, borrowed from a base and from scratch tables.
+// Stages of a candidate, first to last. The base's tables and the scratch tables own them.
 class CandidateStages {
  public:
   void assign(const std::vector<StageTable>& tables) {

@@ -13,8 +13,9 @@ double nic(const Hardware& hardware, const Topology& topology, int node) {
   return hardware.kinds[static_cast<std::size_t>(topology.kind(node))].nic_bandwidth;
 }
 
-// Where a job is, seen from the switches: per switch, and per depth of the leaves below it, the fastest rail of the
-// nodes that it holds there. A node's affinity then follows from the switches above the node alone.
+// A job's place seen from the switches: for each switch and each depth of the leaves below it, the
+// fastest rail of the nodes that the job holds there. A node's affinity then follows from the
+// switches above the node alone.
 class HeldPrefixes {
  public:
   HeldPrefixes(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held)
@@ -32,7 +33,7 @@ class HeldPrefixes {
     }
   }
 
-  // Of all GPUs on a node that the job holds nothing on.
+  // Affinity of every GPU on a node where the job holds no GPU.
   double affinity(int node) {
     const auto kinds = hardware_.kinds.size();
     double& known =
@@ -46,8 +47,8 @@ class HeldPrefixes {
     return static_cast<std::size_t>(switch_id * depths_ + leaf_depth);
   }
 
-  // A held node counts at every switch that it shares with `leaf`. The lowest of them is the right one, and gives the
-  // most, as crossings only cost.
+  // A held node counts at every switch that it shares with `leaf`. The lowest shared switch is the
+  // right one. It also gives the highest bandwidth, because crossings only reduce it.
   double compute(int leaf, double rail) const {
     double best = 0;
     for (int above = leaf; above >= 0; above = topology_.parent(above))
@@ -63,7 +64,7 @@ class HeldPrefixes {
   const Hardware& hardware_;
   const Topology& topology_;
   int depths_ = 1;
-  std::vector<double> fastest_;  // by switch and depth of held leaf; -1: none
+  std::vector<double> fastest_;  // by switch and depth of the held leaf; -1: none
   std::vector<double> known_;    // by leaf and kind; -1: not computed yet
 };
 
@@ -80,7 +81,7 @@ struct Group {
   }
 };
 
-// One list per node, by node.
+// One list per node, sorted by node.
 std::vector<NodeGpus> merged(std::span<const NodeGpus> lists) {
   std::vector<NodeGpus> sorted(lists.begin(), lists.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
@@ -93,7 +94,7 @@ std::vector<NodeGpus> merged(std::span<const NodeGpus> lists) {
   return result;
 }
 
-// Of one GPU on a node where the job holds some.
+// Affinity of one GPU on a node where the job holds some GPUs.
 double affinity_beside(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held, int node,
                        int gpu) {
   double best = 0;
@@ -180,7 +181,7 @@ std::vector<AffinityUnit> cut_units(std::span<const GpuAt> order, int size, int 
   for (std::size_t begin = 0; begin < order.size() && left > 0;) {
     const std::int32_t node = order[begin].node;
     std::size_t end = begin;
-    // One open unit per type: a node may mix types in any order.
+    // Each type has its own open unit, because a node may mix types in any order.
     const std::size_t first_unit = units.size();
     for (; end < order.size() && order[end].node == node && left > 0; ++end, --left) {
       const GpuAt& gpu = order[end];

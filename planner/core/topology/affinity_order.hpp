@@ -1,6 +1,7 @@
-// The order in which a job would take idle GPUs (Suika §3.2.1): by Affinity(r) = max over the GPUs r0 that it holds of
-// EffectiveBandwidth(r, r0), falling; ties by (rack, node, GPU), so that GPUs near each other stand together
-// (footnote 5). Prefixes of this order are the only sets that Algorithm 1 looks at.
+// The order in which a job takes idle GPUs (Suika §3.2.1): by falling Affinity(r), which is the
+// maximum of EffectiveBandwidth(r, r0) over the GPUs r0 that the job holds. Ties are ordered by
+// (rack, node, GPU), so that near GPUs stand together (footnote 5). Algorithm 1 looks only at
+// prefixes of this order.
 #pragma once
 
 #include <climits>
@@ -26,14 +27,15 @@ struct GpuAt {
   bool operator==(const GpuAt&) const = default;
 };
 
-// The first `most` of the `idle` GPUs in a job's order, `held` being what it has (none: all affinities are equal). The
-// order of the inputs does not matter; `held` may name a node several times, `idle` once. Needs
-// Hardware::crossing <= 1. A sort of the idle nodes, and at most held nodes x idle GPUs beside them: GPU by GPU is only
-// looked at on nodes that the job holds.
+// Returns the first `most` of the `idle` GPUs in a job's order. `held`: the job's GPUs; if it is
+// empty, all affinities are equal. The order of the inputs does not matter. `held` may name a node
+// several times, `idle` once. Needs Hardware::crossing <= 1. Cost: a sort of the idle nodes, plus
+// at most held nodes x idle GPUs on nodes that the job holds. On other nodes single GPUs are not
+// looked at.
 std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held,
                                   std::span<const NodeGpus> idle, int most = INT_MAX);
 
-// What a solver adds at once: GPUs of one type on one node.
+// The GPUs of one type on one node that a solver adds at once.
 struct AffinityUnit {
   std::int32_t node = 0;
   std::int16_t type = 0;
@@ -41,12 +43,12 @@ struct AffinityUnit {
   bool operator==(const AffinityUnit&) const = default;
 };
 
-// w for a job of this many GPUs: min(ceil(N / 16), 8), rounded down to a power of two so that every TP degree up to it
-// divides a unit.
+// Unit size w for a job of this many GPUs: min(ceil(N / 16), 8), rounded down to a power of two.
+// Every TP degree up to w then divides a unit.
 int unit_size(int job_gpus);
 
-// Cuts `order` into units of at most `size` GPUs, until they hold `most` GPUs. What is left of a node's GPUs of one
-// type is a smaller unit, and so may be the last one.
+// Cuts `order` into units of at most `size` GPUs, until they hold `most` GPUs. The remainder of a
+// node's GPUs of one type is a smaller unit. The last unit may be smaller too.
 std::vector<AffinityUnit> cut_units(std::span<const GpuAt> order, int size, int most = INT_MAX);
 
 }  // namespace espalier

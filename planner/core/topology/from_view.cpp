@@ -16,7 +16,7 @@ constexpr double kHalfPcie4 = 15.753846e6;  // 16 lanes of PCIe 4.0, between NUM
 
 struct NamedType {
   GpuType type;
-  std::optional<double> link;  // of a known model: per direction, 0: PCIe only
+  std::optional<double> link;  // link speed of a known model, per direction; 0: PCIe only
 };
 
 struct Description {
@@ -122,7 +122,7 @@ SiteView site_from_view(const ClusterView& view, const std::map<std::string, Nod
 
 double slowest_ring_link(const NodeInside& inside) {
   if (inside.gpus < 2) return 0;
-  // Prim's algorithm, for the largest bandwidths.
+  // Prim's algorithm for a spanning tree of the largest bandwidths.
   std::vector<double> reach(static_cast<std::size_t>(inside.gpus), 0);
   std::vector<bool> joined(reach.size(), false);
   double slowest = 0;

@@ -1,5 +1,5 @@
-// Hardware and topology of a cluster as the daemon sees it: Slurm's nodes and switches, hwloc's view of each node, data
-// sheets of the GPUs, and what the site knows better.
+// Hardware and topology of a cluster as the daemon sees it. Sources: Slurm's nodes and switches,
+// hwloc's view of each node, data sheets of the GPUs, and the site's own settings.
 #pragma once
 
 #include <map>
@@ -14,24 +14,26 @@
 namespace espalier {
 
 struct SiteView {
-  Site site;  // node i of its topology is view.nodes[i]; nodes that cannot be told apart share a kind
-  std::vector<std::string> notes;  // for a person: what was assumed or left out
+  // Node i of its topology is view.nodes[i]. Nodes that cannot be told apart share a kind.
+  Site site;
+  std::vector<std::string> notes;  // for people: values that were assumed or left out
 };
 
-// A node without a report has what the data sheet says of its GPU type (NodeKind's defaults where there is none), and
-// so has one whose report shows another number of GPUs than Slurm has: indices cannot be matched. A GPU type without
-// data sheet is taken for an A100 of 40 GB, and noted.
+// A node without a report gets the data sheet's values for its GPU type, or NodeKind's defaults
+// without a data sheet. So does a node whose report shows another number of GPUs than Slurm has,
+// because the indices cannot be matched. A GPU type without a data sheet is treated as an A100 of
+// 40 GB, with a note unless the site gives its figures.
 //
-// Bus bandwidth follows from the speed of the slowest link of a node's best ring (NVLink's by data sheet where hwloc
-// could not see it): 1/2 of it for tensor-parallel all-reduces, 0.7 for gradients. Measured on A800 (200 GB/s per
-// direction): 97-106 and 125-140 GB/s in the published LLaMA-2-7B plans of Rubick (MLSys'25). Taken for PCIe as well,
-// for want of figures.
-// Throws Error: node names twice.
+// Bus bandwidth follows from the slowest link of a node's best ring. If hwloc could not see NVLink,
+// the data sheet gives its speed. Tensor-parallel all-reduces get 1/2 of it, gradients get 0.7.
+// Measured on A800 (200 GB/s per direction): 97-106 and 125-140 GB/s in the published LLaMA-2-7B
+// plans of Rubick (MLSys'25). The same factors are used for PCIe, for want of figures. Throws Error
+// when a node name occurs twice.
 SiteView site_from_view(const ClusterView& view, const std::map<std::string, NodeHardware>& reports,
                         const HardwareOverrides& overrides = {});
 
-// Of the ring over all GPUs that avoids slow links best, as far as a spanning tree tells (exact where bandwidth follows
-// a hierarchy). bytes/ms; 0: fewer than two GPUs.
+// Slowest link, in bytes/ms, of the ring over all GPUs that avoids slow links best. A spanning tree
+// approximates the ring (exact if bandwidth follows a hierarchy). 0: fewer than two GPUs.
 double slowest_ring_link(const NodeInside& inside);
 
 }  // namespace espalier

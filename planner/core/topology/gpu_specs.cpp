@@ -12,13 +12,14 @@ namespace {
 
 struct Sheet {
   std::string_view model;
-  double tflops;     // BF16 on tensor cores, dense (half of what is printed "with sparsity"); FP16 before Ampere
-  double memory_gb;  // the smaller size where there are several
+  // BF16 on tensor cores, dense (half of the figure printed "with sparsity"); FP16 before Ampere.
+  double tflops;
+  double memory_gb;  // the smallest size if there are several
   double memory_gb_s;
   double link_gb_s;  // per direction: half of the printed total
 };
 
-// The vendors' data sheets of these products; the SXM (OAM) form where there is one.
+// From the vendors' data sheets. The SXM (OAM) form if there is one.
 constexpr std::array kSheets{
     Sheet{"v100", 125, 16, 900, 150},         // NVIDIA V100
     Sheet{"t4", 65, 16, 300, 0},              // NVIDIA T4
@@ -50,7 +51,7 @@ std::vector<std::string> words(const std::string& text) {
   return list;
 }
 
-// "80gb" -> 80; anything else: 0.
+// "80gb" gives 80. Any other word gives 0.
 double gigabytes(const std::string& word) {
   int value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

@@ -1,4 +1,4 @@
-// Vendors' figures for common GPUs, so that a site need not write them down.
+// Vendors' figures for common GPUs, so that a site need not give them.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,9 @@ struct GpuSpec {
   double link = 0;  // NVLink or Infinity Fabric to all peers, bytes/ms per direction; 0: PCIe only
 };
 
-// By Slurm's GRES type, which sites write as "h100" and NVML-like as "nvidia_a100-sxm4-80gb": the word in it that names
-// a model counts, and "80gb" its memory. The name in the result is `gres_type` itself. nullopt: not a known model.
+// Looks up Slurm's GRES type. Sites write it as "h100" or, like NVML, as "nvidia_a100-sxm4-80gb".
+// The word that names a model decides; "80gb" gives the memory. The result's name is `gres_type`
+// itself. nullopt: not a known model.
 std::optional<GpuSpec> known_gpu(const std::string& gres_type);
 
 }  // namespace espalier

@@ -1,4 +1,5 @@
-// What a site knows better than data sheets and hwloc: sections [gpu.NAME] and [network] of espalier.toml.
+// The site's own figures, which override data sheets and hwloc: sections [gpu.NAME] and [network]
+// of espalier.toml.
 #pragma once
 
 #include <map>

@@ -10,14 +10,14 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostBytes = 2u << 20;  // an 8-GPU node's is below 100 KiB
+constexpr std::size_t kMostBytes = 2u << 20;  // the document of a node with 8 GPUs is below 100 KiB
 constexpr std::string_view kBlanks = " \t\r\n";
 
 [[noreturn]] void refuse(const std::string& problem) {
   throw Error("hwloc XML: " + problem + "; export it with espalier-report or lstopo");
 }
 
-// Attributes of the start tag whose name ends at `at`; moves `at` behind it.
+// Reads the attributes of the start tag whose name ends at `at`. Moves `at` behind them.
 std::map<std::string_view, std::string_view> read_attributes(std::string_view xml, std::size_t& at) {
   std::map<std::string_view, std::string_view> attributes;
   for (;;) {
@@ -57,11 +57,11 @@ void check_hwloc_document(const std::string& xml) {
   if (xml.size() > kMostBytes)
     throw Error("hwloc XML: " + std::to_string(xml.size()) + " bytes are more than the " + std::to_string(kMostBytes) +
                 " allowed");
-  // Another encoding could hide all that is looked for here.
+  // Another encoding could hide everything that is checked here.
   if (!xml.starts_with(R"(<?xml version="1.0" encoding="UTF-8"?>)") || xml.find('\0') != std::string::npos ||
       xml.find("<topology version=\"") == std::string::npos)
     refuse("not what hwloc 2 writes");
-  // Nothing of its own inside the type declaration: no entities.
+  // The document type must not declare anything, in particular no entities.
   constexpr std::string_view kDeclaration = R"(<!DOCTYPE topology SYSTEM "hwloc2.dtd">)";
   const std::size_t declaration = xml.find("<!DOCTYPE");
   if (declaration != std::string::npos && xml.compare(declaration, kDeclaration.size(), kDeclaration) != 0)

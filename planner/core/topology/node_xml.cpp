@@ -63,8 +63,8 @@ bool is_nv_switch(hwloc_obj_t object) {
          (pci.vendor_id == kNvidia && pci.class_id == 0x0680);
 }
 
-// The vendor's library knows best what is a GPU; without one, the PCI class of a vendor whose display devices in a
-// compute node are GPUs.
+// Finds the GPUs. A vendor library's devices are the best source. Without such devices, the PCI
+// class decides for vendors whose display devices in a compute node are GPUs.
 std::vector<hwloc_obj_t> find_gpus(hwloc_topology_t topology) {
   std::vector<hwloc_obj_t> devices;
   for (hwloc_obj_t at = nullptr; (at = hwloc_get_next_pcidev(topology, at)) != nullptr;) devices.push_back(at);
@@ -95,7 +95,7 @@ std::vector<hwloc_obj_t> find_gpus(hwloc_topology_t topology) {
   return gpus;
 }
 
-// Reported links, bytes/ms per direction.
+// Reported links, in bytes/ms per direction.
 struct Links {
   std::vector<double> direct;     // GPU to GPU
   std::vector<double> switched;   // GPU to all NVSwitches
@@ -125,7 +125,8 @@ class LinkReader {
   }
 
  private:
-  // -1: not one of the node's GPUs. Objects are OS devices (nvml0, ze0.0) below the PCI device, or that itself.
+  // Index of the GPU; -1: the object is no GPU of the node. `object` is the PCI device or an OS
+  // device below it (nvml0, ze0.0).
   int gpu(hwloc_obj_t object) const {
     while (object != nullptr && object->type == HWLOC_OBJ_OS_DEVICE) object = object->parent;
     const auto at = std::find(gpus_.begin(), gpus_.end(), object);
@@ -156,7 +157,8 @@ class LinkReader {
   Links links_;
 };
 
-// The part of the machine that a device is attached to. A document may lack what hwloc's own discovery always sets.
+// The NUMA nodes that a device is attached to. A document may lack sets that hwloc's own discovery
+// always provides.
 hwloc_const_bitmap_t numa_nodes(hwloc_topology_t topology, hwloc_obj_t device) {
   const hwloc_obj_t home = hwloc_get_non_io_ancestor_obj(topology, device);
   if (home == nullptr || home->nodeset == nullptr)
@@ -167,7 +169,8 @@ hwloc_const_bitmap_t numa_nodes(hwloc_topology_t topology, hwloc_obj_t device) {
 enum class PciPath { same_switch, same_numa, across_numa };
 
 PciPath pci_path(hwloc_topology_t topology, hwloc_obj_t a, hwloc_obj_t b) {
-  // A PCI-to-PCI bridge above both. (hwloc_get_common_ancestor_obj compares depths, which devices do not have.)
+  // Looks for a PCI-to-PCI bridge above both. (hwloc_get_common_ancestor_obj compares depths, which
+  // devices do not have.)
   for (hwloc_obj_t above_a = a->parent; above_a != nullptr && above_a->type == HWLOC_OBJ_BRIDGE;
        above_a = above_a->parent) {
     if (above_a->attr->bridge.upstream_type != HWLOC_OBJ_BRIDGE_PCI) break;
@@ -231,7 +234,8 @@ NodeHardware read_node_xml(const std::string& xml) {
 
 std::map<std::string, NodeHardware> read_reports(const std::map<std::string, std::string>& xml,
                                                  std::vector<std::string>& notes) {
-  // With the last topology hwloc unloads its plugins, and each document would load them anew.
+  // hwloc unloads its plugins with the last topology. Without this one, each document would load
+  // them anew.
   const Owner kept = make();
   std::map<std::string, NodeHardware> reports;
   for (const auto& [node, text] : xml) {

@@ -1,4 +1,5 @@
-// The cluster's hardware and topology together: what the scheduler needs beside a snapshot of who holds what.
+// The cluster's hardware and topology. The scheduler needs both in addition to the snapshot of the
+// cluster.
 #pragma once
 
 #include "planner/core/topology/topology.hpp"

@@ -1,4 +1,4 @@
-// From switches and what hangs under them to the switches above each node.
+// Computes the switches above each node from the switches and the nodes below them.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ struct LeafSwitch {
   std::vector<std::string> nodes;
 };
 
-// `parent`: by switch. At most 32 levels.
+// `parent`: the parent of each switch. Paths are cut at 32 levels.
 SwitchPaths climb(const std::map<std::string, std::string>& parent, const std::vector<LeafSwitch>& leaves);
 
 }  // namespace espalier

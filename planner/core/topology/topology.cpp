@@ -8,7 +8,7 @@
 namespace espalier {
 namespace {
 
-// As people number machines: n9 before n10.
+// n9 comes before n10, as people number machines.
 bool before(const std::string& a, const std::string& b) { return ::strverscmp(a.c_str(), b.c_str()) < 0; }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Effective bandwidth between any two GPUs of the cluster, in a form that stays small: a matrix per kind of node, one
-// tree of switches, a leaf per node. Never a GPU x GPU or node x node table.
+// Effective bandwidth between any two GPUs of the cluster. The data stay small: a matrix per kind
+// of node, one tree of switches, and a leaf per node. There is no GPU x GPU or node x node table.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-// The inside of one kind of node: effective bandwidth between its GPUs (hwloc: NVLink also through switches, PCIe,
-// NUMA). Row-major, `gpus` x `gpus`, bytes/ms; the diagonal is not used.
+// The inside of one kind of node: effective bandwidth between its GPUs (from hwloc: NVLink, also
+// through switches; PCIe; NUMA). Row-major, `gpus` x `gpus`, bytes/ms. The diagonal is not used.
 struct NodeInside {
   int gpus = 0;
   std::vector<float> bandwidth;
@@ -19,18 +19,19 @@ struct NodeInside {
   bool operator==(const NodeInside&) const = default;
 };
 
-// Built once by add_node and set_inside, then read; reading needs no lock.
+// Built once by add_node and set_inside, then only read. Reading needs no lock.
 class Topology {
  public:
   Topology();
 
-  // A node: its kind (index into Hardware::kinds), the GPU type per GRES index (index into Hardware::types), and the
-  // switches above it from the root down (as NodeView::switches; may be empty: all such nodes share one leaf).
-  // Returns its id: 0, 1, ... in the order of the calls. Throws Error when the name is taken.
+  // Adds a node. `kind`: index into Hardware::kinds. `gpu_types`: indices into Hardware::types, by
+  // GRES index. `switches`: the switches above the node from the root down, as NodeView::switches.
+  // Nodes without switches share one leaf. Returns the node's id: 0, 1, ... in the order of the
+  // calls. Throws Error when the name is taken.
   int add_node(const std::string& name, int kind, const std::vector<std::int16_t>& gpu_types,
                const std::vector<std::string>& switches);
-  // Optional: without it all GPUs of a kind see each other with the kind's tp_bandwidth, as do GPUs beyond its size.
-  // Throws Error when the matrix is not square.
+  // Optional. Without it all GPUs of a kind are connected with the kind's tp_bandwidth. So are GPUs
+  // beyond the matrix. Throws Error when the matrix is not square.
   void set_inside(int kind, NodeInside inside);
   const NodeInside* inside(int kind) const;  // nullptr: not set
 
@@ -43,23 +44,23 @@ class Topology {
     return type_lists_[static_cast<std::size_t>(at(node).types)];
   }
 
-  // 0: the same node; 1: under one leaf switch; 2: one level above; ... Nodes without a common switch are one level
-  // further apart than the deeper of their paths.
+  // 0: the same node. 1: under one leaf switch. 2: one level above, and so on. Nodes without a
+  // common switch are one level further apart than the length of the longer of their paths.
   int distance(int a, int b) const;
-  // Order of leaves in which those under one switch stand together, and of nodes inside a leaf. (rack, slot) sorts
-  // nodes for the paper's secondary key (Suika §3.2.1, footnote 5): depends on names ("n9" before "n10"), never on the
-  // order of add_node. Not below zero.
+  // rack() numbers the leaves such that leaves under one switch stand together. slot() numbers the
+  // nodes of a leaf. (rack, slot) is the paper's secondary key (Suika §3.2.1, footnote 5). It
+  // depends on names ("n9" before "n10"), never on the order of add_node. Both are >= 0.
   std::int32_t rack(int node) const { return switches_[static_cast<std::size_t>(at(node).leaf)].rank; }
   std::int32_t slot(int node) const { return at(node).slot; }
 
-  // The tree, for walks over many nodes. Switch 0 stands above all roots, at depth 0.
+  // The tree of switches, for walks over many nodes. Switch 0 is above all roots, at depth 0.
   int switches() const { return static_cast<int>(switches_.size()); }
   int leaf(int node) const { return at(node).leaf; }
   int parent(int switch_id) const { return switches_[static_cast<std::size_t>(switch_id)].parent; }  // of 0: -1
   int depth(int switch_id) const { return switches_[static_cast<std::size_t>(switch_id)].depth; }
 
-  // bytes/ms between two GPUs. Between nodes: one rail of the slower kind, times Hardware::crossing per level above the
-  // leaf.
+  // Bandwidth in bytes/ms between two GPUs. Between nodes: one rail of the slower kind, times
+  // Hardware::crossing for each level above the leaf.
   double effective_bandwidth(const Hardware& hardware, int node_a, int gpu_a, int node_b, int gpu_b) const;
 
  private:
@@ -70,14 +71,14 @@ class Topology {
     std::int32_t leaf = 0;
     std::int32_t slot = 0;
   };
-  // A switch is told from others by its name and its parent.
+  // A switch is identified by its name and its parent.
   struct Switch {
     std::string name;
     std::int32_t parent = -1;
     std::int32_t depth = 0;
-    std::int32_t rank = 0;               // in a walk that visits children by name
+    std::int32_t rank = 0;               // position in a walk that visits children by name
     std::vector<std::int32_t> children;  // by name
-    std::vector<std::int32_t> nodes;     // those it is the leaf of, by name
+    std::vector<std::int32_t> nodes;     // nodes directly below it, by name
   };
 
   const Node& at(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
@@ -91,7 +92,8 @@ class Topology {
   std::vector<NodeInside> insides_;                    // by kind; gpus == 0: not set
 };
 
-// bytes/ms of one rail between nodes of two kinds at this distance (>= 1).
+// Bandwidth in bytes/ms of one rail between nodes at this distance (>= 1). `nic_a` and `nic_b` are
+// the rails' bandwidths of the two nodes.
 double rail_bandwidth(const Hardware& hardware, double nic_a, double nic_b, int distance);
 
 }  // namespace espalier

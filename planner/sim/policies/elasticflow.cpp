@@ -1,11 +1,14 @@
-// ElasticFlow (ASPLOS '23) without deadlines ("-LS" of Arena §5): minimum shares, then GPUs where they bring most; DP
-// degrees are powers of two around the submitted pipeline.
+// ElasticFlow (ASPLOS '23) without deadlines ("-LS" of Arena §5): minimum shares first, then GPUs
+// where they gain most. DP degrees are powers of two around the submitted pipeline.
 //
-// Choices that the paper leaves open, taken in its favour: GPUs leave a running job only for one that waits (dividing
-// all GPUs anew at every event, as its code does, restarts most jobs each time, which checkpoints do not pay for), a
-// job that is to grow counts the restart against what is left of it (its users say how many iterations there are), jobs
-// that fit pass those that do not, and throughputs are compared in units of the job's own on its least GPUs, so that
-// models of unlike size compete by how well they scale.
+// The paper leaves these choices open. All are made in its favour:
+// - A running job loses GPUs only for a waiting job. ElasticFlow's code redistributes all GPUs at
+//   every event, which restarts most jobs each time; checkpoints make that too expensive.
+// - A job that is to grow counts the restart against its remaining time. Its users give the number
+//   of iterations.
+// - Jobs that fit pass jobs that do not.
+// - A job's throughput is measured in units of its own throughput per GPU on its fewest GPUs.
+//   Models of different size then compete by how well they scale.
 #include "planner/sim/policies/elasticflow_shares.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/policies/pooled_policy.hpp"
@@ -22,7 +25,7 @@ class ElasticFlow final : public PooledPolicy {
   std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
     std::vector<Wanted> wanted(view.jobs.size());
-    // One type at a time, the fastest first: who waits after one tries the next.
+    // One type at a time, the fastest first. A job that still waits tries the next type.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
       const GpuPool& pool = pools[static_cast<std::size_t>(p)];
       int gpus = pool.gpus;

@@ -27,7 +27,7 @@ class Shares {
     int gpus = 0;
     double gain = 0;  // per GPU
   };
-  // From `level` to the next one; gpus == 0: there is none.
+  // The step from `level` to the next level. gpus == 0: there is none.
   Step step(std::size_t job, int level) const {
     const auto next = static_cast<std::size_t>(level + 1);
     if (level < 0 || next >= jobs_[job].levels.size()) return {};

@@ -1,5 +1,5 @@
-// The heart of ElasticFlow (ASPLOS '23) where no job has a deadline: minimum shares in the order of
-// admission, then GPUs to where they bring most.
+// The core of ElasticFlow (ASPLOS '23) for jobs without deadlines: minimum shares in the order of
+// admission, then GPUs where they gain most.
 #pragma once
 
 #include <span>
@@ -9,18 +9,20 @@ namespace espalier::sim {
 
 struct ShareLevel {
   int gpus = 0;
-  double throughput = 0;  // in units that jobs have in common
+  double throughput = 0;  // in a unit common to all jobs
 };
 
 struct ShareJob {
-  std::vector<ShareLevel> levels;  // ascending GPUs; the first is its minimum share
-  int level = -1;                  // that it runs on; -1: it waits
+  std::vector<ShareLevel> levels;  // ascending GPUs; the first level is the job's minimum share
+  int level = -1;                  // the level that it runs on; -1: it waits
 };
 
-// Level of every job, -1: none. `jobs` in the order of submission, `gpus`: all, those of running jobs included.
-// Who waits gets its minimum share, earlier ones first: from idle GPUs, then from the step that is worth least per GPU
-// of all jobs above their minimum; who cannot get it lets the next one pass. Then, as long as a next level fits and is
-// faster, GPUs go to the highest gain in throughput per GPU that is added; ties to the earlier job.
+// Returns the level of every job; -1: none. `jobs` are in the order of submission. `gpus`: all
+// GPUs, including those of running jobs. A waiting job gets its minimum share, earlier jobs first.
+// The GPUs are idle ones, then the GPUs of the step with the least gain per GPU among all jobs
+// above their minimum. A job that cannot get its share lets the next job pass. After that, as long
+// as some next level fits and is faster, GPUs go to the step with the highest gain in throughput
+// per added GPU. Ties go to the earlier job.
 std::vector<int> elasticflow_shares(std::span<const ShareJob> jobs, int gpus);
 
 }  // namespace espalier::sim

@@ -1,11 +1,13 @@
-// Gavel (OSDI '20): every round (6 minutes) a linear program says which share of the time every job spends on every
-// GPU type, and the round's jobs are those that are furthest behind their shares. Jobs keep their own plan and number
-// of GPUs.
+// Gavel (OSDI '20). Every round (6 minutes) a linear program gives each job's share of the time on
+// every GPU type. The round's jobs are the ones furthest behind their shares. Jobs keep their own
+// plan and number of GPUs.
 //
-// Choices that the paper leaves open, taken in its favour: of its objectives the sum of throughputs, as Sia's and
-// Arena's authors do (least attained service gave the same completion times, within 1%, on the Philly windows that this
-// was tried on); N_b is the best one for the type; GPUs that a job leaves within a round are given away at the next
-// full minute, to jobs that wait, in the order of their priorities.
+// The paper leaves these choices open. All are made in its favour:
+// - The objective is the sum of throughputs, as Sia's and Arena's authors use it. Least attained
+//   service gave the same completion times, within 1%, on the Philly windows that were tried.
+// - N_b is the best one for the type.
+// - GPUs that a job leaves within a round go to waiting jobs at the next full minute, in the order
+//   of their priorities.
 #include <map>
 
 #include "planner/sim/policies/gavel_shares.hpp"
@@ -44,11 +46,12 @@ class Gavel final : public PooledPolicy {
       GavelRoundJob& job = round.emplace_back();
       job.gpus = jobs[j].gpus;
       job.running_on = held[j].pool;
-      // Between rounds who runs goes on.
+      // Between rounds, running jobs continue.
       job.fixed = held[j].pool >= 0 && (view.jobs[j]->redeploying || !new_round);
       for (std::size_t p = 0; p < pools.size(); ++p) {
         job.share.push_back(jobs[j].throughput[p] > 0 ? shares[j][p] : -1);
-        // Half a round to begin with (its released code): nobody's fraction is nothing.
+        // Every job starts with half a round (as in Gavel's released code), so that no job's
+        // fraction is 0.
         job.received.push_back(received_[view.jobs[j]->id][p] + kRoundSeconds / 2);
       }
     }
@@ -61,7 +64,7 @@ class Gavel final : public PooledPolicy {
 
   static constexpr double kTick = 60;
 
-  // Seconds that every job has been on every type.
+  // Adds up the seconds of every job on every type.
   void account(const SimulatedView& view, const std::vector<HeldGpus>& held) {
     std::map<JobId, std::vector<double>> received;
     for (std::size_t j = 0; j < view.jobs.size(); ++j) {

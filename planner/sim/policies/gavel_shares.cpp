@@ -53,7 +53,7 @@ std::vector<int> gavel_round(std::span<const GavelRoundJob> jobs, std::span<cons
       const double share = jobs[j].share[m];
       if (share < 0) continue;
       const double fraction = all > 0 ? jobs[j].received[m] / all : 0;
-      // Gavel's stand-in for infinity where a job has had nothing yet.
+      // Gavel's substitute for infinity, for a job that has received nothing.
       const double priority = fraction > 0 ? share / fraction : share * 1e9;
       claims.push_back({priority, share, jobs[j].running_on == static_cast<int>(m), j, static_cast<int>(m)});
     }

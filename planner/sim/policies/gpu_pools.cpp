@@ -29,7 +29,7 @@ std::vector<GpuPool> gpu_pools(const ClusterView& cluster, const Site& site) {
 
 std::vector<Piece> compact_pieces(const GpuPool& pool, const ClusterView& cluster, const Site& site, int gpus) {
   if (gpus <= 0 || gpus > pool.gpus) return {};
-  // Racks with most nodes first, so that the fewest are needed.
+  // Racks with most nodes come first, so that the fewest racks are needed.
   std::map<std::int32_t, int> in_rack;
   std::vector<int> nodes;
   const auto gpus_of = [&](int node) { return static_cast<int>(site.topology.gpu_types(node).size()); };

@@ -1,4 +1,5 @@
-// The cluster as policies see it that give jobs counts of GPUs of one type: a pool of nodes per type.
+// The cluster as pools of nodes, one per GPU type. For policies that give jobs counts of GPUs of
+// one type.
 #pragma once
 
 #include <vector>
@@ -11,16 +12,16 @@ namespace espalier::sim {
 
 struct GpuPool {
   int type = 0;            // index into Hardware::types
-  int node_gpus = 0;       // of its largest node
-  int gpus = 0;            // of all of them
-  std::vector<int> nodes;  // indices into the cluster view: usable nodes of this type, by name
+  int node_gpus = 0;       // GPUs of its largest node
+  int gpus = 0;            // GPUs of all its nodes
+  std::vector<int> nodes;  // usable nodes of this type: indices into the cluster view, by name
 };
 
-// Fastest type first. A node's type is that of its first GPU.
+// The fastest type is first. A node's type is its first GPU's type.
 std::vector<GpuPool> gpu_pools(const ClusterView& cluster, const Site& site);
 
-// Where `gpus` of the pool's GPUs would stand if it were empty: within a node, or whole nodes of as few racks as
-// possible and the rest on one more. Sorted; empty when there are not so many.
+// The place of `gpus` of the pool's GPUs in an empty pool: within a node, or whole nodes of as few
+// racks as possible with the rest on one more node. Sorted. Empty: the pool has fewer GPUs.
 std::vector<Piece> compact_pieces(const GpuPool& pool, const ClusterView& cluster, const Site& site, int gpus);
 
 }  // namespace espalier::sim

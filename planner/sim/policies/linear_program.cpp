@@ -25,7 +25,7 @@ struct NodeLimit {
 
 void count_nodes(glp_tree* tree, void* info) {
   auto* const limit = static_cast<NodeLimit*>(info);
-  // Never before there is a solution at all.
+  // Never stops before a solution exists.
   if (glp_ios_reason(tree) == GLP_ISELECT && --limit->left < 0 && glp_mip_status(glp_ios_get_prob(tree)) == GLP_FEAS)
     glp_ios_terminate(tree);
 }

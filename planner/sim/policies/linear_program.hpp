@@ -1,4 +1,5 @@
-// Linear and integer programs over GLPK: no BLAS, no threads, no clock, so that results do not depend on the machine.
+// Linear and integer programs, solved by GLPK. It uses no BLAS, no threads and no clock, so results
+// do not depend on the machine.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@ struct glp_prob;
 
 namespace espalier::sim {
 
-// Minimizes. Not thread-safe: GLPK's environment is the thread's.
+// Minimizes. Not thread-safe, because GLPK's environment belongs to one thread.
 class LinearProgram {
  public:
   LinearProgram();
@@ -21,12 +22,13 @@ class LinearProgram {
     int row = 0;
     double value = 0;
   };
-  // `binary`: 0 or 1, then solve_integer() is to be called.
+  // `binary`: the value is 0 or 1. Then call solve_integer() instead of solve().
   int add_column(double cost, double at_least, double at_most, const std::vector<Entry>& entries, bool binary = false);
 
-  // Throw Error where there is no solution.
+  // solve() and solve_integer() throw Error when there is no solution.
   void solve();
-  // Branch and bound with cover cuts until within `gap` of the optimum, or `nodes` nodes were looked at.
+  // Branch and bound with cover cuts. Ends within `gap` of the optimum, or after `nodes` nodes once
+  // a solution exists.
   void solve_integer(double gap, long nodes);
   double value(int column) const;
   double objective() const;

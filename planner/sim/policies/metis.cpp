@@ -1,8 +1,9 @@
-// metis: Suika's Algorithm 2 with Metis in Algorithm 1's place; redeployment by checkpoint.
+// metis: Suika's Algorithm 2 with Metis in place of Algorithm 1. Redeployment is by checkpoint.
 //
-// Choices that the paper leaves open, taken in its favour: what a search found is kept as long as the job's plan stays,
-// its time is that of equal GPUs whatever the allocation, and a job trains on while the searches for it run. GPUs that
-// it is to get are idle meanwhile.
+// The paper leaves these choices open. All are made in its favour:
+// - A search's result is kept as long as the job's plan stays.
+// - A search takes the time for equal GPUs, whatever the allocation.
+// - A job trains on while its searches run. The GPUs that it will get are idle meanwhile.
 #include "planner/sim/policies/metis_solver.hpp"
 #include "planner/sim/policies/policies.hpp"
 
@@ -15,7 +16,8 @@ class Metis final : public Policy {
     options_.lambda = given.lambda;
     options_.as_printed = true;
     options_.solver = solver_;
-    // What it would have measured of a model of 7B: the start, and its state saved and loaded (16 bytes a parameter).
+    // The measurement it would have made with a model of 7B: the start, and its state saved and
+    // loaded (16 bytes per parameter).
     options_.redeploy_seconds = given.redeploy.start_seconds + 2 * 7 * 16 / given.redeploy.storage_gb_s;
     const auto known = given.redeploy.measured.find(Method::checkpoint);
     if (known != given.redeploy.measured.end()) options_.redeploy_seconds = known->second.pause_seconds;
@@ -31,7 +33,7 @@ class Metis final : public Policy {
     const double searched = solver_->take_seconds();
     for (Decision& decision : decisions) {
       Act act{decision.job, std::move(decision.plan), std::move(decision.reason), std::move(decision.release)};
-      // What gives GPUs back does so at once.
+      // Decisions that give GPUs back take effect at once.
       if (decision.kind == DecisionKind::grow) act.thought_seconds = searched;
       acts.push_back(std::move(act));
     }

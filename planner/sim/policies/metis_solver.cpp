@@ -37,7 +37,7 @@ std::vector<PrefixPlan> MetisSolver::solve(Evaluator& evaluator, const WorkingPl
     longest_ = std::max(longest_, std::min(seconds, options_.budget_seconds));
     all_ += std::min(seconds, options_.budget_seconds);
     if (seconds > options_.budget_seconds) continue;
-    // Near-symmetric plans first: what is slower need not be looked at.
+    // Near-symmetric plans come first. Slower plans then need not be looked at.
     const auto seeds = symmetric_seeds(evaluator, gpus, 1);
     const auto found =
         plan_from_scratch(evaluator, gpus, {options_.labels, {}}, seeds.empty() ? kInfeasible : seeds.front().ms);

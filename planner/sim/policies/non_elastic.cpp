@@ -1,4 +1,4 @@
-// fifo, sjf: jobs run on the plan that they were submitted with, from start to end.
+// fifo, sjf: jobs run on their submitted plan from start to end.
 #include <limits>
 
 #include "planner/sim/policies/policies.hpp"

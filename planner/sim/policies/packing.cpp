@@ -37,7 +37,7 @@ class Packing {
       if (jobs_[j].fixed || count_gpus(jobs_[j].held) == jobs_[j].gpus) place(j, jobs_[j].held);
       else queue_.insert({-jobs_[j].gpus, j});
     }
-    // A job that changes would rather stay on its node.
+    // A job that changes prefers to stay on its node.
     for (const auto& [size, job] : queue_)
       for (const NodeShare& share : jobs_[job].held) hoped_for_[at(share.node)] += share.gpus;
     while (!queue_.empty()) {
@@ -82,8 +82,9 @@ class Packing {
     return spread;
   }
 
-  // Up to `count` entirely free nodes: those it holds, then of racks it holds nodes in, then of the rack with the
-  // fewest that has enough, else of those with most; where nobody else would rather stay first.
+  // Up to `count` entirely free nodes, in this order: nodes that the job holds; nodes of racks
+  // where it holds GPUs; nodes of the rack with the fewest free nodes that suffice, else of the
+  // racks with most. Nodes that no other job prefers come first.
   std::vector<int> empty_nodes(std::size_t job, int count) const {
     if (count == 0) return {};
     std::vector<int> empty;
@@ -109,7 +110,8 @@ class Packing {
     return !jobs_[other].fixed && placed_[other].size() == 1 && jobs_[other].gpus < jobs_[job].gpus;
   }
 
-  // Moves the jobs of the node where the fewest GPUs are in use, if all of them may go.
+  // Evicts the jobs of the node with the fewest GPUs in use, if all of them may be moved. False:
+  // there is no such node.
   bool clear_a_node(std::size_t job) {
     int best = -1;
     for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
@@ -123,8 +125,9 @@ class Packing {
     return true;
   }
 
-  // The node for less than a node: one that it holds, one near the rest of its GPUs, the fullest that has room, or the
-  // one where the fewest GPUs of smaller jobs have to move.
+  // Chooses a node for `gpus` GPUs, less than a whole node. Nodes where the fewest GPUs of smaller
+  // jobs must move come first. Then the preference is: a node that the job holds, a node near the
+  // rest of its GPUs, the fullest node with room.
   int node_with(std::size_t job, int gpus, const std::vector<int>& besides) {
     int best = -1, best_moved = 0;
     const auto key = [&](int n) {
@@ -152,7 +155,8 @@ class Packing {
     return others;
   }
 
-  // GPUs of smaller jobs that go, smallest first, until `missing` are free; -1: there are not enough.
+  // The GPUs of smaller jobs that must move, smallest job first, until `missing` are free. -1:
+  // there are not enough.
   int gpus_to_move(std::size_t job, int node, int missing) const {
     int moved = 0;
     if (missing <= 0) return 0;
@@ -170,8 +174,8 @@ class Packing {
   std::vector<int> free_;
   std::vector<Spread> placed_;
   std::vector<std::set<std::size_t>> on_node_;
-  std::vector<int> hoped_for_;                   // GPUs on it that jobs held which change
-  std::set<std::pair<int, std::size_t>> queue_;  // -GPUs, job: large ones first
+  std::vector<int> hoped_for_;                   // GPUs on the node that changing jobs hold now
+  std::set<std::pair<int, std::size_t>> queue_;  // -GPUs, job: large jobs first
 };
 
 }  // namespace

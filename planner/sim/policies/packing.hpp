@@ -1,5 +1,5 @@
-// Where counts of GPUs go: whole nodes first, jobs stay where they are as far as possible, small jobs make room for
-// larger ones (as Sia's released code places its configurations).
+// Places counts of GPUs. Whole nodes come first. Jobs stay in place as far as possible. Small jobs
+// make room for larger ones (as Sia's released code places its configurations).
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace espalier::sim {
 
 struct PackedNode {
-  int gpus = 0;  // that may be given to these jobs, those that they hold included
+  int gpus = 0;  // GPUs that these jobs may get, including the ones that they hold
   int rack = 0;  // nodes of equal rack are near each other
 };
 
@@ -22,14 +22,15 @@ int count_gpus(const Spread& spread);
 
 struct PackedJob {
   int gpus = 0;        // wanted
-  Spread held;         // what it has on these nodes now
-  bool fixed = false;  // stays on exactly what it holds
+  Spread held;         // its GPUs on these nodes now
+  bool fixed = false;  // stays on exactly the GPUs it holds
 };
 
-// One spread a job; empty where it wants nothing, or nothing could be found. A job that wants as many GPUs as it holds
-// stays, unless a larger one needs its place. Less than a node is never split; more is whole nodes, of one rack if
-// possible, and the rest on one further node. Counts that are powers of two inside a node and whole nodes beyond all
-// find a place when their sum fits and nothing is fixed (all nodes being alike). Deterministic.
+// One spread per job. Empty: the job wants nothing, or no place was found. A job that wants as many
+// GPUs as it holds stays, unless a larger job needs its place. Less than a node is never split.
+// More than a node is split into whole nodes, of one rack if possible, and the rest on one further
+// node. If all nodes are alike, nothing is fixed and the sum fits, then counts that are powers of
+// two inside a node or whole nodes all find a place. Deterministic.
 std::vector<Spread> pack(std::span<const PackedNode> nodes, std::span<const PackedJob> jobs);
 
 }  // namespace espalier::sim

@@ -15,7 +15,7 @@ struct Named {
 
 std::unique_ptr<Policy> non_elastic(const std::string& name, const PolicyOptions&) { return make_non_elastic(name); }
 
-// Those that have one name only.
+// For policies with a single name.
 template <std::unique_ptr<Policy> make(const PolicyOptions&)>
 std::unique_ptr<Policy> only(const std::string&, const PolicyOptions& options) {
   return make(options);

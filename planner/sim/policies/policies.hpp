@@ -10,16 +10,17 @@
 namespace espalier::sim {
 
 struct PolicyOptions {
-  double lambda = 1;                  // tau = U^lambda, of the policies with a threshold
-  RedeployOptions redeploy;           // what restarts cost, for policies that weigh it
-  std::optional<double> small_first;  // of espalier (scheduler.hpp); nullopt: its default
-  // What espalierd runs with, of the planner's own policies; but for what is given above. nullopt: defaults.
+  double lambda = 1;                  // tau = U^lambda; for policies with a threshold
+  RedeployOptions redeploy;           // costs of restarts, for policies that weigh them
+  std::optional<double> small_first;  // for espalier (scheduler.hpp); nullopt: its default
+  // espalierd's options for the planner's own policies. The values above take precedence. nullopt:
+  // defaults.
   std::optional<SchedulerOptions> scheduler;
-  int most_gpus = 0;  // of one job, of the same policies; 0: as many as there are
+  int most_gpus = 0;  // most GPUs of one job, for the same policies; 0: no limit
 };
 
 const std::vector<std::string>& policy_names();
-// Throws Error that lists the names.
+// Throws Error, listing the names, when the name is unknown.
 std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions& options = {});
 
 // One per file of this folder.

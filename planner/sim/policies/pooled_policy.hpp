@@ -1,4 +1,4 @@
-// What the published schedulers that share out pools of GPUs do before and after it.
+// The common part of the published schedulers that share out pools of GPUs.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,10 @@ class PooledPolicy : public Policy {
   std::vector<Act> decide(const SimulatedView& view) override;
 
  protected:
-  // How many GPUs of which pool every job of the view is to have; `held`: what it has.
+  // How many GPUs of which pool every job of the view shall have. `held`: the GPUs that each job
+  // has.
   virtual std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) = 0;
-  // A job's plan on GPUs that it is given: replicas around the submitted pipeline, unless a policy knows better.
+  // A job's plan on its GPUs. By default: replicas around the submitted pipeline.
   virtual std::optional<PlanSketch> plan_on(const SimulatedJobState& job, const std::vector<Piece>& pieces);
 
   SpeedBook book_;

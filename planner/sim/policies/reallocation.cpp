@@ -20,7 +20,7 @@ std::vector<PackedNode> packed_nodes(const SimulatedView& view, const GpuPool& p
   std::vector<PackedNode> nodes;
   for (const int n : pool.nodes) {
     const NodeView& node = view.input.cluster.nodes[at(n)];
-    // GPUs of nobody that this policy knows are not its to give.
+    // GPUs whose owner this policy does not know are not its to give.
     const auto gpus = std::count_if(node.gpu_owner.begin(), node.gpu_owner.end(), [&](JobId owner) {
       return owner == 0 || index_of(view.jobs, owner) < view.jobs.size();
     });
@@ -40,7 +40,7 @@ Spread spread_of(const HeldGpus& held) {
 // GPUs of one job, by the pool's nodes.
 using Indices = std::vector<std::vector<int>>;
 
-// Own GPUs first, then what others leave, ascending.
+// The job's own GPUs come first, then GPUs that others leave, ascending.
 std::vector<Indices> choose_indices(const SimulatedView& view, const GpuPool& pool, const std::vector<HeldGpus>& held,
                                     const std::vector<Spread>& spreads, const std::vector<bool>& here) {
   std::vector<Indices> chosen(spreads.size());
@@ -90,7 +90,7 @@ std::optional<Plan> plan_on(const SimulatedView& view, const GpuPool& pool, cons
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.node < b.node; });
   const auto sketch = make_sketch(job, pieces);
   if (!sketch) return std::nullopt;
-  ElasticJob seen;  // so that GPUs go on with the layers that they have
+  ElasticJob seen;  // so that GPUs keep the layers that they have
   seen.accuracy = Accuracy::relaxed;
   seen.plan = job.plan;
   const PlanBounds bounds;
@@ -122,7 +122,7 @@ std::vector<Act> reallocate(const SimulatedView& view, const std::vector<GpuPool
                             const std::vector<HeldGpus>& held, const std::vector<Wanted>& wanted,
                             const MakeSketch& make_sketch) {
   std::vector<Act> acts;
-  std::vector<bool> settled(view.jobs.size(), false);  // has its GPUs: by an act, or as before
+  std::vector<bool> settled(view.jobs.size(), false);  // has its GPUs: by an act, or unchanged
   for (std::size_t p = 0; p < pools.size(); ++p) {
     std::vector<PackedJob> packed;
     std::vector<bool> here;

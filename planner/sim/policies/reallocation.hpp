@@ -1,4 +1,5 @@
-// From counts of GPUs to acts: who gets which GPUs, with which plan, and whom it does not concern.
+// Turns counts of GPUs into acts: decides which job gets which GPUs with which plan. Jobs that stay
+// as they are get no act.
 #pragma once
 
 #include <functional>
@@ -12,13 +13,14 @@
 
 namespace espalier::sim {
 
-// What a job holds in a pool.
+// The GPUs that a job holds in a pool.
 struct HeldGpus {
   int pool = -1;  // index; -1: nothing
   int gpus = 0;
-  std::vector<std::vector<int>> on;  // GPU indices by the pool's nodes; empty where it holds nothing at all
+  // GPU indices by the pool's nodes; empty if the job holds no GPU.
+  std::vector<std::vector<int>> on;
 };
-// One per job of the view, from who owns the GPUs.
+// One per job of the view, from the owners of the GPUs.
 std::vector<HeldGpus> held_in_pools(const SimulatedView& view, const std::vector<GpuPool>& pools);
 
 struct Wanted {
@@ -26,12 +28,12 @@ struct Wanted {
   int gpus = 0;  // 0: it waits
 };
 
-// A sketch for the job on exactly these pieces; nullopt: it cannot run on them.
+// Makes a sketch for the job on exactly these pieces. nullopt: it cannot run on them.
 using MakeSketch = std::function<std::optional<PlanSketch>(const SimulatedJobState&, const std::vector<Piece>&)>;
 
-// One `wanted` and one `held` per job of the view. Jobs that want what they hold stay as they are, unless a larger one
-// needs their place (packing.hpp); jobs that are being redeployed stay in any case. Who finds no place, or has no plan
-// there, waits.
+// `wanted` and `held` have one entry per job of the view. Jobs that want as many GPUs as they hold
+// stay as they are, unless a larger job needs their place (packing.hpp). Jobs that are being
+// redeployed always stay. A job that finds no place, or has no plan there, waits.
 std::vector<Act> reallocate(const SimulatedView& view, const std::vector<GpuPool>& pools,
                             const std::vector<HeldGpus>& held, const std::vector<Wanted>& wanted,
                             const MakeSketch& make_sketch);

@@ -3,7 +3,8 @@
 namespace espalier::sim {
 namespace {
 
-// One piece for every TP group, in the order of `gpus`. Empty where a node's GPUs are no multiple of `tp`.
+// One piece for every TP group, in the order of `gpus`. Empty: a node's GPUs are no multiple of
+// `tp`.
 std::vector<Piece> groups_of(std::span<const Piece> gpus, int tp) {
   std::vector<Piece> groups;
   for (const Piece& piece : gpus) {

@@ -1,5 +1,5 @@
-// Symmetric 3D plans, which most baselines are limited to: PP stages of DP replicas of TP GPUs, layers as even as
-// integers allow.
+// Symmetric 3D plans: PP stages of DP replicas of TP GPUs, with layers as even as integers allow.
+// Most baselines are limited to such plans.
 #pragma once
 
 #include <optional>
@@ -21,16 +21,17 @@ struct RegularPlan {
   double ms = 0;  // one iteration, exact recurrence
 };
 
-// The plan of `degrees` on exactly these GPUs (sorted pieces) at the fastest N_b that fits into memory. TP groups stand
-// node by node and stages take them in order, so that gradients stay inside nodes where they can (Megatron's order).
-// nullopt: a group would span nodes, the GPUs are not as many, or nothing fits.
+// The plan of `degrees` on exactly these GPUs (sorted pieces) at the fastest N_b that fits into
+// memory. TP groups are ordered by node and stages take them in order, so that gradients stay
+// inside nodes if possible (Megatron's order). nullopt: a group would span nodes, the number of
+// GPUs differs, or nothing fits.
 std::optional<RegularPlan> regular_plan(Evaluator& evaluator, const Degrees& degrees, std::span<const Piece> gpus);
 
-// All degrees that split the model evenly (Rubick, as Megatron: PP divides the layers, DP the global batch), of at most
-// `most` GPUs.
+// All degrees with at most `most` GPUs that split the model evenly (as Rubick and Megatron: PP
+// divides the layers, DP the global batch).
 std::vector<Degrees> even_degrees(const JobCoefficients& job, int most);
 
-// The fastest of them that takes exactly these GPUs. nullopt: none can.
+// The fastest plan of even degrees that takes exactly these GPUs. nullopt: there is none.
 std::optional<RegularPlan> fastest_even_plan(Evaluator& evaluator, std::span<const Piece> gpus);
 
 }  // namespace espalier::sim

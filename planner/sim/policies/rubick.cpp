@@ -1,9 +1,11 @@
-// Rubick (MLSys '25): every 60 s, by the slopes of curves from GPUs to the best symmetric 3D plan. As published; the
-// branch of its released code that shrinks jobs never runs.
+// Rubick (MLSys '25). Every 60 s it decides by the slopes of curves from GPUs to the throughput of
+// the best symmetric 3D plan. As published; the branch of its released code that shrinks jobs never
+// runs.
 //
-// Choices that the paper leaves open, taken in its favour: curves hold every number of GPUs that an even plan exists
-// for, a waiting job that does not get its minimum lets those behind it pass, only past reconfigurations count against
-// the next one.
+// The paper leaves these choices open. All are made in its favour:
+// - Curves hold every number of GPUs for which an even plan exists.
+// - A waiting job that does not get its minimum lets the jobs behind it pass.
+// - Only past reconfigurations count against the next one.
 #include <algorithm>
 
 #include "planner/sim/policies/policies.hpp"
@@ -23,7 +25,7 @@ class Rubick final : public PooledPolicy {
   std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
     std::vector<Wanted> wanted(view.jobs.size());
-    // One type at a time, the fastest first: who waits after one tries the next.
+    // One type at a time, the fastest first. A job that still waits tries the next type.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
       std::vector<RubickJob> jobs(view.jobs.size());
       for (std::size_t j = 0; j < jobs.size(); ++j)
@@ -47,7 +49,7 @@ class Rubick final : public PooledPolicy {
     JobSpeeds& speeds = book_.of(state);
     job.curve = speeds.symmetric(pool, view.input.cluster);
     job.initial = speeds.data_parallel(pool, view.input.cluster, state.kind->gpus());
-    // On a type where its own plan does not fit: as fast as anything that does.
+    // On a type where its own plan does not fit, the smallest plan that fits sets the reference.
     if (job.initial <= 0 && !job.curve.empty()) job.initial = job.curve.front().throughput;
     job.minimum = minimum_demand(job.curve, job.initial);
     job.gpus = gpus;

@@ -16,7 +16,7 @@ std::vector<CurvePoint> useful_points(std::vector<CurvePoint> points, double lea
 }
 
 int minimum_demand(std::span<const CurvePoint> curve, double initial) {
-  // The same plan may come out a rounding error slower than itself.
+  // The same plan may differ from itself by a rounding error.
   for (const CurvePoint& point : curve)
     if (point.throughput >= initial * (1 - 1e-9)) return point.gpus;
   return 0;
@@ -73,7 +73,7 @@ class Shares {
     idle_ -= now_[job];
   }
 
-  // One job a step down its curve, the one with the lowest slope to any smaller point.
+  // Moves one job down its curve: the one with the lowest slope to any smaller point.
   bool shrink_one(bool impatient, double below) {
     double lowest = 0;
     std::size_t victim = jobs_.size();
@@ -101,7 +101,7 @@ class Shares {
     int target = 0;
     for (std::size_t j = 0; j < jobs_.size(); ++j) {
       const RubickJob& job = jobs_[j];
-      // Who starts in this round pays nothing for starting larger.
+      // A job that starts in this round pays nothing for starting larger.
       if (now_[j] == 0 || job.fixed || (job.settled && job.gpus > 0)) continue;
       const CurvePoint here = point(j, now_[j]);
       for (const CurvePoint& larger : job.curve) {

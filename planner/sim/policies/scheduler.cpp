@@ -9,7 +9,7 @@ class SchedulerPolicy final : public Policy {
   SchedulerPolicy(std::string name, const SchedulerOptions& options, int most_gpus)
       : name_(std::move(name)), options_(options), most_gpus_(most_gpus), scheduler_(make_suika_scheduler(options)) {}
   std::string name() const override { return name_; }
-  // Suika copies, Espalier adopts: what else a policy pays for is the same.
+  // Suika copies, Espalier adopts. All other costs of a redeployment are the same for both.
   Method redeployment() const override { return options_.as_printed ? Method::device : Method::adopt; }
   bool keeps_basic() const override { return true; }
   int most_gpus() const override { return most_gpus_; }

@@ -1,9 +1,12 @@
-// Sia (SOSP '23): every 60 s an integer program over configurations; DP around the submitted pipeline (Suika §5.1 sets
-// its jobs to strong scaling: the global batch stays).
+// Sia (SOSP '23): every 60 s an integer program over configurations, with DP around the submitted
+// pipeline. Jobs have strong scaling: the global batch stays (as Suika §5.1 sets them).
 //
-// Choices that the paper leaves open, taken in its favour: throughputs are known from the start (Suika §5.1, note 7),
-// and profiling them counts as having run on the submitted number of GPUs, so that a job need not climb up from its
-// least; replicas of unequal shares are allowed, N_b is always the best one.
+// The paper leaves these choices open. All are made in its favour:
+// - Throughputs are known from the start (Suika §5.1, note 7).
+// - Profiling counts as having run on the submitted number of GPUs, so that a job need not grow
+//   from its minimum step by step.
+// - Replicas of unequal shares are allowed.
+// - N_b is always the best one.
 #include <algorithm>
 
 #include "planner/sim/policies/policies.hpp"
@@ -40,7 +43,7 @@ class Sia final : public PooledPolicy {
     job.restart_seconds = resume_seconds(redeploy_, *state.coefficients, state.kind->gpus());
     job.fixed = state.redeploying;
     JobSpeeds& speeds = book_.of(state);
-    // At most twice as many as it has ever run on.
+    // At most twice the largest number of GPUs it has run on.
     const int most = 2 * std::max(state.most_gpus, state.kind->gpus());
     for (int p = 0; p < static_cast<int>(book_.pools().size()); ++p) {
       const GpuPool& pool = book_.pools()[static_cast<std::size_t>(p)];

@@ -55,7 +55,7 @@ std::vector<std::optional<std::size_t>> choose_configurations(std::span<const Si
     if (jobs[j].fixed || jobs[j].configurations.empty()) continue;
     const auto costs = sia_costs(jobs[j], options);
     const int row = program.add_row(-LinearProgram::kNone, 1);
-    // Only what no cheaper configuration with fewer GPUs makes pointless.
+    // Skips a configuration if another one of the type has fewer GPUs and costs no more.
     for (std::size_t c = 0; c < costs.size(); ++c) {
       const SiaConfiguration& one = jobs[j].configurations[c];
       if (costs[c] >= options.waiting_penalty || one.gpus > left[static_cast<std::size_t>(one.type)]) continue;

@@ -58,14 +58,14 @@ void SpeedBook::turn_to(const SimulatedView& view) {
     known_.clear();
     return;
   }
-  // Who has left; both are sorted.
+  // Removes jobs that have left. Both lists are sorted.
   auto present = view.jobs.begin();
   for (auto job = jobs_.begin(); job != jobs_.end();) {
     while (present != view.jobs.end() && (*present)->id < job->first) ++present;
     if (present != view.jobs.end() && (*present)->id == job->first) ++job;
     else job = jobs_.erase(job);
   }
-  // Kinds come again; jobs with an error of their own do not.
+  // Kinds recur. Jobs with an error of their own do not.
   constexpr std::size_t kKept = 64;
   if (known_.size() > kKept + jobs_.size()) std::erase_if(known_, [](const auto& one) { return one.use_count() == 1; });
 }

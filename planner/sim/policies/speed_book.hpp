@@ -1,5 +1,5 @@
-// How fast jobs would train on counts of GPUs that stand together: what the baselines' decisions are made from. Jobs
-// with equal coefficients and plans share what was computed.
+// Training speeds of jobs on counts of GPUs that stand together. The baselines decide by these
+// speeds. Jobs with equal coefficients and plans share the results.
 #pragma once
 
 #include <map>
@@ -23,12 +23,13 @@ class JobSpeeds {
   const Degrees& submitted() const { return submitted_; }
   int replica_gpus() const { return submitted_.pp * submitted_.tp; }
 
-  // Iterations per second with DP degree gpus / replica_gpus() and the submitted TP and PP; 0: cannot be.
+  // Iterations per second with DP degree gpus / replica_gpus() and the submitted TP and PP. 0:
+  // impossible.
   double data_parallel(const GpuPool& pool, const ClusterView& cluster, int gpus);
-  // By GPUs: the fastest symmetric plans; useful points only.
+  // The fastest symmetric plan for each number of GPUs; useful points only.
   const std::vector<CurvePoint>& symmetric(const GpuPool& pool, const ClusterView& cluster);
 
-  // For real GPUs, whatever their place.
+  // For real GPUs, wherever they are.
   Evaluator& evaluator() { return *evaluator_; }
   Evaluator& even_evaluator() { return *even_evaluator_; }  // all replicas of a stage have equal shares
 
@@ -42,13 +43,14 @@ class JobSpeeds {
   std::map<int, std::vector<CurvePoint>> symmetric_;     // by type
 };
 
-// The submitted pipeline with as many replicas as these pieces hold, N_b the best one; nullopt: it cannot run there.
+// The submitted pipeline with as many replicas as these pieces hold, at the best N_b. nullopt: it
+// cannot run there.
 std::optional<PlanSketch> data_parallel_sketch(JobSpeeds& speeds, const std::vector<Piece>& pieces);
 
 // Forgets everything when the site or the set of usable nodes changes.
 class SpeedBook {
  public:
-  // To be called before of() with every new view.
+  // Call with every new view, before of().
   void turn_to(const SimulatedView& view);
   JobSpeeds& of(const SimulatedJobState& job);
   const std::vector<GpuPool>& pools() const { return pools_; }

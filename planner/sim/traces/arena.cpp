@@ -1,5 +1,6 @@
-// The Arena (EuroSys'26) artifact's form of PAI, Helios and Philly: real arrivals, made-up models and GPU counts, and
-// iterations instead of durations. An iteration counts as a second: a workload keeps proportions, or scales them.
+// The Arena (EuroSys'26) artifact's form of PAI, Helios and Philly: real arrivals, invented models
+// and GPU counts, and iterations instead of durations. An iteration counts as a second: a workload
+// keeps only the proportions, or scales them.
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {

@@ -9,7 +9,8 @@ Trace parse_helios(const std::string& text) {
       [](const Row& row) -> std::optional<TraceJob> {
         TraceJob job{row.time("submit_time"), row.number("duration"), row.count("gpu_num"), row.text("job_id"), {}, 0};
         if (job.seconds < 0) throw Damage("duration is below zero");
-        if (job.gpus == 0 || job.seconds == 0) return std::nullopt;  // CPU jobs; cancelled while they waited
+        // CPU jobs, and jobs cancelled while they waited.
+        if (job.gpus == 0 || job.seconds == 0) return std::nullopt;
         return job;
       });
 }

@@ -1,6 +1,6 @@
-// Alibaba's PAI (Weng et al., NSDI'22), pai_task_table.csv as published: without a header; one row per task, of
-// inst_num instances with plan_gpu hundredths of a GPU each. Tasks that have not ended or have no GPU are left out.
-// The time of submission is not published: a task's start stands for it.
+// Alibaba's PAI (Weng et al., NSDI'22), pai_task_table.csv as published, without a header. A row is
+// one task of inst_num instances with plan_gpu hundredths of a GPU each. Tasks that have not ended
+// or have no GPU are left out. Submission times are not published: a task's start replaces them.
 #include <algorithm>
 #include <cmath>
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kPhillyGpus = 2490;
 
-// GPUs of the widest attempt, seconds of all of them together.
+// The job's GPUs are those of its widest attempt. Its seconds are the sum over all attempts.
 std::optional<TraceJob> published_job(const nlohmann::json& entry) {
   TraceJob job;
   job.id = entry.at("jobid").get<std::string>();
@@ -46,7 +46,7 @@ Trace parse_philly(const std::string& text) {
   return trace;
 }
 
-// Lines are not rows here: what is wrong is reported by the entry's number.
+// Lines are not rows here, so damage is reported by the entry's number.
 Trace parse_philly_json(const std::string& text) {
   const auto root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_array()) throw Error("philly-json: the file is no JSON list of jobs; give cluster_job_log as published");

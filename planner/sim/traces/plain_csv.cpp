@@ -1,4 +1,5 @@
-// Espalier's own: id,submit,seconds,gpus[,model][,steps]. submit: seconds or a date; model: of the table of kinds.
+// Espalier's own format: id,submit,seconds,gpus[,model][,steps]. submit: seconds or a date. model:
+// a model of the table of kinds.
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {

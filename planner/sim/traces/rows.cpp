@@ -25,7 +25,7 @@ namespace {
 
 std::string quoted(const std::string& text) { return "\"" + text.substr(0, 40) + "\""; }
 
-// nullopt: quotes are not closed or stand where they must not.
+// nullopt: a quote is not closed or is in a wrong place.
 std::optional<std::vector<std::string>> split_quoted(const std::string& line, char separator) {
   csv_parser parser;
   if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) return std::nullopt;

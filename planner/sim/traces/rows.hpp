@@ -1,4 +1,4 @@
-// Reading of tables in text: rows by line, columns by name, and what is wrong with a row in words.
+// Reads tables in text: rows by line, columns by name. Describes in words why a row is damaged.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@
 
 namespace espalier::sim {
 
-// What stands between separators; of an empty text one empty part.
+// The parts between separators. An empty text has one empty part.
 std::vector<std::string> split(const std::string& line, char separator);
 
-// What is wrong with one row; caught where rows are read.
+// Describes the damage of one row. The reader of the rows catches it.
 class Damage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -31,30 +31,32 @@ class Row {
   double number(const std::string& column) const;    // finite; throws Damage
   double positive(const std::string& column) const;  // above zero
   int count(const std::string& column) const;        // a whole number from 0 to 2^20; "8.0" is one
-  double time(const std::string& column) const;      // seconds, or a date as parse_time() knows it
+  double time(const std::string& column) const;      // seconds, or a date that parse_time() accepts
 
  private:
   const std::map<std::string, std::size_t>& columns_;
   std::vector<std::string> fields_;
 };
 
-// "2017-10-09 07:01:55", "2017-10-09T07:01:55", or seconds; dates are taken as they stand, without a time zone.
-// nullopt: neither.
+// Parses "2017-10-09 07:01:55", "2017-10-09T07:01:55", or seconds. Dates have no time zone.
+// nullopt: the text is none of these.
 std::optional<double> parse_time(const std::string& text);
 
 struct Table {
   char separator = ',';
-  bool quotes = true;                // fields may stand in quotes (RFC 4180), as libcsv reads them
-  std::vector<std::string> columns;  // where the text has no header; empty: the first line is one
-  std::vector<std::string> needs;    // columns without which it is another format
-  std::string name;                  // of the format, for messages
+  bool quotes = true;  // fields may be in quotes (RFC 4180), as libcsv reads them
+  // Names if the text has no header; empty: the first line is the header.
+  std::vector<std::string> columns;
+  std::vector<std::string> needs;  // required columns; without them it is another format
+  std::string name;                // name of the format, for messages
 };
 
-// Adds to the trace what `read` makes of its entry `number`: a job, nothing where it leaves the entry out, or Damage.
+// Reads entry `number` and adds the result to the trace. `read` returns a job, or nullopt to leave
+// the entry out, or throws Damage.
 void read_entry(Trace& trace, long number, const std::function<std::optional<TraceJob>()>& read);
 
-// Calls `read` for every row that is not empty. It returns a job, nothing for a row to leave out, or throws Damage.
-// Throws Error when the header lacks what the table needs.
+// Calls `read` for every row that is not empty. `read` returns a job, or nullopt to leave the row
+// out, or throws Damage. Throws Error when the header lacks a required column.
 Trace read_rows(const std::string& text, const Table& table,
                 const std::function<std::optional<TraceJob>(const Row&)>& read);
 

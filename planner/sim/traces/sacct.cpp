@@ -1,5 +1,5 @@
-// Slurm's accounting: sacct -a -X -P --format=JobID,Submit,Start,End,AllocTRES[,...]. Steps, jobs without GPUs and jobs
-// that have not ended are left out; others of the columns do no harm.
+// Slurm's accounting: sacct -a -X -P --format=JobID,Submit,Start,End,AllocTRES[,...]. Steps, jobs
+// without GPUs and jobs that have not ended are left out. Other columns are ignored.
 #include <charconv>
 
 #include "planner/sim/traces/rows.hpp"
@@ -7,7 +7,8 @@
 namespace espalier::sim {
 namespace {
 
-// "billing=8,cpu=8,gres/gpu:h100=4,gres/gpu=4": the untyped count covers the typed ones; alone those are summed.
+// GPUs in "billing=8,cpu=8,gres/gpu:h100=4,gres/gpu=4". The untyped count includes the typed ones.
+// Without an untyped count the typed ones are summed.
 int gpus_of(const std::string& tres) {
   int all = 0, typed = 0;
   for (std::size_t begin = 0; begin < tres.size();) {
