@@ -10,10 +10,10 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Steps that one profile averages over, at most.
+// The most steps over which one profile averages.
 constexpr std::int64_t kWindow = 4;
 
-// What one replica tells, by the replica's TP rank 0.
+// One replica's figures, given by its TP rank 0.
 constexpr std::array kFigures = {&ReplicaProfile::fwd,
                                  &ReplicaProfile::comm_fwd,
                                  &ReplicaProfile::bwd,
@@ -80,7 +80,7 @@ void Profiler::sizes(ReplicaProfile& own) const {
   own.peak_bytes = state_bytes + gradients + static_cast<double>(state_.compute().peak_bytes());
 }
 
-// One sum in which every replica fills its own place.
+// One sum over all ranks, in which every replica fills its own place.
 std::optional<Profile> Profiler::gather(ReplicaProfile own, std::int64_t step) {
   const Plan& plan = state_.plan();
   const RankLayout& self = state_.self();
