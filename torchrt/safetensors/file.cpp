@@ -28,7 +28,7 @@ std::string header_text(const std::string& path, std::span<const std::byte> byte
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, static_cast<std::size_t>(length)};
 }
 
-// One entry of the header; its place is checked against `data`, all bytes after the header.
+// One entry of the header. `data` is all bytes after the header; the entry must lie within it.
 class Entry {
  public:
   Entry(const std::string& path, const std::string& name, const Json& json) : path_(path), name_(name), json_(json) {}
@@ -91,7 +91,7 @@ class Entry {
   const Json& json_;
 };
 
-// Between them the tensors use every byte once.
+// Checks that the tensors together use every byte exactly once.
 void check_coverage(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
                     std::span<const std::byte> data) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
