@@ -54,7 +54,8 @@ std::optional<Profile> Profiler::after(std::int64_t step) {
   const std::vector<OpTimes> times = recorder_.take();
   if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);
   ReplicaProfile own = replica_times(times, state_.layout().micro_batches);
-  if (config_.training.recompute) own.bwd_weights = 0;  // unit by unit: the last inputs come with the last weights
+  // Only one unit's weight gradients follow the last input gradient.
+  if (config_.training.recompute) own.bwd_weights = 0;
   sizes(own);
   return gather(own, step);
 }

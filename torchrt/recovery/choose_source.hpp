@@ -31,7 +31,7 @@ struct Remains {
   // It is known that no rank of this generation changed any state: the state of the generation
   // before it is as it was.
   bool untouched = false;
-  bool copies_only = false;        // the memory in which it trained belongs to a later generation now
+  bool copies_only = false;        // its own state belongs to a later generation now
   std::int64_t until = INT64_MAX;  // state after later steps was given up
 };
 
