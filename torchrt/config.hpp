@@ -13,7 +13,7 @@ namespace espalier::torchrt {
 
 struct TrainingConfig {
   std::int64_t steps = 0;
-  int global_batch = 0;   // samples per step, whatever the plan
+  int global_batch = 0;   // samples per step, the same in every plan
   int micro_batches = 1;  // divides global_batch; plans of the planner may choose another number
   std::uint64_t seed = 1;
   double learning_rate = 1e-3;

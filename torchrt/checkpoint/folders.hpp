@@ -13,7 +13,7 @@ inline constexpr const char* kManifestFile = "manifest.json";
 std::string checkpoint_folder(const std::string& directory, std::int64_t step);
 std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation);
 std::string part_file(int rank);  // one rank's tensors
-// describes those tensors; removed once the checkpoint is whole
+// Describes the part's tensors; removed once the checkpoint is whole.
 std::string part_manifest(int rank);
 
 // The steps of the folders named step-N, the newest first. A missing directory holds none. Throws

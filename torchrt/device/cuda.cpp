@@ -57,7 +57,7 @@ class CudaAllocation : public Allocation {
     }
   }
   ~CudaAllocation() override {
-    ::cudaDeviceSynchronize();  // nothing on the GPU may still use what is unmapped now
+    ::cudaDeviceSynchronize();  // nothing on the GPU may still use the memory unmapped now
     release();
   }
   void* data() const override { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address_)); }

@@ -100,7 +100,7 @@ class Exchange {
     char* data = memory + operation.blocks[0].at;
     if (!in_one_run(operation)) {
       stage = stages_.take(stages_.outgoing_, operation.bytes);
-      ESPALIER_INVARIANT(stage != nullptr);  // one for each of the window
+      ESPALIER_INVARIANT(stage != nullptr);  // the window has one stage for each message
       data = static_cast<char*>(stage->data());
       std::size_t done = 0;
       for (const Block& block : operation.blocks) {
@@ -138,7 +138,7 @@ class Exchange {
       target = memory + operation.blocks[0].at;
     } else {
       receive.stage = stages_.take(stages_.incoming_, operation.bytes);
-      ESPALIER_INVARIANT(receive.stage != nullptr);  // one for each of the window
+      ESPALIER_INVARIANT(receive.stage != nullptr);  // the window has one stage for each message
       target = static_cast<char*>(receive.stage->data());
     }
     receive.data = target;

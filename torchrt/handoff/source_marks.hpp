@@ -38,7 +38,7 @@ class SourceMarks {
   std::int64_t step(int old_rank, int unit) const;
 
   std::map<int, std::unique_ptr<Allocation>> marks_;  // by old rank
-  std::map<int, std::set<int>> units_;                // likewise
+  std::map<int, std::set<int>> units_;                // by old rank
 };
 
 }  // namespace espalier::torchrt

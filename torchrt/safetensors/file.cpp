@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
 
 std::string header_text(const std::string& path, std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
-  std::uint64_t length = 0;  // little endian, as the machines we run on
+  std::uint64_t length = 0;  // little endian, as all supported machines are
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMostHeader) refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
   if (length > bytes.size() - kLengthBytes)

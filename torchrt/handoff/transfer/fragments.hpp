@@ -50,8 +50,8 @@ struct Partition {
   std::vector<Fragment> fragments;  // every coordinate that a shard in `after` holds is in exactly one
 };
 
-// All shards must be of one group and one model. Those of each side together must hold all of the
-// group.
+// All shards must be of one group and one model. The shards of each side together must hold the
+// whole group.
 Partition partition(std::vector<StateShard> before, std::vector<StateShard> after);
 
 // `count` runs of `run` bytes, the first at `at`, each `stride` after the one before.
