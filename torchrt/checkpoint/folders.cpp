@@ -75,7 +75,7 @@ void prune_checkpoints(const std::string& directory, std::int64_t newest, int ke
   remove_unfinished(directory);
   int kept = 0;
   for (const std::int64_t step : checkpoint_steps(directory)) {
-    // left by an earlier run: damaged, or newer than the step at which this run resumed
+    // Left by an earlier run: damaged, or newer than the step at which this run resumed.
     if (step > newest) continue;
     const bool bad = step != newest && std::find(damaged.begin(), damaged.end(), step) != damaged.end();
     if (!bad && kept < keep) ++kept;

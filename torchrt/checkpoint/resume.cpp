@@ -37,7 +37,7 @@ std::int64_t newest_below(const std::string& directory, std::int64_t limit, cons
 struct Attempt {
   std::unique_ptr<CheckpointReader> checkpoint;
   std::string damage;  // empty: this rank found no damage
-  // with the configuration; the files were then not verified
+  // With the configuration; the files were then not verified.
   std::optional<std::string> disagreement;
 };
 

@@ -43,9 +43,9 @@ class CheckpointSaver {
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
 
-  // Call it after `step`. When a checkpoint is due or was asked for, `snapshot` copies the state and
-  // a thread writes it. While another checkpoint is still being written, the due one is left out.
-  // If that happens at the training's last step, last_is_missing() says so afterwards.
+  // Call it after `step`. When a checkpoint is due or was asked for, `snapshot` copies the state
+  // and a thread writes it. While another checkpoint is still being written, the due one is left
+  // out. If that happens at the training's last step, last_is_missing() says so afterwards.
   void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
   // Begins a checkpoint, due or not. No other checkpoint may be under way.
   void begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
@@ -68,7 +68,7 @@ class CheckpointSaver {
 
   Setting setting_;
   CheckpointAgreement agreement_;
-  // shared with the writing thread; changed only when no checkpoint is under way
+  // Shared with the writing thread; changed only when no checkpoint is under way.
   std::shared_ptr<Snapshot> copy_;
   std::future<void> work_;
   CheckpointVote result_;  // of the finished work

@@ -15,15 +15,15 @@ struct VaultPlace {
   bool with_launcher = false;  // on the launcher's node, whose loss ends the job
 };
 
-// By rank: the rank that keeps a copy of its state; -1: none. `places`: the ranks' vaults. The first
-// rule that applies decides:
+// By rank: the rank that keeps a copy of its state; -1: none. `places`: the ranks' vaults. The
+// first rule that applies decides:
 // - A rank on the launcher's node needs no copy.
 // - A rank of the job's own keeps the copy if it outlives the loss. Each such rank keeps at most
 //   two copies.
 // - If the job has ranks of its own, a lent rank on another node keeps the copy.
 // - A rank on the plan's next node keeps the copy; after the last node comes the first. A node's
-//   ranks spread over the next node's ranks. If the plan has one node, the next vault takes the next
-//   node's place, because an extension that goes takes its vault with it.
+//   ranks spread over the next node's ranks. If the plan has one node, the next vault takes the
+//   next node's place, because an extension that goes takes its vault with it.
 std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlace>& places);
 
 }  // namespace espalier::torchrt

@@ -30,11 +30,11 @@ class Snapshots {
   int marks() const { return 2 * static_cast<int>(copies_.size()); }
   // Call it before the first boundary().
   void deposit(Keeping& keeping);
-  // Call it after `step`. It begins a snapshot after the world's first step and after every multiple
-  // of `every`. First it waits until the snapshot before has arrived. Collective.
+  // Call it after `step`. It begins a snapshot after the world's first step and after every
+  // multiple of `every`. First it waits until the snapshot before has arrived. Collective.
   void boundary(std::int64_t step);
-  // True once a snapshot of this world is complete on this rank: its own copy and the copies it keeps
-  // for others.
+  // True once a snapshot of this world is complete on this rank: its own copy and the copies it
+  // keeps for others.
   bool complete() const { return complete_; }
   // Waits until the state may change: a copy under way reads it.
   void before_change();
