@@ -1,4 +1,4 @@
-// Whether bytes are still what they were: XXH3, not against intent.
+// XXH3 checksums. They detect accidental damage, not intended changes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace espalier::torchrt {
 
 std::uint64_t checksum(const void* data, std::size_t bytes);
 
-// The same, of bytes that are added one part after the other.
+// The same checksum, for bytes that are added part by part.
 class Checksum {
  public:
   Checksum();

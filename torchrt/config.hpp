@@ -1,4 +1,4 @@
-// A training configuration: a TOML file whose every key is checked, and overrides from the command line.
+// A training configuration: a TOML file and overrides from the command line. Every key is checked.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace espalier::torchrt {
 
 struct TrainingConfig {
   std::int64_t steps = 0;
-  int global_batch = 0;   // samples per step, whatever the plan
+  int global_batch = 0;   // samples per step, the same in every plan
   int micro_batches = 1;  // divides global_batch; plans of the planner may choose another number
   std::uint64_t seed = 1;
   double learning_rate = 1e-3;
@@ -44,11 +44,12 @@ struct CheckpointConfig {
   std::string directory;      // empty: none is written or read
   std::int64_t every = 1000;  // steps, and after the last one; 0: only then
   int keep = 2;               // good ones; older ones are removed
-  bool resume = true;         // start from the newest good one, if there is any
+  bool resume = true;         // start from the newest good one, if there is one
 };
 
 struct RecoveryConfig {
-  int snapshot_steps = 0;  // between two copies of the state in memory, own and another node's; 0: none
+  // Steps between two copies of the state in memory, here and on another node; 0: none.
+  int snapshot_steps = 0;
 };
 
 struct MetricsConfig {
@@ -59,23 +60,23 @@ struct MetricsConfig {
 
 struct ProfileConfig {
   std::int64_t every = 100;  // steps between two profiles; 0: none is made
-  std::string path;          // profiles as JSON lines; empty: they only go to the planner
+  std::string path;          // JSON lines; empty: profiles only go to the planner
   std::string trace;         // folder for the measured operations of every rank; empty: none
 };
 
 struct HandoffConfig {
-  HandoffMethod method = HandoffMethod::adopt;  // through the disk: needs checkpoint.directory
-  bool early = true;                            // what moves is sent before the pause, where that can be done
+  HandoffMethod method = HandoffMethod::adopt;  // checkpoint and overlap need checkpoint.directory
+  bool early = true;                            // send state before the pause where possible
 };
 
 struct DeviceConfig {
-  double gflops = 0;  // CPU only: operations last as long as on a device of this speed (pace.hpp); 0: what they take
+  double gflops = 0;  // CPU only: imitate a device of this speed (pace.hpp); 0: full speed
 };
 
 struct Config {
   std::string path;
   ModelConfig model;
-  std::string weights;  // safetensors file, index or folder that training starts from; empty: random initial values
+  std::string weights;  // safetensors file, index or folder to start from; empty: random values
   TrainingConfig training;
   DeviceConfig device;
   DataConfig data;
@@ -86,8 +87,9 @@ struct Config {
   HandoffConfig handoff;
 };
 
-// `overrides` are "section.key=value" and win over the file. Throws Error naming file (or override), line and key for
-// anything unknown, ill-typed, out of range or missing.
+// `overrides` are "section.key=value" and win over the file. Throws Error for a key that is
+// unknown, ill-typed, out of range or missing. The Error names the file (or override), the line and
+// the key.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 ModelShape model_shape(const Config& config);

@@ -8,7 +8,8 @@
 
 namespace espalier::torchrt {
 
-// Sizes that are not given are what the family's Hugging Face configuration class derives. Throws Error.
+// A missing size gets the value that the family's Hugging Face configuration class would derive.
+// Throws Error.
 void read_model(TomlSection section, ModelConfig& model, std::string& weights);
 
 }  // namespace espalier::torchrt

@@ -39,14 +39,14 @@ void Control::watch() {
   pollfd stop = waits[1];
   if (::poll(&stop, 1, kLastWordsMs) > 0 || leaving_) return;
   std::fprintf(stderr, "espalier: train: rank %d: the launcher is gone; leaving\n", rank_);
-  ::_exit(1);  // the main thread may wait for ever for ranks that have left already
+  ::_exit(1);  // the main thread may wait for ever for ranks that are gone
 }
 
 void Control::beat() {
   if (!introduced_) return;
   try {
     send(wire::Heartbeat{});
-  } catch (const Error&) {  // poll() will tell
+  } catch (const Error&) {  // the main thread's poll() will report it
   }
 }
 

@@ -1,4 +1,4 @@
-// The worker's line to its launcher. When it is lost, the process ends, whatever it is doing.
+// The worker's connection to its launcher. When it is lost, the process ends, whatever it is doing.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@ namespace espalier::torchrt {
 // The launcher said `exit`.
 struct LeaveNow {};
 
-// One thread, beside a watcher of its own that sees the loss of the launcher while this thread computes or waits in
-// MPI, and tells the launcher that the process is there.
+// For one thread. It has a watcher thread, which sees the loss of the launcher while the first
+// thread computes or waits in MPI. The watcher also sends heartbeats to the launcher.
 class Control {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Throws Error when the launcher cannot be reached or authenticated within 10 s. `heartbeat`: after the first message
-  // the launcher hears from this process so often, whatever it is doing; 0: not.
+  // Throws Error when the launcher cannot be reached or authenticated within 10 s. `heartbeat`: the
+  // time between two heartbeats, which begin after the first message; 0: no heartbeats.
   Control(const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat = {});
   ~Control();
   Control(const Control&) = delete;
@@ -33,7 +33,7 @@ class Control {
   void send(const Message& message) {
     const std::lock_guard lock(sending_);
     client_.send(message);
-    // At once: silence counts from the first heartbeat on.
+    // The first heartbeat goes at once: the launcher counts silence from the first one on.
     if (!introduced_.exchange(true) && heartbeat_.count() > 0) client_.send(wire::Heartbeat{});
   }
   // The next message of type Message. Throws LeaveNow on `exit`, Error on another message or when `timeout` passes.
@@ -43,12 +43,13 @@ class Control {
     if (frame.type != Message::type) unexpected(frame.type, Message::type);
     return wire::from_frame<Message>(frame);
   }
-  // Whatever comes next. Throws LeaveNow on `exit`, Error when `timeout` passes; `what` is waited for.
+  // The next message of any type. Throws LeaveNow on `exit`, Error when `timeout` passes. `what`
+  // names the awaited message in the Error.
   wire::Frame next(const std::string& what, Milliseconds timeout);
-  // What is there already.
+  // A message that has already arrived. Throws LeaveNow on `exit`.
   std::optional<wire::Frame> poll();
   [[noreturn]] static void unexpected(const std::string& got, const std::string& wanted);
-  // From now on the launcher may hang up: the process is about to end by itself.
+  // From now on the launcher may hang up, because the process is about to end by itself.
   void farewell() { leaving_ = true; }
 
  private:

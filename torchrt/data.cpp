@@ -51,7 +51,7 @@ Data::Data(const std::string& path, TokenFormat format, int vocabulary, int sequ
 
 std::int64_t Data::token(std::uint64_t position) const {
   const std::byte* start = file_.bytes().data() + position * token_bytes(format_);
-  std::uint32_t id = 0;  // little endian, as the machines we run on
+  std::uint32_t id = 0;  // little endian, as all supported machines are
   std::memcpy(&id, start, token_bytes(format_));
   return id;
 }

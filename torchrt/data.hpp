@@ -12,21 +12,22 @@
 
 namespace espalier::torchrt {
 
-// Tokens and, for each, the token that follows. `samples` x `sequence`, row by row.
+// Tokens and, for each token, the token that follows it. `samples` x `sequence`, row by row.
 struct Batch {
   std::vector<std::int64_t> tokens, targets;
 };
 
 class Data {
  public:
-  // Throws Error when the file cannot be read, is shorter than one sample or no whole number of tokens. Nothing of it
-  // is read yet.
+  // Throws Error when the file cannot be read, is shorter than one sample or holds no whole number
+  // of tokens. No token is read yet.
   Data(const std::string& path, TokenFormat format, int vocabulary, int sequence, std::uint64_t seed);
 
-  // `count` samples from number `first` of the whole training: the position in the data is this one number. Throws
-  // Error when one of them holds a token beyond the vocabulary, naming its position in the file.
+  // `count` samples, beginning with number `first` of the whole training. This number is the
+  // position in the data. Throws Error when a token is beyond the vocabulary; the Error names the
+  // token's position in the file.
   Batch samples(std::uint64_t first, int count) const;
-  // In one epoch.
+  // The number of samples in one epoch.
   std::uint64_t pieces() const { return pieces_; }
 
  private:
@@ -40,7 +41,8 @@ class Data {
   DataOrder order_;
 };
 
-// The files of [data]. Throws Error; also when the validation file holds fewer than data.validation_samples.
+// The files of [data]. Throws Error, also when the validation file holds fewer than
+// data.validation_samples.
 Data training_data(const Config& config);
 std::optional<Data> validation_data(const Config& config);
 

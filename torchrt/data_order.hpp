@@ -1,5 +1,5 @@
-// Which piece of the data the n-th sample of the whole training is. A pure function of the sample's number: no state to
-// save, none to hand over.
+// Maps the n-th sample of the whole training to its piece of the data. A pure function of the
+// sample's number: there is no state to save or to hand over.
 #pragma once
 
 #include <cstdint>

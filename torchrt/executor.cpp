@@ -11,14 +11,14 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Tags of activations and gradients count micro-batches, of which there are at most 2^20.
+// Tags of activations and gradients are micro-batch numbers, which are below 2^20.
 constexpr int kTiedTag = 1 << 20;
-// A received block of the tied table's gradient takes at most so much memory.
+// A received block of the tied table's gradient takes at most this many bytes.
 constexpr std::int64_t kTiedBlockBytes = 32 << 20;
-// Compute's loss_sum() counts in these.
+// Compute's loss_sum() returns the loss times this number.
 constexpr double kLossUnit = 1 << 20;
 
-// After the norms in the agreement.
+// Places in the agreement's numbers, after the norms.
 enum Slot : std::size_t { loss, stop, kept, written, write_failed, save, checked_step, out_of_range, slots };
 
 }  // namespace
@@ -56,8 +56,8 @@ Executor::Executor(Engine engine)
   reserve_tied();
 }
 
-// Before a step begins: making memory waits for all that a GPU has under way, and with rows on their way both ends
-// would wait for each other's receive.
+// Allocates before a step begins: allocating waits for all work under way on the GPU. With tied
+// rows under way, two ranks would each wait for the other's receive.
 void Executor::reserve_tied() {
   std::size_t held = 0;
   for (const Op& op : ops_)
@@ -69,7 +69,7 @@ void Executor::reserve_tied() {
     }
 }
 
-// Room for the rows of `op`, beside those of `held` others.
+// Memory for the rows of `op`, while `held` other blocks of rows are in use.
 Buffer Executor::tied_memory(std::size_t held, const Op& op) {
   const std::size_t count = static_cast<std::size_t>(op.count) * static_cast<std::size_t>(engine_.config.model.hidden);
   if (tied_memory_.size() <= held) tied_memory_.resize(held + 1);
@@ -86,7 +86,7 @@ StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestio
   execute(ops_, data,
           static_cast<std::uint64_t>(step - 1) * static_cast<std::uint64_t>(engine_.config.training.global_batch));
   if (marks_) {
-    engine_.device.wait();  // GPU: until here the update was only ordered
+    engine_.device.wait();  // on a GPU the update may still be running until here
     for (const int unit : self_.units) marks_->set(unit, step);
   }
   return outcome_;
@@ -134,14 +134,14 @@ void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64
   engine_.fabric.transport().drain();
 }
 
-// MPI moves what is under way only when it is called.
+// MPI makes progress only when it is called.
 void Executor::go_on_beside() {
   if (!reductions_.empty()) reductions_.begin()->second->poll();
   engine_.fabric.transport().poll();
   if (beside_) beside_();
 }
 
-// Until the device that this one stands for has done the operation.
+// Waits until the imitated device would have finished the operation.
 void Executor::hold(const Op& op) {
   const auto sum = [&](double UnitFlops::*pass) {
     if (op.unit >= 0) return flops_.at(op.unit).*pass;
@@ -185,7 +185,7 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       await_arrivals();
       return each_unit([&](int unit) { compute.backward(op.micro_batch, unit); });
     case OpKind::weight_gradient:
-      // Without replicas a unit's gradient is whole here; with them, when its reduction is over.
+      // Without replicas a unit's gradient is complete here; with replicas, after its reduction.
       return each_unit([&](int unit) {
         compute.weight_gradient(op.micro_batch, unit);
         if (self_.replicas == 1 && op.micro_batch + 1 == micro_batches_) compute.reduced(unit);
@@ -221,7 +221,8 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
   }
 }
 
-// On CPU each unit is marked as soon as it is done: the less of it a death in this moment tears.
+// On CPU each unit is marked as soon as it is updated, so that a death now tears as few units as
+// possible.
 void Executor::update(int unit) {
   if (marks_) marks_->set(unit, -1);
   engine_.compute.update(unit, step_, outcome_.learning_rate, scale_);
@@ -255,8 +256,10 @@ void Executor::transfer(const Op& op) {
   }
 }
 
-// Relaxed ZeRO-1 needs of a sum only the own part. Not so bitwise: a norm must be the same whatever the number of
-// parts; nor the tied table, whose gradient is exchanged by rows.
+// The parts into which a unit's sum is scattered; null: every replica needs the whole sum. With
+// relaxed ZeRO-1 a replica needs only its own part. Bitwise needs the whole, because a norm must be
+// the same for any number of parts. So does the tied table, because its gradient is exchanged by
+// rows.
 const std::vector<Range>* Executor::parts(int unit) const {
   if (engine_.parts.empty() || engine_.config.training.accuracy == Accuracy::bitwise) return nullptr;
   if (options_.tied_rows > 0 && (unit == 0 || unit == engine_.layout.units - 1)) return nullptr;
@@ -288,8 +291,9 @@ void Executor::receive_tied(const Op& op) {
   rows.arrival = engine_.fabric.transport().start_receive(rows.buffer, address(op));
 }
 
-// One sum of numbers: each norm's place is filled by one rank (relaxed ZeRO-1: each replica's share of it), so that the
-// sum's order changes no bit. Bitwise, losses are whole numbers.
+// One sum of numbers over all ranks. One rank fills each norm's place, so the sum's order changes
+// no bit. (Relaxed ZeRO-1: each replica adds its share.) With bitwise accuracy losses are whole
+// numbers.
 void Executor::agree() {
   Compute& compute = engine_.compute;
   const std::size_t norms = norm_slots_.back();
@@ -329,13 +333,14 @@ void Executor::agree() {
   if (before_change_ && !rehearsal_) before_change_();
   if (!marks_) return;
   marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
-  // Nobody changes anything before all know that they will: a rank that dies while it waits for the agreement leaves
-  // everything as it was, on all others too.
+  // No rank changes its state before all ranks have the agreement. So when a rank dies while it
+  // waits for the agreement, the state of all ranks is still unchanged.
   if (engine_.world.size() > 1) engine_.world.barrier();
 }
 
-// All ranks come here together, and find the first of those that have something to complain about: a wrong loss before
-// wrong gradients, which may only follow from it.
+// All ranks come here together and find the lowest rank with a bad loss. Only if all losses are
+// good, they find the lowest rank with a bad gradient: bad gradients may merely follow from a bad
+// loss.
 void Executor::complain(bool bad_loss, bool bad_gradient) {
   const int size = engine_.world.size();
   const int first = engine_.world.minimum(bad_loss       ? engine_.world.rank()

@@ -1,4 +1,4 @@
-// Runs one rank's list of operations, whatever schedule made it.
+// Runs one rank's list of operations, of any schedule.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,15 @@
 
 namespace espalier::torchrt {
 
-// What one rank tells all others at the end of a step.
+// One rank's message to all others at the end of a step.
 struct Vote {
-  bool stop = false;  // it has been asked to stop after this step
-  bool kept = true;   // what a loss needs of its state will outlive it
+  bool stop = false;  // this rank was asked to stop after this step
+  bool kept = true;   // the state that a recovery needs from this rank will outlive it
   CheckpointVote checkpoint;
 };
 
-// All ranks throw it together, with the same words: none is left waiting, and one voice is enough.
+// All ranks throw it together, with the same message. So no rank waits for another, and one rank's
+// report is enough.
 class AgreedError : public Error {
  public:
   using Error::Error;
@@ -37,13 +38,13 @@ struct StepOutcome {
   double gradient_norm = 0;    // of the whole model, before clipping
   double learning_rate = 0;    // that the update used
   bool switch_agreed = false;  // some rank voted to stop; all ranks see the same answer
-  bool kept = false;           // all ranks voted so
-  CheckpointVote checkpoint;   // the sum of all ranks'
+  bool kept = false;           // all ranks voted `kept`
+  CheckpointVote checkpoint;   // the sum of all ranks' votes
 };
 
 using VoteQuestion = std::function<Vote()>;
 
-// What a rank computes on and whom it talks to. References outlive the executor.
+// A rank's parts for computing and communicating. The references must outlive the executor.
 struct Engine {
   const Config& config;
   const Layout& layout;
@@ -51,40 +52,43 @@ struct Engine {
   Fabric& fabric;
   Device& device;
   Compute& compute;
-  Group* replicas = nullptr;                // of the stage, with this rank's TP rank; null where there is one
-  std::map<int, std::vector<Range>> parts;  // ZeRO-1: by unit, each replica's part of its elements; else empty
-  std::optional<Pace> pace;                 // of the device, where operations are to last longer than they take
+  Group* replicas = nullptr;  // the stage's ranks with this TP rank; null: no other
+  // ZeRO-1: by unit, each replica's range of elements; else empty.
+  std::map<int, std::vector<Range>> parts;
+  std::optional<Pace> pace;  // set: slows operations down to an imitated device
 };
 
-// The ranks of the world of one list each: "1f1b" or "gpipe", ZeRO-1 and tied tables as the configuration says.
+// The schedule's options as the configuration says: "1f1b" or "gpipe", ZeRO-1, recomputing, tied
+// tables.
 ScheduleOptions schedule_options(const Config& config);
 
-// One thread; collective: every rank of the world runs the same steps.
+// For one thread. Collective: every rank of the world runs the same steps.
 class Executor {
  public:
   explicit Executor(Engine engine);
-  // `step` counts from 1. `vote` is asked once, late in the step. Throws AgreedError when a loss or a gradient is not a
-  // number: it names step and rank, and nothing was updated.
+  // `step` counts from 1. `vote` is asked once, late in the step. Throws AgreedError when a loss or
+  // a gradient is not a finite number. The error names step and rank; no state was changed.
   StepOutcome run(std::int64_t step, const Data& data, const VoteQuestion& vote);
-  // A step of one micro-batch, without the update: connections, kernels and buffers are warm afterwards, the state is
-  // untouched.
+  // Runs a step of one micro-batch without the update. Afterwards connections, kernels and buffers
+  // are warm. The state is untouched.
   void rehearse(const Data& data);
-  // Mean loss over the tokens of the first `samples` samples of `data`, a multiple of the global batch; forward only.
+  // Mean loss over the tokens of the first `samples` samples of `data`, forward only. `samples` is
+  // a multiple of the global batch.
   double evaluate(const Data& data, int samples);
-  // Who is told when the state changes; null: nobody.
+  // `marks` is told when the state changes; null: nothing is told.
   void mark(Marks* marks) { marks_ = marks; }
-  // Called between operations: what goes on beside training and needs this thread.
+  // Called between operations, for work beside training that needs this thread.
   void beside(std::function<void()> work) { beside_ = std::move(work); }
-  // Called when all ranks have agreed on the step and nothing of the state has changed yet; nothing changes before it
-  // returns.
+  // Called after all ranks have agreed on the step and before any state changes. The state does not
+  // change until it returns.
   void before_change(std::function<void()> work) { before_change_ = std::move(work); }
-  // Null: none, and no cost. Sees the operations of run() only.
+  // Sees the operations of run() only. Null: no observer and no cost.
   void observe(OpObserver* observer) { observer_ = observer; }
 
  private:
   struct TiedRows {
     Buffer buffer;
-    std::unique_ptr<Pending> arrival;  // null: they are this rank's own
+    std::unique_ptr<Pending> arrival;  // null: the rows are this rank's own
   };
   void execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample);
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
@@ -107,21 +111,22 @@ class Executor {
   const RankLayout& self_;
   ScheduleOptions options_;
   std::vector<Op> ops_, forward_ops_;
-  std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement
+  std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement's numbers
   OpObserver* observer_ = nullptr;
   Marks* marks_ = nullptr;
   std::function<void()> beside_, before_change_;
-  std::map<int, UnitFlops> flops_;  // by own unit; only with a pace
+  std::map<int, UnitFlops> flops_;  // by this rank's units; only with a pace
 
-  // Of the step at hand.
+  // State of the current step.
   std::int64_t step_ = 0;
   bool rehearsal_ = false;
-  Pace::Clock::time_point began_;  // the operation at hand, or what it waited for was there
+  // When the current operation began, or when its input had arrived.
+  Pace::Clock::time_point began_;
   int micro_batches_ = 0;
   VoteQuestion vote_;
   StepOutcome outcome_;
   double scale_ = 1;
-  std::vector<std::unique_ptr<Pending>> arrivals_;                // activations and gradients not waited for yet
+  std::vector<std::unique_ptr<Pending>> arrivals_;                // of activations and gradients
   std::map<int, std::unique_ptr<Pending>> reductions_, gathers_;  // by unit
   std::map<std::pair<int, int>, TiedRows> tied_;                  // by unit and first row
   std::vector<std::unique_ptr<Allocation>> tied_memory_;          // kept from step to step

@@ -1,5 +1,5 @@
-// What a plan means for each rank: its units of the model, its samples of each micro-batch and its part of each tensor.
-// Pure.
+// Each rank's part under a plan: its units of the model, its samples of each micro-batch and its
+// part of each tensor. Pure.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace espalier::torchrt {
 
-// Units number the model from front to back: 0 is the embedding, 1..layers the blocks, layers+1 the final norm and
-// head. The ranks of a stage come replica by replica, within a replica by TP rank.
+// Units number the model from front to back: 0 is the embedding, 1..layers are the blocks, layers+1
+// is the final norm and head. A stage's ranks are ordered by replica, then by TP rank.
 struct RankLayout {
   int stage = 0;
   int replica = 0, replicas = 1;      // data parallelism: of the stage

@@ -7,12 +7,12 @@
 
 namespace espalier::torchrt {
 
-// Movable, unmapped on destruction. Pages come from disk when they are touched, so that opening costs nothing however
-// large the file is.
+// Movable, unmapped on destruction. Pages come from disk when they are touched, so opening costs
+// nothing, however large the file is.
 class MappedFile {
  public:
-  // `what` begins every message ("data file"). Throws Error when the file cannot be opened or mapped or is not a
-  // regular one; an empty file maps to an empty span.
+  // `what` begins every message ("data file"). Throws Error when the file cannot be opened or
+  // mapped, or is not a regular file. An empty file maps to an empty span.
   MappedFile(const std::string& path, const std::string& what);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -19,7 +19,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Steps after `done` will be made again: every step has one line.
+// Drops the lines of steps after `done`. They will be made again, and every step has one line.
 void drop_later(const std::string& path, std::int64_t done) {
   std::ifstream in(path);
   if (!in) return;
@@ -56,7 +56,7 @@ void Metrics::write_line(const std::string& text) {
     throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
 }
 
-// What is not known is null.
+// Unknown values become null.
 void Metrics::write_step(const StepRecord& step, double tokens_per_second, double utilization) {
   const Json line = {{"step", step.step},
                      {"loss", step.loss},

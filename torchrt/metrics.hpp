@@ -1,4 +1,4 @@
-// What rank 0 tells the world about each step: a JSON line in a file and, now and then, a line for people.
+// Rank 0's reports of each step: a JSON line in a file and, now and then, a line for people.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct StepRecord {
   double seconds = 0;
 };
 
-// What all lines of one generation have in common.
+// The values that all lines of one generation share.
 struct MetricsSetting {
   int generation = 0;
   int gpus = 0;
@@ -28,12 +28,13 @@ struct MetricsSetting {
 
 class Metrics {
  public:
-  // The file of [metrics], if there is one, is continued. `done`: the job starts, after this step: lines of later ones
-  // are dropped, with 0 all. Throws Error.
+  // Continues the file of [metrics], if one is set. `done`: the job starts after this step, so
+  // lines of later steps are dropped (0: all lines). Throws Error.
   Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done);
   // One write(2) with O_APPEND per record: lines of two generations never mix. Throw Error when it fails.
   void record(const StepRecord& step);
-  // A step that another generation did and did not live to record; of its times nothing is known. Nothing when it did.
+  // Records a step that another generation made but perhaps did not live to record. Its times are
+  // unknown. Does nothing when the file holds the step.
   void record_missing(const StepRecord& step);
   void record_validation(std::int64_t step, double loss, double seconds);
 

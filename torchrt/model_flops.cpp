@@ -10,7 +10,7 @@ namespace espalier::torchrt {
 namespace {
 
 struct Card {
-  const char* name;          // part of the driver's; the first that fits counts
+  const char* name;          // part of the driver's name; the first that fits counts
   double bfloat16, float32;  // teraflops
 };
 

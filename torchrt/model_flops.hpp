@@ -1,4 +1,4 @@
-// Model FLOPS and what a card could do at most: the two sides of MFU. Pure.
+// The two sides of MFU: the FLOPs of the model, and the peak of a card. Pure.
 #pragma once
 
 #include <string>
@@ -8,23 +8,25 @@
 
 namespace espalier::torchrt {
 
-// Of training on one token: 6 N + 12 L H Q T (Chowdhery et al., "PaLM", 2022, appendix B). N counts the weights that
-// are multiplied: all matrices but the tables that are only looked up; a tied table counts as the head. L layers, H
-// heads of size Q, T tokens per sample. Recomputation counts nothing.
+// FLOPs of training on one token: 6 N + 12 L H Q T (Chowdhery et al., "PaLM", 2022, appendix B). N
+// is the number of weights that are multiplied: all matrices except tables that are only looked up.
+// A tied table counts as the head. L layers, H heads of size Q, T tokens per sample. Recomputation
+// is not counted.
 double model_flops_per_token(const ModelConfig& model);
 
-// The same by unit and pass: what one rank of `tp` does for one token on its shard of a unit. Their sum over all units
-// is model_flops_per_token() / tp.
+// The same by unit and pass: the FLOPs of one rank of `tp` for one token, on its shard of a unit.
+// Without `update`, the sum over all units is model_flops_per_token() / tp.
 struct UnitFlops {
   double forward = 0;
-  double backward = 0;         // gradients of the unit's inputs
-  double weight_gradient = 0;  // and of its parameters
-  double update = 0;           // not of a token but of a step: AdamW, 16 for each parameter
+  double backward = 0;         // gradients with respect to the unit's input
+  double weight_gradient = 0;  // gradients of the unit's parameters
+  double update = 0;           // per step, not per token: AdamW, 16 for each parameter
 };
 UnitFlops unit_flops(const ModelConfig& model, int unit, int tp);
 
-// Of one card per second, dense, by the vendor's data sheet: tensor cores for bfloat16, none for float32 (the runtime
-// does not round to TF32). `card` as the driver calls it. 0: not known.
+// FLOPs per second of one card, dense, by the vendor's data sheet. bfloat16 uses tensor cores;
+// float32 does not, because the runtime does not round to TF32. `card` is the driver's name of the
+// card. 0: unknown.
 double peak_flops(const std::string& card, DataType type);
 
 }  // namespace espalier::torchrt

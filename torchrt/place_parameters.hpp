@@ -1,4 +1,4 @@
-// Parameters, as numbers in host memory, into a unit's state on the device.
+// Puts parameters from host memory into a unit's state on the device.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace espalier::torchrt {
 
-// `parameters`: UnitSpec::floats. Writes the parameters in their type and, where there are some, the master weights of
-// the state's part; not the moments.
+// `parameters`: UnitSpec::floats elements. Writes the parameters in the model's type. Also writes
+// the master weights of the state's part, if the state has them. Does not write the moments.
 void place_parameters(std::span<const float> parameters, const StateLayout& state, Device& device, void* memory);
 
 }  // namespace espalier::torchrt

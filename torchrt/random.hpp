@@ -1,5 +1,5 @@
-// Counter-based randomness: every value is a function of its coordinate alone, never of the layout or of what came
-// before.
+// Counter-based randomness: every value depends only on its coordinate, not on the layout or on
+// earlier values.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// What both hold; count 0 when nothing is.
+// The common part of both; count 0 when there is none.
 inline Range intersection(const Range& a, const Range& b) {
   const std::int64_t first = std::max(a.first, b.first), end = std::min(a.end(), b.end());
   return first < end ? Range{first, end - first} : Range{};

@@ -21,7 +21,7 @@ RankState::RankState(const Config& config, const Plan& plan, World& world, Devic
   if (plan.gpu_count() != world.size())
     throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
                 std::to_string(world.size()) + " ranks; start one rank per GPU");
-  // All ranks refuse together a plan that one of them cannot run.
+  // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
   for (const StageLayout& stage : layout_.stages) unit_spec(config.model, 1, stage.tp, 0);
   for (const int unit : units()) specs_.emplace(unit, unit_spec(config.model, unit, self().tp, self().tp_rank));
 }

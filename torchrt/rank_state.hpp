@@ -10,10 +10,11 @@
 
 namespace espalier::torchrt {
 
-// Collective where noted. One thread.
+// Collective where noted. For one thread.
 class RankState {
  public:
-  // Throws Error when the plan does not suit the configuration or the world. `config` outlives it.
+  // Throws Error when the plan does not suit the configuration or the world. `config` must outlive
+  // it.
   RankState(const Config& config, const Plan& plan, World& world, Device& device);
 
   const Config& config() const { return config_; }
@@ -24,27 +25,31 @@ class RankState {
   const UnitSpec& spec(int unit) const { return specs_.at(unit); }
   StateLayout state_layout(int unit) const;
 
-  // Memory for one unit: given from outside, or new and zero. Replaces what was there, also under a built engine.
+  // Give a unit its memory: from outside, or new and zero. It replaces earlier memory, also when
+  // the engine is built.
   void place(int unit, std::unique_ptr<Allocation> allocation);
   void allocate(int unit);
   Allocation& allocation(int unit) { return *allocations_.at(unit); }
-  // Of a built engine: gradient_bytes(). Between two steps what the last update used, clipped.
+  // Needs a built engine. gradient_bytes() long. Between two steps it holds the gradient that the
+  // last update used, clipped.
   Allocation& gradient(int unit) { return *gradients_.at(unit); }
   std::size_t gradient_bytes(int unit) const;
 
   // Starts to connect the ranks, in the background where the backend can. Collective.
   void connect() { fabric_ = make_fabric(world_, device_); }
-  // Builds the engine on what is placed, after connect(); collective. The gradients of units `later` are placed before
-  // the first step: until then they share memory that a rehearsal may fill.
+  // Builds the engine on the placed memory, after connect(). Collective. The gradients of the units
+  // `later` are placed before the first step. Until then these units share memory, which a
+  // rehearsal may fill.
   void build(const std::set<int>& later = {});
   void place_gradient(int unit, std::unique_ptr<Allocation> allocation);
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }
   Compute& compute() { return *compute_; }
   Transport& transport() { return fabric_->transport(); }
-  // Of a built engine: who sees its operations and its tensor-parallel sums from now on. Null: nobody, at no cost.
+  // Needs a built engine. The observers see its operations and its tensor-parallel sums from now
+  // on. Null: no observer and no cost.
   void observe(OpObserver* operations, SumObserver* sums);
-  // Of all weights of the model, the same on every rank and in every layout. Collective.
+  // Checksum of all weights of the model, the same on every rank and in every layout. Collective.
   std::uint64_t checksum();
 
  private:
@@ -58,7 +63,8 @@ class RankState {
   std::optional<Pace> pace_;
   std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_, gradients_;
-  std::unique_ptr<Allocation> shared_gradient_;  // of units whose own is not placed yet
+  // Of the units whose own gradient is not yet placed.
+  std::unique_ptr<Allocation> shared_gradient_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<TimedGroup> tensor_group_;
   std::unique_ptr<Group> replicas_;

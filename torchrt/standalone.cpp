@@ -39,10 +39,10 @@ struct Run {
   std::unique_ptr<Device> device;
   std::unique_ptr<RankState> state;
   std::unique_ptr<Training> training;
-  std::int64_t done = 0;  // steps, before the first one here
+  std::int64_t done = 0;  // the last step before this run
 };
 
-// Everything that a rank does alone, so that it may fail alone.
+// Does everything that a rank does alone, so that it may fail alone.
 void prepare(const Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
   run.device = make_device(std::nullopt, world.local_rank());
@@ -55,7 +55,8 @@ void complain(const World& world, const std::string& problem) {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world.rank(), problem.c_str());
 }
 
-// Usually all ranks fail alike: the first that did speaks for all. True when none did.
+// Only the lowest rank with an error reports it, because usually all ranks fail alike. True when no
+// rank failed.
 template <class Work>
 bool together(World& world, const Work& work) {
   std::string problem;

@@ -14,8 +14,8 @@ struct StandaloneOptions {
   bool checksum = false;  // print the weights' checksum after the last step
 };
 
-// Collective; returns the process's exit code after one message about whatever went wrong. A failure in the middle of
-// training ends the whole world.
+// Collective. Reports a failure once and returns the process's exit code. A rank that fails alone
+// during training ends the whole world.
 int train_standalone(const Config& config, const StandaloneOptions& options, World& world);
 
 // The plan of a standalone run on `ranks` ranks. Throws Error.

@@ -28,7 +28,7 @@ toml::value parse_override_value(const std::string& text) {
   try {
     return toml::find(toml::parse(typed, "--set"), "value");
   } catch (const std::exception&) {
-    return toml::value(text);  // a bare word, as shells strip quotes
+    return toml::value(text);  // a bare word, because shells strip quotes
   }
 }
 
@@ -62,7 +62,7 @@ TomlFile::TomlFile(std::string path, const std::vector<std::string>& overrides)
       throw Error("--set " + text + ": is not of the form section.key=value");
     const std::string section = text.substr(0, dot), key = text.substr(dot + 1, equals - dot - 1);
     if (content_->root.as_table().count(section) == 0) content_->root.as_table()[section] = toml::table();
-    if (!content_->root.as_table().at(section).is_table()) continue;  // section() complains about the file
+    if (!content_->root.as_table().at(section).is_table()) continue;  // section() reports the error
     content_->root.as_table().at(section).as_table()[key] = parse_override_value(text.substr(equals + 1));
     content_->overridden[section + "." + key] = text;
   }

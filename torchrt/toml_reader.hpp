@@ -1,4 +1,5 @@
-// Strict reading of a TOML file: every key must be asked for, every complaint names file, line and key.
+// Strict reading of a TOML file: every key must be asked for, and every Error names file, line and
+// key.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ class TomlSection {
   void read(const std::string& key, double& value, double least, double most);
   void read(const std::string& key, std::string& value);
   void read(const std::string& key, bool& value);
-  // A word out of a list, each standing for a value.
+  // Reads a word from a list, in which each word stands for a value.
   template <class Value>
   void choose(const std::string& key, Value& value, std::initializer_list<std::pair<const char*, Value>> choices) {
     if (!has(key)) return note(key);
@@ -42,9 +43,9 @@ class TomlSection {
     read(key, value, bounds...);
   }
   bool has(const std::string& key) const;
-  // Throws about a key that was read, in the file's terms.
+  // Throws an Error about a key, with the key's place in the file.
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
-  // Throws when the table holds a key nobody read.
+  // Throws when the table holds a key that was not read.
   void finish() const;
 
  private:
@@ -64,7 +65,7 @@ class TomlFile {
   TomlFile(std::string path, const std::vector<std::string>& overrides);
   ~TomlFile();
   TomlSection section(const std::string& name, bool required);
-  void finish() const;  // throws when the file holds a section nobody asked for
+  void finish() const;  // throws when the file holds a section that was not asked for
 
  private:
   friend class TomlSection;

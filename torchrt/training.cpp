@@ -107,7 +107,7 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   try {
     report.outcome = state_.executor().run(step, data_, [&] { return Vote{stop(), kept(), saver_->vote()}; });
   } catch (const AgreedError&) {
-    settle();  // what is being written is of a step that was good
+    settle();  // the checkpoint being written is of a good step
     throw;
   }
   report.profile = profiler_.after(step);
@@ -157,7 +157,8 @@ void Training::finish() {
   settle();
   const std::int64_t last = config_.training.steps;
   if (done_ != last || !saver_->last_is_missing(last)) return;
-  // It had to wait for the one before, or failed for a reason that may have passed.
+  // The due checkpoint was left out while another was written, or failed for a reason that may be
+  // gone.
   saver_->boundary(last, [this](Snapshot& snapshot) { copy_state(snapshot); });
   settle();
   if (saver_->last_is_missing(last))

@@ -1,4 +1,5 @@
-// What a rank does at every step beside computing it, with a launcher and without: checkpoints, validation, reports.
+// A rank's work at every step beside computing: checkpoints, validation, reports. Used with a
+// launcher and without.
 #pragma once
 
 #include <cmath>
@@ -16,44 +17,48 @@ namespace espalier::torchrt {
 
 struct StepReport {
   StepOutcome outcome;
-  double seconds = 0;              // of the step, with its profiling
-  std::optional<Profile> profile;  // rank 0, now and then
+  double seconds = 0;              // duration of the step, with its profiling
+  std::optional<Profile> profile;  // on rank 0, after measured steps
 };
 
-// Collective where noted; one thread. References outlive it.
+// Collective where noted. For one thread. The references must outlive it.
 class Training {
  public:
-  // Opens the data. Throws Error, on this rank alone perhaps.
+  // Opens the data. Throws Error, perhaps on this rank alone.
   Training(const Config& config, World& world, Device& device, RankState& state, int generation);
 
   const Data& data() const { return data_; }
 
-  // The first generation: every unit of `state`, which has memory, gets its values, from the newest good checkpoint,
-  // from config.weights or at random. Returns the last step done. Collective up to where it throws: AgreedError on all
-  // ranks alike, Error on this rank alone, after which nothing waits for it.
+  // For the first generation. Gives every unit of `state`, which has memory, its values: from the
+  // newest good checkpoint, from config.weights, or at random. Returns the last finished step.
+  // Collective. Throws AgreedError on all ranks together. Throws Error on this rank alone; no
+  // collective call is left then.
   std::int64_t start();
-  // A later generation, whose state comes from the one before.
+  // For a later generation. Its state comes from the generation before.
   void take_over();
-  // Nothing but the end may be left to do: the state is that after `step`.
+  // For a state that is already the one after `step`, when only finish() is left to do.
   void stands_after(std::int64_t step) { done_ = step; }
-  // Rank 0, before the first step; `done`: as in Metrics.
+  // For rank 0, before the first step. `done`: as in Metrics.
   void open_metrics(std::optional<std::int64_t> done);
-  // Rank 0, after open_metrics(): a step of the generation before, whose record may be missing.
+  // For rank 0, after open_metrics(). Records a step of the generation before, if its record is
+  // missing.
   void record_missing(std::int64_t step, double loss, double gradient_norm, double learning_rate) {
     metrics_->record_missing({step, loss, gradient_norm, learning_rate, std::nan("")});
   }
 
-  // Collective. `stop`: asked once, late in the step, whether this rank was asked to stop after it; `kept`: for its
-  // vote.
+  // Collective. `stop` is asked once, late in the step: was this rank asked to stop after it?
+  // `kept` gives Vote::kept.
   StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);
-  // A hand-off through the disk. save(): the state, which is that after `step`, is in a checkpoint; false on all ranks
-  // alike when that failed. load(): the units of `state`, which have memory, get their values from it. Throws Error on
-  // this rank alone. Both collective.
+  // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
+  // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
+  // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both
+  // are collective.
   bool save(std::int64_t step);
   void load(std::int64_t step);
-  // A checkpoint after the next step, where there is a place for one.
+  // Asks for a checkpoint after the next step. Without checkpoint.directory it does nothing.
   void ask_checkpoint() { saver_->ask(); }
-  // After the last step: its checkpoint is whole. Collective. Throws AgreedError when it cannot be written.
+  // Call it after the last step. Returns when that step's checkpoint is complete. Collective.
+  // Throws AgreedError when it cannot be written.
   void finish();
 
  private:
@@ -74,7 +79,7 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
-  std::int64_t done_ = 0;  // the last step made here, or before
+  std::int64_t done_ = 0;  // the last finished step, here or before
   Profiler profiler_;
 };
 

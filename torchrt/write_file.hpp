@@ -1,4 +1,5 @@
-// Writing files that must be whole: every byte is written and on disk, or an Error says what went wrong.
+// Writes files that must be complete. Every byte is on disk at the end, or an Error gives the
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,9 @@
 
 namespace espalier::torchrt {
 
-// All throw Error "PATH: reason". A write that would exceed RLIMIT_FSIZE is such an error when SIGXFSZ is ignored.
-UniqueFd create_file(const std::string& path);  // empties an existing one
+// All throw Error "PATH: reason". A write beyond RLIMIT_FSIZE is such an error when SIGXFSZ is
+// ignored.
+UniqueFd create_file(const std::string& path);  // empties an existing file
 void write_all(int fd, std::span<const std::byte> bytes, const std::string& path);
 void finish_file(UniqueFd file, const std::string& path);  // fsync and close
 void write_whole_file(const std::string& path, const std::string& text);

@@ -15,7 +15,7 @@ bool overlap(const ShardPart& a, const ShardPart& b) {
 std::int64_t copy_common(const ShardPart& from, const std::byte* source, const ShardPart& to, float* target) {
   const Range columns = intersection(from.columns, to.columns);
   std::int64_t copied = 0;
-  // In each shard's own count: the place of a row's first common column.
+  // Both row positions count within their own shard.
   std::int64_t from_row = 0;
   for (const Range& rows : *from.rows) {
     std::int64_t to_row = 0;
@@ -26,7 +26,7 @@ std::int64_t copy_common(const ShardPart& from, const std::byte* source, const S
             (from_row + row - rows.first) * from.columns.count + columns.first - from.columns.first;
         const std::int64_t to_start =
             (to_row + row - others.first) * to.columns.count + columns.first - to.columns.first;
-        // Of the row's common columns those that lie in both parts.
+        // The row's common columns that lie in both parts.
         const Range here =
             intersection({0, columns.count}, intersection({from.elements.first - from_start, from.elements.count},
                                                           {to.elements.first - to_start, to.elements.count}));

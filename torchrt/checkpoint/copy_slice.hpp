@@ -1,4 +1,5 @@
-// The common elements of two shards of one tensor, each cut in its own way. Pure.
+// Copies the elements that two shards of one tensor share. Each shard may be cut in its own way.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +10,21 @@
 
 namespace espalier::torchrt {
 
-// Elements `elements`, counted row by row, of the shard that is the concatenation of `rows` of the whole tensor, of
-// each `columns`. `rows` outlives it.
+// A part of a shard. The shard is the concatenation of the row ranges `rows` of the whole tensor,
+// restricted to `columns`. The part is the shard's elements `elements`, counted row by row. `rows`
+// must outlive the part.
 struct ShardPart {
   const std::vector<Range>* rows = nullptr;
   Range columns, elements;
 };
 
-// False: they have nothing in common. True says little: rows and columns meet, the elements need not.
+// False: the parts share no element. True: their rows and columns meet, but they may still share no
+// element.
 bool overlap(const ShardPart& a, const ShardPart& b);
 
-// Copies what both hold from `source` (the first of from.elements, float32 at any alignment) to `target` (the first of
-// to.elements). Returns how many.
+// Copies the common elements from `source` to `target` and returns their number. `source` points at
+// element from.elements.first: float32 at any alignment. `target` points at element
+// to.elements.first.
 std::int64_t copy_common(const ShardPart& from, const std::byte* source, const ShardPart& to, float* target);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,4 @@
-// What a checkpoint and the configuration that resumes it must agree on. Pure.
+// The settings in which a checkpoint and the configuration that resumes it must agree. Pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,12 +8,13 @@
 
 namespace espalier::torchrt {
 
-// Everything that decides the meaning of the state and of the position in the data; precision, layout and learning rate
-// may change.
+// All settings that decide the meaning of the state or of the position in the data. Precision,
+// layout and learning rate are left out: they may change.
 nlohmann::json checkpoint_facts(const Config& config);
 
-// Both throw Error naming the first key whose value differs; `checkpoint` is the checkpoint's name. To read its
-// parameters it is enough that the model agrees; to train on, everything must.
+// Both throw Error that names the first key whose value differs. `checkpoint` is the checkpoint's
+// name. check_model() compares the model alone: that is enough to read parameters. check_facts()
+// compares everything: training on needs that.
 void check_model(const nlohmann::json& stored, const Config& config, const std::string& checkpoint);
 void check_facts(const nlohmann::json& stored, const Config& config, const std::string& checkpoint);
 

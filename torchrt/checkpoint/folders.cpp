@@ -75,7 +75,8 @@ void prune_checkpoints(const std::string& directory, std::int64_t newest, int ke
   remove_unfinished(directory);
   int kept = 0;
   for (const std::int64_t step : checkpoint_steps(directory)) {
-    if (step > newest) continue;  // of an earlier run, damaged or beyond where this one resumed
+    // Left by an earlier run: damaged, or newer than the step at which this run resumed.
+    if (step > newest) continue;
     const bool bad = step != newest && std::find(damaged.begin(), damaged.end(), step) != damaged.end();
     if (!bad && kept < keep) ++kept;
     else remove(checkpoint_folder(directory, step));

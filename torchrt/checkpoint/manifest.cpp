@@ -69,7 +69,7 @@ Json json_of(const StoredState& state) {
   return json;
 }
 
-// Nothing in it may reach beyond the tensor.
+// Throws when the slice reaches beyond the tensor.
 void check_slice(const StoredSlice& slice, const std::vector<std::int64_t>& shape) {
   const std::int64_t all_columns = shape.size() == 2 ? shape[1] : 1;
   std::int64_t rows = 0;

@@ -1,4 +1,5 @@
-// What a checkpoint holds, by logical coordinate: which elements of which tensor's state are where. Pure.
+// A checkpoint's table of contents: for each tensor, which file holds which elements of its state.
+// Pure.
 #pragma once
 
 #include <array>
@@ -12,17 +13,18 @@
 
 namespace espalier::torchrt {
 
-// AdamW's state of one parameter, all in float32 (of a bfloat16 model its master weights: its parameters are these,
-// rounded).
+// AdamW's state of one parameter, all in float32. For a bfloat16 model, `parameter` means the
+// master weights; rounding them gives the model's parameters.
 enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
 constexpr std::array kStateKinds = {StateKind::parameter, StateKind::first_moment, StateKind::second_moment};
 const char* name_of(StateKind kind);
 
-// Elements of one rank's shard of a tensor. The shard is the concatenation of `rows` of the whole, of each `columns`
-// (as in TensorSpec); `elements` counts in the shard, row by row.
+// A part of one rank's shard of a tensor. The shard is the concatenation of the row ranges `rows`
+// of the whole tensor, restricted to `columns` (as in TensorSpec). `elements` counts within the
+// shard, row by row.
 struct StoredSlice {
-  std::string file;  // safetensors, in the checkpoint's folder
-  std::string key;   // tensor in it
+  std::string file;  // safetensors file in the checkpoint's folder
+  std::string key;   // tensor in this file
   std::vector<Range> rows;
   Range columns;
   Range elements;
@@ -39,23 +41,24 @@ struct StoredState {
 };
 
 struct Manifest {
-  std::int64_t step = 0;                       // last one done
-  std::uint64_t samples = 0;                   // position in the data: samples of the whole training so far
-  nlohmann::json facts;                        // what a configuration must agree with (facts.hpp)
+  std::int64_t step = 0;                       // the last finished step
+  std::uint64_t samples = 0;                   // position in the data, in samples
+  nlohmann::json facts;                        // settings that must agree (facts.hpp)
   std::map<std::string, StoredState> tensors;  // by Hugging Face's name
   bool operator==(const Manifest&) const = default;
 };
 
 // The text holds a checksum of itself.
 std::string to_text(const Manifest& manifest);
-// Throws Error, beginning with `name`, when the text is no manifest, is damaged, or does not place every element of
-// each tensor exactly as often as needed.
+// Throws Error, beginning with `name`, when the text is no manifest or is damaged. Whether all
+// elements are there is check_complete()'s question.
 Manifest manifest_from(const std::string& text, const std::string& name);
 
-// What one rank wrote: a manifest without step, samples and facts. merge() adds it to `whole`; throws Error when both
-// disagree about a tensor's shape.
+// Adds `part` to `whole`. `part` is one rank's manifest, without step, samples and facts. Throws
+// Error when both disagree about a tensor's shape.
 void merge(Manifest& whole, const Manifest& part);
-// Throws Error when elements of a tensor are missing or there twice, by number.
+// Throws Error when a tensor has fewer or more stored elements than it needs. Only numbers are
+// compared: a missing element and a doubled one cancel out.
 void check_complete(const Manifest& manifest, const std::string& name);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,4 @@
-// A whole checkpoint, opened: its manifest, and its files as they are needed.
+// An opened checkpoint. Its files are opened when they are first needed.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace espalier::torchrt {
 
-// One thread. Everything throws Error beginning with the checkpoint's name.
+// For one thread. Every method throws Error that begins with the checkpoint's name.
 class CheckpointReader {
  public:
   // Reads and checks the manifest.
@@ -22,12 +22,13 @@ class CheckpointReader {
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
-  // Compares every stored byte of every `parts`-th file, from number `part`, with its checksum: all ranks together read
-  // the whole checkpoint once.
+  // Compares the stored bytes with their checksums, in every `parts`-th file, beginning with file
+  // number `part`. All ranks together so read the whole checkpoint once.
   void verify(int part, int parts);
 
-  // Elements `wanted` of the unit's `floats`, gathered from whatever shards they were written as. `out` has
-  // wanted.count floats and is zero before.
+  // Copies elements `wanted` of the unit's `floats` to `out`. The checkpoint may hold them in
+  // shards of any cut. `out` has wanted.count floats. The caller sets them to zero: padding between
+  // tensors is not written.
   void read(const UnitSpec& spec, StateKind kind, Range wanted, std::span<float> out);
 
  private:
@@ -40,8 +41,8 @@ class CheckpointReader {
   std::map<std::string, SafetensorsFile> files_;
 };
 
-// One unit's state into its memory: parameters, master weights where there are some, and the part of the moments that
-// is kept here.
+// Loads one unit's state into its memory: the parameters, the master weights where the layout has
+// them, and this rank's part of the moments.
 void load_state(CheckpointReader& checkpoint, const UnitSpec& spec, const StateLayout& state, Device& device,
                 void* memory);
 

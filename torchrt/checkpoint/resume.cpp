@@ -8,7 +8,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Rank 0 looks, so that no two ranks see the directory at different times. -1: there is none below `limit`.
+// The newest checkpoint's step below `limit`; -1: there is none. Only rank 0 looks at the
+// directory, so that all ranks get the same answer.
 std::int64_t newest_below(const std::string& directory, std::int64_t limit, const RankSum& ranks) {
   double newest = 0;
   std::string problem;
@@ -35,8 +36,9 @@ std::int64_t newest_below(const std::string& directory, std::int64_t limit, cons
 
 struct Attempt {
   std::unique_ptr<CheckpointReader> checkpoint;
-  std::string damage;                       // empty: this rank found none
-  std::optional<std::string> disagreement;  // with the configuration; nothing was verified then
+  std::string damage;  // empty: this rank found no damage
+  // With the configuration; the files were then not verified.
+  std::optional<std::string> disagreement;
 };
 
 Attempt open(const Config& config, const std::string& folder, const RankSum& ranks) {
@@ -78,7 +80,7 @@ Resumption find_resumption(const Config& config, const RankSum& ranks,
       throw Error("checkpoint directory " + directory + ": holds checkpoints (the newest of step " +
                   std::to_string(step) + ") though checkpoint.resume is false; choose another directory");
     Attempt attempt = open(config, checkpoint_folder(directory, step), ranks);
-    // Every rank reads the manifest: when rank 0 finds it damaged, it speaks for all.
+    // Every rank reads the manifest. When rank 0 finds it damaged, only rank 0 reports it.
     const bool manifest_damaged = ranks.sum(ranks.rank == 0 && !attempt.checkpoint ? 1 : 0) != 0;
     if (!attempt.damage.empty() && (!manifest_damaged || ranks.rank == 0))
       tell(attempt.damage + "; the one before is tried");

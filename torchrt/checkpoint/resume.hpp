@@ -1,4 +1,4 @@
-// Which checkpoint a training starts from: all ranks find the same one, together.
+// Finds the checkpoint from which a training starts. All ranks find the same one.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,21 @@ namespace espalier::torchrt {
 
 struct Resumption {
   std::unique_ptr<CheckpointReader> checkpoint;  // null: training starts at the beginning
-  std::vector<std::int64_t> damaged;             // refused on the way
+  std::vector<std::int64_t> damaged;             // steps of the checkpoints passed over
   std::int64_t step() const { return checkpoint ? checkpoint->manifest().step : 0; }
 };
 
-// What the ranks do together, one number each.
+// How the ranks exchange one number each.
 struct RankSum {
   int rank = 0, ranks = 1;
-  std::function<double(double)> sum;  // of all ranks' numbers; collective
+  std::function<double(double)> sum;  // sum of all ranks' numbers; collective
 };
 
-// The newest good checkpoint of config.checkpoint. Each rank verifies its share of the files; one that is damaged or
-// partial is named through `tell` by whoever found it, and the one before is tried. Collective. Throws Error on all
-// ranks alike when the configuration does not agree with a checkpoint, when there are checkpoints but no good one, or
-// when resuming is off and the directory holds some.
+// Returns the newest good checkpoint of config.checkpoint. Each rank verifies its share of the
+// files. A rank that finds a damaged or partial checkpoint reports it through `tell`; then the next
+// older checkpoint is tried. Collective. Throws Error on all ranks in three cases: the
+// configuration disagrees with a checkpoint; there are checkpoints but no good one; resuming is off
+// and the directory holds checkpoints.
 Resumption find_resumption(const Config& config, const RankSum& ranks,
                            const std::function<void(const std::string&)>& tell);
 

@@ -14,7 +14,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Detached: a rank that must leave now does not wait for a disk.
+// The thread is detached, so that a rank that must leave now does not wait for a disk.
 std::future<void> in_background(std::function<void()> work) {
   std::packaged_task<void()> task(std::move(work));
   std::future<void> result = task.get_future();
@@ -73,7 +73,7 @@ void CheckpointSaver::conclude() {
 
 void CheckpointSaver::give_up() {
   work_ = {};
-  copy_.reset();  // the thread may still read it
+  copy_.reset();  // the thread may still read the copy
   result_ = {1, 1};
   setting_.tell("checkpoint of step " + std::to_string(agreement_.step()) + ": " +
                 setting_.config->checkpoint.directory + " does not answer; " + last_good());

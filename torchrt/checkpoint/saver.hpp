@@ -1,4 +1,5 @@
-// Checkpoints beside training: copied at a step's boundary, written by a thread, agreed upon in the steps that follow.
+// Checkpoints beside training. A checkpoint is copied at a step's boundary and written by a thread.
+// The ranks agree about it in the steps that follow.
 #pragma once
 
 #include <chrono>
@@ -15,58 +16,64 @@
 
 namespace espalier::torchrt {
 
-// Every rank has one and calls the same methods at the same steps. What goes wrong while writing is told to `tell` and
-// never thrown: training goes on, the last good checkpoint stays. One thread, beside its own.
+// Every rank has a saver and calls the same methods at the same steps. Failures while writing are
+// reported to `tell`, never thrown: training goes on, and the last good checkpoint stays. The
+// methods are for one thread; the saver has its own thread for writing.
 class CheckpointSaver {
  public:
   struct Setting {
     const Config* config = nullptr;
     int rank = 0, ranks = 1;
     int generation = 0;
-    std::optional<std::int64_t> last_good;                          // on disk already
-    std::vector<std::int64_t> damaged;                              // on disk and refused
-    std::function<void(const std::string&)> tell;                   // from any thread
-    std::chrono::milliseconds patience = std::chrono::minutes(30);  // settle()'s with a disk that does not answer
+    std::optional<std::int64_t> last_good;         // step of the newest good checkpoint on disk
+    std::vector<std::int64_t> damaged;             // steps of the refused checkpoints on disk
+    std::function<void(const std::string&)> tell;  // called from any thread
+    // How long settle() waits for a disk.
+    std::chrono::milliseconds patience = std::chrono::minutes(30);
   };
   explicit CheckpointSaver(Setting setting);
-  ~CheckpointSaver() = default;  // what is being written stays unfinished: the process is about to end
+  // A checkpoint being written stays unfinished: the process is about to end.
+  ~CheckpointSaver() = default;
 
-  // A checkpoint after the next step, though none is due.
+  // Asks for a checkpoint after the next step, though none is due.
   void ask() { asked_ = true; }
 
-  // This rank's share of the step's agreement, and the sum of all; once per step, vote() first.
+  // vote() gives this rank's vote, agreed() takes all ranks' sum. Call both once per step, vote()
+  // first.
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
 
-  // After `step` was done. When a checkpoint is due, has `snapshot` copy the state and goes on; a checkpoint that is
-  // due while one is still being written is left out; the last one of the training waits for finish().
+  // Call it after `step`. When a checkpoint is due or was asked for, `snapshot` copies the state
+  // and a thread writes it. While another checkpoint is still being written, the due one is left
+  // out. If that happens at the training's last step, last_is_missing() says so afterwards.
   void boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
-  // Whether it is due or not; nothing may be under way.
+  // Begins a checkpoint, due or not. No other checkpoint may be under way.
   void begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
-  // Until nothing is under way; what takes longer than `patience` has failed. `sum` adds up the ranks' votes.
-  // Collective.
+  // Waits until no checkpoint is under way. Work that takes longer than `patience` counts as
+  // failed. `sum` adds up the ranks' votes. Collective.
   void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
-  // The training's last step is done and its checkpoint is due, but it is not on disk. The same on all ranks once
-  // nothing is under way.
+  // True when `step` is due for a checkpoint but its checkpoint is not on disk. The answer is the
+  // same on all ranks once no checkpoint is under way.
   bool last_is_missing(std::int64_t step) const { return due(step) && !has(step); }
-  // The newest good checkpoint is that of `step`.
+  // True when the newest good checkpoint is of `step`.
   bool has(std::int64_t step) const { return setting_.last_good == step; }
 
  private:
   bool due(std::int64_t step) const;
-  void work();      // what the new phase asks of this rank
-  void conclude();  // takes the result of the work
-  void give_up();   // leaves the work to its thread
+  void work();      // starts this rank's work of the new phase
+  void conclude();  // takes the result of finished work
+  void give_up();   // no longer waits for the work; its thread goes on
   std::string last_good() const;
 
   Setting setting_;
   CheckpointAgreement agreement_;
-  std::shared_ptr<Snapshot> copy_;  // also the writing thread's; changed only when nothing is under way
+  // Shared with the writing thread; changed only when no checkpoint is under way.
+  std::shared_ptr<Snapshot> copy_;
   std::future<void> work_;
-  CheckpointVote result_;  // of the work that is over
-  bool asked_ = false;     // of this rank
-  bool wanted_ = false;    // of any, as all know
+  CheckpointVote result_;  // of the finished work
+  bool asked_ = false;     // this rank asked for a checkpoint
+  bool wanted_ = false;    // some rank asked for a checkpoint; all ranks know
 };
 
 }  // namespace espalier::torchrt

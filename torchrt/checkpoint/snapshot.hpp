@@ -1,4 +1,4 @@
-// One rank's part of a checkpoint, copied out of the training's way at a step's boundary.
+// One rank's part of a checkpoint, copied at a step's boundary so that training can go on.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct UnitState {
   const void* memory = nullptr;
 };
 
-// A run of elements of one tensor's state; `values` has elements.count floats.
+// A run of elements of one tensor's state. `values` holds elements.count floats.
 struct SnapshotSlice {
   std::string tensor;  // Hugging Face's name
   StateKind kind = StateKind::parameter;
@@ -29,15 +29,16 @@ struct SnapshotSlice {
   const float* values = nullptr;
 };
 
-// Movable; owns the memory that its slices point into.
+// Movable. It owns the memory into which its slices point.
 struct Snapshot {
   std::vector<std::vector<float>> memory;
   std::vector<SnapshotSlice> slices;
 };
 
-// What this rank of the layout writes of its units: every replica an equal part, what is the same on all TP ranks by TP
-// rank 0, the tied table by the first unit. All ranks' snapshots together hold every element once. `snapshot` may be an
-// earlier one: its memory is used again, so that no page is touched for the first time while training stands.
+// Copies this rank's part of its units. Every replica writes an equal part. TP rank 0 writes the
+// tensors that are the same on all TP ranks. The first unit writes the tied table. All ranks'
+// snapshots together hold every element once. `snapshot` may be an earlier one: its memory is
+// reused, because touching new pages would hold up training.
 void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot);
 
 }  // namespace espalier::torchrt

@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a part consists of, in the format of a manifest of its own.
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(path + ": cannot be read; ranks need a common checkpoint.directory");
@@ -83,8 +82,9 @@ void commit_checkpoint(const std::string& unfinished, const std::string& whole, 
   write_whole_file(unfinished + "/" + kManifestFile, to_text(manifest));
   remove_others(unfinished, named_files(manifest));
   sync_directory(unfinished);
-  // A folder cannot be renamed onto one that is not empty. Between the two renames the older checkpoints are what is
-  // good; the one that is replaced was refused, or training would not have come here again.
+  // A folder cannot be renamed onto one that is not empty. Between the two renames only the older
+  // checkpoints are good. No good checkpoint is lost: `whole` was refused, or training would not
+  // have come to this step again.
   std::error_code problem;
   if (fs::exists(whole)) {
     fs::rename(whole, unfinished + ".replaced.tmp", problem);

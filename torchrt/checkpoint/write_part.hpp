@@ -1,4 +1,4 @@
-// A rank's part of a checkpoint on disk, and what makes all parts a checkpoint.
+// Writes a rank's part of a checkpoint to disk and joins all parts to a checkpoint.
 #pragma once
 
 #include <string>
@@ -8,12 +8,14 @@
 
 namespace espalier::torchrt {
 
-// Writes the snapshot's tensors and their part manifest into `folder`, which is made where it is missing; on disk when
-// it returns. Throws Error naming file and reason.
+// Writes the snapshot's tensors and their part manifest into `folder`, and makes the folder if it
+// is missing. The files are on disk when it returns. Throws Error that names file and reason.
 void write_part(const std::string& folder, int rank, const Snapshot& snapshot);
 
-// All `ranks` parts are in `unfinished`: writes the manifest, removes what it does not name and renames the folder to
-// `whole`, replacing what is there. Throws Error; `whole` is then what it was.
+// Needs all `ranks` parts in `unfinished`. Writes the manifest, removes the files that it does not
+// name and renames the folder to `whole`. An existing `whole` is replaced. Throws Error. `whole` is
+// then unchanged, unless the last rename failed: its old content then lies in
+// `unfinished`.replaced.tmp.
 void commit_checkpoint(const std::string& unfinished, const std::string& whole, int ranks, Manifest manifest);
 
 }  // namespace espalier::torchrt

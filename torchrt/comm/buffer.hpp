@@ -1,4 +1,4 @@
-// Memory that is communicated: an address, a count and a type. Free of torch, MPI and NCCL.
+// Memory for communication: an address, a count and a type. Free of torch, MPI and NCCL.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ constexpr std::size_t size_of(DataType type) {
   return 0;
 }
 
-// On the device (CPU flavour: host memory); owned by whoever made it.
+// Device memory (host memory in the CPU flavour). The maker owns it.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;

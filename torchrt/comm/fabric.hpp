@@ -1,4 +1,5 @@
-// What connects the ranks of the world on device memory: MPI in espalier-train, NCCL in espalier-train-cuda.
+// Connects the world's ranks to move device memory between them: MPI in espalier-train, NCCL in
+// espalier-train-cuda.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,19 @@
 
 namespace espalier::torchrt {
 
-// One thread; throws Error. Goes after everything made with it and before its World.
+// For one thread. Throws Error. Destroy it after everything made with it and before its World.
 class Fabric {
  public:
   virtual ~Fabric() = default;
-  // Every rank of the world calls it equally often. `members`: ranks of the world, ascending, this one among them; each
-  // of them names the same, and the groups of one call do not overlap. Null when the rank is alone.
+  // Every rank of the world must call it equally often. `members` are ranks of the world in
+  // ascending order, this rank included. All members name the same ranks. The groups of one call do
+  // not overlap. Returns null when the rank is alone.
   virtual std::unique_ptr<Group> group(const std::vector<int>& members) = 0;
   virtual Transport& transport() = 0;
 };
 
-// Returns before everything is connected; the first use waits. `world` and `device` outlive it. Collective; throws
-// Error on all ranks alike when only some of their devices are GPUs.
+// Returns before all ranks are connected; the first use waits for that. `world` and `device` must
+// outlive the fabric. Collective. Throws Error on all ranks when only some of them have a GPU.
 std::unique_ptr<Fabric> make_fabric(World& world, Device& device);
 
 }  // namespace espalier::torchrt

@@ -1,5 +1,6 @@
-// The narrow interface of all communication between ranks on device memory: groups that reduce, and transfers from one
-// rank to another. Backends: MPI (mpi_*.cpp, host memory) and NCCL (nccl_*.cpp, GPUs).
+// The interface of all communication of device memory between ranks: groups that reduce, and
+// transfers from one rank to another. Backends: MPI (mpi_*.cpp, host memory) and NCCL (nccl_*.cpp,
+// GPUs).
 #pragma once
 
 #include <map>
@@ -12,68 +13,73 @@
 
 namespace espalier::torchrt {
 
-// An operation under way; its buffers must stay untouched until it is done. Destroying one that is not done waits,
-// unless an error is on its way through: the peer may never come, and who fails does not communicate again.
+// An operation under way. Its buffers must stay untouched until it is done. MPI: destroying an
+// unfinished operation waits for it, unless an exception is being thrown, because then the peer may
+// never answer. NCCL: destroying it does not wait.
 class Pending {
  public:
   virtual ~Pending() = default;
-  // CPU: returns when it is done. NCCL: the compute stream waits, the host does not.
+  // MPI: returns when the operation is done. NCCL: the compute stream waits, the host does not.
   virtual void wait() = 0;
   // Makes progress without waiting; true when it is done.
   virtual bool poll() = 0;
 };
 
-// Ranks that reduce together. Collective: all members make the same calls in the same order. One thread. Every call
-// throws Error when the backend reports one, and after abort().
+// Ranks that reduce together. Collective: all members make the same calls in the same order. For
+// one thread. Throws Error when the backend reports one and when a call would wait after abort().
 class Group {
  public:
   virtual ~Group() = default;
   virtual int rank() const = 0;  // among the members
   virtual int size() const = 0;
-  // In place, added in the order of the members, so that the result does not depend on how the group is spread over
-  // machines; every member gets the same bits. bfloat16 is added in float32 and rounded once. Any type.
+  // In place. The values are added in the members' order, so the result does not depend on how the
+  // group is spread over machines. Every member gets the same bits. bfloat16 is added in float32
+  // and rounded once. Any type.
   virtual void sum(Buffer buffer) = 0;
   virtual void max(Buffer buffer) = 0;
-  // In place, in any order. float32, float64 or int64.
+  // In place, added in any order. float32, float64 or int64.
   virtual std::unique_ptr<Pending> start_sum(Buffer buffer) = 0;
-  // `parts`: of each member, in their order, ascending and without a gap, covering `all`; they may be empty. Of `all`
-  // only the own part holds the sum afterwards, the rest is undefined.
+  // `parts` gives each member's part of `all`, in the members' order. The parts ascend without a
+  // gap and cover `all`; they may be empty. Afterwards this member's own part of `all` holds the
+  // sum. The rest of `all` is undefined.
   virtual std::unique_ptr<Pending> start_reduce_scatter(Buffer all, std::span<const Range> parts) = 0;
-  // Each member gives its own part of `all` and gets the others'. Any type.
+  // Each member gives its own part of `all` and gets the other parts. Any type.
   virtual std::unique_ptr<Pending> start_gather(Buffer all, std::span<const Range> parts) = 0;
-  // From now on no member waits for another: for errors, when peers may be gone.
+  // From now on no member waits for another. For errors, when peers may be gone.
   virtual void abort() = 0;
 };
 
-// Which way a message goes through the pipeline. Messages of one lane between two ranks are received in the order of
-// their sending; lanes never wait for each other.
+// The direction of a message through the pipeline. Two ranks receive the messages of one lane in
+// the order in which they were sent. Lanes never wait for each other.
 enum class Lane { forward, backward };
 
-// Where a message goes to or comes from.
+// The message's target, or its source.
 struct Address {
   int peer = 0;
   Lane lane = Lane::forward;
   int tag = 0;
 };
 
-// Ranks that messages go to or come from.
+// The ranks with which messages are exchanged, by lane.
 using Peers = std::map<Lane, std::set<int>>;
 
-// Point to point between the ranks of the world. One thread; throws Error.
+// Messages from one rank of the world to another. For one thread. Throws Error.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Exchanges a message with each of them and waits for it. The first message between two ranks makes both wait until
-  // they are connected: in the middle of a step ranks would wait in a circle, in a pause it would last longer.
-  // Collective among those named; who names a rank is named by it, in the same lane.
+  // Exchanges one message with each peer and waits for it. The first message between two ranks
+  // makes both wait for their connection. In the middle of a step such waits could form a circle;
+  // in a pause they would lengthen it. Collective among the named ranks: if A names B, B names A in
+  // the same lane.
   virtual void connect(const Peers& peers) = 0;
-  // Does not wait for the receiver. `keep` is held, and the memory must stay unchanged, until the message has left.
+  // Does not wait for the receiver. `keep` is held until the message has left. The memory must stay
+  // unchanged until then.
   virtual void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) = 0;
-  // The message lands in `buffer`; it may do so before wait() is called.
+  // The message arrives in `buffer`, perhaps before wait() is called.
   virtual std::unique_ptr<Pending> start_receive(Buffer buffer, const Address& from) = 0;
-  // Waits until everything posted has left; nothing is held any more.
+  // Waits until all posted messages have left, and releases their `keep`s.
   virtual void drain() = 0;
-  // Lets what is under way progress.
+  // Lets operations under way make progress.
   virtual void poll() = 0;
   virtual void abort() = 0;
 };

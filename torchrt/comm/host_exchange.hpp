@@ -1,4 +1,4 @@
-// Messages between ranks in host memory, beside training and whatever backend it has.
+// Messages in host memory between ranks, independent of training and of its backend.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,22 @@
 
 namespace espalier::torchrt {
 
-// Has a communicator of its own. One thread, that of MPI. Throws PeerError. Collective to make.
+// It has its own communicator. Only for the thread that uses MPI. Throws PeerError. Making it is
+// collective.
 class HostExchange {
  public:
   HostExchange();
-  // What is under way stays: its memory is kept until the process ends, which it is about to.
+  // Does not wait for messages under way: their memory is kept until the process ends, which is
+  // soon.
   ~HostExchange();
   HostExchange(const HostExchange&) = delete;
   HostExchange& operator=(const HostExchange&) = delete;
 
-  // Between two ranks messages arrive in the order of their sending. `memory` stays untouched until `done`.
+  // Two ranks receive messages in the order in which they were sent. `memory` is held until poll()
+  // returns true; `data` must stay untouched until then.
   void send(int peer, std::shared_ptr<const void> memory, const void* data, std::size_t bytes);
   void receive(int peer, std::shared_ptr<const void> memory, void* data, std::size_t bytes);
-  // Lets them progress; true when all are done.
+  // Lets the messages make progress. True when all are done.
   bool poll();
 
  private:

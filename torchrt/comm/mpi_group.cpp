@@ -20,7 +20,8 @@ std::vector<int> numbers(std::span<const Range> parts, std::int64_t Range::*fiel
   return values;
 }
 
-// In place MPI leaves the own part at the start of the buffer.
+// MPI's in-place reduce-scatter leaves this rank's part at the buffer's start. poll() moves the
+// part to its place.
 class ScatterRequests : public MpiRequests {
  public:
   ScatterRequests(Buffer all, Range own, std::shared_ptr<const bool> aborted)
@@ -66,8 +67,9 @@ MpiGroup::~MpiGroup() {
 void MpiGroup::sum(Buffer buffer) { combine(buffer, false); }
 void MpiGroup::max(Buffer buffer) { combine(buffer, true); }
 
-// Each member gets everyone's values of its part, combines them in the members' order, and gives the result to all: as
-// many bytes as a ring, in two steps, from and to the caller's memory.
+// Each member gets all members' values of its own part, combines them in the members' order and
+// sends the result to all. That moves as many bytes as a ring, in two steps, from and to the
+// caller's memory.
 void MpiGroup::combine(Buffer buffer, bool maximum) {
   const std::size_t members = static_cast<std::size_t>(size_), self = static_cast<std::size_t>(rank_);
   const auto part = [&](std::size_t member) {

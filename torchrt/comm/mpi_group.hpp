@@ -11,7 +11,8 @@ namespace espalier::torchrt {
 
 class MpiGroup : public Group {
  public:
-  // Collective over `members` (ranks of MPI_COMM_WORLD, ascending). `most`: elements in one call of MPI.
+  // Collective over `members` (ranks of MPI_COMM_WORLD, ascending). `most`: the most elements in
+  // one MPI call.
   explicit MpiGroup(const std::vector<int>& members, std::size_t most = std::size_t{1} << 30);
   ~MpiGroup() override;
   MpiGroup(const MpiGroup&) = delete;
@@ -32,7 +33,7 @@ class MpiGroup : public Group {
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::size_t most_;
-  std::vector<char> received_;  // of combine(), kept
+  std::vector<char> received_;  // buffer of combine(), kept from call to call
   std::shared_ptr<bool> aborted_ = std::make_shared<bool>(false);
 };
 

@@ -21,7 +21,7 @@ MpiRequests::~MpiRequests() {
   if (finalized || std::uncaught_exceptions() > errors_) return;
   try {
     wait();
-  } catch (const Error&) {  // whoever needs the result has waited before
+  } catch (const Error&) {  // a caller that needs the result has waited before
   }
 }
 
@@ -51,7 +51,7 @@ MPI_Datatype mpi_type(DataType type) {
     case DataType::int64:
       return MPI_INT64_T;
     case DataType::bfloat16:
-      return MPI_UINT16_T;  // moved, never added by MPI
+      return MPI_UINT16_T;  // MPI only moves bfloat16, never adds it
   }
   return MPI_DATATYPE_NULL;
 }

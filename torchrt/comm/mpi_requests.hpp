@@ -12,23 +12,24 @@
 
 namespace espalier::torchrt {
 
-// Throws Error with MPI's own words unless `code` is MPI_SUCCESS.
+// Throws Error with MPI's own text unless `code` is MPI_SUCCESS.
 void must(int code, const char* what);
 
-// Outstanding operations of MPI, all of one purpose. Destroying them waits, unless MPI is over or an error is on its
-// way.
+// MPI operations under way, all for one purpose. The destructor waits for them, unless MPI is
+// finalized or an exception is being thrown.
 class MpiRequests : public Pending {
  public:
-  // `what` is for messages and not copied. `aborted` (may be null): set by abort(), ends a wait with an Error.
+  // `what` is named in messages and not copied. `aborted` (may be null) is set by abort(): a wait
+  // then ends with an Error.
   explicit MpiRequests(const char* what, std::shared_ptr<const bool> aborted = nullptr)
       : what_(what), aborted_(std::move(aborted)) {}
   ~MpiRequests() override;
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
 
-  // Where the next call of MPI puts its request; valid until the next one.
+  // The place for the next MPI call's request; valid until the next add().
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
-  // Lives until the operations are done.
+  // Keeps the value until this object is destroyed.
   template <class Kept>
   const Kept& keep(Kept kept) {
     const auto held = std::make_shared<const Kept>(std::move(kept));
@@ -40,7 +41,7 @@ class MpiRequests : public Pending {
 
  private:
   const char* what_;
-  int errors_ = std::uncaught_exceptions();  // on their way when it was made
+  int errors_ = std::uncaught_exceptions();  // exceptions in flight when this object was made
   std::shared_ptr<const bool> aborted_;
   std::vector<MPI_Request> requests_;
   std::vector<std::shared_ptr<const void>> kept_;
@@ -48,7 +49,8 @@ class MpiRequests : public Pending {
 
 MPI_Datatype mpi_type(DataType type);
 
-// MPI counts in ints: longer messages go in pieces of `most` elements. Calls `each(part of buffer, int count)`.
+// MPI counts in ints, so a longer message goes in pieces of `most` elements. Calls `each(part of
+// buffer, int count)`.
 template <class Function>
 void in_pieces(const Buffer& buffer, std::size_t most, const Function& each) {
   for (std::size_t first = 0; first < buffer.count; first += most) {

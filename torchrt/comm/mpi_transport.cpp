@@ -9,14 +9,14 @@ namespace espalier::torchrt {
 
 namespace {
 
-// No step has so many micro-batches, and tags of other messages begin after it.
+// Above the tags of micro-batches in practice, and below the tags of all other messages.
 constexpr int kConnectTag = (1 << 20) - 1;
 
 int highest_tag() {
   void* value = nullptr;
   int found = 0;
   must(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &value, &found), "MPI_TAG_UB");
-  return found ? *static_cast<int*>(value) : 32767;  // what the standard promises
+  return found ? *static_cast<int*>(value) : 32767;  // the least that the standard promises
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace espalier::torchrt {
 
 class MpiTransport : public Transport {
  public:
-  // `most`: elements in one message of MPI. Needs an initialized MPI.
+  // `most`: the most elements in one MPI message. Needs an initialized MPI.
   explicit MpiTransport(std::size_t most = std::size_t{1} << 30);
   void connect(const Peers& peers) override;
   void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) override;
@@ -23,7 +23,7 @@ class MpiTransport : public Transport {
     std::unique_ptr<MpiRequests> requests;
     std::shared_ptr<const void> keep;
   };
-  // Throws Error: above what this MPI allows.
+  // Throws Error when the tag is above this MPI's highest.
   int mpi_tag(const Address& address) const;
 
   std::size_t most_;

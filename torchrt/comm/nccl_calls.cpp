@@ -38,7 +38,8 @@ std::shared_ptr<NcclCommunicator> NcclCommunicator::split(int color, int key) {
   settle(ncclInProgress, "start");
   std::shared_ptr<NcclCommunicator> made(new NcclCommunicator);
   ncclConfig_t config = non_blocking();
-  // Says success while a thread of NCCL's is still at it, which stores the child when that is done.
+  // ncclCommSplit returns success while a thread of NCCL is still at work. That thread stores the
+  // child communicator when it ends.
   const ncclResult_t code = ::ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made->comm_, &config);
   settle(code == ncclSuccess ? ncclInProgress : code, "split");
   if (made->comm_ == nullptr) return nullptr;

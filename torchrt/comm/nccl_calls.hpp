@@ -10,21 +10,24 @@
 
 namespace espalier::torchrt {
 
-// A communicator that never blocks the host: calls may return before they have taken effect, settle() waits for that.
+// A communicator that never blocks the host. A call may return before it has taken effect; settle()
+// waits for the effect.
 class NcclCommunicator {
  public:
-  // Starts; every rank of 0..ranks-1 does so with the same `id`.
+  // Every rank of 0..ranks-1 calls it with the same `id`.
   static std::shared_ptr<NcclCommunicator> start(const ncclUniqueId& id, int rank, int ranks);
-  // Collective over this communicator. `color` < 0: this rank belongs to none, the result is null.
+  // Collective over this communicator. `color` < 0: this rank joins no new communicator and gets
+  // null.
   std::shared_ptr<NcclCommunicator> split(int color, int key);
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   ncclComm_t get() const { return comm_; }
-  // Throws Error when `code` or what follows of the call is one; sleeps while NCCL is still at it.
+  // Sleeps while NCCL is at work on the call. Throws Error when `code` is an error or the call ends
+  // in one.
   void settle(ncclResult_t code, const char* what);
-  // Throws Error when something went wrong since.
+  // Throws Error when an operation has failed since.
   void check(const char* what) const;
   void abort();
 
@@ -34,7 +37,8 @@ class NcclCommunicator {
   bool aborted_ = false;
 };
 
-// Does not wait for the default stream, nor it for this one.
+// A stream that does not wait for the default stream. The default stream does not wait for it
+// either.
 class CudaStream {
  public:
   CudaStream();
@@ -42,17 +46,17 @@ class CudaStream {
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
   cudaStream_t get() const { return stream_; }
-  // What is put on it from now on comes after all that is on the compute stream.
+  // Work put on this stream from now on comes after all work that is on the compute stream now.
   void follow_compute();
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-// The end of what has been put on a stream so far.
+// Marks the end of the work put on a stream so far.
 class StreamMark : public Pending {
  public:
-  // `communicator` is asked for errors while somebody polls.
+  // poll() asks `communicator` for errors.
   StreamMark(cudaStream_t stream, std::shared_ptr<NcclCommunicator> communicator);
   ~StreamMark() override;
   StreamMark(const StreamMark&) = delete;

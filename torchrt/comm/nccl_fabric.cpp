@@ -38,7 +38,7 @@ class NcclFabric : public Fabric {
   }
 
  private:
-  // The communicator of the world is the one lane's, a copy of it the other's.
+  // The world's communicator serves the forward lane, a copy of it serves the backward lane.
   void connect() {
     if (!transport_) transport_.emplace(world_, world_->split(0, rank_));
   }

@@ -1,4 +1,5 @@
-// All communication over NCCL, on GPU memory. Work is put on streams; the host waits only where it must.
+// All communication over NCCL, on GPU memory. Work goes on streams; the host waits only where it
+// must.
 #pragma once
 
 #include <functional>
@@ -11,8 +12,8 @@ namespace espalier::torchrt {
 // into = parts[0] + parts[1] + ..., in this order, on the compute stream (CUDA's default one); see combine_in_order().
 using OrderedSum = std::function<void(std::span<const Buffer> parts, Buffer into)>;
 
-// Collective. Communicators are made in the background (non-blocking); the first use waits for them. The present GPU is
-// the thread's.
+// Collective. Communicators are made in the background (non-blocking); the first use waits for
+// them. Uses the thread's current GPU.
 std::unique_ptr<Fabric> make_nccl_fabric(World& world, OrderedSum ordered_sum);
 
 }  // namespace espalier::torchrt

@@ -21,7 +21,8 @@ NcclGroup::NcclGroup(std::shared_ptr<NcclCommunicator> communicator, int rank, i
 
 NcclGroup::~NcclGroup() { ::cudaFree(received_); }
 
-// As MPI's: everyone's values of the own part, their sum in the members' order, the sums of all.
+// The same steps as MpiGroup's: get all members' values of the own part, add them in the members'
+// order, exchange the sums.
 void NcclGroup::sum(Buffer buffer) {
   const std::size_t members = static_cast<std::size_t>(size_), self = static_cast<std::size_t>(rank_);
   const auto part = [&](std::size_t member) {
@@ -47,7 +48,8 @@ void NcclGroup::sum(Buffer buffer) {
       ::ncclSend(out.data, out.count, type, static_cast<int>(peer), comm, kComputeStream);
       ::ncclRecv(in.data, in.count, type, static_cast<int>(peer), comm, kComputeStream);
     }
-    communicator_->settle(::ncclGroupEnd(), "ordered sum");  // names whatever failed since its start
+    // Reports every failure since ncclGroupStart.
+    communicator_->settle(::ncclGroupEnd(), "ordered sum");
   };
   for (std::size_t peer = 0; peer < members; ++peer)
     parts[peer] = peer == self ? own : Buffer{static_cast<char*>(received_) + peer * own.bytes(), own.count, own.type};

@@ -6,8 +6,8 @@
 
 namespace espalier::torchrt {
 
-// sum() and max() work on the compute stream, whose next operation needs them; what is started runs on a stream of its
-// own.
+// sum() and max() run on the compute stream, because its next operation needs their result.
+// Operations begun by start_...() run on a stream of their own.
 class NcclGroup : public Group {
  public:
   NcclGroup(std::shared_ptr<NcclCommunicator> communicator, int rank, int size, OrderedSum ordered_sum);
@@ -31,7 +31,7 @@ class NcclGroup : public Group {
   int rank_, size_;
   OrderedSum ordered_sum_;
   CudaStream stream_;
-  void* received_ = nullptr;  // of sum(), kept
+  void* received_ = nullptr;  // buffer of sum(), kept from call to call
   std::size_t received_bytes_ = 0;
 };
 

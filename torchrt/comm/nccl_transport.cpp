@@ -9,8 +9,8 @@ NcclTransport::NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::sha
   backward_.communicator = std::move(backward);
 }
 
-// Of a lane all at once, as one operation of NCCL's: in whatever order ranks name each other, none waits for another's
-// turn.
+// Exchanges all messages of a lane in one NCCL group. So no rank waits for another's turn, whatever
+// the order in which they name each other.
 void NcclTransport::connect(const Peers& peers) {
   for (const auto& [lane, ranks] : peers) {
     if (ranks.empty()) continue;
@@ -25,7 +25,8 @@ void NcclTransport::connect(const Peers& peers) {
       ::ncclSend(next++, 1, ncclFloat32, rank, comm, used.stream.get());
       ::ncclRecv(next++, 1, ncclFloat32, rank, comm, used.stream.get());
     }
-    used.communicator->settle(::ncclGroupEnd(), "connect");  // names whatever failed since its start
+    // Reports every failure since ncclGroupStart.
+    used.communicator->settle(::ncclGroupEnd(), "connect");
     StreamMark(used.stream.get(), used.communicator).wait_on_host();
     connecting_.reset();
   }

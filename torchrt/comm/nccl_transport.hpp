@@ -8,9 +8,9 @@
 
 namespace espalier::torchrt {
 
-// A send of NCCL's ends when the receiver is there, and what comes after it on the communicator waits. So each lane has
-// a communicator and a stream of its own: through a pipeline messages of one lane go one way only, and no rank waits
-// for itself.
+// An NCCL send ends only when the receiver is there, and later work on the same communicator waits
+// for it. So each lane has its own communicator and stream. Messages of one lane go only one way
+// through the pipeline, so no rank waits for itself.
 class NcclTransport : public Transport {
  public:
   NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::shared_ptr<NcclCommunicator> backward);
@@ -36,7 +36,8 @@ class NcclTransport : public Transport {
     void operator()(float* memory) const { ::cudaFree(memory); }
   };
   Line forward_, backward_;
-  // What connect() exchanges. Here, as who frees it waits for the GPU: not while an error is on its way.
+  // Memory of connect()'s exchange. It is a member because freeing it waits for the GPU: connect()
+  // must not do that when it leaves with an error.
   std::unique_ptr<float, CudaFree> connecting_;
   std::list<Post> posts_;
 };

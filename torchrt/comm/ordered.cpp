@@ -28,7 +28,7 @@ void narrow(Number& to, Number value) {
   to = value;
 }
 
-// A block of sums stays in the cache while part after part is added to it.
+// A block of sums stays in the cache while one part after another is added to it.
 constexpr std::size_t kBlock = 1024;
 
 template <class Element, class Wide>

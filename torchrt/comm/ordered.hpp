@@ -9,8 +9,9 @@ namespace espalier::torchrt {
 
 enum class Combine { sum, max };
 
-// into[i] = parts[0][i] + parts[1][i] + ..., in this order; bfloat16 is added in float32 and rounded once, to nearest
-// even. All parts have the count and type of `into`, which may be one of them.
+// into[i] = parts[0][i] + parts[1][i] + ..., in this order (or the maximum). bfloat16 is added in
+// float32 and rounded once, to nearest even. All parts have the count and type of `into`; `into`
+// may be one of them.
 void combine_in_order(Combine how, std::span<const Buffer> parts, Buffer into);
 
 }  // namespace espalier::torchrt

@@ -1,11 +1,11 @@
-// What goes wrong between ranks.
+// The error of communication between ranks.
 #pragma once
 
 #include "planner/core/error.hpp"
 
 namespace espalier::torchrt {
 
-// Another rank could not be reached: it may be gone, and this one is well.
+// Another rank could not be reached. That rank may be gone; this rank is well.
 class PeerError : public Error {
  public:
   using Error::Error;

@@ -31,7 +31,7 @@ void Backoff::pause() {
 
 }  // namespace espalier::torchrt
 
-// In the place of libc's, for every library of this program: the linker exports it (torchrt.mk).
+// Replaces libc's function for every library of this program: the linker exports it (torchrt.mk).
 extern "C" int sched_yield() noexcept {
   using namespace espalier::torchrt;
   if (current == Waiting::Kind::yields) return static_cast<int>(::syscall(SYS_sched_yield));

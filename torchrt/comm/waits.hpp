@@ -1,21 +1,23 @@
-// How ranks wait for each other. Several may share a processor: two generations do during every hand-off, and on CPU
-// more ranks than cores are the rule. So whoever waits sleeps. Neither spinning nor sched_yield leaves the processor to
-// others reliably: on some kernels (seen with Linux 6.18) two ranks that did either starved all other processes of a
-// machine with two cores for up to two minutes, the ranks they waited for among them.
+// How ranks wait for each other: they sleep. Several ranks may share a processor: two generations
+// do so during every hand-off, and on CPU there are often more ranks than cores. Neither spinning
+// nor sched_yield reliably leaves the processor to others. On some kernels (seen with Linux 6.18)
+// two ranks that did either starved all other processes of a machine with two cores for up to two
+// minutes. Among the starved were the ranks for which the two waited.
 #pragma once
 
 namespace espalier::torchrt {
 
-// Before MPI_Init: MPI shall call sched_yield where it waits. This program has its own, which does what Waiting says.
+// Call it before MPI_Init: it makes MPI call sched_yield where MPI waits. This program replaces
+// sched_yield by a function that obeys Waiting.
 void let_mpi_yield();
 
-// What sched_yield does in this thread while the object lives. Without one: what it is for.
+// Decides what sched_yield does in this thread while the object lives. Without an object it yields.
 class Waiting {
  public:
   enum class Kind {
     yields,
     sleeps,   // for MPI's blocking calls
-    returns,  // for tests whose caller decides how to wait
+    returns,  // for MPI's tests: the caller decides how to wait
   };
   explicit Waiting(Kind kind);
   ~Waiting();
@@ -26,7 +28,7 @@ class Waiting {
   Kind before_;
 };
 
-// Between the tests of one wait: short ones are answered quickly, long ones sleep.
+// Call pause() between two tests of one wait. The first pauses return at once, later ones sleep.
 class Backoff {
  public:
   void pause();

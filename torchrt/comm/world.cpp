@@ -94,7 +94,7 @@ void World::barrier() {
 void World::connect() {
   char out = 1, in = 0;
   for (int distance = 1; distance <= std::min(size_ - 1, 2 * kConnectDistance); ++distance) {
-    // Beyond the nearest on one side come the nearest on the other.
+    // First come the nearest ranks on one side, then the nearest on the other side.
     const int by = distance <= kConnectDistance ? distance : size_ - (distance - kConnectDistance);
     const int to = (rank_ + by) % size_, from = (rank_ + size_ - by) % size_;
     MpiRequests requests("connect");

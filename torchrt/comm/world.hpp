@@ -1,5 +1,5 @@
-// All ranks of a generation, on the host: who is there and what they agree on. MPI behind a narrow interface; every
-// wait leaves the processor to others.
+// All ranks of a generation: their numbers and their agreements, on the host. A narrow interface
+// over MPI. Every wait leaves the processor to others.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace espalier::torchrt {
 
-// MPI_COMM_WORLD between init and finalize. One thread; every member call throws Error when MPI reports one. Waits
-// sleep (waits.hpp).
+// MPI_COMM_WORLD between init and finalize. For one thread. Every method throws Error when MPI
+// reports one. Waits sleep (waits.hpp).
 class World {
  public:
   World(int* argc, char*** argv);
-  ~World();  // does not finalize: a process that must leave now leaves without its peers
+  ~World();  // does not finalize: a process that must leave now does not wait for its peers
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -21,17 +21,17 @@ class World {
   int size() const { return size_; }
   int local_rank() const { return local_rank_; }  // among the ranks of this node
 
-  // Collective, in place; everyone gets the same bits.
+  // Collective, in place. Every rank gets the same bits.
   void sum(std::span<double> values);
-  // Collective: the least of everyone's values.
+  // Collective: the least of all ranks' values.
   int minimum(int value);
-  // Collective: what rank 0 has.
+  // Collective: every rank gets rank 0's bytes.
   void broadcast(std::span<char> bytes);
-  // Collective: everyone gets what each rank has, by rank.
+  // Collective: every rank gets all ranks' bytes, by rank.
   std::vector<std::vector<char>> gather(std::span<const char> bytes);
   void barrier();
-  // Collective. Exchanges a byte with the nearest ranks (in a world of up to 129, with all), so that no connection is
-  // made later, in a pause.
+  // Collective. Exchanges a byte with the nearest ranks, so that no connection is made later, in a
+  // pause. In a world of up to 129 ranks these are all ranks.
   void connect();
   void finalize();
   [[noreturn]] void abort();  // takes every rank down with exit code 1

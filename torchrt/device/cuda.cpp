@@ -23,7 +23,7 @@ CUmemAllocationProp properties(int index) {
   return wanted;
 }
 
-// Physical memory; the mapping keeps its own reference, so the handle lives only while the memory is being set up.
+// Physical memory. The mapping keeps its own reference, so the handle lives only during the set-up.
 class Handle {
  public:
   explicit Handle(CUmemGenericAllocationHandle handle) : handle_(handle) {}
@@ -57,7 +57,7 @@ class CudaAllocation : public Allocation {
     }
   }
   ~CudaAllocation() override {
-    ::cudaDeviceSynchronize();  // nothing on the GPU may still use what is unmapped now
+    ::cudaDeviceSynchronize();  // nothing on the GPU may still use the memory unmapped now
     release();
   }
   void* data() const override { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address_)); }
@@ -85,7 +85,7 @@ bool shares_by_descriptor(int index) {
   return true;
 }
 
-// Work on it waits for no other stream, nor they for it.
+// A stream that waits for no other stream, and for which no other stream waits.
 class Stream {
  public:
   Stream() { must_run(::cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
@@ -159,7 +159,7 @@ class CudaDevice : public Device {
     if (count == 1) return transfer(to, from, run);
     if (std::max(to_stride, from_stride) <= most_stride_) {
       must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
-    } else {  // few runs, as they are so far apart
+    } else {  // there are few runs when they are so far apart
       for (std::size_t i = 0; i < count; ++i)
         must_run(::cudaMemcpyAsync(static_cast<char*>(to) + i * to_stride,
                                    static_cast<const char*>(from) + i * from_stride, run, cudaMemcpyDefault, nullptr),
@@ -170,7 +170,7 @@ class CudaDevice : public Device {
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void to_host_beside(void* to, const void* from, std::size_t bytes) override {
-    must_run(::cudaSetDevice(index_), "choosing a GPU");  // by thread
+    must_run(::cudaSetDevice(index_), "choosing a GPU");  // each thread has its own current GPU
     const Stream beside;
     must_run(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, beside.get()), "copying state");
     must_run(::cudaStreamSynchronize(beside.get()), "copying state");
@@ -178,7 +178,7 @@ class CudaDevice : public Device {
   std::shared_ptr<void> pin(void* host, std::size_t bytes) override {
     if (::cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess)
       return {host, [](void* memory) { ::cudaHostUnregister(memory); }};
-    ::cudaGetLastError();  // copies only take longer
+    ::cudaGetLastError();  // not an error: copies only take longer
     return nullptr;
   }
   void from_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }

@@ -1,5 +1,6 @@
-// A GPU's memory through CUDA's virtual memory: allocations that other processes map by POSIX descriptor. Where the GPU
-// or its driver knows no such descriptors: through CUDA IPC (cuda_ipc.hpp).
+// A GPU's memory through CUDA's virtual memory functions: other processes map an allocation by its
+// POSIX descriptor. CUDA IPC (cuda_ipc.hpp) takes their place where the GPU or its driver has no
+// such descriptors.
 #pragma once
 
 #include "torchrt/device/device.hpp"

@@ -11,7 +11,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// The version that introduced the form of the function we use.
+// `version`: the CUDA version that introduced the form of the function used here.
 template <class Function>
 void find(const char* name, unsigned version, Function& function) {
   void* entry = nullptr;

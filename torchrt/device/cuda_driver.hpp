@@ -1,5 +1,5 @@
-// The driver's virtual memory functions, found through the runtime when first needed: nothing links libcuda, so the
-// CUDA flavour starts on machines without a driver.
+// The driver's virtual memory functions, looked up through the runtime at the first call. Nothing
+// links libcuda, so the CUDA flavour starts on machines without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -22,10 +22,11 @@ struct CudaDriver {
   PFN_cuGetErrorString_v6000 error_string;
 };
 
-// Throws Error when there is no driver, or one without virtual memory.
+// Throws Error when there is no driver, or a driver without these functions.
 const CudaDriver& cuda_driver();
 
-// Throw Error naming `what`: a DeviceError or MemoryError where it is one.
+// Throw Error that names `what`: a DeviceError when the GPU is lost, a MemoryError when its memory
+// is full.
 void must(CUresult result, const char* what);
 void must_run(int cuda_runtime_error, const char* what);
 

@@ -17,8 +17,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// A handle names the driver's whole block. Small allocations share one; those that fill whole blocks begin where
-// theirs begins.
+// An IPC handle names a whole block of the driver. Small allocations share a block. An allocation
+// of whole blocks begins at its first block's start, so its handle names exactly its memory.
 constexpr std::size_t kBlock = std::size_t{2} << 20;
 
 struct Ticket {
@@ -71,7 +71,7 @@ class ForeignMemory : public Allocation {
     must_run(::cudaIpcOpenMemHandle(&data_, ticket.handle, cudaIpcMemLazyEnablePeerAccess), "mapping state memory");
   }
   ~ForeignMemory() override {
-    ::cudaDeviceSynchronize();  // nothing on the GPU may still use what is unmapped now
+    ::cudaDeviceSynchronize();  // nothing on the GPU may still use the memory that is unmapped now
     ::cudaIpcCloseMemHandle(data_);
   }
   void* data() const override { return data_; }

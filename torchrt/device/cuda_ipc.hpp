@@ -1,5 +1,5 @@
-// GPU memory that other processes of the node map by CUDA's IPC handles, where descriptors are not supported. It lives
-// as long as the process that allocated it.
+// GPU memory that other processes of the node map by CUDA's IPC handles, for GPUs without
+// descriptors. The memory lives as long as the process that allocated it.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,11 @@
 
 namespace espalier::torchrt {
 
-// On the present GPU; zeroed. Its fd() is a memfd that holds the handle. Throws Error.
+// Allocates zeroed memory on the current GPU. Its fd() is a memfd that holds the handle. Throws
+// Error.
 std::unique_ptr<Allocation> allocate_ipc(std::size_t bytes);
 
-// Maps what another process got from allocate_ipc(bytes). Throws Error.
+// Maps memory that another process got from allocate_ipc(bytes). Throws Error.
 std::unique_ptr<Allocation> map_ipc(UniqueFd fd, std::size_t bytes);
 
 }  // namespace espalier::torchrt

@@ -1,19 +1,21 @@
-// What a rank says last when its GPU fails: nothing. The launcher then takes it for dead, as it is, goes on without
-// that GPU, and with state that was left behind.
+// The error of a GPU that has failed. A rank with this error reports nothing to the launcher. The
+// launcher then takes the rank for dead, and goes on without that GPU and with the state left in
+// memory.
 #pragma once
 
 #include "planner/core/error.hpp"
 
 namespace espalier::torchrt {
 
-// The GPU, or this process's context on it, cannot be used any more.
+// The GPU, or this process's context on it, is no longer usable.
 class DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-// Whether it is so after this error of CUDA's runtime or driver, which number these alike (CUresult, cudaError_t). Too
-// little memory, a wrong argument and the like are the program's to tell of.
+// True when this CUDA error means a DeviceError. Runtime and driver number these errors alike
+// (cudaError_t, CUresult). Other errors, such as too little memory or a wrong argument, are the
+// program's own.
 constexpr bool loses_device(int cuda_error) {
   switch (cuda_error) {
     case 46:   // devices unavailable

@@ -1,4 +1,4 @@
-// Memory that a device, or the system, has not got just now.
+// The device or the system has not enough free memory at the moment.
 #pragma once
 
 #include "planner/core/error.hpp"

@@ -12,11 +12,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After each all ranks agree on whether to go on.
+// Early messages go in this many slices. After each slice all ranks agree on whether to go on.
 constexpr int kSlices = 16;
-// That the old generation's update takes on all of its ranks, at most.
+// How long to wait for the old generation's update on all of its ranks.
 constexpr std::chrono::milliseconds kUpdate{2000};
-// How an attempt to send early ends; the least of all ranks' counts.
+// How an attempt to send early ends. The least of all ranks' values counts.
 enum Attempt : int { too_slow, overtaken, sent };
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -50,7 +50,8 @@ Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan pla
   early_copies_ = early_->copies(world.rank());
 }
 
-// Of the old generation's memory, whose layout is known by its plan and our configuration only.
+// Only the old generation's plan and this configuration tell the size of its memory, so it is
+// checked.
 void Arrival::check_size(const MemoryId& memory, std::size_t bytes) const {
   const int unit = is_gradient(memory.unit) ? gradient_of(memory.unit) : memory.unit;
   const StateLayout& state = plan_.transfer.shard({memory.old, memory.rank, unit}).state;
@@ -61,7 +62,7 @@ void Arrival::check_size(const MemoryId& memory, std::size_t bytes) const {
         " has another size in the old generation; the generations must train the same model in the same precision");
 }
 
-// `expected_step` < 0: any, the old generation is still training.
+// `expected_step` < 0: any step, because the old generation is still training.
 FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) const {
   FetchedState fetched = fetch_state(address_of_(memory.old, memory.rank), {memory.unit});
   check_size(memory, fetched.bytes);
@@ -101,7 +102,8 @@ void Arrival::prepare() {
   if (relayed > 0) relay_ = device_.allocate(relayed, "espalier-relay");
 }
 
-// Gradients, which are sent in the pause, and where the memories that are sent before it stand.
+// Maps the gradients that are sent in the pause, and the marks of the memories that are sent before
+// it.
 void Arrival::borrow_early() {
   for (const MessageOperation& message : last_)
     if (message.sends && message.memory.old && is_gradient(message.memory.unit)) borrow(message.memory);
@@ -149,16 +151,17 @@ void Arrival::connect() {
 
 void Arrival::send_early(double seconds) {
   if (!early_ || seconds <= 0) return;
-  // A user may have changed them since the old generation started.
+  // A user may have changed the update's settings since the old generation started.
   if (world_.minimum(marks_.updates_with(update_settings(state_.config().training)) ? 1 : 0) == 0) return;
   const Clock::time_point begin = Clock::now();
   std::int64_t step = -1;
-  for (int tries = 0; tries < 2; ++tries)  // the second begins where a step does
+  for (int tries = 0; tries < 2; ++tries)  // the second attempt begins right after a step
     if (try_early(step, seconds) != overtaken) break;
   early_seconds_ = seconds_since(begin);
 }
 
-// All ranks alike. `step`: of the attempt before, and then of this one.
+// All ranks return the same. `step`: the step of the attempt before; it becomes the step of this
+// attempt.
 int Arrival::try_early(std::int64_t& step, double seconds) {
   marks_.wait_past(step, kUpdate);
   const std::int64_t newest = -world_.minimum(-static_cast<int>(marks_.newest()));
@@ -169,7 +172,7 @@ int Arrival::try_early(std::int64_t& step, double seconds) {
   for (int done = 0;; ++done) {
     attempt = world_.minimum(attempt);
     if (attempt != sent || done == kSlices) break;
-    // What changes on its way arrives damaged.
+    // Memory that changes on its way arrives damaged.
     if (!run(slices_[static_cast<std::size_t>(done)]).empty() || !marks_.all_at(newest)) attempt = overtaken;
     if (done + 1 < kSlices && seconds_since(begin) * kSlices > seconds * (done + 1)) attempt = too_slow;
   }
@@ -192,7 +195,8 @@ std::vector<std::size_t> Arrival::run(const std::vector<MessageOperation>& messa
       state_.transport(), device_, messages, [this](const MemoryId& wanted) { return memory(wanted); }, *stages_);
 }
 
-// From the state of the step before and the gradient, as the old generation did: bit for bit the same.
+// Repeats the old generation's update, from the state of the step before and the gradient. The
+// result is the same bit for bit.
 void Arrival::update_early(std::int64_t step) {
   for (const int unit : state_.units())
     if (early_->fills(world_.rank(), unit))
@@ -200,7 +204,7 @@ void Arrival::update_early(std::int64_t step) {
   device_.wait();
 }
 
-// One question per old rank: a unit of each shows where its generation stands.
+// Asks each old rank once: its answer for one unit tells its step.
 void Arrival::check_sources(std::int64_t step) {
   std::map<int, MemoryId> asked;
   for (const Adoption& adoption : operations_.adoptions)
@@ -225,7 +229,8 @@ char* Arrival::memory(const MemoryId& wanted) {
   return static_cast<char*>((wanted.unit == kRelay ? *relay_ : state_.allocation(wanted.unit)).data());
 }
 
-// What others of the node received, or made of it, is copied when it is there.
+// Copies memory that other ranks of the node have received or updated. All ranks must be done with
+// that.
 std::int64_t Arrival::copy_late(const std::vector<CopyOperation>& copies) {
   if (plan_.transfer.late_copies().empty()) return 0;
   world_.barrier();

@@ -20,9 +20,10 @@
 namespace espalier::torchrt {
 
 struct ArrivalReport {
-  std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: to this rank, from other nodes
-  std::int64_t sent_early = 0;                     // likewise, by send_early()
-  std::map<std::string, double> phases_ms;         // of load(): check, copy, send, wait, update; and early, before
+  std::int64_t adopted = 0, copied = 0, sent = 0;  // bytes; sent: from other nodes to this rank
+  std::int64_t sent_early = 0;                     // bytes sent to this rank by send_early()
+  // Of load(): check, copy, send, wait, update; before it: early.
+  std::map<std::string, double> phases_ms;
 };
 
 // The state socket of a rank of the old or of the new generation.
@@ -31,33 +32,39 @@ using AddressOf = std::function<std::string(bool old, int rank)>;
 // Maps memory of the old generation when its ranks are gone.
 using MapLost = std::function<std::unique_ptr<Allocation>(const MemoryId&)>;
 
-// prepare(), offer(), connect() and send_early() while the old generation still trains, load() at its boundary. Nothing
-// of the old generation is written. Throws Error.
+// Call prepare(), offer(), connect() and send_early() while the old generation still trains, and
+// load() at its boundary. The old generation's state is never written. Throws Error.
 class Arrival {
  public:
-  // Throws Error, before anything has changed, where the hand-off is not possible: see plan_handoff().
+  // Throws Error, before anything has changed, when the hand-off is not possible: see
+  // plan_handoff().
   Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of);
-  // From a generation that is lost: nobody of it is asked anything.
+  // For a lost generation: none of its ranks is asked anything.
   Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, MapLost map_lost);
-  // Every unit of the rank is placed afterwards, in its final memory; and what others hold of it in the old generation
-  // is mapped.
+  // Places every unit of this rank in its final memory. Maps the other memory of the old generation
+  // from which this rank copies or sends.
   void prepare();
-  // What others of the node write to or read from: `server` offers it from now on.
+  // From now on `server` offers the memory that other ranks of the node read or write.
   void offer(StateServer& server);
-  // Connects the ranks that will exchange messages, and maps what others of the node receive. All ranks have offered
-  // theirs. Collective, over an engine that is built.
+  // Connects the ranks that will exchange messages. Maps memory of the node's other new ranks, from
+  // which this rank copies. Before it, all ranks must have offered their memory. Collective. The
+  // engine must be built.
   void connect();
-  // Sends what can be (transfer/early.hpp), when that takes less than `seconds`, and returns within some seconds more
-  // than twice that. The old generation is not asked to wait: what it overtakes is sent again, once, and after that in
-  // the pause, as is everything when load() is of another step than the next. Collective.
+  // Sends the early messages (transfer/early.hpp) if that takes less than `seconds`. Returns within
+  // twice that time and some seconds more. The old generation does not wait for it. If an update
+  // overtakes the messages, they are sent once more; if that fails too, everything is sent in the
+  // pause. Everything is also sent in the pause if load() is not for the next step. Collective.
   void send_early(double seconds);
-  // Collective, over an engine that is built. Checks that every source stands after `step`. `wait` returns when the old
-  // generation has given what leaves its nodes: until then what else moves is taken. Empty: it has.
+  // Checks that every source holds the state after `step`, and takes the state. `wait` returns when
+  // the old generation has given the state that leaves its nodes; load() takes all other state
+  // before it. Empty: the old generation has given it already. Collective. The engine must be
+  // built.
   ArrivalReport load(std::int64_t step, const std::function<void()>& wait);
-  // Units whose gradients are the old generation's memory, as their state is. They are placed by release(): until the
-  // commit that generation may train on.
+  // The units whose gradients lie in the old generation's memory, as their state does. release()
+  // places them, because the old generation may train on until the commit.
   std::set<int> adopts_gradients() const;
-  // After the commit; the object is done with. What only the hand-off needed is not on offer any more.
+  // Call it after the commit; the object is then used up. Memory that only the hand-off needed is
+  // no longer on offer.
   void release(StateServer& server);
 
  private:
@@ -81,7 +88,7 @@ class Arrival {
   Device& device_;
   HandoffPlan plan_;
   AddressOf address_of_;
-  MapLost map_lost_;  // empty: the old generation is there
+  MapLost map_lost_;  // empty: the old generation is alive
   RankOperations operations_;
   std::vector<MessageOperation> messages_;
   std::set<std::pair<int, int>> landings_;  // old ranks that write into this rank's memory, and units (or kRelay)
@@ -90,13 +97,13 @@ class Arrival {
   std::map<MemoryId, std::unique_ptr<Allocation>> borrowed_;
   std::map<int, std::unique_ptr<Allocation>> gradients_;  // adopted, by unit
 
-  std::optional<EarlyPlan> early_;  // there is something to send early
+  std::optional<EarlyPlan> early_;  // set: there is something to send early
   std::vector<std::vector<MessageOperation>> slices_;
-  std::vector<MessageOperation> last_;  // in place of messages_
-  EarlyCopies early_copies_;            // in place of operations_.late_copies
+  std::vector<MessageOperation> last_;  // takes the place of messages_ after early ones
+  EarlyCopies early_copies_;            // takes the place of operations_.late_copies
   SourceMarks marks_;
-  std::int64_t early_step_ = -1;  // whose state has been sent; -1: none has
-  double early_seconds_ = 0;      // that send_early() took
+  std::int64_t early_step_ = -1;  // step of the state that was sent early; -1: none
+  double early_seconds_ = 0;      // how long send_early() took
 };
 
 }  // namespace espalier::torchrt

@@ -13,13 +13,13 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr Lane kLane = Lane::forward;
-// Away from the tags of activations and gradients.
+// Above the tags of activations and gradients.
 constexpr int kChecksumTag = 1 << 20;
 constexpr int kFirstTag = kChecksumTag + 1;
-// Receives under way, and stages of sends.
+// The most receives under way, and the most stages for sends.
 constexpr std::size_t kWindow = 4;
 
-// Between two looks at the messages that are under way, in bytes of a checksum: some 0.1 ms.
+// Bytes of a checksum between two polls of the messages under way: some 0.1 ms.
 constexpr std::size_t kChecked = std::size_t{1} << 20;
 
 bool in_one_run(const MessageOperation& operation) {
@@ -80,7 +80,7 @@ class Exchange {
     const char* data = nullptr;
   };
 
-  // Elements of the transport have at least two bytes, and so has every element of the state.
+  // Elements of the transport have at least two bytes. So has every element of the state.
   static Buffer buffer(char* data, std::size_t bytes) {
     ESPALIER_INVARIANT(bytes % 2 == 0);
     return {data, bytes / 2, DataType::bfloat16};
@@ -100,7 +100,7 @@ class Exchange {
     char* data = memory + operation.blocks[0].at;
     if (!in_one_run(operation)) {
       stage = stages_.take(stages_.outgoing_, operation.bytes);
-      ESPALIER_INVARIANT(stage != nullptr);  // one for each of the window
+      ESPALIER_INVARIANT(stage != nullptr);  // the window has one stage for each message
       data = static_cast<char*>(stage->data());
       std::size_t done = 0;
       for (const Block& block : operation.blocks) {
@@ -108,7 +108,7 @@ class Exchange {
         done += block.bytes();
       }
     }
-    note_checksum(i, data);  // now, so that the message leaves from the cache
+    note_checksum(i, data);  // before post(), which then finds the data in the cache
     const auto held = std::make_shared<std::shared_ptr<Allocation>>(std::move(stage));
     leaving_.push_back(held);
     transport_.post(buffer(data, operation.bytes), address(operation), held);
@@ -120,7 +120,7 @@ class Exchange {
     return leaving_.size() < kWindow;
   }
 
-  // False: the next one that is awaited has not arrived.
+  // Finishes the oldest receive. False: it has not arrived.
   bool finish_arrived() {
     while (oldest_ < begun_ && !receives_[oldest_].pending) ++oldest_;
     if (oldest_ == begun_ || !receives_[oldest_].pending->poll()) return false;
@@ -138,7 +138,7 @@ class Exchange {
       target = memory + operation.blocks[0].at;
     } else {
       receive.stage = stages_.take(stages_.incoming_, operation.bytes);
-      ESPALIER_INVARIANT(receive.stage != nullptr);  // one for each of the window
+      ESPALIER_INVARIANT(receive.stage != nullptr);  // the window has one stage for each message
       target = static_cast<char*>(receive.stage->data());
     }
     receive.data = target;
@@ -146,13 +146,13 @@ class Exchange {
     ++under_way_;
   }
 
-  // Nothing when operation `i` is a send or has been finished.
+  // Does nothing when operation `i` is a send or has been finished.
   void finish(std::size_t i) {
     Receive receive = std::move(receives_[i]);
     receives_[i] = {};
     if (!receive.pending) return;
     receive.pending->wait();
-    // On a GPU that ordered only what follows on it.
+    // On a GPU wait() only orders later work of the GPU, so the host polls.
     for (Backoff backoff; !receive.pending->poll(); backoff.pause()) transport_.poll();
     --under_way_;
     note_checksum(i, receive.data);
@@ -166,7 +166,7 @@ class Exchange {
     }
   }
 
-  // Beside messages that are under way: MPI moves them only while it is called.
+  // Polls meanwhile: MPI moves messages only while it is called.
   void note_checksum(std::size_t i, const char* data) {
     if (!checks_) return;
     Checksum sum;
@@ -177,7 +177,8 @@ class Exchange {
     checksums_[i] = sum.value();
   }
 
-  // One message more between any two that had some: the sums of all, in their order.
+  // Each sender sends each of its receivers one more message: the checksums of all messages, in
+  // their order.
   std::vector<std::size_t> compare_checksums() {
     std::map<int, std::vector<std::uint64_t>> sent, received;  // by peer
     std::map<int, std::vector<std::size_t>> places;
@@ -201,7 +202,7 @@ class Exchange {
       for (std::size_t k = 0; k < list.size(); ++k)
         if (received[peer][k] != checksums_[list[k]]) damaged.push_back(list[k]);
     }
-    transport_.drain();  // `sent` is about to go
+    transport_.drain();  // `sent` is about to be destroyed
     std::sort(damaged.begin(), damaged.end());
     return damaged;
   }
@@ -211,8 +212,8 @@ class Exchange {
   const std::vector<MessageOperation>& operations_;
   const MemoryOf& memory_of_;
   std::vector<Receive> receives_;  // by operation
-  std::size_t begun_ = 0;          // all before are sends or receives that are posted
-  std::size_t oldest_ = 0;         // all before are sends or finished
+  std::size_t begun_ = 0;          // all operations before it have been posted
+  std::size_t oldest_ = 0;         // all operations before it are sends or finished
   std::vector<std::weak_ptr<const void>> leaving_;
   std::size_t under_way_ = 0;
   ExchangeStages& stages_;

@@ -12,12 +12,13 @@
 
 namespace espalier::torchrt {
 
-// Where an allocation is mapped; null: what is received for it is dropped.
+// The address of an allocation's mapping; null: data received for it is dropped.
 using MemoryOf = std::function<char*(const MemoryId&)>;
 
-// Memory for messages whose bytes lie apart, used again and again; at most 4 to send from and 4 to receive into. Made
-// before the pause, since memory that nobody has touched yet is slow. For exchanges of the `operations` it is made for,
-// or of parts of them, one after the other.
+// Memory for messages whose bytes lie apart: at most 4 stages to send from and 4 to receive into,
+// used again and again. Make it before the pause, because the first touch of new memory is slow. It
+// serves exchanges of the `operations` for which it was made, or of parts of them, one exchange
+// after the other.
 class ExchangeStages {
  public:
   ExchangeStages(Device& device, const std::vector<MessageOperation>& operations);
@@ -33,13 +34,15 @@ class ExchangeStages {
   Pool outgoing_, incoming_;
 };
 
-// Whom `operations` of one rank exchange messages with.
+// The ranks with which `operations` of one rank exchange messages.
 Peers peers(const std::vector<MessageOperation>& operations);
 
-// Sends and receives all of `operations`, in their order, as far as each waits for another, and returns when everything
-// is in its place and has left. All ranks of the transport's world do so with theirs. Returns the places in
-// `operations` of what arrived other than it left, by checksums; in host memory only: GPUs' links check themselves, and
-// sums made on the host would take longer than what they check. Throws Error.
+// Sends and receives all of one rank's `operations`. Operations that wait for each other keep their
+// order. Returns when everything is in its place and all messages have left. All ranks of the
+// transport's world call it with their own operations. Returns the places in `operations` of the
+// messages that arrived damaged, by checksums. Only host memory is checked: GPUs' links check
+// themselves, and the host would take longer for a checksum than the link for the message. Throws
+// Error.
 std::vector<std::size_t> exchange(Transport& transport, Device& device, const std::vector<MessageOperation>& operations,
                                   const MemoryOf& memory_of, ExchangeStages& stages);
 

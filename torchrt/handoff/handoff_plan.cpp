@@ -4,7 +4,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Large enough for full speed, small enough that what is staged is little and what is passed on flows.
+// Large enough for full speed. Small enough that stages take little memory and forwarding begins
+// early.
 constexpr std::size_t kMessageBytes = std::size_t{4} << 20;
 
 }  // namespace

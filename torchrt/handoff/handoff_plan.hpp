@@ -1,4 +1,4 @@
-// What both generations of a running job plan alike.
+// The plan of a running job's hand-off. Both generations compute the same one.
 #pragma once
 
 #include "torchrt/config.hpp"
@@ -12,12 +12,13 @@ struct HandoffPlan {
   Routes routes;
 };
 
-// As every hand-off of a job is asked for, in two worlds. `adopts`: Device::adopts(); where it does not, all is copied.
+// The request for any hand-off of a job, in two worlds. `adopts`: Device::adopts(); false: all
+// memory is copied.
 TransferRequest handoff_request(const Config& config, const Plan& before, const Plan& after, DeviceKind device,
                                 bool adopts);
 
-// Throws Error when a plan does not suit the model, or something would have to pass through a node that the generations
-// do not share.
+// Throws Error when a plan does not suit the model. Throws Error too when state needs a relay
+// (routes.hpp) but the generations share no node.
 HandoffPlan plan_handoff(const Config& config, const Plan& before, const Plan& after, DeviceKind device, bool adopts);
 
 }  // namespace espalier::torchrt

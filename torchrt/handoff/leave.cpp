@@ -9,7 +9,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Null: given up meanwhile, or stopped.
+// Null: the new rank has given up or was stopped.
 std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address, int unit, std::size_t bytes) {
   try {
     FetchedState fetched = fetch_state(address, {unit});
@@ -22,7 +22,7 @@ std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address
 }  // namespace
 
 void Departure::prepare(const HandoffPlan& plan, Device& device, const std::function<std::string(int)>& address_of) {
-  std::set<int> gone;  // whose generation cannot load: they are waited for once
+  std::set<int> gone;  // new ranks that cannot load: each is waited for once
   for (const MessageOperation& message : messages_) {
     const MemoryId& memory = message.memory;
     if (message.sends || guests_.count(memory) != 0) continue;
@@ -59,10 +59,10 @@ std::string Departure::give(RankState& state, World& world, Device& device, cons
     const std::unique_ptr<Allocation>& guest = guests_.at(memory);
     return guest ? static_cast<char*>(guest->data()) : nullptr;
   };
-  state.transport().connect(peers(messages_));  // not before: only the `switch` has told who gives what to whom
+  state.transport().connect(peers(messages_));  // not earlier: only the `switch` tells the new plan
   const std::vector<std::size_t> damaged = exchange(state.transport(), device, messages_, memory_of, *stages_);
   stages_.reset();
-  // Whose new rank then finds that it lacks it, and gives up.
+  // The new rank then finds that the unit is not offered, and gives up.
   for (const std::size_t place : damaged) guests_.erase(messages_[place].memory);
   for (const auto& [memory, guest] : guests_)
     if (guest) server_.offer({memory.unit, memory.rank}, guest->fd(), guest->bytes());

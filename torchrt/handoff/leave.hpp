@@ -1,4 +1,5 @@
-// The old generation's half of a hand-off: GPUs that the job leaves give what the new generation cannot reach.
+// The old generation's half of a hand-off. GPUs that the job leaves give state that the new
+// generation cannot reach.
 #pragma once
 
 #include <functional>
@@ -16,29 +17,34 @@
 
 namespace espalier::torchrt {
 
-// Writes into memory of the new generation only, and while it lives the server says what it wrote. A new rank that is
-// not there any more is no error: what was meant for it is dropped.
+// Writes only into memory of the new generation. While the object lives, the server offers the
+// written memories. A new rank that is gone is no error: data for it is dropped.
 class Departure {
  public:
   explicit Departure(StateServer& server) : server_(server) {}
   ~Departure();
-  // Once. `address_of`: the state socket of a new rank. `stands` is called where something leaves a node, when all old
-  // ranks stand and are about to give it. Collective over the old world. Returns what this rank lacks to
-  // give its part, such as memory, in words: then nobody has given anything, on other ranks too, and the state is as it
-  // was. Throws Error; then the object holds memory that a GPU may still be using, and to destroy it may wait for ranks
-  // that are gone.
+  // Call it once. `address_of`: the state socket of a new rank. `stands` is called only if state
+  // leaves a node: all old ranks stand then and are about to give. Collective over the old world.
+  //
+  // Returns a text that says what this rank lacks to give its part, such as memory. In that case no
+  // rank has given anything, and the state is unchanged. The text is empty on a rank that lacks
+  // nothing.
+  //
+  // Throws Error. The object then holds memory that a GPU may still use, and destroying it may wait
+  // for ranks that are gone.
   std::string give(RankState& state, World& world, Device& device, const Plan& next,
                    const std::function<std::string(int new_rank)>& address_of, const std::function<void()>& stands);
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;
 
  private:
-  // What needs no other rank.
+  // The part of give() that needs no other old rank.
   void prepare(const HandoffPlan& plan, Device& device, const std::function<std::string(int)>& address_of);
 
   StateServer& server_;
   std::vector<MessageOperation> messages_;
-  std::map<MemoryId, std::unique_ptr<Allocation>> guests_;  // memory of new ranks; null: gone
+  // Memory of new ranks; null: the rank is gone.
+  std::map<MemoryId, std::unique_ptr<Allocation>> guests_;
   std::unique_ptr<ExchangeStages> stages_;
 };
 

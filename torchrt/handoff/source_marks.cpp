@@ -25,7 +25,8 @@ std::int64_t SourceMarks::step(int old_rank, int unit) const {
   const std::size_t place = wire::marks_bytes(unit);
   if (place + sizeof(std::int64_t) > marks.bytes()) return -1;
   auto* const mark = reinterpret_cast<std::int64_t*>(static_cast<char*>(marks.data()) + place);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // what was read before the mark, was
+  // Earlier reads of the memory stay before the mark's.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   return std::atomic_ref(*mark).load(std::memory_order_seq_cst);
 }
 

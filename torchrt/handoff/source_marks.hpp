@@ -1,5 +1,6 @@
-// How far the old generation is with the memory that a new rank reads while that trains: its ranks' marks
-// (recovery/marks.hpp). What was read is a step's state when the memory stood at that step before and after.
+// The steps of the old generation's memories, which a new rank reads while that generation trains.
+// The steps come from the old ranks' marks (recovery/marks.hpp). If a memory is at one step before
+// and after reading it, the read bytes are the state after that step.
 #pragma once
 
 #include <chrono>
@@ -18,26 +19,26 @@ constexpr int kMarks = -1'000'000'000;
 class SourceMarks {
  public:
   bool has(int old_rank) const { return marks_.count(old_rank) != 0; }
-  // Throws Error when they cannot be mapped.
+  // Throws Error when the marks cannot be mapped.
   void add_rank(int old_rank, UniqueFd marks, std::size_t bytes);
-  // Of a rank that has been added.
+  // The rank must have been added.
   void add_unit(int old_rank, int unit) { units_[old_rank].insert(unit); }
 
-  // Whether the ranks make of a state and a gradient what `settings` make (learning_rate.hpp).
+  // True when all added ranks update with these settings (update_settings() in learning_rate.hpp).
   bool updates_with(std::int64_t settings) const;
-  // The newest step that any of the memories stands at; -1: none does, or there is none.
+  // The newest step of all added memories; -1: none is at a step, or none was added.
   std::int64_t newest() const;
   bool all_at(std::int64_t step) const;
-  // Until all stand at `step`; false: one is past it, or time is up.
+  // Waits until all memories are at `step`. False: one is past it, or time is up.
   bool wait(std::int64_t step, std::chrono::milliseconds limit) const;
-  // Until one stands at a step after `step`, there are none, or time is up.
+  // Waits until a memory is past `step` or time is up. Returns at once when no memory was added.
   void wait_past(std::int64_t step, std::chrono::milliseconds limit) const;
 
  private:
   std::int64_t step(int old_rank, int unit) const;
 
   std::map<int, std::unique_ptr<Allocation>> marks_;  // by old rank
-  std::map<int, std::set<int>> units_;                // likewise
+  std::map<int, std::set<int>> units_;                // by old rank
 };
 
 }  // namespace espalier::torchrt

@@ -1,5 +1,5 @@
-// Where a rank's state can be had on its node: an abstract Unix socket that hands out descriptors. Both sides check
-// with the kernel that the other is of their own user.
+// Hands out a rank's state on its node: an abstract Unix socket that passes descriptors. Each side
+// checks with the kernel that the other runs as the same user.
 #pragma once
 
 #include <compare>
@@ -16,8 +16,8 @@ namespace espalier::torchrt {
 // "espalier-<first 8 characters of the token>-g<generation>-r<rank>"
 std::string state_address(const std::string& token, int generation, int rank);
 
-// What is on offer: a unit's state that the rank holds, or (`guest` >= 0) that of new rank `guest`, which the rank has
-// written into the guest's own memory.
+// The key of an offered memory. `guest` < 0: the state of a unit that the rank holds. `guest` >= 0:
+// the state of a unit of new rank `guest`, which this rank has written into that rank's own memory.
 struct StateKey {
   int unit = 0;
   int guest = -1;
@@ -32,10 +32,10 @@ class StateServer {
   StateServer(const StateServer&) = delete;
   StateServer& operator=(const StateServer&) = delete;
 
-  // `fd` stays the caller's and must live until withdraw() or the end.
+  // The caller keeps `fd`, which must live until withdraw() or the server's end.
   void offer(const StateKey& key, int fd, std::uint64_t bytes);
   void withdraw(const StateKey& key);
-  // The state is that after `step`; -1: it is being changed.
+  // Tells clients the state's step: the state is the one after `step`; -1: it is being changed.
   void mark(std::int64_t step);
 
  private:
@@ -59,7 +59,7 @@ struct FetchedState {
   std::int64_t step = -1;
 };
 
-// Throws Error when nobody of this user serves there, the state is not on offer, or 5 s pass.
+// Throws Error when no server of this user is there, the state is not on offer, or 5 s pass.
 FetchedState fetch_state(const std::string& address, const StateKey& key);
 
 }  // namespace espalier::torchrt

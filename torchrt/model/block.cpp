@@ -20,7 +20,7 @@ at::Tensor attend(const Pass& pass, const at::Tensor& input, const BlockParamete
   return attention(pass, query, key, heads(joint[2]));
 }
 
-// The linear layer's output is nobody else's, and no node of ours keeps its output: the sum can be made in it.
+// Adds in place: nothing else uses the linear layer's output, and no autograd node here keeps it.
 at::Tensor add_residual(at::Tensor output, const at::Tensor& residual) { return output.add_(residual); }
 
 }  // namespace

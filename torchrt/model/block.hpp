@@ -23,7 +23,7 @@ using FindParameter = std::function<Parameter(const std::string&)>;
 
 BlockParameters block_parameters(const Family& family, const FindParameter& find);
 
-// [samples, sequence, hidden] -> the same. `rotary`: of families without learned positions.
+// [samples, sequence, hidden] -> the same. `rotary`: only for families without learned positions.
 at::Tensor block(const Pass& pass, const at::Tensor& input, const BlockParameters& parameters,
                  const std::optional<RotaryTables>& rotary);
 

@@ -31,21 +31,23 @@ struct UnitGraph {
   std::unique_ptr<PutOffs> gradients = std::make_unique<PutOffs>();
 };
 
-// Samples that are forwarded together: all of the rank's, or with bitwise one.
+// Samples that go forward together: all of the rank's samples; bitwise: one sample.
 struct SampleGroup {
   int first = 0, count = 0;
   std::vector<UnitGraph> graphs;  // by unit of the rank
-  at::Tensor flowing;             // gradient of the output of the next unit to go backward
+  at::Tensor flowing;             // gradient of the output of the next unit in backward
 };
 
 struct MicroBatch {
   std::uint64_t first_sample = 0;
   at::Tensor tokens, targets;
-  at::Tensor input, output, output_gradient, input_gradient;  // of all samples; in backends' hands too
+  // Of all samples; backends use their memory too.
+  at::Tensor input, output, output_gradient, input_gradient;
   std::vector<SampleGroup> groups;
 };
 
-// What torch throws is not ours to let through: callers know Error, and DeviceError.
+// Turns torch's errors into this program's: Error, and DeviceError or MemoryError where callers
+// need it.
 template <class Function>
 auto guarded(const char* what, Function&& function) {
   try {
@@ -54,7 +56,7 @@ auto guarded(const char* what, Function&& function) {
     const std::string words = std::string("model: ") + what + " failed: " + error.what_without_backtrace();
     const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
     if (accelerator != nullptr && loses_device(accelerator->get_error_code())) throw DeviceError(words);
-    // The CPU's allocator has no error of its own.
+    // The CPU's allocator throws no error of its own type.
     const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
                            words.find("DefaultCPUAllocator: ") != std::string::npos;
     if (no_memory) throw MemoryError(words);
@@ -94,7 +96,7 @@ struct Compute::State {
     return {buffer_of(activation.narrow(0, first, count)), std::make_shared<at::Tensor>(activation)};
   }
 
-  // Through pinned memory on GPUs: nothing waits for the device.
+  // On GPUs the copy goes through pinned memory, so nothing waits for the device.
   at::Tensor token_tensor(const std::vector<std::int64_t>& values) const {
     ESPALIER_INVARIANT(values.size() ==
                        static_cast<std::size_t>(layout.samples) * static_cast<std::size_t>(context.model.sequence));
@@ -148,7 +150,7 @@ struct Compute::State {
     }
   }
 
-  // The group's part of `all`; where there is only one group, its memory.
+  // Copies the group's part into `all`. If there is only one group, `all` becomes the part itself.
   void keep(at::Tensor& all, const SampleGroup& group, const at::Tensor& part) const {
     if (group.count == layout.samples) {
       all = part.contiguous();
@@ -195,7 +197,8 @@ Compute::Compute(const Config& config, const RankLayout& layout, const Device& d
   state_->layout = layout;
   state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
   guarded("preparing parameters", [&] {
-    // Where it may only warn, torch's fused attention sums in any order on a GPU.
+    // On a GPU torch's fused attention sums in any order when it may merely warn, so there it must
+    // throw.
     at::globalContext().setDeterministicAlgorithms(context.bitwise, device.kind() != DeviceKind::cuda);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     if (family(config.model.family).positions == nullptr) context.rotary = rotary_tables(config.model, context.options);
@@ -246,7 +249,7 @@ void Compute::forward(int micro_batch, std::uint64_t first_sample, const Batch& 
       group.count = together;
       state_->forward(micro, group);
     }
-    micro.input.reset();  // lives on in the first unit's graph
+    micro.input.reset();  // the first unit's graph keeps it
   });
 }
 

@@ -1,5 +1,5 @@
-// Strict reading of Hugging Face's config.json: every key is either read, known to say nothing about the arithmetic, or
-// refused by name. null counts as absent.
+// Strict reading of Hugging Face's config.json. Every key is read, or known not to affect the
+// arithmetic, or refused by name. null counts as absent.
 #pragma once
 
 #include <initializer_list>
@@ -27,14 +27,14 @@ class ConfigJson {
     if (!has(key)) fail(key, "is missing; it decides the model's shape");
     read(key, value);
   }
-  // The key, when it is there, must have this value: nothing else is computed.
+  // If the key is there, it must have this value, because only this value is supported.
   void only(const std::string& key, const nlohmann::json& value);
   void ignore(std::initializer_list<const char*> keys);
-  // A table in the table; empty when absent.
+  // A table inside this table; empty when absent.
   ConfigJson table(const std::string& key);
   const nlohmann::json& at(const std::string& key);
   [[noreturn]] void fail(const std::string& key, const std::string& problem) const;
-  // Throws when there is a key that nobody asked for.
+  // Throws when the file has a key that was not asked for.
   void finish() const;
 
  private:

@@ -13,7 +13,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// torch's own allocation, and a count of what malloc really gave. Thread-safe.
+// torch's own allocation, with a count of the bytes that malloc really gave. Thread-safe.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {

@@ -1,4 +1,5 @@
-// How much memory torch's tensors take: on CPU by an allocator of our own, on GPUs by torch's. Includes torch.
+// How much memory torch's tensors take. The CPU's allocator here counts it; on GPUs torch's does.
+// Includes torch.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,7 +11,7 @@ namespace espalier::torchrt {
 // CPU tensors are counted from now on. Call once, before the first tensor.
 void count_host_memory();
 
-// Bytes held at once, at most, since the last reset.
+// The most bytes held at once since the last reset.
 std::size_t most_device_memory(const c10::Device& device);
 void reset_most_device_memory(const c10::Device& device);
 

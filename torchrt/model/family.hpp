@@ -1,5 +1,5 @@
-// A family of models as data: what its tensors are called, how its blocks are put together, and how its settings read
-// in config.json. A new family is one file in families/ and one line in family.cpp. Pure.
+// A family of models as data: the names of its tensors, the structure of its blocks, and its
+// settings in config.json. A new family is one file in families/ and one line in family.cpp. Pure.
 #pragma once
 
 #include <span>
@@ -14,8 +14,9 @@ namespace espalier::torchrt {
 
 enum class NormKind { layer, rms };
 
-// Every block is x + attention(norm(x)), then x + feed_forward(norm(x)). Names are Hugging Face's without ".weight";
-// those of blocks follow `layers` + number + ".". Null: the family has no such part.
+// Every block is x + attention(norm(x)), then x + feed_forward(norm(x)). Names are Hugging Face's
+// without ".weight". Names in blocks follow `layers` + number + ".". Null: the family has no such
+// part.
 struct Family {
   const char* name;
   const char* architecture;  // the class in `transformers`
@@ -38,9 +39,9 @@ struct Family {
   const char* down;
   const char* final_norm;
   const char* head;
-  // What only the family decides, and what it derives from other settings where they are 0.
+  // Sets the settings that the family fixes. Derives settings that are 0 from others.
   void (*complete)(ModelConfig&);
-  // Settings beyond those of all families (hugging_face.cpp), both ways.
+  // Read and write the settings that not all families have (hugging_face.cpp has the common ones).
   void (*read)(ConfigJson&, ModelConfig&);
   void (*write)(const ModelConfig&, nlohmann::json&);
 };
@@ -48,7 +49,7 @@ struct Family {
 extern const Family kGpt2, kLlama, kQwen2;
 
 std::span<const Family* const> families();
-// Throws Error naming the families there are.
+// Throws Error that names the known families.
 const Family& family(const std::string& name);
 
 }  // namespace espalier::torchrt

@@ -13,7 +13,7 @@ namespace {
 constexpr double kUnits = 0x1p50;
 constexpr std::int64_t kGrain = 1 << 15;
 
-// Vectorizable: see the flags of this file in torchrt.mk.
+// The compiler can vectorize it: see this file's flags in torchrt.mk.
 template <bool fresh>
 bool add_range(std::int64_t* total, const float* values, std::int64_t count, float most) {
   bool good = true;

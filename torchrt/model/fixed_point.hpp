@@ -1,12 +1,14 @@
-// Gradients as integers: int64 in units of 2^-50. Sums of integers have no order. Includes torch.
+// Gradients as integers: int64 in units of 2^-50. The sum of integers does not depend on their
+// order. Includes torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace espalier::torchrt {
 
-// total += round(values * 2^50), or total = with `fresh`. `out_of_range` (one bool on the device) becomes true where a
-// value is not a number or at least `most`. Both contiguous, of one shape; `values` may be overwritten.
+// total += round(values * 2^50); with `fresh`: total = round(values * 2^50). `out_of_range` (one
+// bool on the device) becomes true when a value is not a number or its magnitude is at least
+// `most`. Both tensors are contiguous and of one shape. `values` may be overwritten.
 void add_fixed_point(const at::Tensor& total, const at::Tensor& values, bool fresh, double most,
                      const at::Tensor& out_of_range);
 // values = total * 2^-50

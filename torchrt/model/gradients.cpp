@@ -15,7 +15,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-constexpr double kMost = 4096;  // 2^12: with 2^-50 as unit, so many fit into an int64 with a bit to spare
+// 2^12: in units of 2^-50 it is 2^62, one bit less than an int64 holds.
+constexpr double kMost = 4096;
 
 // total = (fresh ? 0 : total) + scale * transpose(left) x right, in float32.
 void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
@@ -104,7 +105,8 @@ void Gradients::add_integer(const PutOff& put_off, Slot& slot) {
   add_fixed_point(slot.total, whole, slot.fresh, most_, out_of_range_);
 }
 
-// Each row is made an integer alone, so that a large table is touched only where there are tokens.
+// Turns each row into integers by itself, so that a large table is touched only in rows with
+// tokens.
 void Gradients::add_rows(const PutOff& put_off, Slot& slot) {
   if (slot.fresh) slot.total.zero_();
   const at::Tensor rows = put_off.left.to(at::kFloat);

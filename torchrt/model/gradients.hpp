@@ -11,27 +11,29 @@
 
 namespace espalier::torchrt {
 
-// relaxed: float32 sums. bitwise: int64 in units of 2^-50, which adds without order; reduce it, then finish().
+// Relaxed: float32 sums. Bitwise: int64 in units of 2^-50, whose sum does not depend on the order;
+// reduce it over the replicas, then call finish().
 class Gradients {
  public:
-  // Bitwise: `samples`, of a step, bounds how many gradients are added, `tokens` (of a sample) those of a table's row;
-  // `scratch` is memory for one gradient, which grows to the largest and may be shared by all units. `memory`:
-  // gradient_bytes(), of which what belongs to no tensor is zero. It and `spec` outlive the object.
+  // `memory`: gradient_bytes(); the bytes that belong to no tensor are zero. `memory` and `spec`
+  // must outlive the object. The rest is for bitwise. `samples` per step bounds the number of added
+  // gradients. `tokens` per sample bounds the number of gradients added to a table's row. `scratch`
+  // is memory for one gradient; it grows to the largest, and all units may share it.
   Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
             std::int64_t tokens, std::shared_ptr<at::Tensor> scratch);
 
-  // Other memory, whose content is not this step's: between two steps.
+  // Moves to other memory, whose content is ignored. Call it between two steps.
   void rebind(void* memory);
 
   void begin();
-  // Computes and adds.
+  // Computes the gradient and adds it.
   void add(const PutOff& put_off);
-  // All elements: what is not written since begin() is zero.
+  // All elements. An element not written since begin() is zero.
   const at::Tensor& sum();
-  // bitwise: the sum becomes float32.
+  // Bitwise: turns the sum into float32.
   void finish();
-  const at::Tensor& values() const { return values_; }  // float32, flat; of bitwise after finish()
-  // bitwise: some gradient could not be an integer. On the device.
+  const at::Tensor& values() const { return values_; }  // float32, flat; bitwise: after finish()
+  // Bitwise: true when some gradient did not fit an integer. A tensor on the device.
   at::Tensor out_of_range() const { return out_of_range_; }
 
  private:

@@ -7,7 +7,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Bookkeeping, text generation and other tasks' heads: nothing of it changes a language model's training.
+// Ignores keys for bookkeeping, text generation and other tasks' heads: they do not change
+// training.
 void ignore_bookkeeping(ConfigJson& json) {
   json.ignore({"_name_or_path",
                "architectures",

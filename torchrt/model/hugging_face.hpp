@@ -1,4 +1,4 @@
-// Models by Hugging Face's config.json, both ways. Free of torch.
+// Reads and writes Hugging Face's config.json. Free of torch.
 #pragma once
 
 #include <string>
@@ -9,11 +9,13 @@
 
 namespace espalier::torchrt {
 
-// gpt2, llama and qwen2, by "model_type"; `sequence` is the length to train on. Throws Error naming file and key when
-// something is missing, ill-typed, or asks for what this runtime does not compute.
+// Reads a gpt2, llama or qwen2 model, by "model_type". `sequence` is the training length. Throws
+// Error that names file and key when a setting is missing, ill-typed or not supported by this
+// runtime.
 ModelConfig read_hugging_face_config(const std::string& json_path, int sequence);
 
-// A config.json that `transformers` loads the written weights with. `dtype`: "float32" or "bfloat16".
+// A config.json with which `transformers` loads the written weights. `dtype`: "float32" or
+// "bfloat16".
 nlohmann::json hugging_face_config(const ModelConfig& model, const std::string& dtype = "float32");
 
 }  // namespace espalier::torchrt

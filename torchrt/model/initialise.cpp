@@ -11,8 +11,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Box-Muller on two 32-bit halves of one hash; one value per coordinate, so that any part of a tensor can be drawn
-// alone.
+// Box-Muller on two 32-bit halves of one hash. Each coordinate has its own value, so any part of a
+// tensor can be drawn alone.
 double normal(std::uint64_t key, std::uint64_t index) {
   const std::uint64_t bits = mix(key, index);
   const double u = (static_cast<double>(bits >> 32) + 0.5) / 4294967296.0;

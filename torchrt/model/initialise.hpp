@@ -8,7 +8,8 @@
 
 namespace espalier::torchrt {
 
-// Fills the shard's parameters; `parameters` has spec.floats elements and is zero before. Tied tables get the same.
+// Fills the shard's parameters. `parameters` has spec.floats elements; the caller sets them to
+// zero. Tied tables get the same values.
 void initialise(const UnitSpec& spec, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,5 @@
-// What a family's model is made of: read from [model] of a configuration or from Hugging Face's config.json. Pure.
+// The settings of a family's model, from [model] of a configuration or from Hugging Face's
+// config.json. Pure.
 #pragma once
 
 #include <string>
@@ -7,12 +8,13 @@ namespace espalier::torchrt {
 
 enum class Activation { gelu_tanh, gelu, silu };
 
-// How rotary positions are stretched beyond the length that a model was first trained on.
+// How rotary positions are stretched beyond the length on which a model was first trained.
 struct RopeScaling {
   std::string kind = "none";  // "none", "linear", "llama3"
   double factor = 1;
-  double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3: where stretching begins and is whole
-  int original_positions = 0;                                  // llama3
+  // Llama3: where stretching begins and is full.
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  int original_positions = 0;  // llama3
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -24,21 +26,23 @@ struct ModelConfig {
   int intermediate = 0;  // width of the feed-forward
   int sequence = 0;      // tokens per sample
   int vocabulary = 256;
-  int positions = 0;  // max_position_embeddings, at least `sequence`; of a learned table its rows
+  int positions = 0;  // max_position_embeddings, at least `sequence`; the rows of a learned table
   Activation activation = Activation::gelu_tanh;
   double norm_epsilon = 1e-5;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   bool tied_embeddings = true;  // the head's matrix is the embedding's table
-  bool attention_bias = false;  // of query, key and value; of the output projection where the family has it
+  // Of query, key and value, and of the output projection where the family has it.
+  bool attention_bias = false;
   bool mlp_bias = false;
   double embedding_dropout = 0, residual_dropout = 0, attention_dropout = 0;
   double initializer_range = 0.02;  // standard deviation of random initial matrices
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Fills what follows from the rest where it is 0: head_size, key_value_heads, intermediate, positions; and what the
-// family alone decides (activation, biases). Throws Error naming the setting when they do not fit each other.
+// Fills settings that are 0 and follow from others: head_size, key_value_heads, intermediate,
+// positions. Sets the settings that the family fixes (activation, biases). Throws Error that names
+// the setting when settings do not fit each other.
 ModelConfig completed(ModelConfig model);
 
 }  // namespace espalier::torchrt

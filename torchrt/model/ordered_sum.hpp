@@ -7,7 +7,7 @@
 
 namespace espalier::torchrt {
 
-// combine_in_order() for sums of GPU memory, on the compute stream of the present GPU.
+// combine_in_order() for sums in GPU memory, on the compute stream of the current GPU.
 void ordered_sum(std::span<const Buffer> parts, Buffer into);
 
 }  // namespace espalier::torchrt

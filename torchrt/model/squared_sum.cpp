@@ -11,7 +11,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-constexpr std::int64_t kChunk = 1 << 16;  // of fixed size, so that the number of threads does not matter
+// Fixed, so that the result does not depend on the number of threads.
+constexpr std::int64_t kChunk = 1 << 16;
 
 double chunk_sum(const float* values, std::int64_t count) {
   std::array<double, 8> lanes{};

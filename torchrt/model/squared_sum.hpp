@@ -1,4 +1,4 @@
-// Sum of squares in float64, in an order that depends on the length alone. Includes torch.
+// Sum of squares in float64, in an order that depends only on the length. Includes torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -119,7 +119,7 @@ at::Tensor Unit::tied_gradient(const Range& rows) {
 }
 
 void Unit::add_tied(const Range& rows, const at::Tensor& received) {
-  tied_gradient(rows);  // keeps what is about to change
+  tied_gradient(rows);  // keeps a copy of the gradient before it changes
   const TensorSpec& tensor = table();
   tied_rows(gradients_.values().narrow(0, integer(tensor.offset), integer(tensor.elements())), rows)
       .add_(received.view({rows.count, -1}));

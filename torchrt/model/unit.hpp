@@ -12,31 +12,32 @@
 
 namespace espalier::torchrt {
 
-// What all units of a rank share.
+// Data that all units of a rank share.
 struct UnitContext {
   ModelConfig model;
   TrainingConfig training;
   bool bitwise = false;
   at::TensorOptions options;            // device and the parameters' type
-  std::optional<RotaryTables> rotary;   // of families without learned positions
+  std::optional<RotaryTables> rotary;   // only for families without learned positions
   std::shared_ptr<at::Tensor> scratch;  // for Gradients
-  double loss_scale = 0;                // the loss is the mean over all tokens of a step
+  double loss_scale = 0;                // makes the loss the mean over all tokens of a step
 };
 
 class Unit {
  public:
   Unit(const UnitContext& context, const UnitView& view);
-  // Other memory, of the state or of the gradient: between two steps.
+  // Moves to other memory of the state and the gradient. Call it between two steps.
   void rebind(const UnitView& view);
 
   int number() const { return spec_->unit; }
   const UnitSpec& spec() const { return *spec_; }
   Gradients& gradients() { return gradients_; }
-  // `input`: nothing for the embedding, which reads `tokens`; the head reads `targets` and gives the loss.
+  // The embedding reads `tokens` and needs no `input`. The head reads `targets` and returns the
+  // loss.
   at::Tensor run(const Pass& pass, const at::Tensor& input, const at::Tensor& tokens, const at::Tensor& targets) const;
 
   void begin_step();
-  // Rows of the tied table, global numbers, as the sum left them; see Compute.
+  // Rows of the tied table (numbers in the whole table), as the sum left them; see Compute.
   at::Tensor tied_gradient(const Range& rows);
   void add_tied(const Range& rows, const at::Tensor& received);
   double squared_norm(bool whole);
@@ -44,7 +45,7 @@ class Unit {
   const at::Tensor& parameters() const { return parameters_; }
 
  private:
-  // A run of the state's part where one weight decay applies: elements [first, first + count) of the unit.
+  // A run of the state's part with one weight decay: elements [first, first + count) of the unit.
   struct Piece {
     Range place;
     at::Tensor weights, first_moment, second_moment;  // float32

@@ -10,7 +10,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Makes the tensors of one unit, whole first; place() cuts them.
+// Makes the tensors of one unit. They are whole at first; place() cuts them.
 class UnitBuilder {
  public:
   UnitBuilder(const Family& family, const ModelConfig& model, int unit, int tp, int tp_rank)
@@ -20,7 +20,8 @@ class UnitBuilder {
     spec_.tp_rank = tp_rank;
   }
 
-  // Names of what follows are `prefix` + module + ".weight" in Hugging Face's and the same without `prefix` in ours.
+  // Sets the prefix of the next tensors. Hugging Face's names are `prefix` + module + ".weight".
+  // Names in the unit leave out `prefix`.
   void prefix(std::string prefix) { prefix_ = std::move(prefix); }
 
   TensorSpec& matrix(const std::string& module, std::int64_t rows, std::int64_t columns, Split split, double scale) {
@@ -38,7 +39,7 @@ class UnitBuilder {
     vector(module + ".weight", model_.hidden, Split::none, 1);
     if (family_.norm == NormKind::layer) vector(module + ".bias", model_.hidden, Split::none, 0);
   }
-  // A bias follows the rows of its matrix.
+  // A bias is split as the rows of its matrix are.
   void linear(const std::string& module, std::int64_t rows, std::int64_t columns, Split split, double scale, bool bias,
               int row_parts = 1) {
     TensorSpec& weight = matrix(module, rows, columns, split, scale);

@@ -1,5 +1,5 @@
-// The model as a sequence of units, each with named tensors at fixed places of one allocation, cut for tensor
-// parallelism. Pure.
+// The model as a sequence of units. A unit has named tensors at fixed places of one allocation, cut
+// for tensor parallelism. Pure.
 #pragma once
 
 #include <cstddef>
@@ -17,28 +17,31 @@ enum class Split { none, rows, columns };
 
 // A tensor, or one TP rank's shard of it. Orientation: [output, input].
 struct TensorSpec {
-  std::string name;                        // in the unit: "attn.c_attn.weight"
-  std::string hugging_face;                // of the whole model: "transformer.h.3.attn.c_attn.weight"
-  bool transposed = false;                 // Hugging Face's is the transpose
-  std::vector<std::int64_t> global_shape;  // of the whole tensor, in our orientation; one or two dimensions
-  // This shard: the concatenation of these rows of the whole, of each these columns. One dimension: columns = {0, 1}.
+  std::string name;          // name in the unit: "attn.c_attn.weight"
+  std::string hugging_face;  // name in the model: "transformer.h.3.attn.c_attn.weight"
+  bool transposed = false;   // Hugging Face stores the transpose
+  // Of the whole tensor in this orientation; one or two dimensions.
+  std::vector<std::int64_t> global_shape;
+  // This shard is the concatenation of these rows of the whole tensor, restricted to these columns.
+  // A tensor of one dimension has columns = {0, 1}.
   std::vector<Range> rows;
   Range columns;
   std::vector<std::int64_t> shape;  // of the shard
   Split split = Split::none;
-  int row_parts = 1;      // rows are this many equal parts, each cut alone (a fused query, key and value: 3)
+  // The rows are this many equal parts, each cut by itself (a fused query, key and value: 3).
+  int row_parts = 1;
   bool tied = false;      // the table that the first and the last unit share
   double init_scale = 0;  // standard deviation of the initial values; 0: `init_value` everywhere
   float init_value = 0;
   bool decay = false;      // weight decay applies
   std::size_t offset = 0;  // elements from the start of the unit's parameters; a multiple of kAlignElements
-  bool sharded = false;    // a shard of TP > 1
+  bool sharded = false;    // it is a shard, and TP > 1
   std::size_t elements() const;
-  // The same on all TP ranks: counted once, on TP rank 0, in the gradient's norm.
+  // The same on all TP ranks. The gradient's norm counts it once, on TP rank 0.
   bool replicated() const { return !sharded; }
 };
 
-// Tensors with weight decay come first, so that one fused update per half does.
+// Tensors with weight decay come first, so that each half takes one fused update.
 struct UnitSpec {
   int unit = 0;
   int tp = 1, tp_rank = 0;
@@ -48,16 +51,18 @@ struct UnitSpec {
   const TensorSpec& tensor(const std::string& name) const;
 };
 
-// Kernels take the same path wherever a tensor lies; a ZeRO shard is made of whole such pieces.
+// Tensors begin at multiples of it, so that kernels take the same path for all. A ZeRO shard
+// consists of whole pieces of this size.
 constexpr std::size_t kAlignElements = 64;
 
 // Units 0 (embedding), 1..layers (blocks), layers + 1 (final norm and head).
 int unit_count(const ModelConfig& model);
-// The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when heads, key and value heads or the
-// feed-forward's width cannot be divided; the vocabulary always can.
+// The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when `tp` does not divide the
+// heads, the key and value heads, or the feed-forward's width. It need not divide the vocabulary.
 UnitSpec unit_spec(const ModelConfig& model, int unit, int tp = 1, int tp_rank = 0);
 
-// Part `index` of `total` cut in `parts` as equal as possible: [total * index / parts, total * (index + 1) / parts).
+// Part `index` of `total`, cut into `parts` parts as equal as possible: [total * index / parts,
+// total * (index + 1) / parts).
 Range even_part(std::int64_t total, int parts, int index);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,4 @@
-// What a rank did in the steps that are measured: every operation with its times.
+// Records every operation of a rank in the measured steps, with its times.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,9 @@ struct OpTimes {
   Op op;
   std::int64_t step = 0;
   double begin = 0;
-  double start = 0;  // what it waited for had arrived
+  double start = 0;  // when its input had arrived
   double end = 0;
-  double sums = 0;  // duration of the tensor-parallel sums in it
+  double sums = 0;  // duration of its tensor-parallel sums
 };
 
 class OpRecorder : public OpObserver, public SumObserver {
@@ -40,7 +40,7 @@ class OpRecorder : public OpObserver, public SumObserver {
     Op op;
     std::int64_t step;
     std::size_t begin, start, end;
-    std::optional<std::pair<double, double>> held;  // start and end, instead
+    std::optional<std::pair<double, double>> held;  // start and end; replaces the marks
   };
   std::unique_ptr<Timeline> timeline_;
   std::int64_t step_ = 0;

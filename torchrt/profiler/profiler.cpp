@@ -10,10 +10,10 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Steps that one profile averages over, at most.
+// The most steps over which one profile averages.
 constexpr std::int64_t kWindow = 4;
 
-// What one replica tells, by the replica's TP rank 0.
+// One replica's figures, given by its TP rank 0.
 constexpr std::array kFigures = {&ReplicaProfile::fwd,
                                  &ReplicaProfile::comm_fwd,
                                  &ReplicaProfile::bwd,
@@ -54,7 +54,8 @@ std::optional<Profile> Profiler::after(std::int64_t step) {
   const std::vector<OpTimes> times = recorder_.take();
   if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);
   ReplicaProfile own = replica_times(times, state_.layout().micro_batches);
-  if (config_.training.recompute) own.bwd_weights = 0;  // unit by unit: the last inputs come with the last weights
+  // Only one unit's weight gradients follow the last input gradient.
+  if (config_.training.recompute) own.bwd_weights = 0;
   sizes(own);
   return gather(own, step);
 }
@@ -80,7 +81,7 @@ void Profiler::sizes(ReplicaProfile& own) const {
   own.peak_bytes = state_bytes + gradients + static_cast<double>(state_.compute().peak_bytes());
 }
 
-// One sum in which every replica fills its own place.
+// One sum over all ranks, in which every replica fills its own place.
 std::optional<Profile> Profiler::gather(ReplicaProfile own, std::int64_t step) {
   const Plan& plan = state_.plan();
   const RankLayout& self = state_.self();

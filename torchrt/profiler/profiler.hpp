@@ -1,4 +1,4 @@
-// Measures some steps of a training and gathers at rank 0 what the planner is to know of them.
+// Measures some steps of a training and gathers at rank 0 the figures for the planner.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,15 @@
 
 namespace espalier::torchrt {
 
-// Every config.profile.every steps the last few before are measured; between them nothing is observed. Collective: all
-// ranks see the same steps. One thread; references outlive it. Throws Error.
+// Measures the last few steps before every multiple of config.profile.every. In other steps it
+// observes nothing. Collective: all ranks measure the same steps. For one thread. The references
+// must outlive it. Throws Error.
 class Profiler {
  public:
   Profiler(const Config& config, World& world, const Device& device, RankState& state);
 
-  // Around every step of Executor::run(). `after` gives rank 0 a profile now and then.
+  // Call them around every step of Executor::run(). `after` returns a profile on rank 0 after
+  // measured steps.
   void before(std::int64_t step);
   std::optional<Profile> after(std::int64_t step);
 
@@ -27,7 +29,7 @@ class Profiler {
   World& world_;
   RankState& state_;
   OpRecorder recorder_;
-  std::int64_t first_ = 0;  // step of this generation; 0: none yet
+  std::int64_t first_ = 0;  // first step of this generation; 0: none yet
   bool measuring_ = false;
 };
 

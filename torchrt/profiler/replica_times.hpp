@@ -1,4 +1,5 @@
-// From the times of operations to what the performance model is calibrated with (Suika App. A.4.2). Pure.
+// Turns times of operations into the figures that calibrate the performance model (Suika App.
+// A.4.2). Pure.
 #pragma once
 
 #include <span>
@@ -9,13 +10,14 @@
 
 namespace espalier::torchrt {
 
-// The time fields of a profile, means over the steps in `times` of one rank, of plans of `micro_batches`. `sync` is
-// what this rank waited for its gradients' sums, and with ZeRO-1 for parameters: also for ranks that were late.
+// The time fields of a profile: means over the steps in `times` of one rank, in a plan of
+// `micro_batches`. `sync` is the time that this rank waited for the sums of its gradients and, with
+// ZeRO-1, for parameters. It includes waiting for late ranks.
 ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches);
 
-// What rank 0 reports, of all replicas measured (by stage and replica): on every stage the slowest replica of each
-// node, since GPUs of a node are alike. A stage's synchronization is that of its replica which waited least: the others
-// waited for that one.
+// Rank 0's report from all measured replicas (ordered by stage and replica). On every stage it
+// takes the slowest replica of each node, because a node's GPUs are alike. A stage's `sync` is that
+// of the replica that waited least, because the other replicas waited for that one.
 std::vector<ReplicaProfile> reported(std::vector<ReplicaProfile> replicas, const Plan& plan);
 
 }  // namespace espalier::torchrt

@@ -1,4 +1,4 @@
-// A group whose ordered sums, the tensor-parallel ones, can be watched.
+// A group that reports its ordered sums, which are the tensor-parallel ones, to an observer.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class SumObserver {
 class TimedGroup : public Group {
  public:
   explicit TimedGroup(std::unique_ptr<Group> group) : group_(std::move(group)) {}
-  // Null: nobody watches, and it costs nothing.
+  // Null: no observer and no cost.
   void observe(SumObserver* observer) { observer_ = observer; }
 
   int rank() const override { return group_->rank(); }

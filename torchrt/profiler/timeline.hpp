@@ -1,4 +1,5 @@
-// Points in time on the device's own time line: CPU clocks in espalier-train, CUDA events in espalier-train-cuda.
+// Points in time on the device: the host's clock in espalier-train, CUDA events in
+// espalier-train-cuda.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +10,22 @@
 
 namespace espalier::torchrt {
 
-// One thread; throws Error.
+// For one thread. Throws Error.
 class Timeline {
  public:
   virtual ~Timeline() = default;
   // Forgets all marks.
   virtual void clear() = 0;
-  // When everything that was started so far is done; does not wait for it. The number of the mark.
+  // Marks the moment when all work started so far is done. Does not wait for it. Returns the mark's
+  // number.
   virtual std::size_t mark() = 0;
-  // Of every mark, in microseconds of the host's steady clock. Waits for the device.
+  // The times of all marks, in microseconds of the host's steady clock. Waits for the device.
   virtual std::vector<double> microseconds() = 0;
 };
 
-// Of the flavour, on that device.
+// The flavour's timeline for this device.
 std::unique_ptr<Timeline> make_timeline(const Device& device);
-// The host's clock: what is done when a call returns is timed by it.
+// Uses the host's clock, for work that is done when a call returns.
 std::unique_ptr<Timeline> make_host_timeline();
 
 }  // namespace espalier::torchrt

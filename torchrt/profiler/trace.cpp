@@ -24,7 +24,7 @@ std::string trace_events(std::span<const OpTimes> times, int rank) {
 }
 
 void append_trace(const std::string& folder, int rank, std::span<const OpTimes> times) {
-  std::error_code ignored;  // whether it is a folder shows when the file is opened
+  std::error_code ignored;  // opening the file reports a folder that is not there
   std::filesystem::create_directories(folder, ignored);
   const std::string path = folder + "/rank-" + std::to_string(rank) + ".json";
   const bool fresh = !std::filesystem::exists(path);

@@ -1,4 +1,5 @@
-// What was measured, in files: profiles as JSON lines, and the operations of a rank for chrome://tracing or Perfetto.
+// Writes measurements to files: profiles as JSON lines, and a rank's operations for
+// chrome://tracing or Perfetto.
 #pragma once
 
 #include <span>
@@ -9,8 +10,9 @@
 
 namespace espalier::torchrt {
 
-// Events of one rank in Chrome's JSON array format, one a line, each followed by a comma; the format allows the array's
-// end to be missing. `ts` and `dur` are microseconds of the host's steady clock; args.waited and args.sums too.
+// Events of one rank in Chrome's JSON array format. Each line is one event and a comma; the format
+// allows the array's end to be missing. `ts`, `dur`, args.waited and args.sums are microseconds of
+// the host's steady clock.
 std::string trace_events(std::span<const OpTimes> times, int rank);
 
 // Appends to FOLDER/rank-N.json, which begins with "[". Throws Error.

@@ -9,10 +9,10 @@ namespace espalier::torchrt {
 
 namespace {
 
-// By old rank and unit: who keeps it in which slot.
+// By old rank and unit: its holders, each with a slot.
 using Keepers = std::map<std::pair<int, int>, std::set<std::pair<int, int>>>;
 
-// Ranks that hold the same of a stage's units: one of each such group is enough.
+// Groups a stage's ranks that hold the same state. One rank of each group is enough.
 std::vector<std::vector<int>> alike(const GenerationLayout& lost, const StageLayout& stage) {
   std::map<std::pair<int, int>, std::vector<int>> groups;  // by TP rank and ZeRO part
   for (int rank = stage.first_rank; rank < stage.first_rank + stage.ranks(); ++rank) {
@@ -32,7 +32,7 @@ bool whole(const GenerationLayout& lost, const std::function<bool(int rank, int 
   return true;
 }
 
-// Of one rank's state: the keeper who has most of it, rather itself than another.
+// The holder and slot with the most units of one rank's state. Among equals, the rank itself.
 std::pair<int, int> best_keeper(const Keepers& keepers, int rank, const std::vector<int>& units) {
   std::map<std::pair<int, int>, int> counts;
   for (const int unit : units)
@@ -48,7 +48,7 @@ std::pair<int, int> best_keeper(const Keepers& keepers, int rank, const std::vec
   return best;
 }
 
-// Tries the steps that `left` has, the newest first.
+// Tries the steps of `left`, the newest first.
 bool choose(const GenerationLayout& lost, const std::vector<Held>& left, std::int64_t oldest, SourceChoice& choice) {
   std::map<std::int64_t, Keepers, std::greater<>> versions;
   for (const Held& held : left)

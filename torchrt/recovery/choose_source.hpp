@@ -1,4 +1,5 @@
-// Which state a new generation goes on from when the one before is lost. Pure; every rank comes to the same choice.
+// Chooses the state from which a new generation goes on after a loss. Pure: every rank makes the
+// same choice.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@
 
 namespace espalier::torchrt {
 
-// One memory that is left: the state of `unit` as old rank `rank` had it after `step` (-1: torn), in the keeping of old
-// rank `holder`. `slot` 0: what `rank` itself trained on; 1, 2, ...: copies made on the way.
+// One memory that is left: the state of `unit` of old rank `rank` after `step` (-1: torn). Old rank
+// `holder` deposited it. `slot` 0 is the memory in which `rank` trained; 1, 2, ... are copies made
+// meanwhile.
 struct Held {
   int holder = 0, rank = 0, unit = 0, slot = 0;
   std::int64_t step = -1;
@@ -22,29 +24,33 @@ struct Held {
 enum class Origin { generation, snapshot, checkpoint, start };
 std::string to_string(Origin origin);
 
-// What one generation left.
+// The memory left by one generation.
 struct Remains {
   GenerationLayout layout;
   std::vector<Held> left;
-  // It is known that no rank of it has changed anything: what the generation before it trained on is as it was.
+  // It is known that no rank of this generation changed any state: the state of the generation
+  // before it is as it was.
   bool untouched = false;
-  bool copies_only = false;        // what it trained on itself is a later generation's now
+  bool copies_only = false;        // its own state belongs to a later generation now
   std::int64_t until = INT64_MAX;  // state after later steps was given up
 };
 
 struct SourceChoice {
   Origin origin = Origin::start;
-  std::size_t generation = 0;  // generation, snapshot: whose, by its place in what is left
-  std::int64_t step = 0;       // checkpoint: at most; the newest may be damaged
-  // generation, snapshot: by old rank, whose memory stands for its own, and in which slot. -1: nobody's.
+  std::size_t generation = 0;  // for generation, snapshot: its place in `remains`
+  std::int64_t step = 0;       // for checkpoint: an upper limit, because the newest may be damaged
+  // For generation, snapshot: by old rank, the holder and slot of the memory to use. -1: none.
   std::vector<int> holder, slot;
-  std::vector<std::pair<int, int>> torn;  // old rank and unit: of no use
+  std::vector<std::pair<int, int>> torn;  // old rank and unit: memory of no use
 };
 
-// The newest step that is whole: of every unit, TP rank and ZeRO part somebody holds the state after that very step.
-// `remains`: of the lost generation, then of those before it, the newest first. Generations' own state comes before
-// snapshots, of which one older than the newest checkpoint is not used; that of an earlier one counts while all after
-// it are untouched. `newest_checkpoint`: its step; -1: there is none.
+// Chooses the newest whole state. A step is whole if for every unit, TP rank and ZeRO part some
+// memory holds the state after exactly this step. `remains`: the lost generation, then those before
+// it, the newest first. `newest_checkpoint`: its step; -1: none.
+//
+// A generation's own state comes before snapshots. The own state of an earlier generation counts
+// only if all later generations are untouched. A snapshot older than the newest checkpoint is not
+// used.
 SourceChoice choose_source(const std::vector<Remains>& remains, std::int64_t newest_checkpoint);
 
 }  // namespace espalier::torchrt

@@ -17,7 +17,7 @@ Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& s
     if (silent.count(name) != 0) continue;
     try {
       for (const wire::VaultItem& item : take_inventory(name, lost_.generation, lost_.asker)) {
-        // On a machine that serves as several nodes each has its own.
+        // A machine may serve as several nodes. Each node counts only its own memory.
         if (item.holder < 0 || item.holder >= static_cast<int>(gpus.size()) ||
             gpus[static_cast<std::size_t>(item.holder)].node != lost_.node)
           continue;
@@ -36,7 +36,8 @@ Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& s
   for (const std::vector<char>& part : world.gather(bytes(here))) {
     std::vector<Held> theirs(part.size() / sizeof(Held));
     if (!theirs.empty()) std::memcpy(theirs.data(), part.data(), part.size());
-    // Ranks of one node see the same, unless somebody did not die in time for the first of them.
+    // Ranks of one node report the same, unless a process of the lost generation still lived during
+    // the first report. Memory with two steps counts as torn.
     for (const Held& held : theirs) {
       const auto [known, fresh] = all.try_emplace({held.holder, held.rank, held.unit, held.slot}, held);
       if (!fresh && known->second.step != held.step) known->second.step = -1;
@@ -46,15 +47,15 @@ Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& s
   find_untouched(world);
 }
 
-// A rank changes something only after all ranks of its world have said that the step is agreed upon: one that died
-// without having said so speaks for all.
+// A rank changes its state only after all ranks of its world have noted the agreement in their
+// marks. So one rank that died without the note proves that no rank changed anything.
 void Survivors::find_untouched(World& world) {
   double here = 0;
   for (const auto& [holder, name] : holders_here()) {
     try {
       if (read_marks(fetch_marks(name, lost_.generation, holder)).trained == 0) ++here;
     } catch (const Error&) {
-      // It is alive, or its vault is gone: it says nothing.
+      // The rank is alive, or its vault is gone: it proves nothing.
     }
   }
   world.sum({&here, 1});
@@ -87,7 +88,7 @@ wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
     try {
       found = read_marks(fetch_marks(name, lost_.generation, holder));
     } catch (const Error&) {
-      // Others may know it.
+      // Other ranks may know it.
     }
   }
   if (found.step != step) found = {};

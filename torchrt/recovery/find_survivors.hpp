@@ -1,4 +1,4 @@
-// What a lost generation left on the nodes of the new one.
+// Finds the memory that a lost generation left on the nodes of the new generation.
 #pragma once
 
 #include <functional>
@@ -21,33 +21,34 @@ struct LostGeneration {
   std::string vault;         // ESPALIER_VAULT
   int generation = 0;        // the lost one
   int asker = 0;             // the new one
-  Plan plan;                 // the lost one's
-  std::string node;          // this rank's, in the new plan
-  bool copies_only = false;  // Remains'
+  Plan plan;                 // of the lost generation
+  std::string node;          // this rank's node in the new plan
+  bool copies_only = false;  // as in Remains
   std::int64_t until = INT64_MAX;
 };
 
 class Survivors {
  public:
-  // Ends whoever of the lost generation still lives on this node, and gathers what is left on all nodes. A node whose
-  // vault does not answer has nothing left; `tell` says so, and `silent` has its name, which is not asked again.
-  // Collective; throws Error as MPI does.
+  // Ends the processes of the lost generation that still live on this node, and lists the memory
+  // left on all nodes. A vault that does not answer counts as empty: `tell` reports it, and its
+  // name goes into `silent`. Vaults in `silent` are not asked. Collective. Throws Error when MPI
+  // reports one.
   Survivors(World& world, LostGeneration lost, std::set<std::string>& silent,
             const std::function<void(const std::string&)>& tell);
 
-  // On all nodes; the same on all ranks.
+  // The memory on all nodes; the same on all ranks.
   const std::vector<Held>& left() const { return left_; }
-  bool untouched() const { return untouched_; }  // Remains'; the same on all ranks
+  bool untouched() const { return untouched_; }  // as in Remains; the same on all ranks
   const LostGeneration& lost() const { return lost_; }
   // A descriptor of memory on this node. Throws Error.
   UniqueFd fetch(int holder, int rank, int unit, int slot) const;
-  // What the ranks of the lost generation had agreed upon last: of step `step`, wherever on the nodes it is known.
-  // `step` is -1 where it is not. Collective.
+  // The last agreement of the lost generation's ranks, from any node that knows it. If none knows
+  // an agreement of step `step`, the result's `step` is -1. Collective.
   wire::VaultMarks agreement(World& world, std::int64_t step) const;
 
  private:
   void find_untouched(World& world);
-  std::map<int, std::string> holders_here() const;  // with their vaults
+  std::map<int, std::string> holders_here() const;  // by holder: its vault
 
   LostGeneration lost_;
   std::vector<Held> left_;

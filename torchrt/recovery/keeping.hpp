@@ -1,4 +1,4 @@
-// What a rank gives its node's vault to keep, so that its state outlives it.
+// Deposits a rank's memory in its node's vault, so that the state outlives the rank.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,20 @@
 
 namespace espalier::torchrt {
 
-// While it lives the vault counts the rank as alive. Marks count by unit.
+// While this object lives, the vault counts the rank as alive. Marks are numbered by unit.
 class Keeping {
  public:
-  // `vault`: its name; empty, or nobody there: nothing is kept, and in the second case `tell` says so. Deposits all
-  // units of `state`, which are placed, as changing, unless such memory ends with its process. `more_marks`: beside
-  // those of the units.
+  // `vault`: the vault's name. Nothing is kept if it is empty, or if no vault answers; `tell`
+  // reports the second case. Deposits all placed units of `state`, marked as changing, unless the
+  // device's memory ends with its process. `more_marks`: the number of marks beside those of the
+  // units.
   Keeping(const std::string& vault, int generation, int rank, RankState& state, const Device& device, int more_marks,
           std::function<void(const std::string&)> tell);
   Marks& marks() { return marks_; }
-  bool keeps() const { return no_vault_ || line_; }  // as far as it was to be
-  // Another memory: `rank`'s state of `unit`.
+  bool keeps() const { return no_vault_ || line_; }  // true as well when there is no vault to use
+  // Deposits another memory, with `rank`'s state of `unit`.
   void deposit(int rank, int unit, int slot, int mark, const Allocation& memory);
-  // All units hold the state after `step`.
+  // Marks all units: they hold the state after `step`.
   void mark(std::int64_t step);
 
  private:

@@ -32,7 +32,7 @@ Marks::~Marks() { ::munmap(data_, bytes()); }
 void Marks::set(int mark, std::int64_t step) {
   ESPALIER_INVARIANT(mark >= 0 && mark < count_);
   auto* const place = reinterpret_cast<std::int64_t*>(data_ + wire::marks_bytes(mark));
-  // What was written before a mark is there when the mark is, and what comes after a -1 does not overtake it.
+  // Earlier writes are visible before the mark. Later writes do not overtake a mark of -1.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::atomic_ref(*place).store(step, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -42,7 +42,7 @@ void Marks::agreed(std::int64_t step, double loss, double gradient_norm, double 
   wire::VaultMarks head;
   head.settings = settings_;
   head.trained = 1;
-  std::memcpy(data_, &head, sizeof head);  // of no step while it changes
+  std::memcpy(data_, &head, sizeof head);  // marked as of no step while it changes
   std::atomic_thread_fence(std::memory_order_seq_cst);
   head.loss = loss;
   head.gradient_norm = gradient_norm;

@@ -1,4 +1,4 @@
-// At which step each of a rank's memories stands, where others can read it after the rank's death.
+// The step of each of a rank's memories, where other processes can read it after the rank's death.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace espalier::torchrt {
 
-// Memory of its own, which any process may map. One thread writes.
+// The marks have a memory of their own, which any process may map. One thread writes.
 class Marks {
  public:
-  // All -1. `settings`: VaultMarks'. Throws Error.
+  // All marks are -1. `settings`: the field of VaultMarks. Throws Error.
   Marks(int count, std::int64_t settings);
   ~Marks();
   Marks(const Marks&) = delete;
   Marks& operator=(const Marks&) = delete;
 
-  // The memory holds the state after `step`; -1: it is being changed, and set before it is.
+  // The memory holds the state after `step`. Set -1 before the memory changes.
   void set(int mark, std::int64_t step);
-  // What all ranks agreed upon, before the step changes anything.
+  // Notes the agreement of all ranks. Call it before the step changes anything.
   void agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate);
 
   int count() const { return count_; }

@@ -10,7 +10,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Ranks of the same place, in the order of the places' first ranks.
+// Groups the ranks with the same place, in the order of each place's first rank.
 std::vector<std::vector<int>> together(const std::vector<std::string>& places) {
   std::map<std::string, std::size_t> numbers;
   std::vector<std::vector<int>> groups;
@@ -22,7 +22,8 @@ std::vector<std::vector<int>> together(const std::vector<std::string>& places) {
   return groups;
 }
 
-// In which nobody keeps copies for another of its group.
+// The ranks of each group use the ranks of the next group. So no rank keeps a copy for its own
+// group.
 std::vector<int> next_of(const std::vector<std::vector<int>>& groups, std::size_t ranks) {
   std::vector<int> partners(ranks, -1);
   if (groups.size() < 2) return partners;
@@ -34,7 +35,8 @@ std::vector<int> next_of(const std::vector<std::vector<int>>& groups, std::size_
   return partners;
 }
 
-constexpr int kMostCopies = 2;  // for one of the job's own ranks, which are few where much is lent
+// For one rank of the job's own; such ranks are few where most are lent.
+constexpr int kMostCopies = 2;
 
 }  // namespace
 
@@ -59,7 +61,7 @@ std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlac
     std::optional<std::size_t> best;
     for (const std::size_t keeper : own)
       if (outlives(keeper) && kept[keeper] < kMostCopies && (!best || kept[keeper] < kept[*best])) best = keeper;
-    if (!best && !own.empty())  // rather on what is lent elsewhere than a third one
+    if (!best && !own.empty())  // a lent rank elsewhere is better than a third copy on an own rank
       for (std::size_t keeper = 0; keeper < places.size(); ++keeper)
         if (!places[keeper].own && nodes[keeper] != nodes[rank] && (!best || kept[keeper] < kept[*best])) best = keeper;
     if (!best) {

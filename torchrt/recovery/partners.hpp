@@ -1,4 +1,4 @@
-// Who keeps copies of whose state. Pure.
+// Chooses the rank that keeps copies of another rank's state. Pure.
 #pragma once
 
 #include <string>
@@ -8,18 +8,22 @@
 
 namespace espalier::torchrt {
 
-// Where a rank's memory is kept.
+// The vault that keeps a rank's memory.
 struct VaultPlace {
   std::string owner;           // the Slurm job whose vault it is
-  bool own = false;            // it is the job's own: Slurm takes it only with the job
-  bool with_launcher = false;  // on the launcher's node, whose loss is the job's
+  bool own = false;            // the vault is the job's own: Slurm takes it only with the job
+  bool with_launcher = false;  // on the launcher's node, whose loss ends the job
 };
 
-// By rank: the rank that keeps a copy of its state, -1 for nobody. The launcher's own ranks need nobody. Others rather
-// have one of the job's own ranks, of which each keeps two; then a lent one on another node. Where nobody is the job's
-// own, or nobody else is left, one on the next of the plan's nodes, the last before the first; a node's ranks spread
-// over those of the next. Where the plan has one node, likewise with those of
-// the next vault in place of the next node, since an extension takes its own with it. `places`: of the ranks.
+// By rank: the rank that keeps a copy of its state; -1: none. `places`: the ranks' vaults. The
+// first rule that applies decides:
+// - A rank on the launcher's node needs no copy.
+// - A rank of the job's own keeps the copy if it outlives the loss. Each such rank keeps at most
+//   two copies.
+// - If the job has ranks of its own, a lent rank on another node keeps the copy.
+// - A rank on the plan's next node keeps the copy; after the last node comes the first. A node's
+//   ranks spread over the next node's ranks. If the plan has one node, the next vault takes the
+//   next node's place, because an extension that goes takes its vault with it.
 std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlace>& places);
 
 }  // namespace espalier::torchrt

@@ -9,8 +9,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Rank 0 looks, so that no two ranks see the directory at different times. One that cannot be read holds none here:
-// who resumes from it will say why.
+// Only rank 0 looks at the directory, so that all ranks get the same answer. A directory that
+// cannot be read counts as empty; resuming from it will report the reason.
 std::int64_t newest_checkpoint(const Config& config, World& world) {
   double newest = 0;
   if (world.rank() == 0) {
@@ -56,7 +56,7 @@ std::unique_ptr<Allocation> Recovery::map(const MemoryId& memory) const {
         held.slot == choice_.slot[rank])
       bytes = held.bytes;
   if (choice_.origin == Origin::generation) return device_.adopt(std::move(fd), bytes);
-  // Copies are in host memory, from which a GPU's messages cannot be sent.
+  // Copies are in host memory. A GPU's messages need GPU memory.
   std::unique_ptr<Allocation> copy = make_cpu_device()->adopt(std::move(fd), bytes);
   if (device_.kind() == DeviceKind::cpu) return copy;
   std::unique_ptr<Allocation> there = device_.allocate(bytes, "espalier-copy");

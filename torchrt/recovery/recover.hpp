@@ -1,4 +1,4 @@
-// A new generation finds its state when the one before is lost.
+// Finds the state of a new generation after a loss.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,17 @@ namespace espalier::torchrt {
 
 class Recovery {
  public:
-  // Ends what is left of the lost generation on this node, and chooses with all ranks where to go on from. `lost`: it,
-  // then those before it that may have left what is needed, the newest first. Collective; throws Error.
+  // Ends the processes of the lost generation on this node. Chooses with all ranks the state from
+  // which to go on. `lost`: the lost generation, then earlier ones whose state may serve, the
+  // newest first. Collective. Throws Error.
   Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost,
            const std::function<void(const std::string&)>& tell);
 
   const SourceChoice& choice() const { return choice_; }
-  // Of a choice that has memory: how it becomes the state of the new ranks. The object outlives it.
+  // Turns the chosen memory into the state of the new ranks. Only for a choice that has memory.
+  // This object must outlive the result.
   std::unique_ptr<Arrival> arrival(AddressOf address_of) const;
-  // The step that was agreed upon last, when it is the one chosen: its loss, though nobody may have recorded it.
+  // The last agreed step with its loss, if it is the chosen step: perhaps no rank has recorded it.
   // Collective.
   wire::VaultMarks agreement() const { return source().agreement(world_, choice_.step); }
 
@@ -32,7 +34,7 @@ class Recovery {
   RankState& state_;
   World& world_;
   Device& device_;
-  std::vector<Survivors> survivors_;  // as the generations were given
+  std::vector<Survivors> survivors_;  // in the order of the given generations
   SourceChoice choice_;
 };
 

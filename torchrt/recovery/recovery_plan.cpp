@@ -6,10 +6,11 @@ namespace espalier::torchrt {
 
 namespace {
 
-// No real GPU has such a number: nobody may train on in a copy, which may be needed again.
+// No real GPU has this number. So no rank adopts a copy to train in it: the copy may be needed
+// again.
 constexpr int kNoGpu = 1 << 20;
 
-// The lost plan, with every rank where its copy lies.
+// The lost plan, but with every rank on the node of its copy.
 Plan where_copies_lie(const Plan& lost, const std::vector<int>& holders) {
   const std::vector<GpuId> gpus = lost.ranks();
   Plan plan = lost;

@@ -1,4 +1,4 @@
-// How what is left of a lost generation becomes the state of the new one. Pure.
+// Plans how the memory left by a lost generation becomes the state of the new one. Pure.
 #pragma once
 
 #include "torchrt/config.hpp"
@@ -7,12 +7,12 @@
 
 namespace espalier::torchrt {
 
-// What is asked of the transfer's planner.
+// The request to the planner of transfers.
 TransferRequest recovery_request(const Config& config, const Plan& lost, const Plan& after, const SourceChoice& choice,
                                  DeviceKind device);
 
-// `choice` is of origin generation or snapshot; only what lies on nodes of `after` may be in it. All messages go
-// through the new world. Throws Error when a plan does not suit the model.
+// `choice` must be of origin generation or snapshot, and its memory must lie on nodes of `after`.
+// All messages go through the new world. Throws Error when a plan does not suit the model.
 HandoffPlan plan_recovery(const Config& config, const Plan& lost, const Plan& after, const SourceChoice& choice,
                           DeviceKind device);
 

@@ -66,12 +66,12 @@ void Snapshots::boundary(std::int64_t step) {
   if (newest_ >= 0 && step % every_ != 0) return;
   before_change();
   for (Backoff backoff; under_way_ >= 0; backoff.pause()) poll();
-  world_.barrier();  // until everybody has the one before, nobody touches the one before that
+  world_.barrier();  // no rank overwrites the older copies before all ranks have the newer ones
   newest_ = step;
   slot_ = 1 - slot_;
   for (std::size_t c = 0; c < copies_.size(); ++c) marks_->set(mark(c, slot_), -1);
   device_.wait();
-  // Where no thread is to be had it is copied when the state is about to change.
+  // If no thread can be started, before_change() makes the copy.
   copying_ = std::async(std::launch::async | std::launch::deferred, [this] {
     const Copy& own = copies_.front();
     for (std::size_t u = 0; u < own.units.size(); ++u) {

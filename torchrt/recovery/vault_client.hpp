@@ -13,13 +13,13 @@
 
 namespace espalier::torchrt {
 
-// A rank's line to a vault. While it is open the vault counts the rank as alive. One thread; throws Error, also when
-// there is no vault of this name.
+// A rank's connection to a vault. While it is open, the vault counts the rank as alive. For one
+// thread. Throws Error, also when there is no vault of this name.
 class VaultLine {
  public:
-  // `marks` outlives it.
+  // `marks` must outlive it.
   VaultLine(const std::string& name, int generation, int rank, const Marks& marks);
-  // `rank`: whose state it is. The vault keeps a descriptor of its own.
+  // `rank`: the rank to which the state belongs. The vault keeps its own descriptor.
   void deposit(int rank, int unit, int slot, int mark, int fd, std::uint64_t bytes);
 
  private:
@@ -27,14 +27,15 @@ class VaultLine {
   wire::Descriptor connection_;
 };
 
-// Names of all vaults of the job on this machine. Throws nothing: a machine that does not tell has none.
+// Names of all vaults of the job on this machine. Throws nothing: without an answer there are none.
 std::vector<std::string> vaults_here(const std::string& base);
 
-// What is left of `generation` at a vault; before it answers, everybody who deposited for a generation before `asker`
-// is dead, or what it holds counts as changing. Throws Error.
+// Lists the memory that a vault keeps of `generation`. Before the vault answers, all processes that
+// deposited for a generation before `asker` are dead, or their memory counts as changing. Throws
+// Error.
 std::vector<wire::VaultItem> take_inventory(const std::string& name, int generation, int asker);
 
-// The memory that an inventory named. Throws Error.
+// The memory of an item in an inventory. Throws Error.
 UniqueFd fetch_deposit(const std::string& name, int generation, const wire::VaultItem& item);
 UniqueFd fetch_marks(const std::string& name, int generation, int holder);
 

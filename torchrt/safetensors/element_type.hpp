@@ -1,4 +1,4 @@
-// The element types of the safetensors format, and the numbers that we keep in it.
+// The element types of the safetensors format, and conversions of their numbers.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace espalier::torchrt {
 
-// Parameters are read as F32, F16 or BF16; others may stand beside them in a file (masks, counters).
+// Parameters are read as F32, F16 or BF16. A file may hold the other types too (masks, counters).
 enum class ElementType : std::uint8_t {
   f64,
   f32,
@@ -29,12 +29,12 @@ enum class ElementType : std::uint8_t {
 };
 
 std::size_t size_of(ElementType type);
-const char* name_of(ElementType type);  // as in a header: "F32"
+const char* name_of(ElementType type);  // as in a file's header: "F32"
 std::optional<ElementType> element_type(const std::string& name);
 
 inline float bf16_to_float(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 
-// To the nearest, ties to even; a NaN stays one.
+// Rounds to the nearest, ties to even. A NaN stays a NaN.
 inline std::uint16_t float_to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x40u);

@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
 
 std::string header_text(const std::string& path, std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
-  std::uint64_t length = 0;  // little endian, as the machines we run on
+  std::uint64_t length = 0;  // little endian, as all supported machines are
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length > kMostHeader) refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
   if (length > bytes.size() - kLengthBytes)
@@ -28,7 +28,7 @@ std::string header_text(const std::string& path, std::span<const std::byte> byte
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, static_cast<std::size_t>(length)};
 }
 
-// One entry of the header; its place is checked against `data`, all bytes after the header.
+// One entry of the header. `data` is all bytes after the header; the entry must lie within it.
 class Entry {
  public:
   Entry(const std::string& path, const std::string& name, const Json& json) : path_(path), name_(name), json_(json) {}
@@ -91,7 +91,7 @@ class Entry {
   const Json& json_;
 };
 
-// Between them the tensors use every byte once.
+// Checks that the tensors together use every byte exactly once.
 void check_coverage(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
                     std::span<const std::byte> data) {
   std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;

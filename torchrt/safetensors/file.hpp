@@ -1,4 +1,4 @@
-// One safetensors file: eight bytes of length, a JSON header, the tensors' bytes
+// One safetensors file: eight bytes of length, a JSON header, and the tensors' bytes
 // (https://github.com/huggingface/safetensors, "Format").
 #pragma once
 
@@ -20,16 +20,16 @@ struct StoredTensor {
   std::int64_t elements() const { return static_cast<std::int64_t>(bytes.size() / size_of(type)); }
 };
 
-// Memory-mapped; the header is checked whole when it is opened: a file that is shorter than it says, tensors that
-// overlap, leave a hole, lie outside or disagree with their shape, and unknown types are an Error that names file and
-// tensor. The bytes themselves are not looked at.
+// A memory-mapped file. Opening it checks the whole header, but not the tensors' bytes. Throws
+// Error that names file and tensor when the file is shorter than its header says, when tensors
+// overlap, leave a hole, lie outside or disagree with their shape, and when a type is unknown.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
-  // nullptr: there is none of this name.
+  // nullptr: the file has no tensor of this name.
   const StoredTensor* find(const std::string& name) const;
 
  private:

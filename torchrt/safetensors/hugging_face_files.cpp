@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::map<std::string, std::string> kFormat = {{"format", "pt"}};  // `transformers` insists
+// `transformers` requires it.
+const std::map<std::string, std::string> kFormat = {{"format", "pt"}};
 
 bool stored(const UnitSpec& unit, const TensorSpec& tensor) { return !tensor.tied || unit.unit == 0; }
 
@@ -26,7 +27,7 @@ TensorToStore describe(const TensorSpec& tensor, ElementType type) {
   return result;
 }
 
-// Which tensors go into which file, in order.
+// Divides the tensors, in order, among files.
 std::vector<std::vector<TensorToStore>> divide(const std::vector<UnitSpec>& units, ElementType type,
                                                std::uint64_t most) {
   std::vector<std::vector<TensorToStore>> files(1);

@@ -1,4 +1,5 @@
-// A model's weights as Hugging Face keeps them: model.safetensors, or several files with an index.
+// Writes a model's weights in Hugging Face's format: model.safetensors, or several files with an
+// index.
 #pragma once
 
 #include <functional>
@@ -10,12 +11,13 @@
 
 namespace espalier::torchrt {
 
-// Hugging Face's own default is 5 GB a file.
+// Hugging Face's own default is 5 GB per file.
 constexpr std::uint64_t kMostFileBytes = 5'000'000'000;
 
-// Writes all units' parameters under Hugging Face's names, in its orientation, as `type` (F32 or BF16), a tied table
-// once. `parameters` gives a unit's values, spec.floats each, and is asked once per unit in order. The folder exists.
-// Throws Error naming file and reason; also when the folder holds weights already.
+// Writes all units' parameters under Hugging Face's names and in its orientation, as `type` (F32 or
+// BF16). A tied table is written once. `parameters` gives one unit's values (spec.floats); it is
+// called once per unit, in order. The folder must exist. Throws Error that names file and reason,
+// also when the folder already holds weights.
 void write_hugging_face_files(const std::string& folder, const std::vector<UnitSpec>& units, ElementType type,
                               const std::function<std::vector<float>(const UnitSpec&)>& parameters,
                               std::uint64_t most_file_bytes = kMostFileBytes);

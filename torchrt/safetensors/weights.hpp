@@ -1,4 +1,5 @@
-// A model's weights on disk: one safetensors file, or several with an index, as Hugging Face keeps them.
+// A model's weights on disk: one safetensors file, or several with an index, in Hugging Face's
+// format.
 #pragma once
 
 #include <map>
@@ -11,7 +12,8 @@
 
 namespace espalier::torchrt {
 
-// Only the headers are read before a tensor is asked for. Const calls may come from any thread.
+// A tensor's bytes are read only when they are used; before that only headers are read. Const
+// methods may be called from any thread.
 class Weights {
  public:
   // `path`: a .safetensors file, an .index.json, or a folder with model.safetensors or model.safetensors.index.json.
@@ -22,8 +24,8 @@ class Weights {
     const StoredTensor* tensor = nullptr;
     const SafetensorsFile* file = nullptr;
   };
-  // By its whole name, or without the name's first part ("transformer.", "model."), which files of a bare model lack.
-  // Throws Error when there is none.
+  // Finds a tensor by its whole name, or without the name's first part ("transformer.", "model."),
+  // which files of a bare model leave out. Throws Error when there is none.
   Found find(const std::string& name) const;
 
  private:
@@ -35,8 +37,9 @@ class Weights {
   std::map<std::string, Found> tensors_;
 };
 
-// The shard that `spec` describes, into `parameters` (spec.floats elements, zero before), whatever the stored type:
-// F32, F16 or BF16. Throws Error naming file and tensor when one is missing or of another shape or type.
+// Loads the shard that `spec` describes into `parameters`: spec.floats elements, which the caller
+// sets to zero. The stored type may be F32, F16 or BF16. Throws Error that names the tensor (and
+// the file) when it is missing or of another shape or type.
 void load_unit(const Weights& weights, const UnitSpec& spec, std::span<float> parameters);
 
 }  // namespace espalier::torchrt

@@ -26,7 +26,7 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<
     missing_ += tensor.bytes();
   }
   std::string text = header.is_null() ? "{}" : header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the format's way to align what follows
+  text.append((8 - text.size() % 8) % 8, ' ');  // spaces: the format aligns the data this way
   std::uint64_t length = text.size();
   write(std::as_bytes(std::span(&length, 1)));
   write(std::as_bytes(std::span(text)));

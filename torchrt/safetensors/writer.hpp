@@ -1,4 +1,5 @@
-// Writes one safetensors file from front to back, so that no more than a piece of it is ever in memory.
+// Writes one safetensors file from front to back, so that only a piece of it is in memory at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ struct TensorToStore {
   std::uint64_t bytes() const;
 };
 
-// Every call throws Error naming the file, also when the disk is full. One thread.
+// Every method throws Error that names the file, also when the disk is full. For one thread.
 class SafetensorsWriter {
  public:
   // Creates `path` and writes the header. The bytes of `tensors` follow by append(), in this order.
   SafetensorsWriter(const std::string& path, const std::vector<TensorToStore>& tensors,
                     const std::map<std::string, std::string>& metadata = {});
   void append(std::span<const std::byte> bytes);
-  // Everything is on disk. An invariant: all bytes were given.
+  // Returns when everything is on disk. All bytes must have been given.
   void finish();
 
  private:

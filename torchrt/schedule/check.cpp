@@ -10,10 +10,10 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Runs of rows or samples that must not overlap.
+// Runs of rows or samples. They must not overlap.
 class Cover {
  public:
-  // False when some of it is there already.
+  // False when some of the range is there already.
   bool add(Range range) {
     const auto next = runs_.lower_bound(range.first);
     if (next != runs_.end() && next->first < range.end()) return false;
@@ -23,7 +23,7 @@ class Cover {
     return true;
   }
   bool overlaps(Range range) const { return !Cover(*this).add(range); }
-  bool contains(Range range) const {  // one run that was added
+  bool contains(Range range) const {  // as one run that was added
     const auto found = runs_.find(range.first);
     return found != runs_.end() && found->second == range.end();
   }
@@ -85,7 +85,8 @@ class Checker {
     if (!condition) problem(state, text);
   }
 
-  // One operation of one rank; false when it must wait. What waits for other ranks of a group waits in meet().
+  // Runs one operation of one rank; false when it must wait. Operations that several ranks do
+  // together wait for meet().
   bool step(State& state) {
     const Op& op = now(state);
     if (is_receive(op.kind)) return receive(state, op);
@@ -153,7 +154,7 @@ class Checker {
     }
   }
 
-  // Adds the units of `op` to `done`; they come last to first.
+  // Adds the units of `op` to `done`, the last unit first.
   void add_units(State& state, const Op& op, std::vector<int>& done) {
     const std::vector<int>& units = place(state).units;
     for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
@@ -240,7 +241,7 @@ class Checker {
     flying_[{state.rank, op.peer, lane_of(op)}].push_back(op);
   }
 
-  // All members of a group start the same collectives in the same order.
+  // Checks that all members of a group start the same collectives in the same order.
   void start(State& state, const Op& op) {
     const RankLayout& self = place(state);
     std::vector<std::pair<OpKind, int>>& order = collectives_[{self.stage, self.tp_rank}];
@@ -259,7 +260,8 @@ class Checker {
     return true;
   }
 
-  // What everyone concerned does at the same time: tensor-parallel work, and the agreement of all.
+  // Runs the operations that ranks do together: tensor-parallel work, and the agreement of all
+  // ranks.
   bool meet() {
     bool progress = false;
     for (const StageLayout& stage : schedule_.layout.stages)

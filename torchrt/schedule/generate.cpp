@@ -13,7 +13,7 @@ struct Work {
   int micro_batch;
 };
 
-// How many micro-batches a stage takes in before its first backward decides the whole schedule.
+// The number of micro-batches before a stage's first backward (`warm_up`) fixes the whole order.
 std::vector<Work> order_of_work(int micro_batches, int warm_up) {
   std::vector<Work> order;
   int next_forward = 0;
@@ -25,7 +25,7 @@ std::vector<Work> order_of_work(int micro_batches, int warm_up) {
   return order;
 }
 
-// One rank's list.
+// Makes one rank's list.
 class Generator {
  public:
   Generator(const Layout& layout, const ScheduleOptions& options, int rank)
@@ -55,8 +55,9 @@ class Generator {
   }
 
  private:
-  // With the ranks of a neighbour stage that share samples with this one. A replica's TP ranks hold the same
-  // activations: each receiver has one sender, and a stage's senders share the receivers.
+  // Transfers between this rank and the ranks of a neighbour stage with common samples. A replica's
+  // TP ranks hold the same activations. So each receiver has one sender, and a stage's TP ranks
+  // share the receivers.
   std::vector<Op> transfers(OpKind kind, int neighbour) const {
     std::vector<Op> made;
     if (neighbour < 0 || neighbour >= static_cast<int>(layout_.stages.size())) return made;
@@ -83,7 +84,7 @@ class Generator {
   }
   void add(OpKind kind, int micro_batch, int unit = -1) { ops_.push_back({kind, micro_batch, unit}); }
 
-  // The gradient leaves before the work on the weights: the stage before waits for it.
+  // The gradient is sent before the work on the weights, because the stage before waits for it.
   void backward(int m, const std::vector<Op>& gradients_out) {
     if (options_.recompute) return backward_by_units(m, gradients_out, false);
     add(OpKind::backward, m);
@@ -100,8 +101,9 @@ class Generator {
     }
   }
 
-  // As soon as a unit's gradient is whole its reduction starts, and overlaps the work on the other units. Nobody waits
-  // for the first stage, so there a unit's weights need not wait for the other units' inputs.
+  // The reduction of a unit's gradient starts as soon as the gradient is complete, and overlaps the
+  // work on other units. No stage waits for the first stage, so there a unit's weights come before
+  // the other units' inputs.
   void last_backward(int m, const std::vector<Op>& gradients_out) {
     if (self_.first_stage || options_.recompute) return backward_by_units(m, gradients_out, true);
     add(OpKind::backward, m);

@@ -76,7 +76,7 @@ class Simulator {
 
   double duration(std::size_t rank, const Op& op) const { return durations_(static_cast<int>(rank), op); }
 
-  // The group's collectives run one after the other, each once its last member is there.
+  // A group's collectives run one after the other. Each begins when its last member has started it.
   void start(std::size_t rank, const Op& op) {
     const RankLayout& self = schedule_.layout.ranks[rank];
     Collective& one = collectives_[key(rank, op.kind, op.unit)];

@@ -1,5 +1,5 @@
-// How long a step takes when every operation takes a given time: the schedule's own bubble, to hold measurements
-// against. Pure.
+// Computes how long a step takes when every operation takes a given time. The result is the
+// schedule's own bubble, to compare with measurements. Pure.
 #pragma once
 
 #include <functional>
@@ -8,15 +8,16 @@
 
 namespace espalier::torchrt {
 
-// Seconds that an operation takes: of compute on its rank; of `send_*`, from the send to the arrival, during which the
-// sender works on; of `reduce` and `gather`, from the last member's start to the end, one after the other in a group;
-// of `agree`, after the last rank's arrival. Of receives and `finish_*` nothing is asked.
+// Seconds that an operation takes. Compute: on its rank. `send_*`: from the send to the arrival;
+// the sender works on meanwhile. `reduce` and `gather`: from the last member's start to the end,
+// one after the other in a group. `agree`: after the last rank's arrival. Not called for receives
+// and `finish_*`.
 using Durations = std::function<double(int rank, const Op& op)>;
 
 struct Simulation {
   double makespan = 0;       // seconds from the start of the step to its end on the last rank
   std::vector<double> busy;  // by rank: forward, backward and weight gradients
-  // Share of the ranks' time in which they do none of these.
+  // Share of the ranks' time in which they are not busy.
   double bubble() const;
 };
 

@@ -6,8 +6,9 @@ namespace espalier::torchrt {
 
 namespace {
 
-// The share of `rows` that replica `sender` of `senders` sends to replica `receiver` of `receivers`: what all receivers
-// need, one after the other, is cut into equal parts for the senders.
+// The share of `rows` that replica `sender` of `senders` sends to replica `receiver` of
+// `receivers`. The rows for all receivers, one receiver after the other, are cut into equal parts
+// for the senders.
 Range share_of(Range rows, int senders, int sender, int receivers, int receiver) {
   const std::int64_t all = rows.count * receivers, first = all * sender / senders;
   const Range wanted{rows.count * receiver, rows.count};
@@ -20,7 +21,7 @@ struct End {
   int unit;
 };
 
-// One rank's transfers between the copies at `self` and `other`, of the rows in `block`.
+// One rank's transfers, for the rows of a block, between the copies at `self` and `other`.
 class Exchange {
  public:
   Exchange(const RankLayout& rank, const End& self, const End& other, std::int64_t rows)

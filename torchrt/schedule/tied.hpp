@@ -1,5 +1,5 @@
-// Who exchanges which rows of the tied embedding table's gradient: the first stage and the last hold one copy each, cut
-// by their own TP degrees and repeated by their own DP degrees. Pure.
+// Exchanges rows of the tied embedding table's gradient. The first and the last stage hold one copy
+// each, cut by the stage's TP degree and repeated by its DP degree. Pure.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace espalier::torchrt {
 
-// The operations of one rank, between the end of its reductions and `agree`; empty when it holds no copy. Both copies
-// receive the other's rows once; replicas share the sending evenly. Block after block of rows, so that a received block
-// is all that must be held beside the gradients.
+// The operations of one rank, between the end of its reductions and `agree`; empty when it holds no
+// copy. Both copies receive the other's rows once; replicas share the sending evenly. Rows travel
+// block by block, so that only received blocks need memory beside the gradients.
 std::vector<Op> tied_operations(const Layout& layout, const ScheduleOptions& options, int rank);
 
 }  // namespace espalier::torchrt

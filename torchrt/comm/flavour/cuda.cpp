@@ -1,4 +1,4 @@
-// The CUDA flavour's choice; where the device turned out to be the processor, the CPU's.
+// The CUDA flavour's fabric: NCCL on GPUs, MPI where the device is the processor.
 #include <climits>
 #include <string>
 

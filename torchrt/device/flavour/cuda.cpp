@@ -1,5 +1,6 @@
-// The CUDA flavour's choice; linked into espalier-train-cuda only. On a machine without a GPU it trains on the
-// processor, so that the same program runs everywhere; comm/flavour/cuda.cpp sees to it that all ranks do the same.
+// The CUDA flavour's choice; linked into espalier-train-cuda only. On a machine without a GPU it
+// trains on the processor, so that the same program runs everywhere. comm/flavour/cuda.cpp checks
+// that all ranks do the same.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -13,12 +14,12 @@
 namespace espalier::torchrt {
 
 std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank) {
-  // Slurm counts so; CUDA's own order is by speed.
+  // Slurm counts GPUs by PCI address; CUDA's own order is by speed.
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
   int count = 0;
   const cudaError_t found = ::cudaGetDeviceCount(&count);
   if (found == cudaErrorNoDevice || found == cudaErrorInsufficientDriver) {
-    ::cudaGetLastError();  // nobody after us is to find it
+    ::cudaGetLastError();  // clears the error, so that no later call reports it
     std::fprintf(stderr, "espalier: train: no GPU is visible; training on the processor\n");
     return make_cpu_device();
   }

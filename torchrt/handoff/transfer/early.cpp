@@ -11,7 +11,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// From the first moment, which has the gradient's elements, the shard's alone.
+// Moves a block of the first moment to the same elements of the gradient. The gradient has all
+// elements of the unit, the first moment only the shard's.
 void move_to_gradient(Block& block, const StateLayout& state) {
   block.at = block.at - state.first_moment_offset() + static_cast<std::size_t>(state.shard.first) * sizeof(float);
 }
@@ -34,7 +35,8 @@ std::size_t EarlyPlan::index(const MemoryId& memory) const {
   return first_[rank] + static_cast<std::size_t>(memory.unit - plan_.groups().after().layout.ranks[rank].units.front());
 }
 
-// The rank holds the optimizer's state of the whole unit: then nothing of its parameters need be sent again.
+// True when the rank holds the optimizer's state of the whole unit. Its parameters then need not be
+// sent again.
 bool EarlyPlan::whole(const MemoryId& memory) const {
   const StateLayout& state = plan_.shard(memory).state;
   return state.shard.count == static_cast<std::int64_t>(state.floats);
@@ -57,7 +59,8 @@ void EarlyPlan::find_units() {
     const bool updates = whole(message.to) || plan_.shard(message.to).state.has_master();
     if (message.from.unit == kRelay || !updates) make_late(message.to);
   }
-  // Who forwards has the gradient, or the state of the step itself, as whom it forwards to needs it.
+  // A rank can forward only what it holds. So the two ends are both early (the gradient is
+  // forwarded) or both late (the state of the step itself is forwarded).
   const auto agree = [&](const Message& message) {
     if (message.from.old || message.from.unit == kRelay) return;
     if (late[index(message.from)] == late[index(message.to)] && whole(message.from) == whole(message.to)) return;
@@ -67,7 +70,8 @@ void EarlyPlan::find_units() {
   do {
     changed = false;
     std::for_each(routes_.new_world.begin(), routes_.new_world.end(), agree);
-    std::for_each(routes_.new_world.rbegin(), routes_.new_world.rend(), agree);  // along a chain in one go, either way
+    // Both directions: one turn for a whole chain.
+    std::for_each(routes_.new_world.rbegin(), routes_.new_world.rend(), agree);
     for (const Copy& copy : plan_.late_copies())
       if (late[index(copy.from)] != 0 || whole(copy.from) != whole(copy.to)) make_late(copy.to);
   } while (changed);
@@ -138,7 +142,7 @@ EarlyCopies EarlyPlan::copies(int rank) const {
 
 std::vector<MessageOperation> EarlyPlan::last(const std::vector<MessageOperation>& operations) const {
   std::vector<MessageOperation> result;
-  // By operation where its gradient and the rest of it are.
+  // By operation: the places of its gradient and of its other part in `result`.
   std::vector<std::pair<int, int>> places(operations.size(), {-1, -1});
   const auto add = [&](MessageOperation operation, int number, int after) {
     operation.number = number;
@@ -151,7 +155,7 @@ std::vector<MessageOperation> EarlyPlan::last(const std::vector<MessageOperation
     const auto m = static_cast<std::size_t>(operation.number);
     const Message& message = routes_.new_world[m];
     const auto after = operation.after < 0 ? std::pair(-1, -1) : places[static_cast<std::size_t>(operation.after)];
-    // Of what goes through MPI the tag is the number: two for each message.
+    // The number is the tag in MPI, so each message gets two.
     const int number = 2 * operation.number;
     if (!early_[m]) {
       places[i].second = add(operation, number, after.second);

@@ -1,7 +1,8 @@
-// What of a hand-off can be sent while the old generation still trains. A state and the next step's gradient are the
-// next state, so that only the gradient is left for the pause: of a unit's parameters and moments a third of the bytes
-// in float32, 4 of 14 in bfloat16. Where replicas divide the optimizer's state the parameters are sent once more, which
-// needs masters that an update starts from (bfloat16). Pure.
+// The part of a hand-off that can be sent while the old generation still trains. The state after a
+// step and the next step's gradient give the next state. So only the gradient is left for the
+// pause. That is a third of the bytes of a unit's parameters and moments in float32, and 4 of 14
+// bytes in bfloat16. Where replicas divide the optimizer's state, the parameters are sent once
+// more; that needs master weights from which an update starts (bfloat16). Pure.
 #pragma once
 
 #include <algorithm>
@@ -11,34 +12,39 @@
 
 namespace espalier::torchrt {
 
-// The `unit` of the memory of a unit's gradient: float32, by element of the unit's parameters.
-constexpr int gradient_of(int unit) { return -2 - unit; }  // and back
+// The `unit` of the memory of a unit's gradient: float32, one element for each of the unit's
+// parameters.
+constexpr int gradient_of(int unit) { return -2 - unit; }  // and from the gradient back to the unit
 constexpr bool is_gradient(int unit) { return unit <= gradient_of(0); }
 
-// Copies on a node from what messages have brought.
+// Copies on a node, from memory that messages have filled.
 struct EarlyCopies {
-  std::vector<CopyOperation> early;  // of the state, when the early messages are in
-  std::vector<CopyOperation> last;   // of gradients, when the last ones are in, before the update
-  std::vector<CopyOperation> late;   // after it
+  std::vector<CopyOperation> early;  // of the state, after the early messages
+  // Of gradients and parameters, after the last messages, before the update.
+  std::vector<CopyOperation> last;
+  std::vector<CopyOperation> late;  // of the units that are not early, after the update
 };
 
 class EarlyPlan {
  public:
-  // Early is what new ranks send of the old generation's memory to units that nothing else fills. What donors give is
-  // not: they train themselves; nor what comes from the old generation on the same node.
+  // Early messages go from the old generation's memory, by new ranks, to units that only such
+  // messages fill. Donors' messages are not early, because donors are training. Messages to a unit
+  // are not early when the unit also takes state from the old generation on its own node.
   EarlyPlan(const TransferPlan& plan, const Routes& routes);
 
-  // Whether any unit of a new rank is filled early; it then lacks one update.
+  // True when some unit of a new rank is filled early. Such a unit then lacks one update.
   bool any() const { return std::find(early_.begin(), early_.end(), true) != early_.end(); }
   bool fills(int rank, int unit) const { return units_[index({false, rank, unit})] != 0; }
-  // By place in Routes::new_world.
+  // `message`: its place in Routes::new_world.
   bool early(std::size_t message) const { return early_[message]; }
-  // Of `operations`, a rank's in the new world, the early ones, in `slices` slices that are as large as each other for
-  // every receiver; what is forwarded is in no slice before the one that brings it.
+  // The early ones of `operations` (one rank's, in the new world), cut into `slices` slices. For
+  // every receiver all slices are about equally large. A forwarded message is in no earlier slice
+  // than the message that brings it.
   std::vector<std::vector<MessageOperation>> slices(const std::vector<MessageOperation>& operations, int slices) const;
-  // In place of `operations`, when the early ones have brought the state of the step before.
+  // The messages for the pause, when the early messages have brought the state of the step before.
+  // They take the place of `operations`.
   std::vector<MessageOperation> last(const std::vector<MessageOperation>& operations) const;
-  // In place of all late copies.
+  // The copies of `rank`. They take the place of all late copies.
   EarlyCopies copies(int rank) const;
 
  private:

@@ -62,7 +62,8 @@ class Cutter {
     return held;
   }
 
-  // Sweeps over the rows: between two edges of any rectangle the columns are cut alike.
+  // Sweeps over the rows. Between two neighbouring edges of the rectangles the columns are cut
+  // alike.
   void cut(const std::string& tensor, bool optimizer, const std::vector<PartSize>& parts) {
     const std::vector<Held> held = collect(tensor, optimizer);
     std::vector<std::int64_t> edges;
@@ -104,7 +105,7 @@ class Cutter {
     const auto [found, fresh] = by_shards_.try_emplace(who, result_.fragments.size());
     if (fresh) result_.fragments.push_back({std::move(who.first), std::move(who.second), {}, 0});
     std::vector<Section>& sections = result_.fragments[found->second].sections;
-    // A cut that only others needed is closed again.
+    // Rows that were cut apart only for other fragments are joined again.
     const auto [above, first] =
         open_.try_emplace({found->second, where.columns.first, where.columns.count}, sections.size());
     const bool grows = !first && sections[above->second].where.rows.end() == where.rows.first;
@@ -115,7 +116,8 @@ class Cutter {
     }
   }
 
-  // Longer elements first: no place divisible by 4 is inside one. Then as in memory.
+  // Longer elements first, so that no place divisible by 4 lies inside an element. Then in memory's
+  // order.
   static void place(Fragment& fragment) {
     std::stable_sort(fragment.sections.begin(), fragment.sections.end(), [](const Section& a, const Section& b) {
       return std::tuple(b.element, a.part) < std::tuple(a.element, b.part);
@@ -128,11 +130,11 @@ class Cutter {
 
   Partition& result_;
   std::map<std::pair<std::vector<int>, std::vector<int>>, std::size_t> by_shards_;
-  // Of the tensor at hand: by fragment and columns the section that rows may be added to.
+  // For the current tensor, by fragment and columns: the section to which rows may be added.
   std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, std::size_t> open_;
 };
 
-// Calls each(section, rectangle) for what bytes [first, end) of the fragment are.
+// Calls each(section, rectangle) for each part of the fragment's bytes [first, end).
 template <class Function>
 void each_rectangle(const Fragment& fragment, std::size_t first, std::size_t end, const Function& each) {
   auto section = std::upper_bound(fragment.sections.begin(), fragment.sections.end(), first,

@@ -1,5 +1,6 @@
-// The state of one unit, cut into fragments: all coordinates that the same shards hold before a hand-off and the same
-// shards need after it. There are few, however large the tensors are. Pure.
+// The state of one unit, cut into fragments. A fragment is all coordinates that the same shards
+// hold before a hand-off and the same shards need after it. There are few fragments, however large
+// the tensors are. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,9 @@ namespace espalier::torchrt {
 
 enum class StatePart { parameters, master, first_moment, second_moment };
 
-// What some ranks hold of one unit. Two units may share a tensor (tied embeddings), and then the coordinates of it:
-// such units are members of one group and are cut together; every other unit is a group of its own.
+// One shard of a unit's state, which one or more ranks hold. Two units may share a tensor (tied
+// embeddings) and so its coordinates. Such units are members of one group and are cut together.
+// Every other unit is a group of its own.
 struct StateShard {
   int member = 0;  // of the group
   int zero_rank = 0;
@@ -39,7 +41,7 @@ struct Section {
 
 struct Fragment {
   std::vector<int> before, after;  // indices of shards, ascending; neither is empty
-  std::vector<Section> sections;   // their bytes in this order are the fragment's
+  std::vector<Section> sections;   // the fragment is their bytes, in this order
   std::size_t bytes = 0;
 };
 
@@ -48,7 +50,8 @@ struct Partition {
   std::vector<Fragment> fragments;  // every coordinate that a shard in `after` holds is in exactly one
 };
 
-// All shards are of one group, of one model, and together hold all of it.
+// All shards must be of one group and one model. The shards of each side together must hold the
+// whole group.
 Partition partition(std::vector<StateShard> before, std::vector<StateShard> after);
 
 // `count` runs of `run` bytes, the first at `at`, each `stride` after the one before.
@@ -58,13 +61,14 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// Two memories that hold the same: runs and counts are equal in pairs.
+// The same elements in two memories: `run` and `count` are equal.
 struct BlockPair {
   Block from, to;
 };
 
-// Where bytes [first, first + bytes) of a fragment lie in an allocation of `shard`, in the fragment's order. `first`
-// and `bytes` are multiples of 4, or end with the fragment. `part`: only what of them belongs to that.
+// Where bytes [first, first + bytes) of a fragment lie in an allocation of `shard`, in the
+// fragment's order. `first` and `bytes` are multiples of 4, or end with the fragment. `part`: only
+// the bytes of this part.
 std::vector<Block> blocks(const Fragment& fragment, std::size_t first, std::size_t bytes, const StateShard& shard,
                           std::optional<StatePart> part = std::nullopt);
 std::vector<BlockPair> block_pairs(const Fragment& fragment, std::size_t first, std::size_t bytes,

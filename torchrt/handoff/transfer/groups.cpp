@@ -8,7 +8,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Blocks are alike: all are cut as the first one.
+// All blocks of the model are cut alike, so the first one stands for all.
 int representative(int unit, int layers) { return 1 <= unit && unit <= layers ? 1 : unit; }
 
 class Partitions {
@@ -29,7 +29,7 @@ class Partitions {
   }
 
  private:
-  // Member by member, TP rank by TP rank, ZeRO rank by ZeRO rank.
+  // Ordered by member, then by TP rank, then by ZeRO rank.
   std::vector<StateShard> shards(const std::vector<int>& units, const GenerationLayout& generation) const {
     std::vector<StateShard> result;
     for (std::size_t member = 0; member < units.size(); ++member) {

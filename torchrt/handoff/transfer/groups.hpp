@@ -1,4 +1,4 @@
-// The units of a model with the shards of both generations, cut into fragments. Pure.
+// A model's units with the shards of both generations, cut into fragments. Pure.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct MemoryId {
   auto operator<=>(const MemoryId&) const = default;
 };
 
-// Units that are cut together: those that share a tied table, every other alone.
+// Units that are cut together: the two that share a tied table. Every other unit is alone.
 struct UnitGroup {
   std::vector<int> units;
   std::shared_ptr<const Partition> partition;  // shared by groups that are cut alike
@@ -37,7 +37,8 @@ class UnitGroups {
   const GenerationLayout& after() const { return after_; }
   const std::vector<UnitGroup>& list() const { return groups_; }
   const StateShard& shard(const MemoryId& memory) const;
-  // The units of all ranks that hold shard `shard` of the group's partition, which is in `before` or in `after`.
+  // The memories of all ranks that hold shard `shard` of the group's partition (its `before` if
+  // `old`, else its `after`).
   std::vector<MemoryId> holders(const UnitGroup& group, bool old, int shard) const;
 
  private:

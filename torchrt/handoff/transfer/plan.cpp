@@ -38,9 +38,9 @@ class TransferPlanner {
   }
 
  private:
-  // Who can send a piece from its node.
+  // A party that can send a piece from its node.
   struct Carrier {
-    int node = 0, party = -1;  // -1: the least burdened new rank of the node
+    int node = 0, party = -1;  // party -1: the node's new rank that has sent least
     MemoryId from;
     int after = -1;
   };
@@ -71,7 +71,8 @@ class TransferPlanner {
     }
   }
 
-  // One allocation has one keeper. Ranks of equal shards are alike, so first come, first served keeps the most.
+  // An allocation is adopted at most once. Ranks with equal shards are interchangeable, so taking
+  // the first that fits adopts the most.
   void adopt(int unit) {
     const StageLayout& old_stage = plan_.groups_.before().layout.stage_of_unit(unit);
     const StageLayout& new_stage = plan_.groups_.after().layout.stage_of_unit(unit);
@@ -160,7 +161,8 @@ class TransferPlanner {
                   " is on no GPU that is left; resume from a checkpoint");
   }
 
-  // On the node of the need: its own GPU's, else the one that others copy from least.
+  // A source on the need's node: the one on the same GPU, else the one from which least has been
+  // copied.
   MemoryId nearest_source(const MemoryId& need, int node) {
     const std::vector<MemoryId>& sources = at(sources_on_, node);
     return *std::min_element(sources.begin(), sources.end(), [&](const MemoryId& a, const MemoryId& b) {
@@ -174,7 +176,8 @@ class TransferPlanner {
     plan_.bytes_copied_ += static_cast<std::int64_t>(piece.bytes);
   }
 
-  // Each wanting node gets each piece once, from whoever has sent least; who has got it passes it on.
+  // Each wanting node gets each piece once, from the node and party that have sent least. A node
+  // that has a piece passes it on.
   void send(const Piece& whole, std::vector<int> wanting) {
     std::vector<Carrier> carriers;
     for (const MemoryId& source : sources_) {
@@ -183,7 +186,7 @@ class TransferPlanner {
       carriers.push_back({node, leaves ? plan_.new_ranks() + source.rank : at(new_of_old_, source.rank), source});
     }
     const std::size_t holders = carriers.size();
-    // Who can be reached by donors first: others may then get it from them.
+    // The nodes that donors can reach come first: they can pass the pieces on to other nodes.
     if (request_.two_worlds)
       std::stable_partition(wanting.begin(), wanting.end(), [&](int node) { return at(in_old_, node) != 0; });
     for (std::size_t first = 0; first < whole.bytes; first += request_.message_bytes) {
@@ -229,8 +232,8 @@ class TransferPlanner {
     return *std::min_element(ranks.begin(), ranks.end(), [&](int a, int b) { return at(sent_, a) < at(sent_, b); });
   }
 
-  // Rounds in which every party sends at most one message and receives at most one, since links carry both at once; by
-  // round, then as they were made.
+  // Orders the messages by rounds, then as they were made. In a round every party sends at most one
+  // message and receives at most one, because links carry both at once.
   void order_messages() {
     std::vector<Message>& messages = plan_.messages_;
     std::vector<int> sends(sent_.size(), 0), receives(sent_.size(), 0), round(messages.size()), begins;
@@ -260,15 +263,15 @@ class TransferPlanner {
   std::vector<GpuId> old_gpus_, new_gpus_;
   std::vector<int> old_node_, new_node_;      // by rank
   std::vector<int> old_of_new_, new_of_old_;  // the rank on the same GPU; -1: none
-  std::vector<char> in_old_;                  // by node: of the old generation
-  std::vector<std::vector<int>> ranks_on_;    // new ones, by node
+  std::vector<char> in_old_;                  // by node: the old generation is there
+  std::vector<std::vector<int>> ranks_on_;    // new ranks, by node
   std::set<int> lost_;                        // old ranks
   std::set<std::pair<int, int>> torn_;        // old ranks and units
-  std::vector<std::size_t> copied_;           // bytes so far, from the memory of an old rank
+  std::vector<std::size_t> copied_;           // bytes so far, by old rank
   std::vector<std::size_t> received_, sent_;  // by new rank; by party
-  std::vector<std::size_t> left_;             // by node
+  std::vector<std::size_t> left_;             // bytes sent, by node
   std::vector<std::vector<int>> adopted_;     // units, by new rank
-  // Of the fragment at hand.
+  // Of the current fragment.
   std::vector<MemoryId> sources_;
   std::vector<std::vector<MemoryId>> sources_on_, needs_on_;  // by node
   std::vector<int> needing_;                                  // nodes

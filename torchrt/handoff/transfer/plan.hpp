@@ -1,8 +1,10 @@
-// How training state gets from one generation to the next, over logical coordinates (unit, tensor, rows, columns): the
-// intersection of two maps from coordinates to ranks. Pure; every rank of both generations computes the same answer.
+// How training state gets from one generation to the next. The plan intersects two maps from
+// logical coordinates (unit, tensor, rows, columns) to ranks. Pure: every rank of both generations
+// computes the same answer.
 //
-// Whoever runs on a node reaches all memory of that node. Between nodes messages go from the new generation's ranks
-// and, on nodes that the job leaves, from the old ones there: donors.
+// A process reaches all memory of its own node. Messages between nodes are sent by the new
+// generation's ranks. On nodes that the job leaves, the old generation's ranks send them; these
+// ranks are donors.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +20,15 @@ struct TransferRequest {
   Plan before, after;
   bool zero1_before = false, zero1_after = false;
   DataType dtype = DataType::float32;
-  bool adopts = true;          // false: what could be adopted is copied on its node
-  bool gpu_memory = false;     // memory stays on its GPU: ranks of other GPUs cannot adopt it, only copy from it
-  std::vector<int> lost = {};  // old ranks whose memory is gone, with what they held
-  std::vector<std::pair<int, int>> torn = {};         // old ranks and units: single memories that are of no use
-  std::size_t message_bytes = std::size_t{64} << 20;  // at most, in one message; a multiple of 4
-  // Donors reach the nodes of the old generation only (routes.hpp): to others who else has a piece sends it.
+  bool adopts = true;  // false: copy on the node instead of adopting
+  // Memory stays on its GPU: ranks of other GPUs cannot adopt it, only copy from it.
+  bool gpu_memory = false;
+  std::vector<int> lost = {};  // old ranks whose memory is gone
+  // Old ranks and units: single memories that are of no use.
+  std::vector<std::pair<int, int>> torn = {};
+  std::size_t message_bytes = std::size_t{64} << 20;  // the most in one message; a multiple of 4
+  // Donors reach only the nodes of the old generation (routes.hpp). Other nodes get a piece from
+  // another party that has it, if there is one.
   bool two_worlds = false;
 };
 
@@ -40,25 +45,26 @@ struct Adoption {
   bool operator==(const Adoption&) const = default;
 };
 
-// By the rank of `to`, from memory on its node.
+// A copy that the rank of `to` makes from memory on its node.
 struct Copy {
   Piece piece;
   MemoryId from, to;
 };
 
-// Between nodes. Parties: new ranks as they are numbered, then donors: ranks of the new plan + old rank.
+// A message between nodes. Parties are numbered: first the new ranks by rank, then the donors.
+// Donor number = ranks of the new plan + old rank.
 struct Message {
   Piece piece;
   int sender = 0, receiver = 0;  // parties; the receiver is a new rank
   MemoryId from, to;
-  int after = -1;  // the message that brings the sender what it forwards; -1: it has it
-  // Only where `from` or `to` is a relay's memory (routes.hpp): where in it.
+  int after = -1;  // the message that brings the sender its piece; -1: the sender has it
+  // The offset in a relay's memory, if `from` or `to` is one (routes.hpp).
   std::size_t relay_at = 0;
 };
 
 class TransferPlan {
  public:
-  // Throws Error when a plan does not suit the model or what is needed is lost everywhere.
+  // Throws Error when a plan does not suit the model, or when needed state is lost everywhere.
   TransferPlan(const ModelConfig& model, const TransferRequest& request);
 
   const UnitGroups& groups() const { return groups_; }
@@ -69,17 +75,18 @@ class TransferPlan {
   const StateShard& shard(const MemoryId& memory) const { return groups_.shard(memory); }
 
   const std::vector<Adoption>& adoptions() const { return adoptions_; }
-  // From memory of the old generation: possible as soon as that stands still.
+  // Copies from memory of the old generation: possible as soon as that generation stands still.
   const std::vector<Copy>& copies() const { return copies_; }
-  // In one global order: parties that work through their own in it, each waiting for the other side, never wait in a
-  // circle. Each comes after the one it forwards. A party's sends and receives take turns.
+  // All messages, in one global order. Each party works through its own messages in this order and
+  // waits for the other side; no circle of waits arises. A forwarded message comes after the
+  // message that brings it. A party's sends and receives take turns.
   const std::vector<Message>& messages() const { return messages_; }
-  // From memory of the new generation: when the messages of the node are in.
+  // Copies from memory of the new generation: possible when the node's messages have arrived.
   const std::vector<Copy>& late_copies() const { return late_copies_; }
 
   int new_ranks() const { return static_cast<int>(groups_.after().layout.ranks.size()); }
   bool is_donor(int party) const { return party >= new_ranks(); }
-  int donor(int party) const { return party - new_ranks(); }  // old rank
+  int donor(int party) const { return party - new_ranks(); }  // old rank of a donor
 
   std::int64_t bytes_adopted() const { return bytes_adopted_; }
   std::int64_t bytes_copied() const { return bytes_copied_; }

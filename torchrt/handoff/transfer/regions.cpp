@@ -6,7 +6,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Rows are counted in the shard, columns too.
+// `rows` and `columns` count within the shard.
 void add_rows(const TensorSpec& tensor, Range rows, Range columns, std::vector<Rectangle>& found) {
   std::int64_t before = 0;  // rows of the shard
   for (const Range& run : tensor.rows) {

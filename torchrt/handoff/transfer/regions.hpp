@@ -1,4 +1,4 @@
-// Which elements of the whole tensors a shard holds, as rectangles of rows and columns. Pure.
+// The elements of whole tensors that a shard holds, as rectangles of rows and columns. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,21 @@
 
 namespace espalier::torchrt {
 
-// Of a whole tensor; one dimension: columns = {0, 1}.
+// A rectangle of a whole tensor. A tensor of one dimension has columns = {0, 1}.
 struct Rectangle {
   Range rows, columns;
   std::int64_t area() const { return rows.count * columns.count; }
   bool operator==(const Rectangle&) const = default;
 };
 
-// What a shard has of one of its tensors within the elements `held` of its unit (all of them, or a ZeRO part): disjoint
-// rectangles, in the order of memory. Run by run of whole rows, so there are few.
+// A shard's rectangles of one tensor, within the elements `held` of its unit (all elements, or a
+// ZeRO part). The rectangles are disjoint and in memory's order. Each holds a run of whole rows
+// where it can, so there are few.
 std::vector<Rectangle> regions(const TensorSpec& tensor, Range held);
 
-// The element of the unit's parameters where a shard keeps (row, column) of the whole tensor, which it must hold.
-// Neighbouring rows of the whole tensor that one shard holds lie columns.count elements apart.
+// The element of the unit's parameters where a shard keeps (row, column) of the whole tensor. The
+// shard must hold it. Neighbouring rows of the whole tensor lie columns.count elements apart if one
+// shard holds both.
 std::int64_t place_of(const TensorSpec& tensor, std::int64_t row, std::int64_t column);
 
 }  // namespace espalier::torchrt

@@ -45,7 +45,8 @@ class Router {
  private:
   const std::string& node(int new_rank) const { return new_gpus_[static_cast<std::size_t>(new_rank)].node; }
 
-  // By the old rank on the GPU of `new_rank`, else by the one on its node where least has come.
+  // The old rank on the GPU of `new_rank` receives. Without one, the old rank on its node that has
+  // received least does.
   void land(Message message, int new_rank) {
     const std::vector<int>& candidates = old_on_.at(node(new_rank));
     message.receiver = *std::min_element(candidates.begin(), candidates.end(), [&](int a, int b) {
@@ -58,7 +59,7 @@ class Router {
     routes_.old_world.push_back(message);
   }
 
-  // What is left to do in the new world.
+  // Returns the message that is left to do in the new world.
   Message relay(const Message& message) {
     if (relays_.empty())
       throw Error("hand-off: the old and the new plan share no node; keep one GPU on a node of the old plan");

@@ -1,4 +1,5 @@
-// What the families with rotary positions and gated feed-forwards share: tensors, and settings in config.json. Pure.
+// The common part of the families with rotary positions and gated feed-forwards: tensors, and
+// settings in config.json. Pure.
 #pragma once
 
 #include "torchrt/model/family.hpp"
@@ -9,7 +10,7 @@ void complete_rotary(ModelConfig& model);
 void read_rotary(ConfigJson& json, ModelConfig& model);
 void write_rotary(const ModelConfig& model, nlohmann::json& json);
 
-// A family with LLaMA's tensors; what tells it from others is to be filled in.
+// A family with LLaMA's tensors. The caller fills in the family's differences.
 constexpr Family rotary_family(const char* name, const char* architecture) {
   Family family{};
   family.name = name;

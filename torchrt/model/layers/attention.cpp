@@ -18,7 +18,7 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Kept elements are 1 / (1 - probability).
+// A kept element becomes 1 / (1 - probability), a dropped one 0.
 void fill_mask(const at::Tensor& mask, double probability, std::uint64_t key) {
   at::Generator generator = at::globalContext().defaultGenerator(mask.device());
   generator.set_current_seed(key);
@@ -38,7 +38,8 @@ at::Tensor repeated(const at::Tensor& heads, std::int64_t times) {
       .reshape({shape[0], shape[1] * times, shape[2], shape[3]});
 }
 
-// With dropout of the probabilities, by head of the whole model. Fused kernels know nothing of samples.
+// Attention with dropout of its probabilities, drawn for each sample and head of the whole model.
+// Fused kernels cannot draw by sample.
 at::Tensor dropped_attention(const Pass& pass, const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value) {
   const std::int64_t samples = query.size(0), heads = query.size(1), sequence = query.size(2);

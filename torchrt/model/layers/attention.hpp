@@ -5,14 +5,16 @@
 
 namespace espalier::torchrt {
 
-// query [samples, sequence, heads, head_size], key and value the same with this rank's key_value heads.
+// query: [samples, sequence, heads, head_size]; key and value: the same, with this rank's key_value
+// heads.
 // -> [samples, sequence, heads * head_size]
 at::Tensor attention(const Pass& pass, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
 
-// Where in a unit something is dropped; the random numbers of two places are unrelated.
+// The places of dropout in a unit. The random numbers of two places are unrelated.
 enum class DropoutPlace { embedding, attention, after_attention, after_feed_forward };
 
-// `input`: [samples, ...]. What is dropped depends on seed, sample, unit and place alone; the same on all TP ranks.
+// `input`: [samples, ...]. The dropped elements depend only on seed, sample, unit and place. They
+// are the same on all TP ranks.
 at::Tensor dropout(const Pass& pass, const at::Tensor& input, DropoutPlace place, double probability);
 
 }  // namespace espalier::torchrt

@@ -11,7 +11,8 @@ namespace espalier::torchrt {
 namespace {
 
 struct EmbeddingNode : torch::autograd::Node {
-  at::Tensor tokens, elsewhere;  // rows of this rank's table; which tokens are another rank's
+  // Rows of this rank's table; true where the token is another rank's.
+  at::Tensor tokens, elsewhere;
   EmbeddingParameters parameters;
   PutOffs* gradients = nullptr;
 

@@ -1,4 +1,5 @@
-// The embedding and the head with its loss, both cut by vocabulary over the tensor-parallel ranks.
+// The embedding, and the head with its loss. Both are cut by vocabulary over the tensor-parallel
+// ranks.
 #pragma once
 
 #include "torchrt/model/layers/pass.hpp"
@@ -6,7 +7,7 @@
 
 namespace espalier::torchrt {
 
-// `rows`: which of the vocabulary this rank's table holds. `positions` may have no value.
+// `rows`: the part of the vocabulary in this rank's table. `positions` may have no value.
 struct EmbeddingParameters {
   Parameter table, positions;
   Range rows;
@@ -20,8 +21,9 @@ struct HeadParameters {
   Range rows;
 };
 
-// Sum of the cross entropies of all tokens, in float64, the same on all TP ranks; not scaled, but its gradient is that
-// of `scale` times the sum, whatever flows in. `input` [samples, sequence, hidden], targets [samples, sequence].
+// Sum of the cross entropies of all tokens, in float64, the same on all TP ranks. The sum is not
+// scaled, but its gradient is the gradient of `scale` times the sum, whatever gradient flows in.
+// `input` is [samples, sequence, hidden], `targets` [samples, sequence].
 at::Tensor head_loss(const Pass& pass, const at::Tensor& input, const at::Tensor& targets,
                      const HeadParameters& parameters, double scale);
 

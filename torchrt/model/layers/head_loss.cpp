@@ -11,8 +11,9 @@ namespace espalier::torchrt {
 
 namespace {
 
-// What the gradient of the logits is made of: log-probabilities in float32 [tokens, vocabulary of this rank], and where
-// in them each token's target is; `elsewhere`: it is another rank's.
+// The ingredients of the logits' gradient. `values`: log-probabilities in float32 [tokens,
+// vocabulary of this rank]. `targets`: where in them each token's target is. `elsewhere`: true
+// where the target is another rank's.
 struct LogProbabilities {
   at::Tensor values, targets, elsewhere;
   at::Tensor of_targets() const {
@@ -50,8 +51,8 @@ struct HeadLossNode : torch::autograd::Node {
   Group* group = nullptr;
   PutOffs* gradients = nullptr;
 
-  // d loss / d logits = softmax - onehot. Made in the memory of the log-probabilities; the scale is applied to the
-  // smaller products.
+  // d loss / d logits = softmax - onehot. It is computed in the memory of the log-probabilities.
+  // The scale multiplies the products, because they are smaller.
   variable_list apply(variable_list&&) override {
     at::Tensor logits = log.values.exp_();
     const at::Tensor minus_one = log.elsewhere.defined()

@@ -1,4 +1,5 @@
-// Linear layers whose weight gradients are put off, and their tensor-parallel forms (Megatron-LM, Shoeybi et al. 2019).
+// Linear layers whose weight gradients are computed later, and their tensor-parallel forms
+// (Megatron-LM, Shoeybi et al. 2019).
 #pragma once
 
 #include <span>
@@ -11,11 +12,12 @@ struct LinearParameters {
   Parameter weight, bias;
 };
 
-// Several layers of one input, cut by rows: every TP rank gets its part of the outputs. The gradient of the input is
-// the sum over the layers and the TP ranks (Megatron's f).
+// Several layers with one input, cut by rows: every TP rank gets its part of the outputs. The
+// gradient of the input is the sum over the layers and the TP ranks (Megatron's f).
 std::vector<at::Tensor> linear_by_rows(const Pass& pass, const at::Tensor& input,
                                        std::span<const LinearParameters> layers);
-// Cut by columns: takes parts of the input, gives the whole output, summed over the TP ranks (Megatron's g), plus bias.
+// A layer cut by columns: takes this rank's part of the input and returns the whole output, summed
+// over the TP ranks (Megatron's g), plus bias.
 at::Tensor linear_by_columns(const Pass& pass, const at::Tensor& input, const LinearParameters& layer);
 
 }  // namespace espalier::torchrt

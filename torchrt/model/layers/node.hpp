@@ -1,4 +1,5 @@
-// Autograd nodes of our own: made like torch's generated ones, without the cost of its Python-like Function.
+// Custom autograd nodes: made like torch's generated ones, without the cost of its Python-like
+// Function.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -12,8 +13,8 @@ namespace espalier::torchrt {
 
 using torch::autograd::variable_list;
 
-// A node whose inputs are `inputs`; make its outputs' history with torch::autograd::set_history. What it holds of its
-// own outputs must be detached.
+// Makes a node with these inputs. Set its outputs' history with torch::autograd::set_history. If
+// the node keeps its own outputs, they must be detached.
 template <class Node, class... Inputs>
 std::shared_ptr<Node> make_node(const Inputs&... inputs) {
   std::shared_ptr<Node> node(new Node(), torch::autograd::deleteNode);

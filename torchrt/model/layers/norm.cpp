@@ -38,7 +38,8 @@ struct LayerNormNode : torch::autograd::Node {
   std::string name() const override { return "LayerNorm"; }
 };
 
-// In float32 whatever the input, as `transformers` does. On a GPU torch's fused kernels.
+// Computes in float32 for every input type, as `transformers` does. On a GPU torch's fused kernels
+// do it.
 struct RmsNorm {
   at::Tensor output, deviation;
 };

@@ -6,7 +6,7 @@
 namespace espalier::torchrt {
 
 struct NormParameters {
-  Parameter weight, bias;  // without bias: RMS norm
+  Parameter weight, bias;  // no bias: RMS norm
 };
 
 at::Tensor norm(const Pass& pass, const at::Tensor& input, const NormParameters& parameters);

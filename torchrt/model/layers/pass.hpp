@@ -1,5 +1,6 @@
-// What a layer needs besides its input: the model, the ranks that hold the other shards, where gradients of parameters
-// are noted, and what dropout depends on. Includes torch, as all of layers/ does.
+// A layer's needs besides its input: the model, the ranks with the other shards, the list of
+// parameter gradients, and the values on which dropout depends. Includes torch, as all of layers/
+// does.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,19 +13,19 @@
 
 namespace espalier::torchrt {
 
-// A tensor of a unit: its values, and its place in UnitSpec::tensors, by which its gradient is known. Not a leaf of any
-// graph: the layers' nodes note gradients of parameters themselves.
+// A tensor of a unit: its values and its place in UnitSpec::tensors, which identifies its gradient.
+// It is no leaf of any graph: the layers' nodes note the parameters' gradients themselves.
 struct Parameter {
   at::Tensor value;  // undefined: the layer has none
   int index = -1;
 };
 
-// A gradient of a parameter that is still to be computed and added up. Its tensors are kept until then.
+// A parameter's gradient that is computed and added later. It keeps its tensors until then.
 struct PutOff {
   enum class Kind {
     product,  // transpose(left) x right
     row_sum,  // sum of the rows of `left`
-    value,    // `left`, of the first rows
+    value,    // `left`, for the parameter's first rows
     scatter,  // row i of `left` belongs to row right[i]
   };
   Kind kind = Kind::value;
@@ -39,7 +40,7 @@ struct Pass {
   const ModelConfig& model;
   Group* tensor_group = nullptr;  // null: TP 1
   int tp = 1, tp_rank = 0;
-  PutOffs* gradients = nullptr;  // null: only forward. Otherwise outlives the graph
+  PutOffs* gradients = nullptr;  // null: only forward; else it outlives the graph
   bool dropout = false;
   std::uint64_t seed = 0, first_sample = 0;
   int unit = 0;

@@ -14,8 +14,9 @@ namespace espalier::torchrt {
 
 namespace {
 
-// LLaMA 3.1: slow turns (longer than the original context) are stretched by `factor`, fast ones are not, between them
-// it is blended. In float32 with the steps of `transformers`, so that long sequences agree with it.
+// LLaMA 3.1: slow turns (longer than the original context) are stretched by `factor`, fast turns
+// are not, and turns between them are blended. The float32 steps are those of `transformers`, so
+// that both agree on long sequences.
 float stretched(float frequency, const RopeScaling& scaling) {
   if (scaling.kind == "linear") return frequency / static_cast<float>(scaling.factor);
   if (scaling.kind != "llama3") return frequency;

@@ -13,7 +13,7 @@ void must(cudaError_t code, const char* what) {
   if (code != cudaSuccess) throw Error(std::string("profile: ") + what + ": " + cudaGetErrorString(code));
 }
 
-// Events in the stream that torch computes in, the default one. They are used again and again.
+// Events in the default stream, in which torch computes. The events are reused.
 class EventTimeline : public Timeline {
  public:
   ~EventTimeline() override {
@@ -32,7 +32,7 @@ class EventTimeline : public Timeline {
     must(cudaEventSynchronize(events_[used_ - 1]), "the device does not finish");
     double now = std::chrono::duration<double, std::micro>(origin_.time_since_epoch()).count();
     for (std::size_t i = 0; i < used_; ++i) {
-      float milliseconds = 0;  // from one to the next: over a whole step a float would be too coarse
+      float milliseconds = 0;  // from event to event: over a whole step a float would be too coarse
       if (i > 0) must(cudaEventElapsedTime(&milliseconds, events_[i - 1], events_[i]), "events cannot be compared");
       now += 1e3 * static_cast<double>(milliseconds);
       times.push_back(now);
