@@ -14,8 +14,8 @@ class Releases {
   // An epilog on `node` reported the end of `job` at time `at`.
   void reported(JobId job, const std::string& node, double at);
 
-  // Drops a report when `slurm` shows the GPUs as free. While the job still lives, the report waits up to
-  // 0.5 s for the job's other nodes. A report is dropped unconfirmed 3 s after it came.
+  // Drops a report when `slurm` shows the GPUs as free. While the job still lives, the report waits
+  // up to 0.5 s for the job's other nodes. A report is dropped unconfirmed 3 s after it came.
   void look(const SlurmSnapshot& slurm);
   bool waiting() const { return !pending_.empty(); }
   // The time of the earliest report that was confirmed since the last call. Clears it.

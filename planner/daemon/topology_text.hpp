@@ -11,7 +11,7 @@ namespace espalier {
 
 // Reads one record a line, with keys in any case:
 //   SwitchName=s1 Nodes=n[1-4]       SwitchName=s3 Switches=s[1-2]
-//   BlockName=b1 Nodes=n[1-8]        BlockSizes=8,32 (topology.conf): every 4 blocks form one larger
+//   BlockName=b1 Nodes=n[1-8]        BlockSizes=8,32 (topology.conf): 4 blocks form one larger
 //   AggregatedBlock=b[1-4] Nodes=... (scontrol): a larger block by name
 // Other keys are skipped. A block is a leaf switch, a larger block is the switch above it. Throws
 // Error when there is neither a switch nor a block with nodes.
