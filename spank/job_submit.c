@@ -1,6 +1,7 @@
 /* The job_submit plugin. It refuses elastic requests that cannot be met and reports every
  * submission to the planner. It runs in slurmctld, under slurmctld's locks and in several
- * threads at once. So it makes no RPC, uses no disk, never waits and keeps no state beyond one socket. */
+ * threads at once. So it makes no RPC, uses no disk, never waits and keeps no state beyond one
+ * socket. */
 #include <stdio.h>
 #include <string.h>
 
