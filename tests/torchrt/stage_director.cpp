@@ -206,7 +206,7 @@ class Director {
       } else if (pid == next_.mpirun) {
         next_.mpirun = -1;
         fail("the next generation ended with status " + std::to_string(status));
-      } else if (const bool well = WIFEXITED(status) && WEXITSTATUS(status) <= 1;  // 1: a rank left early
+      } else if (const bool well = WIFEXITED(status) && WEXITSTATUS(status) <= 1;  // 1: left early
                  left_.erase(pid) != 0 && !well) {
         fail("a replaced generation ended with status " + std::to_string(status));
       }
