@@ -13,8 +13,8 @@
  * value is "JOB:VALUE", so that it ends with the job. srun always passes SLURM_ variables on,
  * even with --export=NONE. */
 #define ESPALIER_INHERIT_ENV "SLURM_ESPALIER_ELASTIC"
-/* Set to the job's id for all that an elastic step's tasks start. Such tasks are not
- * replaced by a launcher or keepers again. */
+/* Set to the job's id for all that an elastic step's tasks start. The launcher and keepers do
+ * not replace these tasks again. */
 #define ESPALIER_GUARD_ENV "ESPALIER_ACTIVE"
 
 /* Must be called from slurm_spank_init of every context. */

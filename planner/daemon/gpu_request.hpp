@@ -12,7 +12,7 @@ struct GpuRequest {
   int nodes = 1, tasks = 1, sockets_per_node = 1;
 };
 
-// 0 for a job without GPUs, and for a text that cannot be read. The planner leaves such a job to
+// 0 for a job without GPUs, and for a text that cannot be read. The planner leaves the job to
 // Slurm.
 int requested_gpus(const GpuRequest& request);
 

@@ -92,7 +92,7 @@ void BufferedConnection::on_read(bufferevent*, void* raw) {
 }
 
 // Handles a few frames. The others wait for the loop's next turn, and nothing is read until then. A
-// peer that sends too fast so fills the kernel's buffers instead of the process's memory.
+// peer that sends too fast thereby fills the kernel's buffers, not the process's memory.
 void BufferedConnection::take_frames() {
   const auto keep = self_;
   try {
