@@ -27,7 +27,7 @@ struct PlannerSettings {
   std::string partition;
   int max_gpus = 64;
   double poll_seconds = 2;
-  double outcome_seconds = 180;  // then a proposal without an outcome is closed
+  double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
   double boundary_seconds = 0;
   bool shadow = false;  // decide and record, propose nothing
@@ -116,7 +116,7 @@ class Planner {
   PlannerSettings settings_;
   std::unique_ptr<Scheduler> scheduler_;
   SiteCache sites_;
-  std::shared_ptr<const Site> site_;  // nodes of the last snapshot
+  std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
   std::map<uid_t, std::size_t> jobs_by_user_;
   std::vector<Applicant> applicants_;
