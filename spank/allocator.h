@@ -1,4 +1,4 @@
-/* sbatch and salloc: the option's value is checked as it is typed, the request by job_submit. */
+/* sbatch and salloc. The plugin checks the option's value here, job_submit checks the request. */
 #ifndef ESPALIER_SPANK_ALLOCATOR_H
 #define ESPALIER_SPANK_ALLOCATOR_H
 

@@ -25,7 +25,7 @@ static void close_all(void) {
   for (int fd = 3; fd < most; fd++) close(fd);
 }
 
-/* Only async-signal-safe calls: the caller may have threads. */
+/* Makes only async-signal-safe calls, because the caller may have threads. */
 int espalier_detach(unsigned seconds) {
   pid_t first = fork();
   if (first < 0) return -1;
@@ -41,7 +41,7 @@ int espalier_detach(unsigned seconds) {
   for (int number = 1; number < NSIG; number++) sigaction(number, &standard, NULL);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
-  setsid(); /* out of the process group that slurmd kills after an epilog */
+  setsid(); /* leaves the process group that slurmd kills after an epilog */
   if (fork() != 0) _exit(0);
   if (chdir("/") != 0) _exit(1);
   close_all();
@@ -50,7 +50,7 @@ int espalier_detach(unsigned seconds) {
 }
 
 static void detach_exec(const uid_t* uid, const char* const* words, unsigned seconds) {
-  static const gid_t nobodys = 65534; /* an epilog is not told the user's */
+  static const gid_t nobodys = 65534; /* an epilog does not know the user's group */
   static const char* const places[] = {"", ESPALIER_SLURM_BIN "/", "/usr/bin/", "/usr/local/bin/"};
   char paths[sizeof(places) / sizeof(places[0])][4096];
   size_t n = 0;

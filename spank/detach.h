@@ -1,17 +1,19 @@
-/* Children that a Slurm daemon starts and forgets: reaped by init, in a session of their own, without any of the
- * daemon's descriptors, and killed by SIGALRM when late. */
+/* Children that a Slurm daemon starts and forgets. init reaps them. They run in a session of
+ * their own, without the daemon's descriptors. SIGALRM ends them after a time limit. */
 #ifndef ESPALIER_SPANK_DETACH_H
 #define ESPALIER_SPANK_DETACH_H
 
 #include <sys/types.h>
 
-/* 1 in the child, which must end with _exit; 0 in the caller, at once; -1 when there is no process to be had. */
+/* 1 in the child, which must end with _exit. 0 in the caller, at once. -1 when no process could
+ * be made. `seconds`: the child's time limit. */
 int espalier_detach(unsigned seconds);
 
-/* Runs words[0], looked up where Slurm's own commands are when it is not a path. Safe in a process with threads. */
+/* Runs words[0]. A relative name is looked up beside Slurm's commands, then in /usr/bin and
+ * /usr/local/bin. Safe in a process with threads. */
 void espalier_detach_exec(const char* const* words, unsigned seconds);
 
-/* The same as a user, in no group of theirs. */
+/* The same as user `uid`, in none of the user's groups. */
 void espalier_detach_exec_as(uid_t uid, const char* const* words, unsigned seconds);
 
 #endif

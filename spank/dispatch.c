@@ -1,5 +1,6 @@
-/* What Slurm calls. One file per context does the work; here is only the switch. Nothing returns an error: a step must
- * not fail because of this plugin. The option's callback alone refuses, where the user types. */
+/* Slurm's entry points. Each context has a file that does the work. No entry point returns an
+ * error: a step must not fail because of this plugin. Only the option's callback refuses, while
+ * the user types. */
 #include "spank/allocator.h"
 #include "spank/job_script.h"
 #include "spank/local.h"
@@ -9,7 +10,7 @@
 #include "spank/slurm_versions.h"
 #include "spank/slurmd.h"
 
-#pragma GCC visibility push(default) /* all of espalier.lds, and nothing else */
+#pragma GCC visibility push(default) /* exports all of espalier.lds, and nothing else */
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 SPANK_PLUGIN(espalier, 1)

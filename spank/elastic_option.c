@@ -19,7 +19,7 @@ static int refuse(const char* text, const char* problem, const char* remedy, cha
   return -1;
 }
 
-/* `length` digits and nothing else; -1 when it is not a number, or one above `limit`. */
+/* Reads `length` digits. -1 when a character is not a digit or the number is above `limit`. */
 static long number(const char* digits, size_t length, long limit) {
   long value = 0;
   if (length == 0) return -1;
@@ -31,7 +31,7 @@ static long number(const char* digits, size_t length, long limit) {
   return value;
 }
 
-/* "MIN:MAX", either side may be left out. */
+/* "MIN:MAX". Either side may be left out. */
 static const char* parse_bounds(const char* item, size_t length, struct espalier_elastic* e) {
   const char* colon = memchr(item, ':', length);
   if (!colon) return "not MIN:MAX";

@@ -1,4 +1,4 @@
-/* Events of planner/wire/event.h on their way to the planner. */
+/* Sends events of planner/wire/event.h to the planner. */
 #ifndef ESPALIER_SPANK_EVENT_DATAGRAM_H
 #define ESPALIER_SPANK_EVENT_DATAGRAM_H
 
@@ -6,8 +6,9 @@
 extern "C" {
 #endif
 
-/* One UDP datagram that is a MUNGE credential around `event`. 0, or -1 with errno for what did not go out. Blocks for
- * the host's name and munged: call it where an alarm() bounds it. */
+/* Sends one UDP datagram, a MUNGE credential around `event`. Returns 0. Returns -1 and errno
+ * when it was not sent. Blocks while it asks for the host's name and munged, so call it under an
+ * alarm(). */
 int espalier_send_sealed(const char* host, const char* port, const char* event);
 
 #ifdef __cplusplus

@@ -11,13 +11,13 @@ static long count_of(const char* digits, size_t length) {
   for (size_t i = 0; i < length; i++) {
     if (digits[i] >= '0' && digits[i] <= '9') value = value * 10 + (digits[i] - '0');
     else if ((digits[i] == 'k' || digits[i] == 'K') && i > 0 && i + 1 == length) value *= 1024;
-    else return -1; /* a type's name, not a count */
+    else return -1; /* the item ends in a type, not a count */
     if (value > ESPALIER_GPUS_LIMIT) value = ESPALIER_GPUS_LIMIT;
   }
   return length ? value : -1;
 }
 
-/* One item without its "gres:" or "gres/": name[:type][:count] or name[:type]=count. */
+/* One item without "gres:" or "gres/". It is name[:type][:count] or name[:type]=count. */
 static long gpus_of_item(const char* item, size_t length) {
   if (length < 3 || memcmp(item, "gpu", 3) != 0) return 0;
   item += 3;
@@ -50,6 +50,6 @@ long espalier_gpus_requested(const struct espalier_shape* shape, int* exact) {
   long per_task = espalier_gpus_in(shape->per_task) * at_least_one(shape->tasks);
   long per_socket = espalier_gpus_in(shape->per_socket) * nodes * at_least_one(shape->sockets_per_node);
   *exact = per_job || per_node || per_task || per_socket == 0 || shape->sockets_per_node > 0;
-  /* Where several are given Slurm wants them to agree. */
+  /* If a job gives several, Slurm requires that they agree. */
   return per_job ? per_job : per_node ? per_node : per_task ? per_task : per_socket;
 }

@@ -1,5 +1,5 @@
-/* How many GPUs a job description asks for, from Slurm's TRES strings ("gres:gpu:h100:2", "gres/gpu=4", "gpu:1,nic:2").
- * Pure: no allocation, no I/O; safe in any thread. */
+/* Counts the GPUs of a job description from Slurm's TRES strings, e.g. "gres:gpu:h100:2",
+ * "gres/gpu=4" or "gpu:1,nic:2". Pure: no allocation, no I/O. Safe in any thread. */
 #ifndef ESPALIER_SPANK_GPU_REQUEST_H
 #define ESPALIER_SPANK_GPU_REQUEST_H
 
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* GPUs in one TRES string (NULL: none), of all types together; at most ESPALIER_GPUS_LIMIT. */
+/* GPUs of all types in one TRES string (NULL: none). At most ESPALIER_GPUS_LIMIT. */
 long espalier_gpus_in(const char* tres);
 
 struct espalier_shape {
@@ -15,8 +15,8 @@ struct espalier_shape {
   long nodes, tasks, sockets_per_node;                    /* 0: not given */
 };
 
-/* The whole request. `*exact` is 0 when Slurm will derive the number later (per socket without sockets): the result is
- * then the least it can be. */
+/* GPUs of the whole request. `*exact` is 0 when Slurm derives the number later, because GPUs are
+ * given per socket without a number of sockets. The result is then the least possible number. */
 long espalier_gpus_requested(const struct espalier_shape* shape, int* exact);
 
 #ifdef __cplusplus

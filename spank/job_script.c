@@ -13,14 +13,16 @@
 
 enum { kSeconds = 5 };
 
-/* slurmd sets the SLURM_* variables of an epilog; users reach SPANK_* only. Checked all the same: what goes into an
- * event is digits, commas, dashes and host name characters. */
+/* slurmd sets the SLURM_* variables of an epilog, and users can set only SPANK_* variables. The
+ * value is checked all the same: an event holds only digits, commas, dashes and host name
+ * characters. */
 static const char* environment(const char* name, const char* allowed) {
   const char* value = getenv(name);
   return value && *value && strlen(value) < 512 && strspn(value, allowed) == strlen(value) ? value : NULL;
 }
 
-/* Slurm gives what wait(2) gave, and 0 for a job that was cancelled; a shell would say this. */
+/* The exit code as a shell gives it. Slurm gives the status of wait(2), and 0 for a cancelled
+ * job. */
 static int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 static void report(uint32_t job, const char* gpus) {
@@ -36,7 +38,8 @@ static void report(uint32_t job, const char* gpus) {
   if (espalier_detach(kSeconds) == 1) _exit(espalier_send_sealed(site->planner_host, site->planner_port, event) != 0);
 }
 
-/* A launcher that was killed could not; as the user, since it is the user's folder. */
+/* Removes files that a killed launcher left behind. Runs as the user, because the folder is the
+ * user's. */
 static void clean(spank_t spank, uint32_t job) {
   uid_t uid = 0;
   char number[16];

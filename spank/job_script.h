@@ -1,4 +1,5 @@
-/* slurmd's job_epilog: tells the planner that GPUs came free, and removes what a killed launcher left behind. */
+/* slurmd's job_epilog. It reports free GPUs to the planner and removes files that a killed
+ * launcher left. */
 #ifndef ESPALIER_SPANK_JOB_SCRIPT_H
 #define ESPALIER_SPANK_JOB_SCRIPT_H
 

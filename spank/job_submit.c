@@ -1,5 +1,7 @@
-/* The job_submit plugin: refuses elastic requests that cannot be met, tells the planner of every submission. It runs in
- * slurmctld, under its locks and in several threads at once: no RPC, no disk, no waiting, no state of its own. */
+/* The job_submit plugin. It refuses elastic requests that cannot be met and reports every
+ * submission to the planner. It runs in slurmctld, under slurmctld's locks and in several
+ * threads at once. So it makes no RPC, uses no disk, never waits and keeps no state beyond one
+ * socket. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,14 +11,16 @@
 #include "spank/option.h"
 #include "spank/slurm_versions.h"
 
-/* Where SPANK is not (REST), the option may come in the comment. Extensions carry a comment of their own. */
+/* Without SPANK (REST) the option may come in the comment. An extension has a comment of its
+ * own. */
 static const char kComment[] = "espalier:", kExtension[] = "espalier:ext:";
 
 static int starts_with(const char* text, const char* prefix) {
   return text && strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The option's value in "NAME=VALUE" entries, or NULL. slurmctld's entries may have SPANK_ before the name. */
+/* The option's value in "NAME=VALUE" entries, or NULL. In slurmctld, SPANK_ may precede the
+ * name. */
 static const char* find_option(char** entries, uint32_t count) {
   static const char name[] = ESPALIER_OPTION_ENV "=";
   for (uint32_t i = 0; entries && i < count; i++) {
@@ -61,20 +65,21 @@ static int put_into_environment(job_desc_msg_t* job, const char* entry) {
   return 0;
 }
 
-/* A batch job whose option came by comment gets it the way sbatch would have given it. */
+/* If a batch job's option came by comment, adds it to the environment as sbatch does. */
 static int give_option(job_desc_msg_t* job, const char* text) {
   char entry[sizeof(ESPALIER_OPTION_ENV) + 1 + ESPALIER_VALUE_MAX];
   snprintf(entry, sizeof(entry), ESPALIER_OPTION_ENV "=%s", text);
   return put_into_environment(job, entry);
 }
 
-/* An elastic training goes on without a node that went down, if Slurm leaves it its job and its step. */
+/* Keeps the job and its step when a node goes down, so that elastic training goes on without
+ * that node. */
 static int outlive_nodes(job_desc_msg_t* job) {
   job->kill_on_node_fail = 0;
-  return put_into_environment(job, "SLURM_NO_KILL=set"); /* for the script's srun, which refuses "1" */
+  return put_into_environment(job, "SLURM_NO_KILL=set"); /* the script's srun refuses "1" */
 }
 
-#pragma GCC visibility push(default) /* all of job_submit.lds, and nothing else */
+#pragma GCC visibility push(default) /* exports all of job_submit.lds, and nothing else */
 extern const char plugin_name[], plugin_type[];
 extern const uint32_t plugin_version;
 const char plugin_name[] = "Espalier: elastic jobs";
@@ -101,7 +106,7 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
   int exact = 0, by_comment = 0;
   long nodes = number_or_0(job->min_nodes) ? (long)job->min_nodes : 1, gpus = gpus_of(job, nodes, &exact);
   const char* text = find_option(job->spank_job_env, job->spank_job_env_size);
-  if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* the planner asked for it */
+  if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* an extension of the planner */
   if (!text && starts_with(job->comment, kComment)) {
     text = job->comment + strlen(kComment);
     by_comment = 1;

@@ -9,8 +9,9 @@
 
 void espalier_local_init(spank_t spank);
 
-/* 0, or -1 and `why`: inside an allocation, whether it can carry an elastic step at all. Outside of one, job_submit
- * checks the request. Asks slurmctld once; what cannot be learnt is left to the launcher. */
+/* Inside an allocation, checks whether it can carry an elastic step. Outside an allocation,
+ * job_submit checks the request instead. Returns 0, or -1 and `why`. Asks slurmctld once. Facts
+ * that it cannot learn are left to the launcher. */
 int espalier_local_check(const char* text, const struct espalier_elastic* elastic, char* why, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-/* On the node, a step of srun --multi-prog has its configuration file as the program and that file's text as the
- * argument; nothing else tells it from other steps. */
+/* On the node, a step of srun --multi-prog has its configuration file as its program and that
+ * file's text as its argument. Nothing else tells it from other steps. */
 #ifndef ESPALIER_SPANK_MULTI_PROG_H
 #define ESPALIER_SPANK_MULTI_PROG_H
 
@@ -7,8 +7,8 @@
 extern "C" {
 #endif
 
-/* Whether an argument is such a text: whole lines "RANKS PROGRAM ..." with RANKS like "0", "1-3,5", "*", and comments.
- */
+/* Whether `argument` is such a text. It has whole lines: comments, and "RANKS PROGRAM ..." with
+ * RANKS like "0", "1-3,5" or "*". */
 int espalier_is_multi_prog(const char* argument);
 
 #ifdef __cplusplus

@@ -20,7 +20,8 @@ void espalier_notice_close(void) {
   notice_fd = -1;
 }
 
-/* Not connected: the planner may come and go, and each datagram looks for it again. */
+/* The socket is not connected. Each datagram looks up the planner again, since the planner may
+ * restart. */
 void espalier_notice_job_submitted(unsigned uid, long gpus, long nodes, int elastic) {
   static const struct sockaddr_un planner = {.sun_family = AF_UNIX, .sun_path = ESPALIER_RUN_DIR "/events.sock"};
   char event[128];

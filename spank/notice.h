@@ -1,13 +1,14 @@
-/* One non-blocking datagram to the planner beside slurmctld: no answer, no log, no lock. */
+/* Sends one non-blocking datagram to the planner on slurmctld's node. It takes no answer, writes
+ * no log and holds no lock. */
 #ifndef ESPALIER_SPANK_NOTICE_H
 #define ESPALIER_SPANK_NOTICE_H
 
-/* Called once before, and once after, all others. */
+/* Call open once before all other calls, and close once after them. */
 void espalier_notice_open(void);
 void espalier_notice_close(void);
 
-/* "job_submitted" of planner/wire/event.h. Never blocks; what a full queue or an absent planner loses, the planner
- * learns by polling. Any thread. */
+/* Sends "job_submitted" of planner/wire/event.h. Never blocks. A full queue or an absent planner
+ * loses the event; the planner then learns of the job by polling. Safe in any thread. */
 void espalier_notice_job_submitted(unsigned uid, long gpus, long nodes, int elastic);
 
 #endif

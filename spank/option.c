@@ -10,8 +10,9 @@ static struct espalier_option option;
 
 const struct espalier_option* espalier_option(void) { return &option; }
 
-/* On the user's side a refusal ends the command. On a compute node the value may be forged or of another site's limits:
- * it is checked again, and what to do is decided when the step starts. */
+/* In the user's command a refusal ends the command. On a compute node the value may be forged or
+ * come from a site with other limits, so it is checked again. A bad value does not fail there:
+ * the step's start decides what to do. */
 static int take(int val, const char* text, int remote) {
   (void)val;
   if (!text) text = "";

@@ -12,8 +12,8 @@
 #include "spank/site.h"
 
 static struct {
-  int elastic;                    /* exchange this step's tasks */
-  char why[ESPALIER_MESSAGE_MAX]; /* the option was given, but the step runs as it is: said once, by task 0 */
+  int elastic;                    /* the launcher and keepers replace the step's tasks */
+  char why[ESPALIER_MESSAGE_MAX]; /* why an option did not apply; task 0 prints it once */
 } step;
 
 void espalier_remote_init(spank_t spank) { espalier_option_register(spank); }
@@ -24,7 +24,8 @@ static int in_environment(spank_t spank, const char* name) {
   return rc == ESPANK_SUCCESS || rc == ESPANK_NOSPACE;
 }
 
-/* Slurm strips the option from the environment of a batch script or an interactive shell and would forget it. */
+/* Slurm removes the option from the environment of a batch script or an interactive shell. This
+ * variable keeps it. */
 static void hand_on(spank_t spank, uint32_t job) {
   const struct espalier_option* option = espalier_option();
   char entry[ESPALIER_VALUE_MAX + 16];
@@ -117,8 +118,9 @@ static int exchange(spank_t spank, const char* role) {
 #endif
 }
 
-/* The word to end (task_exit below) may come before a keeper listens, when task 0 ends at once. It waits until then:
- * else it would kill the keeper, and the step would end with that signal instead of the program's exit code. */
+/* Blocks SIGHUP in a keeper until the keeper listens. When task 0 ends at once, task_exit below
+ * may send SIGHUP before that. SIGHUP would then kill the keeper, and the step would end with
+ * that signal instead of the program's exit code. */
 static void hold_hangup(void) {
   sigset_t set;
   sigemptyset(&set);
@@ -151,8 +153,9 @@ void espalier_remote_task_init(spank_t spank) {
   } else slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
 }
 
-/* A step ends when its last task does, and keepers wait for the launcher. scancel asks slurmctld, which reaches every
- * node of the step; in a detached child, because this must not hold up slurmstepd when slurmctld is away. */
+/* Ends the keepers. A step ends with its last task, and keepers wait for the launcher. scancel
+ * asks slurmctld, which reaches every node of the step. It runs in a detached child, so that
+ * slurmstepd does not wait when slurmctld is away. */
 void espalier_remote_task_exit(spank_t spank) {
   uint32_t task = 0, job = 0, id = 0, tasks = 0;
   if (!step.elastic || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0 ||

@@ -16,7 +16,8 @@ static struct espalier_site site;
 
 const struct espalier_site* espalier_site(void) { return &site; }
 
-/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT; a bare IPv6 address has more than one colon and no port. */
+/* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT. A bare IPv6 address has more than one colon and
+ * no port. */
 static int read_planner(const char* value) {
   const char *host = value, *end = value + strlen(value), *port = NULL;
   if (*value == '[') {

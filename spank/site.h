@@ -1,11 +1,10 @@
 /* The site's settings: the words after the plugin's name in plugstack.conf.
  *
- *   max=N                 most GPUs an elastic job may ask for (default 64)
+ *   max=N                 most GPUs of an elastic job (default 64)
  *   launcher=PATH         espalier-launch on the compute nodes
  *   planner=HOST[:PORT]   where espalierd listens; without it nothing is reported
  *   report=PATH           espalier-report on the compute nodes; empty: topologies are not reported
- *   planner_user=NAME     who espalierd runs as (default: root and slurm)
- */
+ *   planner_user=NAME     the user that espalierd runs as (default: root and slurm) */
 #ifndef ESPALIER_SPANK_SITE_H
 #define ESPALIER_SPANK_SITE_H
 
@@ -18,8 +17,8 @@ struct espalier_site {
   char planner_port[6];
 };
 
-/* Read once per process by slurm_spank_init, before any other callback. What is wrong is logged and left at its
- * default: a site's typing error must not cost a job. */
+/* slurm_spank_init calls it before any other callback, and the epilog calls it again. A wrong
+ * word is logged and its setting keeps the default: a typing error must not cost a job. */
 void espalier_site_read(int argc, char** argv);
 const struct espalier_site* espalier_site(void);
 

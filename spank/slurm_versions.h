@@ -1,9 +1,10 @@
-/* The one place that knows how Slurm's plugin interfaces differ between releases (22.05 to 25.11). A SPANK plugin must
- * be built for the major.minor that loads it, job_submit for the micro version too. */
+/* Only this file knows how Slurm's plugin interfaces differ between releases (22.05 to 25.11). A
+ * SPANK plugin must be built for the major.minor release that loads it. job_submit must be built
+ * for the micro release too. */
 #ifndef ESPALIER_SPANK_SLURM_VERSIONS_H
 #define ESPALIER_SPANK_SLURM_VERSIONS_H
 
-/* slurm.h wants these first and does not say so */
+/* slurm.h needs these first, but does not include them. */
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -18,16 +19,18 @@
 
 #define ESPALIER_SLURM_SINCE(major, minor) (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(major, minor, 0))
 
-/* 23.11 can put words before a task's own; before, only argv[0] can be exchanged. */
+/* From 23.11, words can be put before a task's own. Earlier releases can only exchange argv[0]. */
 #define ESPALIER_PREPENDS_ARGV ESPALIER_SLURM_SINCE(23, 11)
 
-/* Steps that users start have small numbers; batch, extern, interactive and pending steps are above. */
+/* Steps that users start have small numbers. Batch, extern, interactive and pending steps have
+ * larger ones. */
 #define ESPALIER_IS_USERS_STEP(step) ((step) < SLURM_MAX_NORMAL_STEP_ID)
 
-/* slurm_load_job takes a step id from 26.05; the check that uses it is then left to the launcher. */
+/* From 26.05, slurm_load_job takes a step id. The check that uses it is then left to the
+ * launcher. */
 #define ESPALIER_LOADS_JOB_BY_NUMBER !ESPALIER_SLURM_SINCE(26, 5)
 
-/* job_submit's types and entry points, which the public headers do not declare. */
+/* Types and entry points of job_submit. Slurm's public headers do not declare them. */
 typedef struct job_record job_record_t;
 #if ESPALIER_SLURM_SINCE(23, 2)
 #define ESPALIER_JOB_MODIFY_PARAMETERS \
@@ -36,7 +39,8 @@ typedef struct job_record job_record_t;
 #define ESPALIER_JOB_MODIFY_PARAMETERS job_desc_msg_t *description, job_record_t *job, uint32_t submit_uid
 #endif
 
-/* slurmctld frees with xfree what a job_submit plugin hands to it. */
+/* slurmctld frees memory from a job_submit plugin with xfree, so the plugin must allocate it
+ * with these. */
 extern char* slurm_xstrdup(const char* text);
 extern void* slurm_xrecalloc(void** array, size_t count, size_t size, _Bool clear, _Bool may_fail, const char* file,
                              int line, const char* function);

@@ -6,7 +6,7 @@
 #include "spank/option.h"
 #include "spank/site.h"
 
-enum { kSeconds = 15 }; /* espalier-report bounds itself to less */
+enum { kSeconds = 15 }; /* seconds; espalier-report limits itself to fewer */
 
 void espalier_slurmd_init(spank_t spank) {
   const struct espalier_site* site = espalier_site();

@@ -1,4 +1,5 @@
-// How often something may be done: a store of permissions that fills up with time. Pure.
+// Limits how often something may be done. An allowance holds permissions; new ones come with time.
+// Pure.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +8,14 @@ namespace espalier {
 
 class Allowance {
  public:
-  // `most`: permissions that gather while none is used, as many as at the start; `per_second`: how fast new ones come.
+  // `most`: permissions held at the start, and the most that can gather unused. `per_second`: new
+  // permissions per second.
   struct Rate {
     double most = 1, per_second = 1;
   };
 
-  // False: there is none left. `now` in seconds; a clock that is set back gives nothing and takes nothing.
+  // Takes one permission. False: none is left. `now` in seconds. A clock that is set back gives
+  // nothing and takes nothing.
   bool take(double now, const Rate& rate) {
     used_ = std::max(0.0, used_ - std::max(0.0, now - at_) * rate.per_second);
     at_ = now;
@@ -20,9 +23,9 @@ class Allowance {
     used_ += 1;
     return true;
   }
-  // Seconds after the last take() until there is one.
+  // Seconds from the last take() until the next permission.
   double wait(const Rate& rate) const { return std::max(0.0, (used_ + 1 - rate.most) / rate.per_second); }
-  // Whether forgetting it would give nothing away.
+  // Whether the allowance is full again, so that a fresh one in its place gives no more.
   bool unused(double now, const Rate& rate) const { return used_ <= (now - at_) * rate.per_second; }
 
  private:

@@ -128,8 +128,10 @@ Json Answers::nodes() const {
     json["topology_known"] = known.contains(node.name);
     list.push_back(std::move(json));
   }
-  // As Slurm prints them: the names themselves, for each job again, would be more than a frame holds.
-  std::map<std::vector<std::string>, std::string> folded;  // mostly a partition's, of many jobs
+  // Host lists are folded, as Slurm prints them: every name of every job would not fit into a
+  // frame.
+  // Cached, since many jobs share their partition's list.
+  std::map<std::vector<std::string>, std::string> folded;
   const auto fold = [&](const std::vector<std::string>& names) {
     auto [at, fresh] = folded.try_emplace(names);
     if (fresh && !names.empty()) at->second = fold_hosts(names);

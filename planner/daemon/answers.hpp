@@ -1,4 +1,4 @@
-// What tools may ask, and the answers.
+// The questions that tools may ask the planner, and the answers.
 #pragma once
 
 #include "planner/daemon/planner.hpp"
@@ -8,9 +8,9 @@ namespace espalier {
 
 class Answers {
  public:
-  // Both must outlive this.
+  // `planner` and `config` must outlive this object.
   Answers(Planner& planner, const wire::Config& config);
-  // Throws Error: refused, with a message for the user.
+  // Throws Error when the question is refused; its message is for the user.
   Json answer(const wire::Query& query, const wire::Peer& peer);
 
  private:

@@ -1,4 +1,4 @@
-// The daemon's clock: seconds since the epoch, as in every record.
+// The daemon's clock: seconds since the epoch. Every record uses it.
 #pragma once
 
 #include "planner/wire/clock.hpp"

@@ -1,4 +1,4 @@
-// Events of Slurm's plugins to the planner.
+// Passes events of Slurm's plugins to the planner.
 #pragma once
 
 #include "planner/daemon/planner.hpp"

@@ -17,7 +17,7 @@
 namespace espalier {
 namespace {
 
-// So many datagrams at once, then other work gets its turn.
+// At most this many datagrams are read at a time, so that other work gets its turn.
 constexpr int kBurst = 64;
 constexpr std::size_t kLargest = 16384;
 
@@ -35,7 +35,7 @@ EventSockets::EventSockets(wire::Loop& loop, const std::string& path, std::uint1
     : path_(path), trusted_(std::move(trusted)), on_event_(std::move(on_event)) {
   ::unlink(path.c_str());
   local_ = bound(AF_UNIX, wire::local_endpoint(path), path);
-  ::chmod(path.c_str(), 0666);  // the sender's identity decides
+  ::chmod(path.c_str(), 0666);  // everybody may send; the sender's uid decides
   const int on = 1;
   if (::setsockopt(local_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
     throw Error(path + ": the kernel cannot name senders: " + std::strerror(errno));
@@ -70,7 +70,7 @@ bool EventSockets::read_local() {
       ucred sender{};
       std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
       uid = sender.uid;
-    } else if (c->cmsg_type == SCM_RIGHTS) {  // nobody asked for descriptors: do not keep them
+    } else if (c->cmsg_type == SCM_RIGHTS) {  // unwanted descriptors are closed
       const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       for (std::size_t i = 0; i < count; ++i) {
         int fd = -1;
@@ -109,7 +109,7 @@ void EventSockets::take(const std::string& text, uid_t uid, const char* socket) 
 }
 
 void EventSockets::drop(const std::string& why) {
-  // The 1st, 2nd, 4th, 8th, ...: a flood of them must not fill the log.
+  // Only the 1st, 2nd, 4th, 8th, ... drop is logged, so that a flood does not fill the log.
   ++dropped_;
   if ((dropped_ & (dropped_ - 1)) == 0) spdlog::warn("event dropped ({} so far): {}", dropped_, why);
 }

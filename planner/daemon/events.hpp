@@ -1,5 +1,5 @@
-// The datagram sockets: events.sock for slurmctld's plugin (the kernel names the sender) and UDP for the nodes' epilogs
-// (a MUNGE credential names it).
+// The planner's datagram sockets. slurmctld's plugin sends to events.sock, where the kernel names
+// the sender. The nodes' epilogs send by UDP, where a MUNGE credential names the sender.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,8 @@ class EventSockets {
   using OnEvent = std::function<void(const wire::Event&)>;
   using Trusted = std::function<bool(uid_t)>;
 
-  // Replaces a stale socket file. Throws Error. Events of senders that are not `trusted` are dropped and counted.
+  // Replaces a stale socket file. Throws Error. An event whose sender is not `trusted` is dropped
+  // and counted.
   EventSockets(wire::Loop& loop, const std::string& path, std::uint16_t udp_port, Trusted trusted, OnEvent on_event);
   EventSockets(const EventSockets&) = delete;
   EventSockets& operator=(const EventSockets&) = delete;
@@ -26,7 +27,7 @@ class EventSockets {
   long dropped() const { return dropped_; }
 
  private:
-  bool read_local();  // one datagram; false: none is there
+  bool read_local();  // reads one datagram; false: none is waiting
   bool read_udp();
   void take(const std::string& text, uid_t uid, const char* socket);
   void drop(const std::string& why);

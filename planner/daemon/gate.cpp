@@ -12,16 +12,19 @@
 namespace espalier {
 namespace {
 
-// A launcher reports about once a second. More than this is a broken or hostile peer: in a burst, and for long.
+// A launcher reports about once a second. Beyond these rates a user's messages are refused. The
+// first number limits a burst, the second the messages per second. kFramesPerJob is added for each
+// of the user's jobs.
 constexpr Allowance::Rate kFrames{500, 100}, kFramesPerJob{100, 20};
-constexpr std::size_t kMostSeats = 64;  // and one for each of the user's jobs
+// Connections of one user. One more is allowed for each of the user's jobs.
+constexpr std::size_t kMostSeats = 64;
 
 }  // namespace
 
 bool is_administrator(uid_t uid, uid_t slurm_user) { return uid == 0 || uid == slurm_user || uid == ::geteuid(); }
 
-// One user's connections must not use up the memory and the descriptors with which everybody is served, and Slurm and
-// MUNGE asked.
+// One user's connections must not use up the daemon's memory and descriptors: other users, Slurm
+// and MUNGE need them.
 std::shared_ptr<void> Gate::take_seat(uid_t uid) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
@@ -34,8 +37,8 @@ std::shared_ptr<void> Gate::take_seat(uid_t uid) {
 }
 
 std::shared_ptr<Allowance> Gate::pace_of(uid_t uid) {
-  // Nodes report their topologies as root, all at once when a cluster starts: each administrator's connection for
-  // itself.
+  // All nodes report their topologies as root when a cluster starts. Each administrator's
+  // connection therefore has an allowance of its own.
   if (trusts(uid)) return std::make_shared<Allowance>();
   std::erase_if(paces_, [now = clock_seconds()](const auto& entry) {
     return entry.second.use_count() == 1 && entry.second->unused(now, kFrames);
@@ -53,7 +56,8 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
     return;
   }
   link->limit_frames(trusts(link->peer().uid) ? wire::kMaxFrame : wire::kMaxNewcomer, wire::kFrameTime);
-  // The connection keeps itself alive until it closes; a strong reference in its own callbacks would keep it for ever.
+  // The connection keeps itself alive until it closes. A strong reference in its own callbacks
+  // would keep it for ever.
   const std::weak_ptr<wire::Connection> weak = link;
   link->on_frame = [this, weak, pace = pace_of(link->peer().uid)](const wire::Frame& frame) {
     const auto self = weak.lock();
@@ -65,7 +69,8 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
         throw Error("too many messages");
       handle(self, frame);
     } catch (const std::exception& error) {
-      // A question that has no answer is everyday; anything else is a broken or hostile peer.
+      // A query without an answer is common. Any other refused message comes from a broken or
+      // hostile peer.
       const auto level = frame.type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
       const std::string why = printable(error.what());
       spdlog::log(level, "{} (uid {}): {} refused: {}", self->peer().address, self->peer().uid,
@@ -118,7 +123,7 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
     const auto message = wire::from_frame<wire::Bye>(frame);
     own(message.job);
     planner_.bye(message.job, message.exit_code);
-    link->on_frame = [](const wire::Frame&) {};  // nothing it may still say matters
+    link->on_frame = [](const wire::Frame&) {};  // further messages are ignored
   } else {
     throw Error("no such message from a launcher");
   }

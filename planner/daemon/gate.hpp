@@ -1,5 +1,5 @@
-// Who may say what to the planner. Every connection arrives here authenticated; its peer's uid comes from MUNGE or the
-// kernel, never from a message.
+// Decides which peer may send which message to the planner. Every connection is already
+// authenticated. The peer's uid comes from MUNGE or the kernel, never from a message.
 #pragma once
 
 #include <sys/resource.h>
@@ -13,23 +13,24 @@
 
 namespace espalier {
 
-// Root, SlurmUser, and the user the daemon itself runs as.
+// Root, SlurmUser and the user that the daemon runs as.
 bool is_administrator(uid_t uid, uid_t slurm_user);
 
 class Gate {
  public:
-  using OnQuery =
-      std::function<Json(const wire::Query&, const wire::Peer&)>;  // throws Error: refused with that message
+  // May throw Error: the query is then refused with its message.
+  using OnQuery = std::function<Json(const wire::Query&, const wire::Peer&)>;
   Gate(Planner& planner, OnQuery on_query) : planner_(planner), on_query_(std::move(on_query)) {}
 
   void welcome(const wire::ConnectionPtr& link);
 
  private:
   bool trusts(uid_t uid) const { return is_administrator(uid, planner_.slurm_user()); }
-  // Counts a connection of `uid` for as long as the result lives, its last unread words included; nullptr: the user has
-  // too many.
+  // Counts a connection of `uid` until the result is destroyed with the connection. A closing
+  // connection still counts. nullptr: the user has too many connections.
   std::shared_ptr<void> take_seat(uid_t uid);
-  // How many messages of `uid` have come of late, whatever connections they came on.
+  // The message allowance of `uid`. All connections of a user share it, but each administrator's
+  // connection has its own.
   std::shared_ptr<Allowance> pace_of(uid_t uid);
   void handle(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame);

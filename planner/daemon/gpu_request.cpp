@@ -10,7 +10,7 @@ namespace {
 
 constexpr long kMost = 1 << 20;
 
-// Slurm separates by commas or semicolons, and writes "gres:gpu:2" or "gres/gpu=2".
+// Slurm separates items by commas or semicolons. It writes "gres:gpu:2" or "gres/gpu=2".
 long gpus_in(std::string text) {
   std::replace(text.begin(), text.end(), ';', ',');
   std::replace(text.begin(), text.end(), '/', ':');

@@ -1,4 +1,4 @@
-// Why a job does not grow right now, for `espalier explain`. Pure.
+// Explains why a job does not grow now, for `espalier explain`. Pure.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace espalier {
 
-// One sentence each; empty when nothing stands in the way. `weighed`: what the scheduler thought of it last, or null.
+// One sentence per obstacle; empty when there is none. `weighed`: the scheduler's last view of the
+// job, or null.
 std::vector<std::string> growth_obstacles(const LiveJob& live, const std::optional<SlurmSnapshot>& slurm,
                                           const Weighed* weighed, const PlannerSettings& settings, double now);
 

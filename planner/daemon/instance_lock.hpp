@@ -7,7 +7,8 @@
 
 namespace espalier {
 
-// Held until the process ends, however it ends. Throws Error when another one holds it.
+// The lock is held until the process ends, even by a crash. Throws Error when another process holds
+// it.
 class InstanceLock {
  public:
   explicit InstanceLock(const std::string& path);

@@ -1,4 +1,4 @@
-// One elastic job while its launcher is known to the planner.
+// One elastic job whose launcher the planner knows.
 #pragma once
 
 #include <optional>
@@ -14,28 +14,31 @@
 namespace espalier {
 
 struct LiveJob {
-  ElasticJob job;            // as the launcher reports it; uid and id are what Slurm and MUNGE say
-  wire::ConnectionPtr link;  // null while the launcher is away
-  std::string host;          // the launcher's
+  // As the launcher reports it, except for uid and id, which come from Slurm and MUNGE.
+  ElasticJob job;
+  wire::ConnectionPtr link;  // null while the launcher is not connected
+  std::string host;          // where the launcher runs
   int pid = 0;
 
-  std::optional<double> last_change;  // for the cooldown
+  std::optional<double> last_change;  // seconds since the epoch; starts the cooldown
   int failures = 0;                   // aborted decisions in a row
-  double not_before = 0;              // no proposal of any kind earlier, after a failure
-  double saved = 0;                   // when the store last got it
+  double not_before = 0;              // no proposal before this time, after a failure
+  double saved = 0;                   // when the store last got `job`
   double tokens_per_second = 0;
   ProfileBook profiles;
-  std::string unfit_profile;            // what was wrong with the last one that did not even get there
-  std::optional<double> pause_seconds;  // of the last reconfigurations that were committed
+  std::string unfit_profile;            // why the last profile was refused before `profiles` got it
+  std::optional<double> pause_seconds;  // mean of the last committed reconfigurations
 
-  std::optional<DecisionRecord> open;      // proposed, no outcome yet
-  int proposed_to = 0;                     // the generation that ran when `open` was proposed, or has recovered since
-  bool back_since = false;                 // ... and whether the launcher has registered again since
+  std::optional<DecisionRecord> open;  // proposed, without an outcome yet
+  // The generation that ran when `open` was proposed. A recovery after a reconnect raises it to its
+  // own generation.
+  int proposed_to = 0;
+  bool back_since = false;                 // the launcher has registered again since
   std::set<JobId> before;                  // extensions when `open` was proposed
-  std::optional<DecisionRecord> measured;  // committed, its step time still being measured
-  std::string shadowed;                    // what --shadow recorded last
-  Allowance own_acts;                      // that its launcher reports
-  bool own_acts_refused = false;           // ... and once said to be too many
+  std::optional<DecisionRecord> measured;  // committed; its step time is still being measured
+  std::string shadowed;                    // the last decision that --shadow recorded
+  Allowance own_acts;                      // limits the acts of its own that the launcher reports
+  bool own_acts_refused = false;           // whether a warning about too many such acts was logged
 };
 
 }  // namespace espalier

@@ -32,7 +32,8 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
-  // A step may be as long as it may hang; so may writing a checkpoint, and reading it.
+  // At a boundary a hand-off may wait for one step, one checkpoint write and one checkpoint read.
+  // Each of the three may take hang_seconds.
   settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.shadow = shadow;
   return settings;
@@ -40,7 +41,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
 
 void set_up_log(const Options& options, const std::string& level) {
   auto log = spdlog::stderr_color_mt("espalierd");
-  // The service manager adds the time itself.
+  // Without --foreground the service manager adds the time.
   log->set_pattern(options.foreground ? "%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v" : "%l: %v");
   log->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(log));
@@ -52,7 +53,7 @@ void make_directory(const std::string& path) {
     throw Error(path + ": cannot be made: " + std::strerror(errno) + "; make it and give it to the user of espalierd");
 }
 
-// A connection for each elastic job: as many as the system allows.
+// Each elastic job holds a connection, so the limit is raised as far as the system allows.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -60,7 +61,8 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// What may change while it runs; the rest needs a restart and says so.
+// Applies new settings to the running daemon. A setting that needs a restart keeps its old value
+// and logs a warning.
 void reload(wire::Config& config, Planner& planner, const Options& options) {
   try {
     const wire::Config fresh = wire::load_config(options.config);
@@ -82,7 +84,7 @@ void reload(wire::Config& config, Planner& planner, const Options& options) {
   }
 }
 
-// Until a signal ends it. False: a thread is still inside libslurm.
+// Runs until a signal ends the loop. False: a thread is still inside libslurm.
 bool serve(const Options& options) {
   wire::Config config = wire::load_config(options.config);
   set_up_log(options, config.log_level);
@@ -133,7 +135,7 @@ int main(int argc, char** argv) {
     const espalier::Options options = espalier::parse_options(argc, argv);
     if (options.help) return std::fputs(espalier::kUsage, stdout), 0;
     if (options.version) return std::puts("espalierd " ESPALIER_VERSION), 0;
-    // Not through exit(): the thread left behind may still use what that destroys.
+    // Does not call exit(): the thread left behind may still use objects that exit() destroys.
     if (!espalier::serve(options)) std::_Exit(0);
     return 0;
   } catch (const std::exception& error) {

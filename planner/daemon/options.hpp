@@ -6,13 +6,15 @@
 namespace espalier {
 
 struct Options {
-  bool foreground = false;  // log to the terminal with colours and time; never leaves the terminal either way
+  // Log to the terminal with colours and time. The process stays attached to the terminal in either
+  // case.
+  bool foreground = false;
   bool shadow = false;
   bool help = false, version = false;
-  std::string config;  // empty: the usual places
+  std::string config;  // empty: $ESPALIER_CONF or /etc/espalier/espalier.toml
 };
 
-// Throws Error on anything unknown.
+// Throws Error on an unknown option, a missing value or an argument.
 Options parse_options(int argc, char** argv);
 extern const char* const kUsage;
 

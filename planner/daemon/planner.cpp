@@ -14,17 +14,20 @@ namespace {
 
 using Milliseconds = wire::Loop::Milliseconds;
 
-// slurmctld gives a job its record only after the plugin that told us has returned.
+// slurmctld creates the job's record only after the plugin that sent the event has returned.
 constexpr Milliseconds kSubmissionDelay{100};
 constexpr Milliseconds kReleasePoll{20};
-// Then it is to be seen whether a new job still waits.
+// After this time Slurm has had its try at a new job. The planner then looks whether the job still
+// waits.
 constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) + 100};
-// Between two questions to slurmctld, in seconds: no launcher may make it busy by reporting changes.
+// Least time between two questions to slurmctld, in seconds. Launchers that report often must not
+// keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
-// ... and no user's launchers keep it asking: one registration or report after the other does not even have to be true.
+// The limit for one user's launchers: they could otherwise keep the planner asking, even with false
+// reports.
 constexpr Allowance::Rate kPrompts{5, 1};
 
-// Which of two triggers a decision is put down to.
+// When triggers are merged, the decision is recorded under the strongest one.
 int strength(Trigger trigger) {
   switch (trigger) {
     case Trigger::user:
@@ -103,7 +106,7 @@ void Planner::think(Trigger trigger) {
 }
 
 void Planner::think_for(uid_t user, Trigger trigger) {
-  if (again_) return think(trigger);  // Slurm will be asked once more anyway
+  if (again_) return think(trigger);  // Slurm is about to be asked again anyway
   const double now = clock_seconds();
   std::erase_if(prompting_, [&](const auto& entry) {
     return !entry.second.waiting && entry.second.allowance.unused(now, kPrompts);
@@ -167,7 +170,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
 void Planner::review(const SlurmSnapshot& slurm) {
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
-  // A store that cannot be written stops what concerns it, nothing else.
+  // If the store cannot be written, only the failing step is skipped.
   const auto apart = [](const auto& step) {
     try {
       step();
@@ -181,7 +184,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   kill_strays(slurm);
   apart([&] { close_overdue(slurm.time); });
   releases_.look(slurm);
-  if (releases_.waiting()) {  // a decision now would see only part of what comes free
+  if (releases_.waiting()) {  // a decision now would see only some of the GPUs that come free
     again_soon_ = loop_.after(kReleasePoll, [this] { think(Trigger::gpus_released); });
     return;
   }
@@ -192,7 +195,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   std::map<std::string, double> moments{{"seen", slurm.time}};
   Trigger trigger = trigger_.value_or(Trigger::timer);
   trigger_.reset();
-  // An answer to another question may show first what an event has announced.
+  // The answer to another question may already show the effect of an event.
   if (const auto released = releases_.take_first()) {
     trigger = stronger(trigger, Trigger::gpus_released);
     moments["event"] = *released;
@@ -204,7 +207,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
 
   const auto input = make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_});
   const auto& waiting = slurm.cluster.waiting;
-  // Where there are no extensions there is nothing to take back: the next poll is early enough.
+  // Without extensions nothing can be taken back, so the next poll is early enough.
   if (!input.extensions.empty() &&
       std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
     look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
@@ -219,7 +222,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     record.moments = moments;
     try {
       propose(live->second, std::move(record));
-    } catch (const Error& error) {  // the store is full, or one decision too large: the others may pass
+    } catch (const Error& error) {  // e.g. the store is full: try the others
       spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
     }
   }
@@ -228,7 +231,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
 void Planner::propose(LiveJob& live, DecisionRecord record) {
   Decision& decision = record.decision;
   if (settings_.shadow) {
-    // The same thought again on the next poll is not another decision.
+    // The same decision on the next poll is not recorded again.
     const std::string thought =
         to_string(decision.kind) + Json(decision.acquire).dump() + Json(decision.release).dump();
     if (live.shadowed == thought) return;
@@ -239,9 +242,9 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
                  decision.reason);
     return;
   }
-  decision.id = store_.add(record);  // first on disk, then told: a restart in between knows of it
+  decision.id = store_.add(record);  // stored first: a restart must know it
   Decision told = decision;
-  told.candidates.clear();  // they are the planner's memory, and may be large
+  told.candidates.clear();  // candidates may be large, and the launcher does not need them
   live.link->send(wire::Propose{std::move(told)});
   record.moments["proposed"] = clock_seconds();
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
@@ -251,13 +254,14 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
   live.open = std::move(record);
-  store_.update(*live.open);  // last: it is under way, whatever becomes of this
+  store_.update(*live.open);  // last, because the proposal is already under way if the store fails
 }
 
 void Planner::close_overdue(double now) {
   for (auto& [id, live] : jobs_) {
     if (!live.open) continue;
-    // Its launcher has limits of its own; that it is at a boundary is only what it says.
+    // The launcher has time limits of its own. The time added here is bounded, since only the
+    // launcher says that it is at a boundary.
     const JobPhase phase = live.job.phase;
     const bool at_a_boundary = live.link && (phase == JobPhase::ready || phase == JobPhase::switching ||
                                              phase == JobPhase::saving || phase == JobPhase::restarting);
@@ -269,7 +273,7 @@ void Planner::close_overdue(double now) {
   }
 }
 
-// The decision's end, however it came.
+// Ends a decision, whatever its outcome.
 void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   record.moments["finished"] = now;
   store_.update(record);
@@ -279,7 +283,8 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
               decision.job, decision.outcome);
   live.failures = committed ? 0 : std::min(live.failures + 1, 6);
   live.last_change = now;
-  // Each failure in a row doubles the time until the next try; a growth waits for the cooldown as well.
+  // Each failure in a row doubles the wait until the next try. A growth also waits for the
+  // cooldown.
   const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
   live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
@@ -288,14 +293,14 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   note_pause(live);
 }
 
-// What a reconfiguration of this job costs: the mean of the last few.
+// The cost of a reconfiguration of this job: the mean of its last three pauses.
 void Planner::note_pause(LiveJob& live) {
   constexpr int kLooked = 10, kMeant = 3;
   double sum = 0;
   int count = 0;
   for (const DecisionRecord& record : store_.decisions(live.job.id, kLooked)) {
     if (record.decision.outcome != "committed" || record.decision.pause_ms <= 0) continue;
-    if (record.decision.kind == DecisionKind::recover) continue;  // nobody chose it, and none of it was prepared
+    if (record.decision.kind == DecisionKind::recover) continue;  // nobody chose or prepared it
     sum += record.decision.pause_ms / 1000;
     if (++count == kMeant) break;
   }

@@ -1,5 +1,6 @@
-// The planner's heart: an event makes it ask Slurm, the scheduler decides on the answer, the decision is recorded and
-// proposed to the job's launcher, and what comes of it completes the record. On the loop's thread only.
+// The planner's core. An event makes the planner ask Slurm. The scheduler decides on the answer.
+// The planner records the decision and proposes it to the job's launcher. The launcher's outcome
+// completes the record. All of this runs on the loop's thread.
 #pragma once
 
 #include <map>
@@ -26,25 +27,29 @@ struct PlannerSettings {
   std::string partition;
   int max_gpus = 64;
   double poll_seconds = 2;
-  double outcome_seconds = 180;  // a proposal without an outcome by then is closed
-  double boundary_seconds = 0;   // ... so much later while its launcher says that the hand-off is at a boundary
-  bool shadow = false;           // decide and record, propose nothing
+  double outcome_seconds = 180;  // after this time a proposal without outcome is closed
+  // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
+  double boundary_seconds = 0;
+  bool shadow = false;  // decide and record, propose nothing
 };
 
 class Planner {
  public:
-  // All three must outlive the planner. Decisions left open by an earlier run are closed.
+  // `loop`, `slurm` and `store` must outlive the planner. Decisions that an earlier run left open
+  // are closed.
   Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings);
   void configure(const PlannerSettings& settings);
 
   // ---- events
   void job_submitted();
   void gpus_released(JobId job, const std::string& node);
-  void topology_reported(const std::string& node, const std::string& xml);  // hwloc's, of a trusted sender
-  void think(Trigger trigger);  // asks Slurm and decides, as soon as the question under way is answered
+  void topology_reported(const std::string& node, const std::string& xml);  // hwloc's `xml`
+  // Asks Slurm and decides. If a question is under way, another one follows its answer.
+  void think(Trigger trigger);
 
-  // ---- launchers. `link` has been authenticated; the launcher is admitted when Slurm confirms that the job runs and
-  // is the peer's, and refused otherwise.
+  // ---- launchers
+  // `link` has been authenticated. The launcher is admitted when Slurm confirms that the job runs
+  // and belongs to the peer. Otherwise it is refused.
   void admit(const wire::ConnectionPtr& link, const wire::Register& message);
   void status(JobId job, const ElasticJob& news);
   void transition(const wire::Transition& message);
@@ -53,15 +58,18 @@ class Planner {
   void bye(JobId job, int exit_code);
   std::optional<JobId> job_of(const wire::Connection& link) const;
 
-  // ---- users. Throw Error when it cannot be.
+  // ---- users. Both throw Error on failure.
   void hold(JobId job, bool held);
   std::int64_t reclaim(JobId job);
 
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
-  std::size_t jobs_of(uid_t user) const;  // how many of jobs(); asked for each frame, so they are not counted then
+  // The number of `user`'s entries in jobs(). Kept up to date, because every message asks for it.
+  std::size_t jobs_of(uid_t user) const;
   const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
-  const Weighed* weighed(JobId job) const;  // by the last decision; null: it had no say. Valid until the next one
+  // The last decision's view of `job`; null: the decision did not weigh it. Valid until the next
+  // decision.
+  const Weighed* weighed(JobId job) const;
   std::optional<std::string> slurm_trouble() const { return trouble_; }
   uid_t slurm_user() const;
   const PlannerSettings& settings() const { return settings_; }
@@ -72,13 +80,14 @@ class Planner {
     std::weak_ptr<wire::Connection> link;
     wire::Register message;
   };
-  // What a user's launchers have made the planner think of late.
+  // Work that one user's launchers have recently asked of the planner.
   struct Prompting {
     Allowance allowance;
-    std::optional<Trigger> waiting;  // until there is another permission
+    std::optional<Trigger> waiting;  // asks Slurm when the next permission comes
     wire::Watch later;
   };
-  // As think(), for what a user's process says: a few at once, then one a second; what comes between is put together.
+  // think() for a message of a user's process. A user has a burst of five, then one a second.
+  // Triggers in between are merged.
   void think_for(uid_t user, Trigger trigger);
   void ask();
   void send_question();
@@ -92,7 +101,7 @@ class Planner {
   void kill_strays(const SlurmSnapshot& slurm);
   void close_overdue(double now);
   void decide(const SlurmSnapshot& slurm);
-  void count_out(uid_t user);  // one of its jobs is over
+  void count_out(uid_t user);  // a job of `user` has ended
   void propose(LiveJob& live, DecisionRecord record);
   void finish(LiveJob& live, DecisionRecord record, double now);
   void measure(LiveJob& live);
@@ -107,25 +116,27 @@ class Planner {
   PlannerSettings settings_;
   std::unique_ptr<Scheduler> scheduler_;
   SiteCache sites_;
-  std::shared_ptr<const Site> site_;  // of the last snapshot
+  std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
   std::map<uid_t, std::size_t> jobs_by_user_;
   std::vector<Applicant> applicants_;
-  // Jobs that the store has as running or held, from an earlier run, and no launcher has registered since.
-  std::optional<std::set<JobId>> unclaimed_;  // not set: not looked up yet
+  // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
+  // launcher registers or when it has ended.
+  std::optional<std::set<JobId>> unclaimed_;  // not set: not read yet
   Releases releases_;
   Strays strays_;
 
   bool asking_ = false;
   double asked_at_ = 0;
-  std::optional<Trigger> trigger_;  // the strongest since the last decision
-  std::optional<Trigger> again_;    // came while Slurm was being asked
+  std::optional<Trigger> trigger_;  // strongest trigger since the last decision
+  std::optional<Trigger> again_;    // strongest trigger while Slurm is being asked
   std::map<uid_t, Prompting> prompting_;
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
-  std::optional<std::string> trouble_;  // why Slurm does not answer
+  std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
   wire::Watch poll_, soon_, again_soon_, look_again_, paced_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // answers may come after the planner's end
+  // Lets callbacks see whether the planner still exists when an answer comes.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace espalier

@@ -1,4 +1,4 @@
-// The planner's side of its launchers: admission, news, outcomes, ends.
+// The planner's work for launchers: registrations, reports, outcomes and ends.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace espalier {
 namespace {
 
 constexpr std::int64_t kMeasuredSteps = 20;
-// Decisions that a launcher may have recorded: 30 at once, and 30 a minute. Each is a row that pushes out an older one.
+// Acts of its own that a launcher may have recorded: 30 at once, then 30 a minute. Each record
+// pushes out an older one.
 constexpr Allowance::Rate kOwnActs{30, 0.5};
 
 }  // namespace
@@ -55,7 +56,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       try {
         admit_now(link, applicant.message, *job);
         continue;
-      } catch (const Error& error) {  // e.g. the disk is full; it will come again, and the others need not
+      } catch (const Error& error) {  // e.g. the disk is full: the launcher will try again
         why = error.what();
         lost(id, link);
       }
@@ -72,7 +73,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
   const bool again = live.link != nullptr || live.pid == message.pid;
-  if (live.link && live.link != link) live.link->close();  // the same launcher's older, broken connection
+  if (live.link && live.link != link) live.link->close();  // the same launcher's older one
   live.link = link;
   live.back_since = true;
   live.host = printable(message.host, 255);
@@ -106,8 +107,9 @@ void Planner::status(JobId id, const ElasticJob& news) {
                        old.extensions != news.extensions || !(old.model == news.model);
   if (changed || now - live.saved > 30) save(live, now);
   if (news.phase != JobPhase::running) return;
-  // After a registration a launcher repeats its last outcomes first, then tells news; and the outcome of what has led
-  // to a generation once that has done a step, before it tells of the step.
+  // After a registration a launcher first repeats its last outcomes and then sends news. It reports
+  // the outcome of a new generation before it reports that generation's first step. An open
+  // decision whose outcome has not come by then was lost with the connection.
   const bool same = live.proposed_to == news.generation;
   const bool stepped = old.phase == JobPhase::running && old.generation == news.generation && news.step > old.step;
   if (live.open && live.back_since && (same || stepped)) {
@@ -128,7 +130,7 @@ void Planner::measure(LiveJob& live) {
   if (live.job.step >= live.measured->step + kMeasuredSteps) live.measured.reset();
 }
 
-// Only profiles of the plan that runs: one of the generation before may still be on its way.
+// Takes only a profile of the running plan. A profile of the previous generation may arrive late.
 void Planner::take_profile(LiveJob& live) {
   const auto profile = std::exchange(live.job.profile, std::nullopt);
   if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
@@ -185,8 +187,9 @@ void Planner::outcome(const wire::Outcome& message) {
   std::optional<DecisionRecord> record;
   if (message.decision != 0) {
     record = live.open && live.open->decision.id == message.decision ? live.open : store_.decision(message.decision);
-    // Launchers repeat their last outcome after every registration, and the store may be a newer one: it may not have
-    // that decision, or another job's under its number.
+    // Launchers repeat their last outcome after every registration. The store may have been
+    // replaced since. It may then lack the decision, or hold another job's decision under its
+    // number.
     if (!record || record->decision.job != message.job) {
       spdlog::warn("job {}: outcome of decision {}, which the store does not have for it; ignored", message.job,
                    message.decision);
@@ -209,7 +212,8 @@ void Planner::outcome(const wire::Outcome& message) {
     own.reason = message.reason.empty() ? "the launcher acted by itself" : printable(message.reason);
     record->moments["decided"] = now;
     own.id = store_.add(*record);
-    // A loss ends a change under way, which is told first: one that is still open was lost with the old connection.
+    // A recovery ends a change under way, and the launcher reports that change's outcome first. A
+    // decision that is still open here was therefore lost with the old connection.
     if (message.kind == DecisionKind::recover && live.back_since)
       live.proposed_to = std::max(live.proposed_to, message.generation);
   }
@@ -267,7 +271,8 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
   for (const JobId id : gone) bye(id, -1);
 }
 
-// What ended while no planner ran. A launcher may only be on its way back: its job is alive then.
+// Ends jobs in the store that ended while no planner ran. A job that is still alive stays: its
+// launcher may be reconnecting.
 void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
   if (!unclaimed_) {
     unclaimed_.emplace();

@@ -27,7 +27,7 @@ NodeView* node_named(ClusterView& cluster, const std::string& name) {
   return found == cluster.nodes.end() ? nullptr : &*found;
 }
 
-// GPUs on `node` that Slurm has granted to extensions of `anchor` since its open decision.
+// GPUs on `node` that Slurm has granted to new extensions of the job since its open decision.
 int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
   int sum = 0;
   for (const auto& [id, job] : slurm.jobs) {
@@ -39,7 +39,7 @@ int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::st
   return sum;
 }
 
-// What an open growth was promised and Slurm has not granted yet.
+// Marks GPUs as taken that an open growth was promised and Slurm has not granted yet.
 void take_promised(ClusterView& cluster, const SlurmSnapshot& slurm, const LiveJob& live) {
   for (const ExtensionRequest& request : live.open->decision.acquire) {
     NodeView* node = node_named(cluster, request.node);
@@ -71,7 +71,7 @@ bool is_extension_of(const SlurmJob& extension, const SlurmJob& anchor) {
          anchor_of_comment(extension.comment) == anchor.id;
 }
 
-// Its launcher has had Slurm's notice and is shrinking by itself.
+// Slurm has told an extension to leave. The launcher is then shrinking by itself.
 bool is_being_preempted(const ElasticJob& job, const SlurmSnapshot& slurm) {
   return std::any_of(job.extensions.begin(), job.extensions.end(), [&](const Holding& held) {
     const SlurmJob* extension = slurm.alive(held.job);

@@ -1,5 +1,5 @@
-// From Slurm's snapshot and what launchers say to the scheduler's input. Pure. Launchers are users' processes: a GPU or
-// an extension that Slurm does not confirm is left out.
+// Makes the scheduler's input from Slurm's snapshot and the launchers' reports. Pure. Launchers are
+// users' processes, so a GPU or an extension that Slurm does not confirm is left out.
 #pragma once
 
 #include <map>
@@ -12,19 +12,20 @@
 
 namespace espalier {
 
-// What stays the same from one decision to the next.
+// Settings and hardware that stay the same between decisions.
 struct PlanningContext {
-  int max_gpus = 64;                 // of one job
-  std::string partition;             // of extensions
-  std::shared_ptr<const Site> site;  // of the snapshot's nodes; null: unknown hardware
+  int max_gpus = 64;                 // per job
+  std::string partition;             // where extensions run
+  std::shared_ptr<const Site> site;  // the snapshot's nodes; null: unknown hardware
 };
 
-// `job` with only those GPUs and extensions that Slurm confirms for it, and within the site's limits.
+// `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most
+// `max_gpus`.
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus);
 
-// Jobs without a connected launcher, with an open decision, being preempted or with a failure a moment
-// ago are not offered for a change;
-// GPUs promised to an open growth count as taken, GPUs of an open shrink as about to be idle.
+// A job is left out while its launcher is not connected, while it has an open decision, while Slurm
+// preempts it, and for a while after a failure. GPUs promised to an open growth count as taken.
+// GPUs of an open shrink count as about to be idle.
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          const PlanningContext& context);
 

@@ -1,11 +1,12 @@
-// Text of a peer on its way into logs, messages and the store.
+// Makes a peer's text safe for logs, messages and the store.
 #pragma once
 
 #include <string>
 
 namespace espalier {
 
-// At most `most` bytes; whatever is not printable ASCII becomes '?': no forged log lines, no half of a character.
+// At most `most` bytes. Every byte that is not printable ASCII becomes '?'. The text can then forge
+// no log line and hold no half of a character.
 inline std::string printable(std::string text, std::size_t most = 1000) {
   if (text.size() > most) text.resize(most);
   for (char& c : text)

@@ -9,9 +9,10 @@
 namespace espalier {
 namespace {
 
-constexpr double kMost = 1e30;  // ms or bytes: far from the end of the numbers, however plans combine it
+// In ms or bytes. Far below the largest double, so that no sum over a plan overflows.
+constexpr double kMost = 1e30;
 
-// Figures of a launcher are a user's: none may make the model divide by zero or overflow.
+// A launcher's figures come from a user. No figure may make the model divide by zero or overflow.
 bool usable(const JobCoefficients& job) {
   const auto finite = [](double value) { return value >= 0 && value <= kMost; };  // NaN is neither
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
@@ -41,7 +42,7 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
     trouble_ = error.what();
     return News::unusable;
   }
-  // The training runtime splits no tensor that the present plan does not split.
+  // The training runtime cannot split a tensor further than the present plan does.
   int tp = 1;
   for (const Stage& stage : profile.plan.stages) tp = std::max(tp, stage.tp);
   found.tp_degrees = {tp};

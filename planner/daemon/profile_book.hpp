@@ -1,4 +1,4 @@
-// What a running job's profiles say of it: its coefficients, once they have come to rest. Pure.
+// The coefficients of a running job, from its profiles. They are used once they are stable. Pure.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,16 @@ class ProfileBook {
  public:
   enum class News { none, taken, ready, unusable };  // ready: the coefficients have just become stable
 
-  // A profile of `generation`, measured on `site`. One that was seen before is no news; one that cannot be used leaves
-  // trouble(). On other hardware than before everything starts afresh: coefficients are by GPU type.
+  // Adds a profile of `generation`, measured on `site`. A profile seen before is no news. An
+  // unusable profile sets trouble(). Coefficients belong to GPU types, so the book starts again
+  // when the hardware changes.
   News add(const Site& site, const Profile& profile, int generation);
 
-  // The means of the newest stable window. Nothing before the first one, and nothing on other hardware.
+  // The means of the newest stable window. Nothing before the first stable window, and nothing on
+  // other hardware.
   std::optional<JobCoefficients> coefficients(const Site& site) const;
-  // For records: the same, or before the first stable window what the latest profile says.
+  // For records: the same, but before the first stable window the coefficients of the latest
+  // profile.
   std::optional<JobCoefficients> latest(const Site& site) const;
   bool settled() const { return ready_; }
   const std::string& trouble() const { return trouble_; }

@@ -5,8 +5,8 @@
 namespace espalier {
 namespace {
 
-constexpr double kPatience = 3;            // seconds for slurmctld to take note of one node
-constexpr double kWholeJobPatience = 0.5;  // seconds for the job's other nodes
+constexpr double kPatience = 3;            // seconds; slurmctld needs time to note a node's release
+constexpr double kWholeJobPatience = 0.5;  // seconds to wait for the job's other nodes
 constexpr std::size_t kMost = 4096;
 
 bool still_held(const SlurmSnapshot& slurm, JobId job, const std::string& node) {
@@ -24,7 +24,7 @@ void Releases::look(const SlurmSnapshot& slurm) {
   std::erase_if(pending_, [&](const Release& release) {
     const double age = slurm.time - release.at;
     const SlurmJob* job = slurm.alive(release.job);
-    // One decision for all of a job's nodes, if they come back together.
+    // The GPUs of all nodes of a job should come into one decision.
     const bool rest_comes = job != nullptr && age < kWholeJobPatience;
     const bool held = still_held(slurm, release.job, release.node);
     if ((held || rest_comes) && age < kPatience) return false;

@@ -1,4 +1,4 @@
-// GPUs that an epilog said are free, until Slurm says so too. Pure.
+// GPUs that an epilog reported free and Slurm does not show as free yet. Pure.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,11 @@ class Releases {
   // An epilog on `node` reported the end of `job` at time `at`.
   void reported(JobId job, const std::string& node, double at);
 
-  // Forgets what `slurm` shows as free, and what it has not shown within 3 s of the report.
+  // Drops a report when `slurm` shows the GPUs as free. While the job still lives, the report waits
+  // up to 0.5 s for the job's other nodes. A report is dropped unconfirmed 3 s after it came.
   void look(const SlurmSnapshot& slurm);
   bool waiting() const { return !pending_.empty(); }
-  // When the first of the releases was reported that have come true since the last take; empties it.
+  // The time of the earliest report that was confirmed since the last call. Clears it.
   std::optional<double> take_first();
 
  private:

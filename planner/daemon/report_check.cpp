@@ -13,12 +13,13 @@ namespace espalier {
 namespace {
 
 constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
-// Of samples and micro-batches: divisors of the one are looked for, the other is stepped through.
+// Limit for samples and micro-batches. The planner searches divisors of the first and loops over
+// the second.
 constexpr int kMostSamples = 1 << 20;
 constexpr int kMostHidden = 1 << 20, kMostHeads = 1 << 16, kMostTokens = 1 << 26;
 constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64, kLongestPhase = 64;
 constexpr int kMostPhases = 64;
-constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;  // more can be added to it
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;  // adding to a step cannot overflow
 
 class Check {
  public:
@@ -58,7 +59,7 @@ class Check {
       fail("GPU " + *std::get<1>(*twice) + "/" + std::to_string(std::get<2>(*twice)) + " twice in its " + what);
   }
 
-  // `model_layers` 0: not known.
+  // `model_layers` 0: unknown.
   void plan(const Plan& plan, int model_layers) const {
     within("a plan with a global batch of", plan.global_batch, 1, kMostSamples);
     within("a plan with a number of micro-batches of", plan.micro_batches, 1, kMostSamples);
@@ -78,7 +79,7 @@ class Check {
     }
     within("a plan with a number of layers of", layers, 1, kMostLayers);
     within("a plan with a number of GPUs of", gpus, 1, kMostGpus);
-    // Nothing in it can overflow any more.
+    // All sums are in range now, so validate() cannot overflow.
     if (const auto broken = validate(plan, model_layers); !broken.empty()) fail("an invalid plan: " + broken.front());
   }
 

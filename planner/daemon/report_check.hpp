@@ -1,13 +1,14 @@
-// What launchers report, checked before the planner computes with it or writes it down. Pure.
+// Checks launchers' reports before the planner computes with them or stores them. Pure.
 #pragma once
 
 #include "planner/wire/messages.hpp"
 
 namespace espalier {
 
-// Both throw Error, which names the job and what is wrong, where a figure is out of the range that planning can stand:
-// a launcher is a user's process, and what it says must not make the planner hang, overflow or run out of memory.
+// Both throw Error when a figure is out of the range that planning can handle. The message names
+// the job and the figure. A launcher is a user's process: its report must not make the planner
+// hang, overflow or run out of memory.
 void check_report(const ElasticJob& job);
-void check_report(const wire::Outcome& outcome);  // one without a plan is none to complain of
+void check_report(const wire::Outcome& outcome);  // an outcome without a plan is valid
 
 }  // namespace espalier

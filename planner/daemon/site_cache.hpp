@@ -1,4 +1,5 @@
-// The cluster's hardware and topology between decisions: made again only when something in it has changed.
+// Keeps the cluster's hardware and topology between decisions. They are made again only when a part
+// has changed.
 #pragma once
 
 #include <map>
@@ -14,14 +15,15 @@ namespace espalier {
 
 class SiteCache {
  public:
-  // `documents`: hwloc's XML by node, as far as nodes have reported it.
+  // `documents`: hwloc's XML by node, for the nodes that have reported.
   explicit SiteCache(const std::map<std::string, std::string>& documents);
 
-  // A node's new document. One that cannot be read is noted, and the node is taken for one without.
+  // Takes a node's new document. If it cannot be read, a warning is logged and the node counts as
+  // not reported.
   void reported(const std::string& node, const std::string& xml);
 
-  // The same object as long as nodes, reports and overrides are the same. What was assumed goes to the log, each
-  // sentence once.
+  // Returns the same object while nodes, reports and overrides stay the same. Each assumption is
+  // logged once.
   const std::shared_ptr<const Site>& site(const ClusterView& view, const HardwareOverrides& overrides);
 
  private:
@@ -37,7 +39,7 @@ class SiteCache {
   std::map<std::string, std::size_t> seen_;  // hashes of documents
   std::vector<NodeKey> nodes_;
   std::optional<HardwareOverrides> overrides_;
-  std::shared_ptr<const Site> site_;  // null: to be made
+  std::shared_ptr<const Site> site_;  // null: not made yet
   std::set<std::string> logged_;
 };
 

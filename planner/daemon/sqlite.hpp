@@ -12,8 +12,9 @@ namespace espalier {
 
 class Database;
 
-// A prepared statement; resets itself when `rows` end or on the next bind. Belongs to one Database, one thread; goes
-// back to it for the next use of the same text.
+// A prepared statement. It resets itself after the last row and on the next bind. It belongs to one
+// Database and one thread. Its destructor returns it to the Database, which reuses it for the same
+// text.
 class Statement {
  public:
   Statement(Database& database, const std::string& sql);
@@ -22,7 +23,7 @@ class Statement {
   Statement& operator=(const Statement&) = delete;
   ~Statement();
 
-  // Binds 1, 2, ... in order and clears what was bound before.
+  // Binds parameters 1, 2, ... in order. Clears earlier values first.
   template <class... Values>
   Statement& bind(const Values&... values) {
     reset();
@@ -30,7 +31,7 @@ class Statement {
     (put(++at, values), ...);
     return *this;
   }
-  bool step();  // true: a row is there
+  bool step();  // true: a row was read
   void run();   // for statements without rows
   std::int64_t integer(int column) const;
   double real(int column) const;
@@ -52,7 +53,7 @@ class Statement {
 
 class Database {
  public:
-  // Opens or makes the file, in WAL mode. Throws Error.
+  // Opens or creates the file, in WAL mode. Throws Error.
   explicit Database(const std::string& path);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -65,7 +66,8 @@ class Database {
  private:
   friend class Statement;
   sqlite3* handle_ = nullptr;
-  std::multimap<std::string, sqlite3_stmt*> idle_;  // prepared, by text: parsing costs more than most of them
+  // Prepared statements by text. Parsing a statement costs more than running most of them.
+  std::multimap<std::string, sqlite3_stmt*> idle_;
 };
 
 // Rolls back unless committed.

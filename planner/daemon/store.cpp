@@ -37,7 +37,7 @@ struct Store::Statements {
     if (found == kSchema) return;
     Transaction transaction(db);
     if (found == 0) db.execute(kTables);
-    // Schema 1 described candidates in a way that is not read any more.
+    // The candidates of schema 1 have a form that is no longer read.
     if (found == 1) db.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[]'))");
     if (found == 1 || found == 2) db.execute("CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT)");
     db.execute("PRAGMA user_version=" + std::to_string(kSchema));

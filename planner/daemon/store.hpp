@@ -1,5 +1,5 @@
-// The decision store: everything the planner must not forget, in one SQLite file. Killed at any moment, it holds every
-// write that returned.
+// The decision store: all of the planner's lasting state, in one SQLite file. If the process is
+// killed at any moment, the file holds every write that has returned.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +16,34 @@ namespace espalier {
 
 struct DecisionRecord {
   Decision decision;
-  // Moments in seconds since the epoch: "event" (released, submitted), "seen" (Slurm showed it), "decided", "proposed",
-  // "finished". Absent when it never came to that.
+  // Moments in seconds since the epoch: "event" (released, submitted), "seen" (Slurm showed it),
+  // "decided", "proposed", "finished". A moment that did not happen is absent.
   std::map<std::string, double> moments;
-  std::map<std::string, double> phases_ms;  // as the launcher timed them
-  int generation = 0;                       // that the decision led to
-  std::int64_t step = 0;                    // last step before it
+  std::map<std::string, double> phases_ms;  // timed by the launcher
+  int generation = 0;                       // the generation that the decision led to
+  std::int64_t step = 0;                    // last step before the decision took effect
 };
 
 struct StoredJob {
   ElasticJob job;
   bool ended = false;
   int exit_code = 0;
-  double seen = 0;  // last heard of
+  double seen = 0;  // time of the last report
 };
 
 class Store {
  public:
   static constexpr int kSchema = 3;
-  // Throws Error, also for a file of a newer schema.
+  // Throws Error, also for a file with a newer schema.
   explicit Store(const std::string& path);
   ~Store();
 
-  // Gives the decision its id, which it returns.
+  // Gives the decision its id. Returns the id.
   std::int64_t add(const DecisionRecord& record);
   void update(const DecisionRecord& record);  // by decision.id
   std::optional<DecisionRecord> decision(std::int64_t id);
   std::vector<DecisionRecord> decisions(std::optional<JobId> job, int limit);  // newest first
-  // Gives every decision without an outcome this one; returns their ids.
+  // Sets `outcome` in every decision that has none. Returns their ids.
   std::vector<std::int64_t> close_open(const std::string& outcome);
 
   void add(const wire::Transition& transition);
@@ -53,7 +53,7 @@ class Store {
   void end(JobId job, int exit_code, double now);
   std::optional<StoredJob> job(JobId id);
   std::vector<JobId> open_jobs();  // not ended
-  // What is known of a job's coefficients, kept as long as the job is.
+  // The job's coefficients. They are kept as long as the job's record.
   void save_coefficients(JobId job, const Json& coefficients);
   std::optional<Json> coefficients(JobId job);
   void hold(JobId job, bool held);
@@ -65,10 +65,10 @@ class Store {
   std::vector<JobId> open_extensions();
 
   void save_topology(const std::string& node, const std::string& xml, double now);
-  std::map<std::string, double> topologies();               // node -> when
-  std::map<std::string, std::string> topology_documents();  // node -> hwloc's XML
+  std::map<std::string, double> topologies();               // time of the report, by node
+  std::map<std::string, std::string> topology_documents();  // hwloc's XML, by node
 
-  // Keeps the newest of each kind, so that the file stays bounded.
+  // Keeps the newest rows of both tables, so that the file stays bounded.
   void prune(int decisions, int transitions);
 
  private:

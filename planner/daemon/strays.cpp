@@ -38,7 +38,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     double& since = still[id] = before == since_.end() ? slurm.time : before->second;
     if (slurm.time - since <= grace) continue;
     found.push_back({id, anchor, why});
-    since = slurm.time - grace + 10;  // again in 10 s
+    since = slurm.time - grace + 10;  // named again in 10 s
   }
   since_ = std::move(still);
   return found;

@@ -1,5 +1,6 @@
-// Extensions that nobody owns any more. Slurm ties an allocation to nothing: an extension whose anchor is gone would
-// hold its GPUs until its time limit. Keepers end their own; this is the second line. Pure.
+// Extensions that have lost their owner. Slurm does not tie an extension to its anchor: without the
+// anchor, the extension would hold its GPUs until its time limit. Keepers end their own extensions.
+// The planner ends the rest. Pure.
 #pragma once
 
 #include <map>
@@ -20,13 +21,14 @@ class Strays {
     JobId extension = 0, anchor = 0;
     std::string why;
   };
-  // Those that have been strays for longer than their grace: anchor gone for 10 s, or not claimed for 30 s by an anchor
-  // whose launcher is connected and not reconfiguring. Each is named again 10 s later if it is still there.
+  // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
+  // ended. It is 30 s when the anchor's launcher is connected, not reconfiguring, and does not
+  // claim the extension. A stray that is still there is named again 10 s later.
   std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs);
 
  private:
   std::string partition_;
-  std::map<JobId, double> since_;  // extension -> when it was first seen ownerless
+  std::map<JobId, double> since_;  // extension -> first seen as a stray
 };
 
 }  // namespace espalier

@@ -63,7 +63,8 @@ struct Group {
   std::vector<std::string> blocks;
 };
 
-// Larger blocks by size: as many blocks in a row as make up that many nodes.
+// Builds larger blocks from BlockSizes. E.g. with sizes 8,32 every 4 blocks in a row form one
+// larger block.
 void add_groups(const std::vector<LeafSwitch>& blocks, const std::vector<std::size_t>& sizes,
                 std::vector<Group>& groups) {
   for (const std::size_t size : sizes) {
@@ -78,8 +79,8 @@ void add_groups(const std::vector<LeafSwitch>& blocks, const std::vector<std::si
   }
 }
 
-// From the smallest group up, each goes above what is topmost of its blocks so far. (Switches of the same names could
-// form a loop: at most 32 levels.)
+// Goes through the groups from small to large. Each group becomes the parent of the topmost groups
+// of its blocks. Switches of the same names could form a loop, so a climb stops after 32 levels.
 void nest(std::vector<Group> groups, std::map<std::string, std::string>& parent) {
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) { return a.blocks.size() < b.blocks.size(); });

@@ -19,7 +19,7 @@ struct Client::Stream {
   Descriptor fd;
   std::string input;
 
-  // True when `events` came before `deadline`.
+  // True when `events` came before `deadline`. False: the deadline has passed.
   bool wait(short events, Clock::time_point deadline) const {
     for (;;) {
       const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
@@ -75,7 +75,7 @@ struct Client::Stream {
 
 namespace {
 
-// A name server that is away does not keep the caller.
+// Looks up the name within `timeout`, so that an unreachable name server does not block the caller.
 Endpoint resolve_within(const std::string& host, std::uint16_t port, Client::Milliseconds timeout) {
   if (is_address(host)) return resolve(host, port);
   Loop loop;
@@ -137,7 +137,7 @@ std::optional<Frame> Client::receive(Milliseconds timeout) {
     return stream_->read(Clock::now() + timeout);
   } catch (const ConnectionLost&) {
     throw;
-  } catch (const Error& error) {  // a peer that breaks the protocol is as good as gone
+  } catch (const Error& error) {  // breaking the protocol counts as a loss
     throw ConnectionLost(error.what());
   }
 }

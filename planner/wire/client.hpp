@@ -1,4 +1,5 @@
-// A blocking stream client with a timeout on every call: for workers, keepers' children, tools and node reports.
+// A blocking stream client. Every call has a timeout. Workers, keepers' children, tools and node
+// reports use it.
 #pragma once
 
 #include <sys/types.h>
@@ -22,31 +23,33 @@ class ConnectionLost : public Error {
   using Error::Error;
 };
 
-// Movable; one thread at a time. Closes on destruction.
+// Movable. One thread at a time may use it. Closes on destruction.
 class Client {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // TCP with the mutual MUNGE handshake of handshake.hpp. The server must run as one of `server_uids`.
-  // Throws Error when unreachable, unauthenticated or late.
+  // TCP with the mutual MUNGE handshake of handshake.hpp. The server must run as one of
+  // `server_uids`. Throws Error when the server cannot be reached, fails the handshake or is late.
   static Client tcp(Service service, const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
                     Milliseconds timeout);
-  // Unix stream socket; the kernel names both sides (SO_PEERCRED).
+  // A Unix stream socket. The kernel names the server's user (SO_PEERCRED), which must be one of
+  // `server_uids`. Throws Error.
   static Client local(const std::string& path, const std::vector<uid_t>& server_uids, Milliseconds timeout);
 
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  // Throws ConnectionLost. Blocks at most 5 s (a peer that does not read is lost).
+  // Throws ConnectionLost. Blocks at most 5 s: a peer that does not read by then counts as lost.
   void send(const Frame& frame);
   template <class Message>
   void send(const Message& message) {
     send(to_frame(message));
   }
-  // nullopt: nothing came within `timeout` (0: only what is there). Throws ConnectionLost on end of stream.
+  // nullopt: no frame came within `timeout`. 0: takes only a frame that has already arrived. Throws
+  // ConnectionLost at the end of the stream.
   std::optional<Frame> receive(Milliseconds timeout);
-  int fd() const;  // for poll(2); stays owned here
+  int fd() const;  // for poll(2); the client keeps owning it
 
  private:
   struct Stream;

@@ -1,4 +1,4 @@
-// Time, for everything that lives on an event loop. In one place, so that a simulation can bring its own.
+// Time for all code on an event loop. A simulation puts its own clock in place of these functions.
 #pragma once
 
 #include <chrono>

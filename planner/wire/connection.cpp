@@ -57,7 +57,7 @@ void BufferedConnection::send(const Frame& frame) {
   evbuffer* output = bufferevent_get_output(buffer_);
   if (evbuffer_get_length(output) + bytes.size() > kMaxOutput) {
     overflown_ = true;
-    // Not from inside the caller's loop over its own connections.
+    // Deferred, because the caller may be looping over its connections.
     loop_.defer([self = self_] {
       if (self) self->lose("connection: the peer does not read");
     });
@@ -73,7 +73,7 @@ void BufferedConnection::close() {
   on_frame = nullptr;
   on_closed = nullptr;
   bufferevent_disable(buffer_, EV_READ);
-  // What is queued still goes out, but not for ever.
+  // Queued output is still sent, but only until this deadline.
   deadline_ = loop_.after(kHandshakeTime, [raw = this] { raw->lose(""); });
   if (evbuffer_get_length(bufferevent_get_output(buffer_)) == 0)
     loop_.defer([self = self_] {
@@ -91,8 +91,8 @@ void BufferedConnection::on_read(bufferevent*, void* raw) {
   if (self && !self->more_) self->take_frames();
 }
 
-// A few frames; the rest at the loop's next turn, and nothing is read meanwhile: whoever sends faster than is handled
-// fills the kernel's buffers, not ours.
+// Handles a few frames. The others wait for the loop's next turn, and nothing is read until then. A
+// peer that sends too fast thereby fills the kernel's buffers, not the process's memory.
 void BufferedConnection::take_frames() {
   const auto keep = self_;
   try {
@@ -114,15 +114,16 @@ void BufferedConnection::take_frames() {
     watch_unfinished();
     if (ended_) return lose(*ended_);
     if (paused) bufferevent_enable(buffer_, EV_READ);
-  } catch (const std::exception& error) {  // nothing that a peer sends may end this process
+  } catch (const std::exception& error) {  // no peer's message may end this process
     refuse(std::string(error.what()).substr(0, kMaxReason));
   }
 }
 
 std::size_t BufferedConnection::frame_limit() const { return state_ == State::ready ? most_frame_ : kMaxStranger; }
 
-// Whether decode() has something to say of what has arrived: that it is a frame, or that it can never be one.
-// Linearising a partial large frame at each arrival would be quadratic: the header tells.
+// Whether decode() can judge the input: it holds a whole frame, or bytes that can never become one.
+// The header is enough for this. Linearising a partial large frame at each arrival would be
+// quadratic.
 bool BufferedConnection::frame_waits() const {
   evbuffer* input = bufferevent_get_input(buffer_);
   const std::size_t size = evbuffer_get_length(input);
@@ -164,7 +165,7 @@ void BufferedConnection::refuse(const std::string& why) {
 void BufferedConnection::on_written(bufferevent*, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
   if (!self || self->state_ != State::closing) return;
-  // Also called for what was written before: the refusal may have been queued since.
+  // This callback may belong to earlier output. A refusal may have been queued since.
   if (evbuffer_get_length(bufferevent_get_output(self->buffer_)) == 0) self->lose("");
 }
 
@@ -174,15 +175,15 @@ void BufferedConnection::on_event(bufferevent*, short what, void* raw) {
   const std::string why = what & BEV_EVENT_EOF
                               ? "connection: closed by the peer"
                               : std::string("connection: ") + evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
-  if (self->more_ && self->open()) self->ended_ = why;  // after what came before it
+  if (self->more_ && self->open()) self->ended_ = why;  // after the frames before it
   else self->lose(why);
 }
 
 void BufferedConnection::handle(const Frame& frame) {
-  // A local peer may answer the welcome before the owner was told of it.
+  // A local peer may answer the welcome before the owner has been told of the connection.
   if (local_ && state_ == State::greeting) ready();
   if (state_ != State::ready) return greet(frame);
-  const auto callback = on_frame;  // it may replace itself
+  const auto callback = on_frame;  // the callback may replace itself
   if (callback) callback(frame);
 }
 

@@ -15,7 +15,8 @@ namespace espalier::wire {
 class BufferedConnection final : public Connection {
  public:
   enum class Side { server, client };
-  // Runs the handshake on `socket`; `on_ready` gets the connection when it is done. `on_failed` when it never will be.
+  // Runs the handshake on `socket`. `on_ready` gets the connection after the handshake. `on_failed`
+  // gets the reason when the handshake fails.
   static std::shared_ptr<BufferedConnection> start(Loop& loop, Service service, Descriptor socket, Side side,
                                                    bool local, Peer peer, std::vector<uid_t> server_uids,
                                                    OnConnection on_ready,
@@ -44,13 +45,13 @@ class BufferedConnection final : public Connection {
   void handle(const Frame& frame);
   void greet(const Frame& frame);
   void ready();
-  void refuse(const std::string& why);  // the peer broke the protocol: told why, then closed
+  void refuse(const std::string& why);  // the peer broke the protocol: tells it why, then closes
   void lose(const std::string& why);
 
   Loop& loop_;
   bufferevent* buffer_ = nullptr;
   Side side_ = Side::server;
-  bool local_ = false;  // the kernel has named the peer: no handshake
+  bool local_ = false;  // the kernel has named the peer; there is no handshake
   State state_ = State::greeting;
   Peer peer_;
   Service service_ = Service::planner;
@@ -58,14 +59,14 @@ class BufferedConnection final : public Connection {
   std::vector<uid_t> server_uids_;
   OnConnection on_ready_;
   std::function<void(const std::string&)> on_failed_;
-  Watch deadline_;  // of the handshake, or of closing
+  Watch deadline_;  // of the handshake or of closing
   std::size_t most_frame_ = kMaxFrame;
   Loop::Milliseconds frame_time_{0};          // 0: no limit
-  Watch frame_deadline_;                      // of the frame that has been begun
-  bool more_ = false;                         // frames have arrived that wait for the loop's next turn
-  bool overflown_ = false;                    // the peer does not read: about to be closed
-  std::optional<std::string> ended_;          // the stream is at its end behind those frames: why
-  std::shared_ptr<BufferedConnection> self_;  // alive until closed
+  Watch frame_deadline_;                      // for the rest of a frame that has begun
+  bool more_ = false;                         // frames wait for the loop's next turn
+  bool overflown_ = false;                    // the peer does not read and is about to be closed
+  std::optional<std::string> ended_;          // why the stream ended behind those frames
+  std::shared_ptr<BufferedConnection> self_;  // keeps the object alive until it is closed
 };
 
 }  // namespace espalier::wire

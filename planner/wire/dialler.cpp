@@ -39,7 +39,8 @@ class RetryingDialler final : public Dialler {
  private:
   static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000}, kLookUp{2000};
 
-  // The name is looked up for each attempt: the server may have moved. What is known serves while no answer comes.
+  // Looks up the name for each attempt, because the server may have moved. Until an answer comes,
+  // the last known address is used.
   void dial() {
     try {
       if (!lookup_)
@@ -58,7 +59,7 @@ class RetryingDialler final : public Dialler {
   void looked_up(const NameLookup::Answer& answer) {
     lookup_.reset();
     if (answer.endpoint) endpoint_ = answer.endpoint;
-    if (connection_ || pending_) return;  // with what was known before
+    if (connection_ || pending_) return;  // an attempt with the last known address is under way
     if (endpoint_) connect();
     else failed(answer.why_not);
   }
@@ -94,11 +95,12 @@ class RetryingDialler final : public Dialler {
     connected_at_ = std::chrono::steady_clock::now();
     outage_ = false;
     on_connection_(connection_);
-    // After the owner set its own: losing the connection must also start the next attempt.
+    // Set after the owner's own callback, because a lost connection must also start the next
+    // attempt.
     connection_->on_closed = [this, alive = alive_, theirs = connection_->on_closed](const std::string& why) {
       if (!*alive) return;
       connection_.reset();
-      // One that was closed at once (the planner refuses) is not tried again at once.
+      // A connection that was closed soon (the planner refuses it) keeps the longer delay.
       if (std::chrono::steady_clock::now() - connected_at_ > kLastDelay) delay_ = kFirstDelay;
       if (theirs) theirs(why);
       if (*alive) failed(why);
@@ -125,7 +127,7 @@ class RetryingDialler final : public Dialler {
   ConnectionPtr connection_;
   std::shared_ptr<BufferedConnection> pending_;
   std::optional<NameLookup> lookup_;
-  std::optional<Endpoint> endpoint_;  // the last that was found
+  std::optional<Endpoint> endpoint_;  // the last address that was found
   std::chrono::steady_clock::time_point connected_at_{};
   Watch retry_;
   Loop::Milliseconds delay_ = kFirstDelay;

@@ -16,7 +16,8 @@ namespace espalier::wire {
 
 Endpoint resolve(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;  // what the listeners listen on; another family only where there is no such address
+  // The listeners listen on IPv4. Another family is tried only when the host has no IPv4 address.
+  hints.ai_family = AF_INET;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);

@@ -1,4 +1,5 @@
-// Making sockets: address look-up, connecting with a timeout, listening. All close-on-exec.
+// Addresses and client sockets: name look-up and connecting with a timeout. All sockets are
+// close-on-exec.
 #pragma once
 
 #include <sys/socket.h>
@@ -19,19 +20,21 @@ struct Endpoint {
 
 // First address of `host`. Throws Error when the name is unknown.
 Endpoint resolve(const std::string& host, std::uint16_t port);
-bool is_address(const std::string& host);          // in numbers: it needs no look-up
+bool is_address(const std::string& host);          // numeric: it needs no look-up
 Endpoint local_endpoint(const std::string& path);  // throws Error when the path is too long
 std::string to_string(const Endpoint& endpoint);
 
-// The host answers: nobody listens there.
+// The host has answered that nobody listens on the port.
 class NobodyListens : public Error {
  public:
   using Error::Error;
 };
 
-// Throws Error, NobodyListens when that is so; `what` names the peer for the message. The socket is left non-blocking.
+// Throws NobodyListens when nobody listens, else Error. `what` names the peer in the message. The
+// socket is left non-blocking.
 Descriptor connect_to(const Endpoint& endpoint, const std::string& what, std::chrono::milliseconds timeout);
-// Keep-alive and TCP_USER_TIMEOUT, so that a vanished peer is noticed within `seconds`; and no Nagle delay.
+// Sets keep-alive and TCP_USER_TIMEOUT, so that a vanished peer is noticed within `seconds`.
+// Switches Nagle's delay off.
 void notice_loss(int socket, int seconds);
 
 }  // namespace espalier::wire

@@ -1,8 +1,10 @@
-/* The one-datagram events of slurmctld and slurmd plugins. C-safe: no allocation, no dependency.
+/* Events of the slurmctld and slurmd plugins, one datagram each. This header is plain C: no
+ * allocation, no dependency.
  *
- * Text of at most ESPALIER_EVENT_MAX bytes: "ESP1 NAME key=value key=value". Over the planner's local datagram socket
- * as it is (the kernel names the sender); over UDP as the payload of a MUNGE credential. Accepted from root and
- * SlurmUser only. The planner learns by polling what a lost datagram did not tell it.
+ * An event is text of at most ESPALIER_EVENT_MAX bytes: "ESP1 NAME key=value key=value". Over
+ * the planner's local datagram socket it is sent as it is, and the kernel names the sender. Over
+ * UDP it is the payload of a MUNGE credential. The planner accepts events only from root,
+ * SlurmUser and its own user. It learns by polling what a lost datagram would have told.
  *
  *   job_submitted uid=U gpus=N nodes=N elastic=0|1     from job_submit, local datagram
  *   gpus_released job=J node=NAME gpus=0,1 exit=CODE   from slurmd's epilog, UDP

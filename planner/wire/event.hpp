@@ -1,4 +1,4 @@
-// Parsing of the datagram events of event.h.
+// Parses the datagram events of event.h.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ struct Event {
   std::map<std::string, std::string> fields;
 };
 
-// Throws Error on anything that is not exactly of event.h's form.
+// Throws Error when `text` does not have exactly event.h's form.
 Event parse_event(std::string_view text);
 
 }  // namespace espalier::wire

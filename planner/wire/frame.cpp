@@ -7,10 +7,11 @@
 namespace espalier::wire {
 namespace {
 
-// Of lists and objects in each other. Reading a message is recursive, and no message of ours comes near.
+// Greatest depth of nested lists and objects. Parsing is recursive. No message of Espalier comes
+// near this depth.
 constexpr int kMaxDepth = 64;
 
-// Throws Error. Leaves what is no JSON at all to the caller, as a discarded value.
+// Throws Error when the text is nested too deeply. Returns a discarded value when it is not JSON.
 Json parse(std::string_view text) {
   return Json::parse(
       text,
@@ -26,7 +27,7 @@ Json parse(std::string_view text) {
 std::string encode(const Frame& frame) {
   Json object = frame.body;
   object["type"] = frame.type;
-  // A name or message may hold bytes that are no UTF-8; they must not keep the frame from being sent.
+  // A name or message may hold bytes that are not UTF-8. The frame is sent all the same.
   const std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (body.size() > kMaxFrame) throw Error("message " + frame.type + ": larger than a frame may be");
   const auto size = static_cast<std::uint32_t>(body.size());

@@ -8,11 +8,12 @@
 
 namespace espalier::wire {
 
-// True when `section` is one of them and has been read. Throws Error as read_toml_table() does.
+// Reads `section` if it is [network] or [gpu], and returns true. Throws Error as read_toml_table()
+// does.
 bool read_hardware_section(const std::string& path, const std::string& section, const toml::value& content,
                            HardwareOverrides& out, const std::string& manual);
 
-// After the whole file: what no single key can be wrong about. Throws Error.
+// Checks keys against each other after the whole file has been read. Throws Error.
 void check_hardware(const std::string& path, const HardwareOverrides& hardware);
 
 }  // namespace espalier::wire

@@ -28,7 +28,8 @@ class EventListener final : public Listener {
         loop_.base(), on_accept, this, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, 128,
         reinterpret_cast<const sockaddr*>(&endpoint.address), static_cast<int>(endpoint.size));
     if (listener_ == nullptr) throw Error(what + ": cannot listen: " + std::strerror(errno));
-    // Out of descriptors: try again instead of spinning or giving up.
+    // Without free descriptors accept() fails again at once. So the listener pauses before it tries
+    // again.
     evconnlistener_set_error_cb(listener_, [](evconnlistener* listener, void* raw) {
       auto* self = static_cast<EventListener*>(raw);
       evconnlistener_disable(listener);
@@ -65,7 +66,7 @@ class EventListener final : public Listener {
       BufferedConnection::start(self->loop_, self->service_, std::move(socket), BufferedConnection::Side::server,
                                 self->local_, std::move(peer), {}, self->on_connection_, nullptr);
     } catch (const Error&) {
-      // No memory or no random bytes: this peer is dropped, the listener goes on.
+      // There is no memory or no random number. This peer is dropped, and the listener goes on.
     }
   }
 

@@ -24,12 +24,12 @@ struct Watch::Impl {
 namespace {
 
 void fire(evutil_socket_t, short, void* self) {
-  // The callback may destroy the Watch it belongs to.
+  // A copy, because the callback may destroy its own Watch.
   const Loop::Callback callback = static_cast<Watch::Impl*>(self)->callback;
   Loop* loop = static_cast<Watch::Impl*>(self)->loop;
   try {
     callback();
-  } catch (...) {  // not through libevent's C frames
+  } catch (...) {  // an exception must not pass through libevent's C code
     loop->fail(std::current_exception());
   }
 }
@@ -61,12 +61,12 @@ Loop::~Loop() {
 void Loop::run() {
   stopped_ = false;
   while (!stopped_) {
-    // Taken out first: a deferred callback may defer another.
+    // Taken out first, because a deferred callback may defer another.
     auto ready = std::exchange(deferred_, {});
     for (auto callback = ready.begin(); callback != ready.end(); ++callback) {
       try {
         (*callback)();
-      } catch (...) {  // those behind it are still to come
+      } catch (...) {  // the callbacks behind it stay queued
         deferred_.insert(deferred_.begin(), std::make_move_iterator(callback + 1),
                          std::make_move_iterator(ready.end()));
         throw;

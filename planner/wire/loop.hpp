@@ -1,4 +1,5 @@
-// The event loop of the daemon, the launcher and the keeper: libevent behind RAII. One thread.
+// The event loop of the daemon, the launcher and the keeper. Wraps libevent. Each loop has one
+// thread.
 #pragma once
 
 #include <chrono>
@@ -12,7 +13,7 @@ struct event_base;
 
 namespace espalier::wire {
 
-// Owns what it registered; destroying it stops the callbacks.
+// Owns a registration. Destroying it stops the callbacks.
 class Watch {
  public:
   Watch() = default;
@@ -35,14 +36,15 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();   // until stop(); rethrows what a callback threw, and may then be called again
-  void stop();  // from a callback
+  // Runs until stop(). Rethrows what a callback threw; run() may then be called again.
+  void run();
+  void stop();                                                       // from a callback
   [[nodiscard]] Watch after(Milliseconds delay, Callback callback);  // once
   [[nodiscard]] Watch every(Milliseconds period, Callback callback);
   [[nodiscard]] Watch on_signal(int number, Callback callback);
-  [[nodiscard]] Watch on_readable(int fd, Callback callback);  // fd stays the caller's
-  void defer(Callback callback);                               // at the loop's next turn
-  void fail(std::exception_ptr failure);                       // ends run() by throwing it
+  [[nodiscard]] Watch on_readable(int fd, Callback callback);  // the caller keeps owning fd
+  void defer(Callback callback);                               // runs at the loop's next turn
+  void fail(std::exception_ptr failure);                       // ends run() with this exception
   event_base* base() const { return base_; }
 
  private:

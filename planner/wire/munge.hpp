@@ -1,4 +1,4 @@
-// libmunge behind two functions.
+// Wraps libmunge in two functions.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +13,8 @@ struct Credential {
   gid_t gid;
 };
 
-// Both throw Error with MUNGE's own message and what to check.
+// Both throw Error with MUNGE's own message and a hint what to check.
 std::string munge_seal(const std::string& payload);
-Credential munge_open(const std::string& credential);  // refuses expired, replayed and foreign ones
+Credential munge_open(const std::string& credential);  // no expired, replayed or foreign one
 
 }  // namespace espalier::wire

@@ -23,10 +23,11 @@ NameLookup::NameLookup(Loop& loop, std::function<Endpoint()> look_up, std::funct
   shared->wake.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared->wake) throw Error(std::string("no event descriptor: ") + std::strerror(errno));
   readable_ = loop.on_readable(shared->wake.get(), [shared, done = std::move(done)] {
-    std::uint64_t count = 0;  // its value orders what the thread wrote before this reads it
+    // Reading the count orders the thread's writes before this callback's reads.
+    std::uint64_t count = 0;
     if (::read(shared->wake.get(), &count, sizeof count) == sizeof count) done(shared->answer);
   });
-  // Signals belong to the loop's thread.
+  // Signals must reach the loop's thread only, so the new thread blocks them all.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,4 +1,4 @@
-// An address look-up beside the loop: a name server that is away holds up nothing.
+// An address look-up on a thread of its own, so that an unreachable name server blocks nobody.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,9 @@ class NameLookup {
     std::optional<Endpoint> endpoint;
     std::string why_not;
   };
-  // `look_up` runs on a thread of its own and may throw Error; `done` is called on the loop. Destroyed before, nobody
-  // waits for the look-up and its answer is dropped. Throws Error when there is no descriptor or thread.
+  // `look_up` runs on the new thread and may throw Error. `done` is called on the loop. If the
+  // NameLookup is destroyed first, the look-up goes on and its answer is dropped. Throws Error when
+  // there is no descriptor or thread.
   NameLookup(Loop& loop, std::function<Endpoint()> look_up, std::function<void(const Answer&)> done);
 
  private:

@@ -88,7 +88,8 @@ std::ptrdiff_t receive_packet(int connection, void* packet, std::size_t most, De
   if (size < 0) return -1;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header))
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-      // The room for one, rounded up, may hold two: the last one is kept, none stays open.
+      // The buffer for one descriptor is rounded up and may hold two. The last is kept, the others
+      // are closed.
       for (std::size_t at = 0; at + sizeof(int) <= header->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
         int received = -1;
         std::memcpy(&received, CMSG_DATA(header) + at, sizeof received);

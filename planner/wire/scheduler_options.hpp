@@ -1,4 +1,4 @@
-// The scheduler's options as espalier.toml gives them: what espalierd runs with, and a simulation of it.
+// The scheduler's options from espalier.toml. espalierd and its simulation use the same.
 #pragma once
 
 #include "planner/core/scheduler.hpp"

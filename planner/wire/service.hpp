@@ -1,4 +1,5 @@
-// What a TCP stream is for. Credentials name it, so that one made for a launcher is worth nothing at the planner.
+// The purpose of a TCP stream. Credentials name it, so a credential for a launcher is useless at
+// the planner.
 #pragma once
 
 namespace espalier::wire {

@@ -1,5 +1,5 @@
-// espalier-report: what a node tells the planner. The SPANK plugin starts it when slurmd starts; an administrator may,
-// too.
+// espalier-report tells the planner about a node. The SPANK plugin starts it when slurmd starts. An
+// administrator may start it, too.
 #include <pwd.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -21,7 +21,8 @@
 namespace espalier::report {
 namespace {
 
-constexpr unsigned kSeconds = 10;  // for everything; then SIGALRM ends it
+// Time for the whole program. SIGALRM ends it after that.
+constexpr unsigned kSeconds = 10;
 constexpr std::chrono::seconds kConnect(5), kAnswer(3);
 
 struct Address {
@@ -29,7 +30,7 @@ struct Address {
   std::string port = std::to_string(ESPALIER_DEFAULT_PORT);
 };
 
-// HOST, HOST:PORT, [HOST], [HOST]:PORT; a bare IPv6 address has several colons and no port.
+// HOST, HOST:PORT, [HOST] or [HOST]:PORT. A bare IPv6 address has several colons and no port.
 Address parse_address(const std::string& text) {
   Address address{text};
   std::size_t end = std::string::npos;
@@ -55,7 +56,7 @@ uid_t uid_of(const std::string& user) {
   throw Error("--planner-user " + user + ": no such user; name the account that espalierd runs as");
 }
 
-// Only a planner that runs as one of these is told anything.
+// The planner must run as one of these users. Otherwise it is told nothing.
 std::vector<uid_t> planner_uids(const std::string& user) {
   if (!user.empty()) return {uid_of(user)};
   std::vector<uid_t> uids{0};
@@ -63,7 +64,7 @@ std::vector<uid_t> planner_uids(const std::string& user) {
   return uids;
 }
 
-// Slurm's usual node name. Where NodeName is another, --node says so.
+// Slurm's usual node name. A node with another NodeName needs --node.
 std::string short_host_name() {
   utsname name{};
   if (uname(&name) != 0) throw Error(std::string("uname: ") + std::strerror(errno) + "; give --node");
@@ -75,7 +76,7 @@ void send_topology(const Address& planner, const std::string& user, const std::s
   const auto port = static_cast<std::uint16_t>(std::stoi(planner.port));
   auto client = wire::Client::tcp(espalier::wire::Service::planner, planner.host, port, planner_uids(user), kConnect);
   client.send(wire::Topology{node, node_topology()});
-  // The planner closes, or refuses, once it has the message; leaving earlier could lose it.
+  // The planner closes or refuses when it has the message. Leaving earlier could lose it.
   try {
     if (const auto answer = client.receive(kAnswer); answer && answer->type == wire::Refused::type)
       throw Error("planner: refused the topology: " + wire::from_frame<wire::Refused>(*answer).reason +

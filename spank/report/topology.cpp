@@ -20,7 +20,8 @@ std::string node_topology() {
   hwloc_topology_t raw = nullptr;
   require(hwloc_topology_init(&raw), "hwloc_topology_init");
   const std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)> topology(raw, hwloc_topology_destroy);
-  // The whole machine, not what a cgroup leaves of it; bridges and devices that matter, no per-CPU instruction caches.
+  // Loads the whole machine, even if a cgroup allows only a part of it. Keeps bridges and the
+  // important devices.
   require(hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED), "hwloc_topology_set_flags");
   require(hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT),
           "hwloc_topology_set_io_types_filter");

@@ -1,4 +1,4 @@
-// This node as hwloc sees it.
+// This node's hardware as hwloc sees it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Fuzz target of the two parsers that read what users wrote, inside slurmctld: the option and TRES strings.
+// Fuzz target of two parsers that read users' text inside slurmctld: the option and TRES strings.
 // make build/fuzz/spank_elastic_option && build/fuzz/spank_elastic_option -max_total_time=60
 #include <cstdint>
 #include <cstdlib>

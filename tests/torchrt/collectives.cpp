@@ -1,5 +1,5 @@
-// collectives: run under mpirun. Every operation of the MPI backend against sums made by hand, for all types, uneven
-// sizes and messages in pieces. Prints what is wrong and ends with 1.
+// collectives runs under mpirun. It compares every operation of the MPI backend with sums made by
+// hand, for all types, uneven sizes and messages in pieces. Prints each difference and ends with 1.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +24,7 @@ void expect(bool condition, const std::string& what) {
   std::fprintf(stderr, "collectives: %s\n", what.c_str());
 }
 
-// Of thirds: their float32 sum depends on the order.
+// Floating-point values are thirds, so that their float32 sum depends on the order.
 template <class Number>
 Number value(int rank, std::size_t i) {
   return static_cast<Number>((static_cast<double>(i % 97) + 1) * (rank + 1) / (std::is_integral_v<Number> ? 1.0 : 3.0));
@@ -52,7 +52,8 @@ Number in_order(int ranks, std::size_t i) {
 std::vector<Range> uneven_parts(std::size_t count, int ranks) {
   std::vector<Range> parts;
   std::int64_t first = 0;
-  for (int rank = 0; rank < ranks; ++rank) {  // the first is empty, the others grow
+  // The first rank's part is empty, later parts grow.
+  for (int rank = 0; rank < ranks; ++rank) {
     const auto size = static_cast<std::int64_t>(count) * 2 * rank / (ranks * std::max(1, ranks - 1));
     const std::int64_t end = rank + 1 == ranks ? static_cast<std::int64_t>(count) : first + size;
     parts.push_back({first, end - first});
@@ -118,9 +119,10 @@ void check_transport(const World& world, std::size_t most) {
   expect(keep.use_count() == 1, "a message is kept after it has left");
 }
 
-// Who fails must be able to say so: nothing waits for a message that does not come.
+// A rank that fails must be able to report it. Its unwinding must not wait for a message that never
+// comes.
 void check_unwound(const World& world) {
-  static float never = 0;  // what is not waited for may still arrive
+  static float never = 0;  // the message may still arrive later
   MpiTransport transport;
   try {
     const auto pending =
@@ -134,7 +136,9 @@ void check_highest_tag() {
   MpiTransport transport;
   float number = 1;
   for (const bool sends : {true, false}) try {
-      const Address beyond{0, Lane::forward, 1 << 30};  // of a lane's two: the first above all that fit into an int
+      // A lane uses two tags for each number. This number's first tag is the first one above the
+      // largest int.
+      const Address beyond{0, Lane::forward, 1 << 30};
       if (sends) transport.post({&number, 1, DataType::float32}, beyond, nullptr);
       else transport.start_receive({&number, 1, DataType::float32}, beyond);
       expect(false, "a tag beyond MPI's is taken");
@@ -162,7 +166,7 @@ int main(int argc, char** argv) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size())), odd_or_even;
   std::iota(everyone.begin(), everyone.end(), 0);
   for (int rank = world.rank() % 2; rank < world.size(); rank += 2) odd_or_even.push_back(rank);
-  for (const std::size_t most : {std::size_t{1} << 30, std::size_t{100}}) {  // whole, and in pieces
+  for (const std::size_t most : {std::size_t{1} << 30, std::size_t{100}}) {  // whole, then pieces
     MpiGroup all(everyone, most), half(odd_or_even, most);
     for (Group* group : {static_cast<Group*>(&all), static_cast<Group*>(&half)})
       for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{3001}}) {

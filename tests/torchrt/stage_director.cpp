@@ -1,22 +1,30 @@
-// Plays the launcher for tests of the training runtime: real workers under real mpirun, the real wire protocol, and a
-// script of what happens when.
+// Plays the launcher in tests of the training runtime. The workers, mpirun and the wire protocol
+// are real. A script says what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
-// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN, "abort": null | "ready" | "switch" | "standing" |
-// "switched" | "loaded" | "starved", "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...],
-// "torn": true, "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
+// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN,
+//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved",
+//   "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
+//   "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
 //
-// An act starts a generation with its plan once STEP is done; "abort" drops it in that state and lets the old one train
-// on; "starved": at the boundary its ranks can open no file any more, and must say that they stay. "restart": the old
-// one is asked to switch first, and when it has, it goes, and the new one starts from the newest checkpoint. With
-// "kill", "lose" or "stop" the old one loses ranks instead (of a node also what its vault keeps; stopped ones stand
-// still, and nobody but the vault ends them), and the new one recovers; "torn": the first rank to be killed dies while
-// it changes a unit's state; "at_ms": so long after the step, whatever they are doing; "at_commit": when the generation
-// before has become the job, of which its ranks do not hear. "early": how long the new one may send state while the old
-// one trains; "late_ms": the old one is asked to stop so long after the new one is ready; "serial": the new one is told
-// to load when the old one has given all, not beside it. The play ends at a boundary, kEpilogue steps after the last
-// act: how many steps a generation's start takes depends on the machine, so no number of steps given beforehand is
-// right for all. A play without acts ends with the training. One that takes more than STAGE_DIRECTOR_SECONDS (an
-// environment variable, else 240 s) has failed.
+// An act starts a generation with its plan once STEP is done. The keys of an act:
+//   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
+//                boundary the old ranks can open no more files and must report that they stay.
+//   "restart"    the old generation switches first and exits. Then the new generation starts from
+//                the newest checkpoint.
+//   "kill"       kills these ranks of the old generation; the new one recovers.
+//   "lose"       kills all ranks of these nodes and drops what the nodes' vaults keep.
+//   "stop"       stops these ranks. They stand still, and only the vault ends them.
+//   "torn"       the first killed rank dies while it changes a unit's state.
+//   "at_ms"      the loss comes this many ms after the step, whatever the ranks are doing.
+//   "at_commit"  the loss comes when the generation before has become the job, before its ranks
+//                are told so.
+//   "early"      for so many seconds the new generation may send state while the old one trains.
+//   "late_ms"    the old generation is asked to stop this many ms after the new one is ready.
+//   "serial"     the new generation loads only after the old one has given all its state.
+// The play ends at a boundary, kEpilogue steps after the last act. A fixed number of steps would
+// not do, because the number of steps during a generation's start depends on the machine. A play
+// without acts ends with the training. A play fails when it takes longer than
+// STAGE_DIRECTOR_SECONDS (an environment variable; default 240 s).
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -70,24 +78,25 @@ struct Generation {
   ModelShape model;
   std::map<int, ConnectionPtr> ranks;
   std::map<int, pid_t> processes;   // by rank
-  std::map<std::string, int> seen;  // how many ranks said it
-  std::size_t unanswered = 0;       // of all `switch`es it was told; those to one that was given up come late
+  std::map<std::string, int> seen;  // how many ranks sent this message
+  // Answers to `switch` that are still to come. Answers to a cancelled `switch` arrive late.
+  std::size_t unanswered = 0;
   std::int64_t adopted = 0, copied = 0, sent = 0, sent_early = 0;
-  std::map<std::string, double> phases_ms;                 // of the load, the longest of all ranks
-  std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of what was loaded
+  std::map<std::string, double> phases_ms;                 // of the load: each phase's longest
+  std::set<std::pair<std::int64_t, std::string>> origins;  // steps and sources of the loaded state
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
 };
 
-// At which steps a living worker's units stand.
+// Reads the steps at which a living worker's units stand.
 class ProcessMarks {
  public:
   ProcessMarks(pid_t process, int units) : units_(units) {
-    std::error_code closed;  // meanwhile: a worker's threads open and close files as they like
+    std::error_code closed;  // a worker's threads may close files meanwhile
     for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
       if (std::filesystem::read_symlink(link, closed).string().find("memfd:espalier-marks") != std::string::npos)
         marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
   }
-  // Units of other ranks are never marked.
+  // A unit of another rank is never marked.
   std::set<std::int64_t> look() {
     std::set<std::int64_t> steps;
     std::int64_t mark = 0;
@@ -150,7 +159,8 @@ class Director {
     for (const GpuId& gpu : plan.ranks())
       if (std::unique_ptr<launcher::Vault>& vault = vaults_[gpu.node]; !vault)
         vault = std::make_unique<launcher::Vault>(launcher::vault_name(vault_base(), gpu.node));
-    // Each in a folder of its own: an mpirun that ends removes the one it shares while the next makes it.
+    // Each mpirun has a folder of its own: an mpirun that ends removes a shared folder while the
+    // next one makes it.
     std::string own = (std::filesystem::temp_directory_path() / "generation-XXXXXX").string();
     if (::mkdtemp(own.data()) == nullptr) return fail(own + ": cannot be made");
     generation.mpirun = ::fork();
@@ -196,8 +206,7 @@ class Director {
       } else if (pid == next_.mpirun) {
         next_.mpirun = -1;
         fail("the next generation ended with status " + std::to_string(status));
-      } else if (const bool well =
-                     WIFEXITED(status) && WEXITSTATUS(status) <= 1;  // 1: a rank did not wait for MPI's end
+      } else if (const bool well = WIFEXITED(status) && WEXITSTATUS(status) <= 1;  // 1: left early
                  left_.erase(pid) != 0 && !well) {
         fail("a replaced generation ended with status " + std::to_string(status));
       }
@@ -220,7 +229,8 @@ class Director {
       self->on_frame = [this, number, rank](const Frame& next) {
         try {
           hear(number, rank, next);
-        } catch (const std::exception& problem) {  // else its connection ends, and the play waits
+          // Otherwise only the rank's connection would end, and the play would wait.
+        } catch (const std::exception& problem) {
           fail(problem.what());
         }
       };
@@ -240,7 +250,7 @@ class Director {
     for (auto& [rank, connection] : generation.ranks) connection->send(message);
   }
 
-  // True when all ranks of the generation have said `what`.
+  // True when all ranks of the generation have sent `what`.
   static bool all_said(Generation& generation, const std::string& what) {
     return static_cast<std::size_t>(++generation.seen[what]) == generation.size();
   }
@@ -292,7 +302,7 @@ class Director {
     tell(current_, Commit{});
   }
 
-  // How many ranks of a generation could be asked for their state now.
+  // How many ranks of a generation accept requests for their state now.
   int listening(int number) const {
     const std::string prefix = "@espalier-" + token_.substr(0, 8) + "-g" + std::to_string(number) + "-r";
     std::ifstream sockets("/proc/net/unix");
@@ -342,14 +352,15 @@ class Director {
         if (gpus[rank].node == node) ::kill(current_.processes.at(static_cast<int>(rank)), SIGKILL);
       vaults_.erase(node);
     }
-    // The others come as far as they can without the lost ones.
+    // The other ranks go on as far as they can without the lost ones.
     for (const auto& [rank, process] : current_.processes)
       if (!std::count(act.stop.begin(), act.stop.end(), rank)) ::kill(process, SIGCONT);
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     recover();
   }
 
-  // Stops all ranks: "torn": while the first to be killed changes a unit's state, else while all stand at one step.
+  // Stops all ranks. With "torn" the first rank to be killed is then changing a unit's state.
+  // Otherwise all ranks stand at one step.
   bool catch_moment(const Act& act) {
     std::map<int, ProcessMarks> marks;
     for (const auto& [rank, process] : current_.processes)
@@ -377,7 +388,7 @@ class Director {
     start(next_, ++last_number_, acts_[next_act_].plan);
   }
 
-  // As the launcher takes them.
+  // Checks profiles as the launcher does.
   void on_profile(const Generation& generation, int rank, const Profile& profile) {
     if (rank != 0) return fail("rank " + std::to_string(rank) + " sends a profile");
     if (const std::string why = unfit(profile, generation.plan, generation.model); !why.empty()) return fail(why);
@@ -409,7 +420,7 @@ class Director {
     switch_sent_ = Clock::now();
     if (acts_[next_act_].abort == "starved") starve(true);
     ask_to_switch(acts_[next_act_].plan, generation);
-    if (acts_[next_act_].abort == "switch") give_up(true);  // before anybody can have answered
+    if (acts_[next_act_].abort == "switch") give_up(true);  // before any rank can answer
   }
 
   void starve(bool begin) {
@@ -442,7 +453,7 @@ class Director {
     giving_ ? tell(next_, Given{}) : tell(next_, Load{boundary_});
   }
 
-  // As the launcher does it by checkpoint.
+  // Restarts by checkpoint, as the launcher does.
   void restart() {
     tell(current_, Exit{});
     left_.insert(std::exchange(current_.mpirun, -1));
@@ -472,7 +483,7 @@ class Director {
     succeed();
   }
 
-  // As the launcher does; begins after boundary_.
+  // The new generation becomes the job, as in the launcher. It goes on after step boundary_.
   void succeed() {
     earlier_.insert(earlier_.begin(), {current_.number, current_.plan, false, boundary_});
     for (auto& one : earlier_) one.step = std::min(one.step, boundary_);
@@ -485,7 +496,7 @@ class Director {
     strike();
   }
 
-  // What older generations left goes as the running one comes to have it.
+  // Drops state of older generations once the running one has its own, as the launcher does.
   void keep(bool settled) {
     for (auto& one : earlier_) one.copies_only = true;
     if (settled) earlier_.clear();
@@ -520,7 +531,7 @@ class Director {
     return false;
   }
 
-  // The old generation must train on as if nothing had been.
+  // The old generation must train on as if nothing had happened.
   void give_up(bool stands) {
     ::kill(next_.mpirun, SIGKILL);
     ::waitpid(next_.mpirun, nullptr, 0);
@@ -536,22 +547,22 @@ class Director {
   std::vector<std::string> command_;
   std::vector<Act> acts_;
   std::size_t next_act_ = 0;
-  int problems_ = 0;                         // of starved ranks
-  const std::string token_ = fresh_nonce();  // other plays on this machine have other addresses
+  int problems_ = 0;                         // reports of starved ranks
+  const std::string token_ = fresh_nonce();  // keeps plays on one machine apart
   std::unique_ptr<Listener> listener_;
   std::vector<ConnectionPtr> waiting_;
   Generation current_, next_;
   int last_number_ = 0;
-  std::set<std::pair<int, int>> heard_;  // generations and ranks whose heart beats
+  std::set<std::pair<int, int>> heard_;  // generations and ranks that sent a heartbeat
   std::set<pid_t> left_;
   bool finished_ = false;
-  bool awaiting_ = false;  // answers to a switch
+  bool awaiting_ = false;  // waits for answers to a switch
   std::size_t standing_ = 0;
-  bool giving_ = false;   // and the next generation loads
-  bool leaving_ = false;  // that switch is the play's end
+  bool giving_ = false;   // the next generation loads meanwhile
+  bool leaving_ = false;  // the switch ends the play
   bool recovering_ = false;
   std::vector<Assign::Source::Earlier> earlier_;
-  std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node, as plans call it
+  std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node name, as in plans
   Watch recovery_, late_;
   std::int64_t boundary_ = 0;
   Clock::time_point started_, stepped_, switch_sent_, stood_, lost_at_;

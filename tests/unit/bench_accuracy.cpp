@@ -1,4 +1,5 @@
-// How well one measured plan predicts others: on made-up clusters whose truth is known, and on recorded ones.
+// How well one measured plan predicts others, on made-up clusters with known bandwidths and on
+// recorded ones.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -15,7 +16,7 @@ namespace {
 
 const std::filesystem::path kRecorded = "../shared/data/measured";
 
-// Plans of one model on a cluster with these bandwidths, as the model itself times them.
+// Samples of one model on a cluster with these bandwidths. The performance model itself times them.
 std::vector<Sample> made_up(const ClusterBandwidths& truth) {
   std::vector<Sample> samples;
   const Hardware hardware = hardware_of(truth);
@@ -73,7 +74,7 @@ TEST_CASE("plans of another file can give the coefficients") {
   const ClusterBandwidths truth{1.5e8, 2e6, 3e8, 1.2e8, 9e6};
   auto samples = made_up(truth);
   const std::vector<Sample> calibrators(samples.begin(), samples.begin() + 2);
-  // Without parts a sample would calibrate worse.
+  // Without times of its parts a sample would calibrate worse.
   for (Sample& sample : samples) sample.measured.times = {sample.measured.times.iteration, 0, 0};
   const auto known = errors_on_cluster(truth, samples, calibrators);
   CHECK(known.size() == 2 * (samples.size() - 1));
@@ -95,7 +96,8 @@ TEST_CASE("a model recomputes its activations where it must have, unless it is t
   CHECK(models_that_may_recompute({m}, 160e9).empty());
   const auto samples = [&] {
     auto result = samples_of({m}, {m.model});
-    // Forward and backward 3000 ms of 48 layers and the head: three or four times the forward pass.
+    // Forward and backward take 3000 ms for 48 layers and the head. That is three or four forward
+    // passes.
     result[0].measured.times = {3000, 3000, 0};
     return result;
   }();
@@ -135,8 +137,8 @@ TEST_CASE("44 recorded plans of LLaMA-2-7B are predicted from one of them within
   REQUIRE(samples.size() == 44);
   for (const std::uint64_t seed : {1, 2}) CHECK(summarize(errors_of_draws(samples, {}, 12, 3, seed)).mean_pct < 5);
 
-  // Bandwidths are the cluster's: fitted on one model, they serve another. These plans do not fit without
-  // recomputation.
+  // Bandwidths belong to the cluster, so a fit on one model serves another. These plans do not fit
+  // without recomputation.
   const auto rows = read_measurements(kRecorded / "gpt2-xl-a800.csv");
   const auto others = samples_of(rows, models_that_may_recompute(rows, 80e9));
   CHECK(others[0].may_recompute);

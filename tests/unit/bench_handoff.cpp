@@ -1,4 +1,4 @@
-// espalier-bench handoff: its arguments, and the hand-off that the project's target names.
+// espalier-bench handoff: its arguments, and the hand-off of the project's target.
 #include <doctest/doctest.h>
 
 #include <algorithm>

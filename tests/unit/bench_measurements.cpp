@@ -1,4 +1,4 @@
-// Measured plans as files, as placed plans, and a cluster's bandwidths as a file.
+// Measured plans: their files, their placed plans, and the file of a cluster's bandwidths.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ using namespace espalier::bench;
 
 namespace {
 
-// A file that is gone with its test.
+// A file that is removed with the object.
 class Scratch {
  public:
   explicit Scratch(const std::string& text) {
@@ -129,12 +129,12 @@ TEST_CASE("ranks fill the nodes stage by stage, and the ring counts the node wit
   CHECK(plan.stages[0].shape.least_members == 3);
   CHECK(plan.stages[0].shape.level == 1);
   CHECK(plan.stages[1].shape.least_members == 2);
-  // 6 + 6 + 4 GPUs in pairs: 3, 3 and 2 members.
+  // 6 + 6 + 4 GPUs in pairs make rings with 3, 3 and 2 members.
   plan = place(measurement("664", 1, 8, 2));
   CHECK(plan.stages[0].shape.least_members == 2);
   CHECK(plan.stages[0].shape.class_count == 1);
   CHECK(plan.stages[0].shape.classes[0] == ReplicaClass{0, 0, 8});
-  // A node of its own for each stage: no ring leaves it.
+  // Each stage has a node of its own, so no ring leaves the node.
   plan = place(measurement("88", 2, 4, 2));
   CHECK(plan.stages[0].shape.level == 0);
   CHECK(plan.stages[0].shape.least_members == 4);
@@ -142,8 +142,8 @@ TEST_CASE("ranks fill the nodes stage by stage, and the ring counts the node wit
 }
 
 TEST_CASE("a TP group across nodes is a kind of its own, its ranks' rings are counted apart") {
-  // 5 + 3 in pairs: the third replica has a GPU on each node. TP rank 0: three on n0 and one on n1; rank 1: two and
-  // two.
+  // 5 + 3 GPUs in pairs: the third replica has one GPU on each node. TP rank 0 has three GPUs on n0
+  // and one on n1. TP rank 1 has two on each.
   const PlacedPlan plan = place(measurement("53", 1, 4, 2));
   const StageShape& shape = plan.stages[0].shape;
   REQUIRE(shape.class_count == 2);

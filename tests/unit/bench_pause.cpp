@@ -1,4 +1,4 @@
-// espalier-bench pause: its arguments, the size of its model, and what it makes of a measurement.
+// espalier-bench pause: its arguments, its model's size and its figures from a measurement.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -80,14 +80,14 @@ TEST_CASE("steps beside a start are compared with those at rest before it, of th
   const auto step = [&](int number, int generation, double seconds) {
     metrics += json{{"step", number}, {"loss", 1}, {"generation", generation}, {"seconds", seconds}}.dump() + "\n";
   };
-  step(1, 0, 9);  // of another generation
-  step(2, 1, 7);  // it warms up
+  step(1, 0, 9);  // another generation
+  step(2, 1, 7);  // warms up
   for (const int at_rest : {3, 4, 5}) step(at_rest, 1, 1);
-  step(6, 1, 1.5);  // partly beside
+  step(6, 1, 1.5);  // partly during the start
   step(7, 1, 1.5);
   for (const int beside : {8, 9}) step(beside, 1, 1.5);
   step(10, 1, 1);
-  step(11, 1, 1);  // while it ended
+  step(11, 1, 1);  // while the start ended
   folder.write("A.jsonl", metrics);
   const std::filesystem::path path = std::filesystem::path(log).parent_path();
   // 1 + 1.5 + 1.5 s are the 4 s of the start.

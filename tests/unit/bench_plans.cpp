@@ -1,4 +1,4 @@
-// The benchmarks of plans measure what they say they do.
+// The benchmarks of plans measure the right quantities.
 #include <doctest/doctest.h>
 
 #include <set>

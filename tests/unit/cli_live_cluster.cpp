@@ -1,4 +1,4 @@
-// A cluster as slurmctld tells of it.
+// A cluster from slurmctld's answers.
 #include <doctest/doctest.h>
 
 #include "planner/cli/live_cluster.hpp"
@@ -8,7 +8,7 @@ using namespace espalier;
 
 namespace {
 
-// Answers of slurmctld, over text that outlives them.
+// slurmctld's answers. They point into `texts`, which outlives them.
 struct Answers {
   void add_node(std::string name, std::string gres) { texts.push_back({std::move(name), std::move(gres)}); }
   void add_switch(std::string name, std::uint16_t level, std::string nodes, std::string switches) {

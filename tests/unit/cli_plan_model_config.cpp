@@ -1,4 +1,4 @@
-// Models by Hugging Face's config.json.
+// Models from Hugging Face's config.json.
 #include <doctest/doctest.h>
 
 #include "planner/cli/hugging_face_config.hpp"

@@ -1,4 +1,4 @@
-// How `espalier plan` says what it found.
+// How `espalier plan` prints its results.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -24,14 +24,14 @@ std::vector<std::string> lines(const std::string& text) {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// The row of `stage` of the first drawing.
+// The row of `stage` in the first drawing.
 std::string row(const std::string& text, const std::string& stage) {
   for (const std::string& line : lines(text))
     if (holds(line, "|") && line.substr(0, 5) == std::string(5 - stage.size(), ' ') + stage) return line;
   return "";
 }
 
-// Two stages of one node each, by hand: 10 ms a step, of which stage 0 works 9.
+// Two stages, each on one node, made by hand. A step takes 10 ms; stage 0 works 9 ms of it.
 PlannedCount two_stages() {
   PlannedCount planned;
   planned.gpus = 5;
@@ -80,13 +80,14 @@ TEST_SUITE("plan") {
     CHECK(holds(measured, " 1.00        100% "));
     CHECK_FALSE(holds(measured, "(assumed)"));
     CHECK(holds(measured, "~ assumed: parameters and activations are those of the model's shape\n"));
-    CHECK(holds(row(measured, "0"), "|  ~"));  // memory is
+    CHECK(holds(row(measured, "0"), "|  ~"));  // memory is an estimate
   }
 
   TEST_CASE("a stage's row tells its layers, degrees, share, what it does in a step, memory and GPUs") {
     const std::string text = plan_drawing(two_stages());
     CHECK(text.starts_with("5 GPUs, 2 micro-batches of 2 samples, 0.01 s a step; 1 GPU stays idle\n"));
-    // Per step 2 ms forward, 4 backward, 1 TP, 1 synchronization, 1 optimizer and 1 of waiting; 4 characters a ms.
+    // Per step 2 ms forward, 4 backward, 1 TP, 1 synchronization, 1 optimizer and 1 waiting. 4
+    // characters stand for 1 ms.
     CHECK(row(text, "0") ==
           "    0  0-2          1x2      2  |ffffffffbbbbbbbbbbbbbbbbttttssssoooo....|  ~30.0/72.0  n1:2");
     CHECK(row(text, "1") ==

@@ -1,4 +1,4 @@
-// What `espalier plan` finds and predicts.
+// The plans that `espalier plan` finds and its predictions.
 #include <doctest/doctest.h>
 
 #include "planner/core/json.hpp"
@@ -33,9 +33,10 @@ TEST_SUITE("plan") {
   TEST_CASE("on one GPU a step takes the model's FLOPs at the given utilization, and the optimizer's traffic") {
     const Json found = study(kSmall + "utilization = 0.5\n", "cluster-a", "1");
     // A layer: 2 * 1024 * 12 * 768^2 + 4 * 1024^2 * 768 = 17,716,740,096 FLOPs a sample; the head 79,047,426,048.
-    // Forward and twice that backward of 8 samples, at half of 989.5 TFLOPS.
+    // 8 samples take a forward pass and a backward pass of twice the FLOPs, at half of 989.5
+    // TFLOPS.
     const double compute = 3 * 8 * (12 * 17716740096.0 + 79047426048.0) / (0.5 * 989.5e12);
-    // 163,037,184 parameters; Adam moves 2 * 14 + 2 bytes of each at 3.35 TB/s.
+    // 163,037,184 parameters. Adam moves 2 * 14 + 2 bytes of each at 3.35 TB/s.
     const double optimizer = 30 * 163037184.0 / 3.35e12;
     CHECK(found["plans"][0]["step_seconds"].get<double>() == doctest::Approx(compute + optimizer).epsilon(1e-9));
     CHECK(found["plans"][0]["tokens_per_second"].get<double>() ==
@@ -124,8 +125,8 @@ TEST_SUITE("plan") {
       return Json::parse(plan(job, "cluster-a", "1", {"--json"}));
     };
     const Json usual = of("usual.json"), wide = of("wide.json");
-    // 2 * 2048 FLOPs more for each of the 3 * 4096 * 11008 elements, of 8 layers and samples, 4 times with what is
-    // recomputed, at 40%; and 30 bytes of optimizer traffic each.
+    // 2 * 2048 more FLOPs for each of 3 * 4096 * 11008 elements, 8 layers and samples. 4 times with
+    // recomputation, at 40%. And 30 bytes of optimizer traffic for each element.
     const double elements = 8 * 3.0 * 4096 * 11008;
     CHECK(wide["plans"][0]["step_seconds"].get<double>() - usual["plans"][0]["step_seconds"].get<double>() ==
           doctest::Approx(elements * (8 * 4 * 2 * 2048 / (0.4 * 989.5e12) + 30 / 3.35e12)).epsilon(1e-6));
@@ -149,7 +150,7 @@ TEST_SUITE("plan") {
           "j.toml: present: plan: a micro-batch of 8 samples cannot feed 16 replicas; use fewer micro-batches");
     CHECK(refusal(kSmall + "step_seconds = 1\npresent = { pp = 9, dp = 8 }\n", "cluster-a", "8") ==
           "j.toml: present: plan: 9 stages of 8 replicas need 72 GPUs, there are 64");
-    // One sample at a time on each of at least nine GPUs: neither nine replicas nor nine stages.
+    // One sample at a time on at least nine GPUs allows neither nine replicas nor nine stages.
     CHECK(refusal("family = \"gpt2\"\nlayers = 1\nhidden = 64\nheads = 1\nsequence = 64\nvocabulary = 64\n"
                   "global_batch = 1\nmin_gpus = 9\n",
                   "cluster-a",
@@ -160,7 +161,7 @@ TEST_SUITE("plan") {
     const std::string message = refusal("model = \"llama2-70b\"\nglobal_batch = 64\n", "cluster-a", "1,8");
     CHECK(message.starts_with("--gpus: 8: does not fit: needs "));
     CHECK(message.ends_with(" GB on a GPU, which has 72.0 GB for it; take more GPUs, recompute = true, zero1 = true"));
-    // 16 bytes of each of 65.3 billion parameters on 8 GPUs, and not twice as much.
+    // 16 bytes of each of 65.3 billion parameters on 8 GPUs, and less than twice that.
     const double needed = std::stod(message.substr(message.find("needs ") + 6));
     CHECK(needed > 16 * 65.3 / 8);
     CHECK(needed < 2 * 16 * 65.3 / 8);

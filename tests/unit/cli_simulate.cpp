@@ -1,4 +1,4 @@
-// `espalier simulate`: its arguments, its files, and what it prints.
+// `espalier simulate`: its arguments, its files and its output.
 #include <doctest/doctest.h>
 
 #include <zlib.h>
@@ -168,7 +168,7 @@ TEST_SUITE("simulate") {
     const auto few = most("16"), many = most("64");
     CHECK(few[0] == 16);
     CHECK(many[0] > 16);
-    CHECK(few[1] == many[1]);  // of espalierd's own policies
+    CHECK(few[1] == many[1]);  // the limit is espalierd's own
     CHECK(
         complaint(folder, [&] {
           simulate({"--cluster=cluster-a", "--trace=" + path, "--policy=espalier", "--config=" + folder.path("none")});

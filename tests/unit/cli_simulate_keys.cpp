@@ -1,4 +1,4 @@
-// What `espalier simulate` says of each wrong key in its files.
+// The messages of `espalier simulate` for each wrong key in its files.
 #include <doctest/doctest.h>
 
 #include "planner/cli/plan_cluster_file.hpp"
@@ -13,7 +13,7 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-// Of a cluster's file; what is wrong begins in line 5.
+// The message for a cluster file. The wrong part begins in line 5.
 std::string of_cluster(const std::string& redeploy) {
   const Folder folder;
   return complaint(folder, [&] {
@@ -21,7 +21,7 @@ std::string of_cluster(const std::string& redeploy) {
   });
 }
 
-// Of a table of kinds, for a cluster of one node of 8.
+// The message for a table of kinds, for a cluster of one node of 8 GPUs.
 std::string of_table(const std::string& text) {
   const Folder folder;
   const ClusterView cluster = cluster_of(1, 8);

@@ -1,4 +1,4 @@
-// Kinds of jobs from what `espalier show job --json` has printed.
+// Kinds of jobs from the output of `espalier show job --json`.
 #include <doctest/doctest.h>
 
 #include "planner/cli/simulate_model_table.hpp"
@@ -13,7 +13,7 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-// As espalierd tells of a job on two GPUs.
+// espalierd's report of a job on two GPUs.
 struct MeasuredJob {
   ClusterView cluster = cluster_of(2, 4);
   std::shared_ptr<const Site> site = site_of(cluster);

@@ -1,4 +1,4 @@
-// What `espalier simulate` says of each wrong argument.
+// The messages of `espalier simulate` for each wrong argument.
 #include <doctest/doctest.h>
 
 #include "planner/cli/arguments.hpp"
@@ -18,7 +18,7 @@ std::string usage(const std::vector<std::string>& words) {
   return "accepted";
 }
 
-// With all that is needed beside it.
+// Adds the arguments that are always needed.
 std::string of(std::vector<std::string> more) {
   more.insert(more.begin(), {"--cluster=cluster-a", "--trace=t.csv", "--policy=fifo"});
   return usage(more);

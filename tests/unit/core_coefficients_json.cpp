@@ -1,4 +1,4 @@
-// A job's coefficients as the planner tells them.
+// The JSON of a job's coefficients.
 #include <doctest/doctest.h>
 
 #include "planner/core/coefficients_json.hpp"

@@ -1,5 +1,5 @@
-// A Slurm and launchers for the daemon's tests: what they say is set by the test, the daemon's own code is the real
-// one.
+// Stands in for Slurm and launchers in the daemon's tests. A test sets their answers. The daemon's
+// own code is the real code.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -15,7 +15,7 @@
 
 namespace espalier::test {
 
-// A directory of its own, gone with the object.
+// A new directory that is removed with the object.
 struct Folder {
   std::filesystem::path path;
   Folder() {
@@ -28,7 +28,7 @@ struct Folder {
   std::string file(const std::string& name) const { return (path / name).string(); }
 };
 
-// What Slurm says; set from the test, read from the agent's thread.
+// Slurm's answers. The test writes them, the agent's thread reads them.
 struct SlurmState {
   std::mutex mutex;
   SlurmSnapshot snapshot;
@@ -111,7 +111,8 @@ inline void run_job(SlurmSnapshot& slurm, const SlurmJob& job) {
   slurm.jobs[job.id] = job;
 }
 
-// The daemon without its sockets: job 10 of uid 1000 runs on n1/0-1 of two nodes with four GPUs each.
+// The daemon without its sockets. Job 10 of uid 1000 runs on n1/0-1. There are two nodes with four
+// GPUs each.
 struct Daemon {
   Folder folder;
   std::shared_ptr<SlurmState> slurm_state = std::make_shared<SlurmState>();
@@ -141,7 +142,8 @@ struct Daemon {
     planner = std::make_unique<Planner>(loop, agent, store, settings);
     gate = std::make_unique<Gate>(*planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });
   }
-  // Changes what Slurm says and waits until the planner has heard it: a question from before may still be on its way.
+  // Changes Slurm's answers and waits until the planner has the new ones. An older question may
+  // still be under way.
   template <class Change>
   void slurm_says(Change change) {
     slurm_state->change(change);
@@ -158,7 +160,7 @@ struct Daemon {
     link->says(wire::Register{job(10, "n1", {0, 1}), "n1", pid});
     return link;
   }
-  // Lets the loop run until `holds`, at most 3 s.
+  // Runs the loop until `holds` is true, at most 3 s.
   template <class Condition>
   bool until(Condition holds) {
     bool result = false;

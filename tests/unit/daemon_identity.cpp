@@ -35,7 +35,7 @@ TEST_CASE("a second launcher for a job is refused; the first one may come back")
   REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
   CHECK(refusal(daemon, daemon.launcher(1000, 2)).find("already") != std::string::npos);
   CHECK_FALSE(first->closed);
-  const auto again = daemon.launcher(1000, 1);  // its old connection is not yet known to be dead
+  const auto again = daemon.launcher(1000, 1);  // its old connection's loss is not noticed yet
   REQUIRE(daemon.until([&] { return again->got<wire::Registered>().has_value(); }));
   CHECK(first->closed);
   CHECK(daemon.planner->jobs().at(10).link == again);

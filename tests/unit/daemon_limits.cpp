@@ -1,4 +1,4 @@
-// What one user may take of the daemon: connections, messages, memory.
+// Limits on one user's connections, messages and memory in the daemon.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ TEST_CASE("an allowance is used up at once and comes back with time") {
   CHECK(allowance.take(502, rate));
   CHECK_FALSE(allowance.unused(505, rate));
   CHECK(allowance.unused(600, rate));
-  for (int i = 0; i < 3; ++i) CHECK(allowance.take(9000, rate));  // however long it was
+  for (int i = 0; i < 3; ++i) CHECK(allowance.take(9000, rate));  // no more have gathered
   CHECK_FALSE(allowance.take(9000, rate));
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("an ordinary user has 64 connections and one for each of the user's jo
   CHECK(std::none_of(links.begin(), links.end(), [](const auto& link) { return link->closed; }));
   CHECK(daemon.connect(1000)->closed);
   links.back()->close();
-  CHECK(daemon.connect(1000)->closed);  // it may still hold what it has to say
+  CHECK(daemon.connect(1000)->closed);  // it may still send its last output
   links.pop_back();
   CHECK_FALSE(daemon.connect(1000)->closed);
   std::vector<std::shared_ptr<TestLink>> others;
@@ -108,7 +108,7 @@ TEST_CASE("a user's launchers do not keep the planner asking Slurm; what Slurm's
   CHECK(daemon.until([&] { return daemon.asked() > then; }));
   const auto other = daemon.launcher(1000);
   CHECK(daemon.until([&] { return other->got<wire::Registered>().has_value(); }));
-  daemon.pass(1100);  // those that were put off are answered as well
+  daemon.pass(1100);  // delayed launchers are answered, too
   CHECK(std::count_if(links.begin(), links.end(), [](const auto& link) { return link->closed; }) > 60);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("what a launcher says of its own acts is bounded in number and in size
   SUBCASE("a step that nothing can be added to") { outcome.step = std::numeric_limits<std::int64_t>::max(); }
   SUBCASE("a generation before the first") { outcome.generation = -1; }
   SUBCASE("a pause that is no number") { outcome.pause_ms = std::numeric_limits<double>::quiet_NaN(); }
-  // The last: what returns early hides the cases after it.
+  // This case is last, because its early return would hide later cases.
   SUBCASE("too many") {
     for (int i = 0; i < 100; ++i) link->says(outcome);
     CHECK_FALSE(link->closed);

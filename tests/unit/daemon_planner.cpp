@@ -19,7 +19,7 @@ TEST_CASE("a registered launcher is proposed a growth, and its outcome completes
   CHECK(record->decision.candidates.size() >= 4);
   CHECK(record->moments.contains("decided"));
 
-  daemon.pass(250);  // while it is under way there is no second one
+  daemon.pass(250);  // no second one while this one is under way
   CHECK(daemon.store.decisions(10, 10).size() == 1);
 
   link->says(outcome_of(decision, "committed"));
@@ -36,7 +36,7 @@ TEST_CASE("a registered launcher is proposed a growth, and its outcome completes
   CHECK(record->decision.measured_step_seconds == doctest::Approx(0.6));
   CHECK(record->phases_ms.at("acquire") == 100);
   CHECK(record->generation == 1);
-  CHECK_FALSE(daemon.planner->jobs().at(10).job.held);  // that is the users' to say, not the launcher's
+  CHECK_FALSE(daemon.planner->jobs().at(10).job.held);  // users decide that, not the launcher
 }
 
 TEST_CASE("what a job's reconfigurations cost is learnt from those that were committed, also across a restart") {
@@ -123,7 +123,8 @@ TEST_CASE(
     busy.phase = JobPhase::acquiring;
     link->says(wire::Status{busy});
     CHECK(daemon.store.decision(id)->decision.outcome.empty());
-    busy.phase = JobPhase::running;  // its first step, with which the outcome comes, is still to be done
+    // The outcome comes with the new generation's first step, which is not done yet.
+    busy.phase = JobPhase::running;
     busy.generation = 1;
     link->says(wire::Status{busy});
     CHECK(daemon.store.decision(id)->decision.outcome.empty());
@@ -153,7 +154,8 @@ TEST_CASE(
     changed.generation = 1;
     link->says(wire::Status{changed});
     CHECK(daemon.store.decision(id)->decision.outcome.empty());
-    ++changed.step;  // whatever has led to that generation has been told of by now
+    // The launcher reports the outcome of a new generation before its first step.
+    ++changed.step;
     link->says(wire::Status{changed});
     CHECK(daemon.store.decision(id)->decision.outcome == "aborted: lost with the launcher's connection");
   }
@@ -199,7 +201,7 @@ TEST_CASE("a launcher that repeats an outcome which this store does not have for
   DecisionRecord other;
   other.decision.job = 11;
   other.decision.id = daemon.store.add(other);
-  Decision forgotten;  // pruned, or of a store that was moved away
+  Decision forgotten;  // pruned, or of an older store
   forgotten.id = 77;
   SUBCASE("it has none of that number") {}
   SUBCASE("it has another job's under that number") { forgotten.id = other.decision.id; }
@@ -254,7 +256,8 @@ TEST_CASE("a waiting job makes the planner ask for an extension back") {
 TEST_CASE("an extension that only the launcher speaks of is not counted on") {
   Daemon daemon;
   daemon.slurm_says([](SlurmSnapshot& slurm) {
-    run_job(slurm, slurm_job(20, 4711, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));  // somebody else's
+    // Job 20 belongs to another user.
+    run_job(slurm, slurm_job(20, 4711, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));
     run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
     slurm.cluster.waiting = {{30, 2, 1, {}, {}}};
   });

@@ -1,4 +1,4 @@
-// From profiles of a running job to plans that are made with them.
+// From profiles of a running job to plans made with them.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 
 using News = ProfileBook::News;
 
-// Two nodes as the daemon's tests have them, and a job of model_cases::kShape on two GPUs of the first.
+// The two nodes of the daemon's tests, and a job of model_cases::kShape on two GPUs of the first.
 struct Measured {
   Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}}, {}).site;
   Plan plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
@@ -25,7 +25,7 @@ struct Measured {
     return result;
   }();
 
-  // The `count`th profile; times are off by `noise`, up and down.
+  // The profile number `count`. Its times are off by `noise`, up and down.
   Profile profile(int count, double noise) const {
     Profile result = model_cases::profile_of({site.hardware, site.topology}, known, plan);
     const double factor = count % 2 == 0 ? 1 + noise : 1 - noise;
@@ -42,7 +42,7 @@ struct Measured {
     return result;
   }
 
-  // What the planner predicts for job 10 after it has reported `profiles`.
+  // The planner's prediction for job 10 after the job has reported `profiles`.
   double predicted(const std::vector<Profile>& profiles) const {
     Daemon daemon;
     daemon.planner->hold(10, true);
@@ -51,7 +51,7 @@ struct Measured {
     REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
     for (const Profile& one : profiles) link->says(wire::Status{reporting(one)});
     CHECK_FALSE(link->closed);
-    CHECK_FALSE(daemon.planner->jobs().at(10).job.profile);  // taken, not kept
+    CHECK_FALSE(daemon.planner->jobs().at(10).job.profile);  // used, but not stored with the job
     daemon.planner->hold(10, false);
     REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
     return link->got<wire::Propose>()->decision.predicted_step_seconds;
@@ -76,7 +76,7 @@ TEST_CASE("eight calm profiles make a job's coefficients known") {
   REQUIRE(found);
   CHECK(found->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp).epsilon(0.01));
   CHECK(found->gpu[0].backward == doctest::Approx(job.known.gpu[0].backward).epsilon(0.01));
-  CHECK(found->tp_degrees == std::vector<int>{1});  // more than the runtime does is not planned
+  CHECK(found->tp_degrees == std::vector<int>{1});  // the runtime can do no more
   CHECK(book.add(job.site, job.profile(9, 0.002), 0) == News::taken);
 }
 

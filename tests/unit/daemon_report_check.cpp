@@ -1,4 +1,4 @@
-// What a launcher reports is bounded before anything is computed with it.
+// A launcher's report is checked before the planner computes with it.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kHuge = std::numeric_limits<int>::max();
 
-// Why the job is refused after `change`; empty: it is taken.
+// The reason why the job is refused after `change`; empty: it is accepted.
 std::string refused(const std::function<void(ElasticJob&)>& change) {
   ElasticJob reported = job(10, "n1", {0, 1});
   extend(reported, 20, "n2", {0});

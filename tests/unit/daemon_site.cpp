@@ -1,4 +1,4 @@
-// The site that decisions are made on, and how long one object stands for it.
+// The site of the decisions, and how long the same object is used.
 #include <doctest/doctest.h>
 
 #include "tests/unit/daemon_cases.hpp"
@@ -19,7 +19,7 @@ TEST_CASE("a site stays the same object until nodes, reports or overrides change
     return changed;
   };
   CHECK_FALSE(made_anew({}));
-  view.nodes[0].gpu_owner[1] = 77;  // who holds what does not matter
+  view.nodes[0].gpu_owner[1] = 77;  // the GPUs' owners do not matter
   view.nodes[0].usable = false;
   view.nodes[1].free_cpus = 0;
   CHECK_FALSE(made_anew({}));
@@ -51,7 +51,7 @@ TEST_CASE("a node's report changes the site, the same report again does not") {
   CHECK(with->topology.inside(with->topology.kind(0)) != nullptr);
   cache.reported("n1", made_xml(1));
   CHECK(cache.site(view, {}) == with);
-  cache.reported("n1", "<?xml version=\"1.0\"?><topology/>");  // no GPUs: as if it had not reported
+  cache.reported("n1", "<?xml version=\"1.0\"?><topology/>");  // no GPUs: counts as not reported
   const auto broken = cache.site(view, {});
   CHECK(broken != with);
   CHECK(broken->topology.inside(broken->topology.kind(0)) == nullptr);

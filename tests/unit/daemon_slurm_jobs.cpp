@@ -1,4 +1,5 @@
-// Slurm's records of pending jobs: which of them wait for GPUs, and which are left to Slurm's own preemption.
+// Slurm's records of pending jobs: which jobs wait for GPUs, and which are left to Slurm's own
+// preemption.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -70,7 +71,7 @@ TEST_CASE("whether Slurm preempts extensions") {
   CHECK_FALSE(preempts(nullptr, PREEMPT_MODE_CANCEL));
   CHECK_FALSE(preempts("preempt/none", PREEMPT_MODE_CANCEL));
   CHECK(preempts("preempt/partition_prio", PREEMPT_MODE_CANCEL));
-  CHECK(preempts("preempt/partition_prio", NO_VAL16));  // the cluster's
+  CHECK(preempts("preempt/partition_prio", NO_VAL16));  // the cluster's mode applies
   CHECK_FALSE(preempts("preempt/partition_prio", PREEMPT_MODE_OFF));
   CHECK(preempts("preempt/qos", PREEMPT_MODE_OFF));
 }

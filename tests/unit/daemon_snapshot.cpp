@@ -1,4 +1,4 @@
-// The pure parts that read snapshots: strays, releases, what a pending job asks for, events.
+// Pure functions that read snapshots: strays, releases, a pending job's request, events.
 #include <doctest/doctest.h>
 
 #include "planner/daemon/event_dispatch.hpp"
@@ -47,7 +47,7 @@ TEST_CASE("an extension without its anchor is a stray after ten seconds") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].extension == 20);
   slurm.time = 112;
-  CHECK(strays.look(slurm, {}).empty());  // it is being ended
+  CHECK(strays.look(slurm, {}).empty());  // its end is under way
   slurm.time = 122;
   CHECK(strays.look(slurm, {}).size() == 1);  // still there
   slurm.jobs[20].state = SlurmJobState::ended;
@@ -89,7 +89,7 @@ TEST_CASE("released GPUs are waited for until Slurm shows them, or for three sec
   slurm.time = 100.1;
   releases.look(slurm);
   CHECK(releases.waiting());
-  slurm.cluster.nodes[0].gpu_owner[0] = 0;  // the other node of the job is still on its way
+  slurm.cluster.nodes[0].gpu_owner[0] = 0;  // the job's other node is not free yet
   releases.look(slurm);
   CHECK(releases.waiting());
   slurm.jobs[5].state = SlurmJobState::ended;
@@ -160,7 +160,7 @@ TEST_CASE("extensions are told from basic demands by their comment and partition
   slurm.cluster.nodes = {node("n1", 4)};
   run_job(slurm, slurm_job(20, 1000, {{20, "n1", {0}}}, "espalier:ext:10:ab"));
   run_job(slurm, slurm_job(21, 1000, {{21, "n1", {1}}}, "espalier:ext:10:cd"));
-  slurm.jobs[21].partition = "main";  // what a comment says anybody may write
+  slurm.jobs[21].partition = "main";  // anybody may write a comment
   run_job(slurm, slurm_job(22, 1000, {{22, "n1", {2}}}));
   CHECK(make_input(slurm, {}, Trigger::timer, {64, "elastic", nullptr}).extensions == std::vector<JobId>{20});
 }

@@ -1,4 +1,4 @@
-// A store that cannot be written stops what concerns it, nothing else.
+// A store that cannot be written stops only the work that needs it.
 #include <doctest/doctest.h>
 
 #include "planner/daemon/sqlite.hpp"
@@ -9,7 +9,7 @@ using namespace espalier::test;
 
 namespace {
 
-// Until `heal`, what is written of job 10 into `table` fails as on a full disk.
+// Until `heal`, writing job 10's rows into `table` fails, as on a full disk.
 void fill_up(Daemon& daemon, const std::string& table, const std::string& column) {
   Database(daemon.folder.file("test.db"))
       .execute("CREATE TRIGGER no_room BEFORE INSERT ON " + table + " WHEN NEW." + column +

@@ -9,9 +9,9 @@ using namespace espalier::test;
 TEST_CASE("jobs that ended while no planner ran are ended in the store, with their holds") {
   Daemon daemon(true);
   daemon.planner.reset();
-  daemon.store.save(job(10, "n1", {0, 1}), 1);  // runs, its launcher is on its way back
-  daemon.store.save(job(30, "n1", {0, 1}), 1);  // Slurm does not know it any more
-  daemon.store.save(job(31, "n1", {0, 1}), 1);  // Slurm knows it as ended
+  daemon.store.save(job(10, "n1", {0, 1}), 1);  // runs; its launcher is reconnecting
+  daemon.store.save(job(30, "n1", {0, 1}), 1);  // Slurm has forgotten it
+  daemon.store.save(job(31, "n1", {0, 1}), 1);  // Slurm shows it as ended
   daemon.store.save(job(32, "n1", {0, 1}), 1);
   daemon.store.end(32, 7, 2);
   for (const JobId id : {10, 30, 33}) daemon.store.hold(id, true);

@@ -42,7 +42,7 @@ struct Configuration {
   Plan plan;
 };
 
-// All on the even, fast nodes.
+// All stages are on the even, fast nodes.
 std::vector<Configuration> configurations() {
   const auto stage = [](int layers, int tp, int dp, int share, int node) {
     Stage result{layers, tp, {}};
@@ -81,7 +81,8 @@ TEST_CASE("a profile gives back the coefficients that it was made from, whatever
           JobCoefficients known = known_job({{}, tied, recompute, zero1});
           known.deferred = recompute ? 0 : 0.4;
           const bool pipeline = one.plan.stages.size() > 1;
-          // Only one stage with both ends shows that they are tied; without a boundary k_activ is the formula's.
+          // The tied table shows only in a stage with both ends. Without a boundary, k_activ is the
+          // formula's.
           if (pipeline) known.tied_bytes = 0;
           if (!pipeline) {
             known.activ_bytes = model_sizes(kShape, {}, 2).activ_bytes;
@@ -113,7 +114,7 @@ TEST_CASE("types that run together are each calibrated on their own") {
   c.hardware.kinds[0].dp_bandwidth = 1.5e5;
   c.hardware.kinds[0].nic_bandwidth = 5e4;
   const JobCoefficients known = known_job({});
-  // A mixed stage, where the slow type is the slowest, and two that are not mixed.
+  // A mixed stage that its slow type limits, and two stages of one type each.
   const Plan plan{16,
                   4,
                   {{4, 2, {replica(3, 0, 0, 2), replica(1, 2, 0, 2)}},
@@ -132,7 +133,8 @@ TEST_CASE("the overlap exponent is found at both ends of its range") {
   const PlacedPlan placed = place_plan(c.topology, plan);
   for (const double overlap : {1.0, 1.0001, 63.9, 64.0}) {
     known.gpu[0].overlap = overlap;
-    // A synchronization as long as the backward pass: elsewhere large exponents cannot be told apart.
+    // The synchronization is as long as the backward pass. Otherwise large exponents cannot be told
+    // apart.
     const double bwd = evaluate_plan(c.hardware, known, placed).stages[0].time.bwd;
     c.hardware.kinds[0].dp_bandwidth = stage_load(known, 12, true, true).gradient_bytes / bwd;
     const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, plan));

@@ -1,4 +1,4 @@
-// Inversion where a configuration does not show everything, or shows what cannot be.
+// Inversion of configurations that do not show all coefficients, or show impossible ones.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool remarked(const Calibration& calibration, const std::string& words) {
                      [&](const std::string& remark) { return remark.find(words) != std::string::npos; });
 }
 
-// The whole synchronization of two_replicas() by the model.
+// The whole synchronization of two_replicas(), from the model.
 double whole_sync(const Cluster& c, const JobCoefficients& known) {
   return evaluate_plan(c.hardware, known, place_plan(c.topology, two_replicas())).stages[0].gradients;
 }
@@ -80,7 +80,7 @@ TEST_CASE("a negative divided part of the activations is clamped, and the other 
   const Cluster c = cluster();
   JobCoefficients known = known_job({});
   known.activ_p_bytes = 0;
-  known.activ_np_bytes = 3 * model_sizes(kShape, {}, 2).activ_bytes;  // GPT-2's constant says 5
+  known.activ_np_bytes = 3 * model_sizes(kShape, {}, 2).activ_bytes;  // GPT-2's constant is 5
   const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, two_replicas()));
   CHECK(found.job.activ_p_bytes == 0);
   CHECK(found.job.activ_np_bytes == doctest::Approx(known.activ_np_bytes));
@@ -97,7 +97,7 @@ TEST_CASE("where gradients are the peak the activations are marked as bounded on
   const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, plan));
   CHECK(found.job.memory_assumed);
   CHECK(remarked(found, "gradients set the memory peak"));
-  // 8 samples, 12 layers, one in flight: at most the gradients' 12 k_param.
+  // 8 samples, 12 layers, one in flight. The activations are at most the gradients' 12 k_param.
   CHECK(found.job.activ_p_bytes + found.job.activ_np_bytes == doctest::Approx(known.param_bytes / 8));
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("two TP degrees whose peaks contradict each other fall back to the fam
   const JobCoefficients known = known_job({});
   const Plan plan{16, 4, {{4, 2, {replica(4, 0, 0, 2)}}, {4, 2, {replica(4, 1, 0, 2)}}, {4, 4, {replica(4, 2, 0, 4)}}}};
   Profile profile = profile_of(c, known, plan);
-  profile.replicas[2].peak_bytes *= 3;  // more activations where TP divides them further
+  profile.replicas[2].peak_bytes *= 3;  // TP 4 should have fewer activations than TP 2
   const Calibration found = calibrate(c.hardware, c.topology, profile);
   CHECK(remarked(found, "contradict each other"));
   CHECK(found.job.activ_np_bytes == doctest::Approx(5 * known.activ_bytes));

@@ -1,4 +1,4 @@
-// A small cluster and a job whose numbers can be worked out by hand, for the tests of the performance model.
+// A small cluster and a job with simple numbers, for tests of the performance model.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Cluster {
   Topology topology;
 };
 
-// Nodes n0, n1, ... with 8 GPUs: of type "fast" on even, of type "slow" on odd ones if `mixed`. n0 to n3 share a leaf
-// switch, the others have another.
+// Nodes n0, n1, ... with 8 GPUs each. If `mixed`, even nodes have type "fast" and odd nodes type
+// "slow". n0 to n3 share a leaf switch. The other nodes share another one.
 inline Cluster cluster(int nodes = 4, bool mixed = false) {
   Cluster result;
   Hardware& hardware = result.hardware;

@@ -1,4 +1,4 @@
-// When coefficients count as stable, and what several generations together say.
+// When coefficients are stable, and their values after several generations.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ JobCoefficients measured(double comp, bool second_type = false) {
   return job;
 }
 
-// Gradients take 10 ms, of which the backward pass hides what k_overlap says.
+// Gradients take 10 ms. k_overlap says how much of this the backward pass hides.
 double iteration(const JobCoefficients& job) {
   const GpuCoefficients& gpu = job.gpu[0];
   return (12 + job.last.compute_layers) * gpu.comp * (1 + gpu.backward) + gpu.optim * 12 + 10 / gpu.overlap;
@@ -47,7 +47,7 @@ TEST_CASE("one coefficient that moves by more than two percent holds the window 
   add(window, measured(3.2));
   for (int i = 0; i < 7; ++i) add(window, measured(3));
   CHECK_FALSE(window.stable());
-  CHECK(window.coefficients()->gpu[0].comp == 3);  // the latest, for want of anything better
+  CHECK(window.coefficients()->gpu[0].comp == 3);  // the latest, since no window is stable
   add(window, measured(3));
   CHECK(window.stable());
 
@@ -87,7 +87,7 @@ TEST_CASE("speeds that hardly show in the iteration need not agree, sizes must")
     JobCoefficients job = measured(10);  // 370 ms
     job.gpu[0].overlap = i % 2 == 0 ? 1.5 : 3;
     job.gpu[0].optim = i % 2 == 0 ? 0.9 : 1.1;
-    job.gpu[1].comp *= i % 2 == 0 ? 1 : 2;  // a type that the plan does not use
+    job.gpu[1].comp *= i % 2 == 0 ? 1 : 2;  // the plan does not use this type
     add(window, job);
   }
   CHECK(window.stable());
@@ -97,7 +97,7 @@ TEST_CASE("speeds that hardly show in the iteration need not agree, sizes must")
   CoefficientWindow sizes;
   for (int i = 0; i < 8; ++i) {
     JobCoefficients job = measured(10);
-    job.param_bytes *= i % 2 == 0 ? 1 : 1.05;  // not in iteration()
+    job.param_bytes *= i % 2 == 0 ? 1 : 1.05;  // iteration() does not use it
     add(sizes, job);
   }
   CHECK_FALSE(sizes.stable());

@@ -1,4 +1,4 @@
-// A real plan's prediction: where it lies, what it takes, and why it cannot be.
+// The prediction of a real plan: its placement, its time and memory, and why it is not possible.
 #include <doctest/doctest.h>
 
 #include "planner/core/error.hpp"
@@ -34,7 +34,8 @@ TEST_CASE("a plan is placed with its own layers and shares, classes apart, sampl
   CHECK(first.shape.least_members == 1);
   CHECK(first.shape.level == 1);
   CHECK(first.gpus_per_node == 2);
-  // Samples 0-2 leave n0 and 3 leaves n1; 0-1 arrive on n0 and 2-3 on n1: sample 2 alone changes nodes.
+  // Samples 0-2 leave n0, sample 3 leaves n1. Samples 0-1 arrive on n0, 2-3 on n1. Only sample 2
+  // changes nodes.
   CHECK(first.next == Boundary{2, 1, 1});
   CHECK(placed.stages[1].next == Boundary{});
 }

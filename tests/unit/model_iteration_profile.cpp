@@ -19,7 +19,7 @@ Plan two_stages(int micro_batches) {
            {5, 2, {replica(half, 2, 0, 2), replica(half, 3, 0, 2)}}}};
 }
 
-// What the model says of the job with these coefficients.
+// The model's times with these coefficients.
 IterationTimes times_of(const Cluster& c, const JobCoefficients& coefficients, const PlacedPlan& plan) {
   auto stages = stage_times(c.hardware, coefficients, plan);
   IterationTimes times;
@@ -48,7 +48,7 @@ TEST_CASE("iteration, forward and backward, and optimizer give computation, opti
       CHECK_FALSE(found.gpu[0].assumed_optim);
       CHECK_FALSE(found.gpu[0].assumed_overlap);
       CHECK(found.gpu[0].assumed_backward);
-      // A third of the computation speed and of the memory bandwidth (3000 and 1000).
+      // A third of the computation speed, and a third of the memory bandwidth (3000 and 1000).
       CHECK(found.gpu[1].comp == doctest::Approx(9).epsilon(1e-6));
       CHECK(found.gpu[1].optim == doctest::Approx(18).epsilon(1e-6));
       CHECK(found.gpu[1].assumed_comp);
@@ -74,7 +74,8 @@ TEST_CASE("with the iteration alone the model takes as long as measured on every
 
 TEST_CASE("what no part of the model explains is computation that the timer did not see") {
   const Cluster c = cluster();
-  const Plan plan{16, 1, {{12, 1, {replica(16, 0, 0, 1)}}}};  // no gradients to synchronize
+  // A single replica synchronizes no gradients.
+  const Plan plan{16, 1, {{12, 1, {replica(16, 0, 0, 1)}}}};
   const PlacedPlan placed = place_plan(c.topology, plan);
   // k_comp 3: 12 * 16 * 3 * 3 = 1728 ms; optimizer 72. The timer saw 1000 of the forward and backward passes.
   const JobCoefficients found = calibrate_iteration(c.hardware, job(), placed, {1800, 1000, 72});

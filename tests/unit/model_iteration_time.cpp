@@ -1,4 +1,4 @@
-// "Modeling PP" of Suika App. A.2, as printed and as 1F1B really runs.
+// "Modeling PP" of Suika App. A.2, as printed and as 1F1B runs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ std::vector<StageTime> pipeline(const std::vector<double>& forward, const std::v
   return stages;
 }
 
-// Every stage's operations in their order, each as soon as it may: what exact_iteration() must come to.
+// Runs each stage's operations in order, each as early as possible. exact_iteration() must give the
+// same.
 double simulated(const std::vector<StageTime>& stages, int micro_batches) {
   const int count = static_cast<int>(stages.size());
   const auto stage = [&](int i) -> const StageTime& { return stages[static_cast<std::size_t>(i)]; };

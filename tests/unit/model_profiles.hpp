@@ -1,4 +1,4 @@
-// Profiles as a runtime would report them, made by the model itself from known coefficients.
+// Profiles as a runtime would report them. The model makes them from known coefficients.
 #pragma once
 
 #include "planner/core/model/calibrate.hpp"
@@ -9,15 +9,16 @@ namespace espalier::model_cases {
 
 inline const ModelShape kShape{"gpt2", 12, 64, 8, 16, 500, 16, 4};
 
-// Coefficients of kShape that a profile can give back whole: k_activ-np is the family's 5 k_activ.
+// Coefficients of kShape that a profile can give back exactly. k_activ-np is the family's 5
+// k_activ.
 inline JobCoefficients known_job(const Training& training) {
   JobCoefficients known = model_sizes(kShape, training, 2);
-  known.param_bytes *= 1.1;  // not what the formulas say
+  known.param_bytes *= 1.1;  // differs from the formulas
   known.param_optim_bytes *= 1.2;
   known.weight_bytes *= 1.05;
   known.activ_bytes *= 1.3;
   known.activ_np_bytes = 5 * known.activ_bytes;
-  known.activ_p_bytes = 400 * known.activ_bytes;  // above the gradients, also with recomputation
+  known.activ_p_bytes = 400 * known.activ_bytes;  // exceeds the gradients, also with recomputation
   for (EdgeCoefficients* edge : {&known.first, &known.last}) {
     edge->param_bytes *= 1.15;
     edge->param_optim_bytes = 2.7 * edge->param_bytes;
@@ -28,7 +29,7 @@ inline JobCoefficients known_job(const Training& training) {
   return known;
 }
 
-// One replica alone on its stage.
+// Rates of one replica that is alone on its stage.
 inline StageRates alone(const Cluster& c, const JobCoefficients& known, const Stage& stage, const Replica& replica) {
   StageShape shape;
   shape.classes[0] = replica_class(c.topology, replica);

@@ -1,4 +1,4 @@
-// Sizes from a model's shape against the published models'.
+// Sizes from a model's shape, compared with the published models' sizes.
 #include <doctest/doctest.h>
 
 #include "planner/core/error.hpp"

@@ -77,7 +77,8 @@ TEST_CASE("gradients go in one ring per TP rank") {
   // Two nodes, one replica each: one rail per GPU, 10 bytes/ms: 50 ms.
   CHECK(stage_rates(hardware, job(), shape(2, 2, 1, 1), all(2, 2)).gradient_ms_per_byte ==
         doctest::Approx(50.0 / 1000));
-  // Two nodes with 3 and 1 replicas: 1000 / 2 * 2 (1 - 1/4) = 750 bytes; the node with one member holds up the ring.
+  // Two nodes with 3 and 1 replicas: 1000 / 2 * 2 (1 - 1/4) = 750 bytes. The node with one member
+  // limits the ring.
   CHECK(stage_rates(hardware, job(), shape(2, 4, 1, 1), all(2, 4)).gradient_ms_per_byte ==
         doctest::Approx(75.0 / 1000));
   // Two members each: two rails a ring.
@@ -98,10 +99,10 @@ TEST_CASE("a node with fewer rails than GPUs has no more bandwidth than its rail
 }
 
 TEST_CASE("what the backward pass hides of the synchronization follows the overlap exponent") {
-  CHECK(exposed_sync(3, 4, 1) == 4);                                        // none
+  CHECK(exposed_sync(3, 4, 1) == 4);                                        // nothing is hidden
   CHECK(exposed_sync(3, 4, 2) == doctest::Approx(2));                       // sqrt(9 + 16) - 3
   CHECK(exposed_sync(3, 3, 3) == doctest::Approx(3 * std::cbrt(2.0) - 3));  // (27 + 27)^(1/3) - 3
-  CHECK(exposed_sync(3, 4, 64) == doctest::Approx(1).epsilon(1e-6));        // all that fits
+  CHECK(exposed_sync(3, 4, 64) == doctest::Approx(1).epsilon(1e-6));        // all that can be
   CHECK(exposed_sync(4, 3, 64) == doctest::Approx(0).epsilon(1e-6));
   CHECK(exposed_sync(3, 0, 1) == 0);
   CHECK(exposed_sync(0, 4, 2) == 4);
@@ -117,7 +118,8 @@ TEST_CASE("ZeRO-1 hides only the scattering half and shares the optimizer's work
   JobCoefficients sharded = job();
   sharded.zero1 = true;
   sharded.gpu[0].overlap = 2;
-  CHECK(exposed_gradients(sharded, 3, 8, 2) == doctest::Approx(2 + 4));  // half of 8 against 3, and the other half
+  // Half of 8 is partly hidden behind 3. The other half is exposed.
+  CHECK(exposed_gradients(sharded, 3, 8, 2) == doctest::Approx(2 + 4));
   const StageRates rates = stage_rates(cluster().hardware, sharded, shape(1, 3, 3, 0), all(2, 3));
   CHECK(rates.optim == doctest::Approx(6.0 / 3));
 }

@@ -1,4 +1,4 @@
-// Files for the tests of `espalier plan`, and what the tool says of them.
+// Files for the tests of `espalier plan`, and the tool's messages about them.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace espalier::plan_files {
 
-// A folder of its own, gone with the object.
+// A new folder that is removed with the object.
 class Folder {
  public:
   Folder() {
@@ -30,7 +30,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// What `act` complains about, without the folder's path.
+// The message that `act` fails with, without the folder's path.
 template <class Act>
 std::string complaint(const Folder& folder, Act act) {
   try {

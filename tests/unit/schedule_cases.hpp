@@ -25,8 +25,8 @@ inline void hold(ClusterView& cluster, const Holding& held) {
       for (const int gpu : held.gpus) view.gpu_owner[static_cast<std::size_t>(gpu)] = held.job;
 }
 
-// A running job of 8 layers and 4 micro-batches of one sample, which no replicas can share: one pipeline stage per GPU
-// of its anchor.
+// A running job of 8 layers and 4 micro-batches of one sample. Replicas cannot share one sample, so
+// the job has one pipeline stage per GPU of its anchor.
 inline ElasticJob job(JobId id, const std::string& on, const std::vector<int>& gpus, int max_gpus = 8) {
   ElasticJob result;
   result.id = id;
@@ -50,7 +50,7 @@ inline void extend(ElasticJob& to, JobId extension, const std::string& on, const
   to.plan = uniform_plan(static_cast<int>(order.size()), 1, to.model.layers, 4, 4, order);
 }
 
-// Deeper: the plan keeps its GPUs, one stage each.
+// Gives the job more layers. The plan keeps its GPUs, one stage each.
 inline void deepen(ElasticJob& job, int layers) {
   job.model.layers = layers;
   job.plan = uniform_plan(job.plan->gpu_count(), 1, layers, 4, 4, job.plan->ranks());
@@ -68,7 +68,7 @@ inline PlanningInput input_of(std::vector<NodeView> nodes, std::vector<ElasticJo
   return input;
 }
 
-// For tests that are not about the threshold: any gain will do.
+// For tests that are not about the threshold: every gain is accepted.
 inline SchedulerOptions bold() {
   SchedulerOptions options;
   options.lambda = 8;

@@ -1,4 +1,4 @@
-// Who grows, onto what, and how it is recorded.
+// Which job grows onto which GPUs, and how the decision is recorded.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -21,7 +21,8 @@ TEST_CASE("idle GPUs on the job's own node and elsewhere become stages, one exte
   CHECK(d.plan.stages.size() == 8);
   CHECK(validate(d.plan, 8).empty());
   CHECK(d.plan.ranks().front() == GpuId{"n1", 0});
-  // (4 + 1) slots of 4 layers before, (4 + 7) slots of one layer after; the LM head is a part of a layer on top.
+  // Before: (4 + 1) slots of 4 layers. After: (4 + 7) slots of one layer. The LM head adds a part
+  // of a layer.
   CHECK(d.predicted_step_seconds == doctest::Approx(11.0 / 20).epsilon(0.1));
 }
 
@@ -38,7 +39,7 @@ TEST_CASE("every candidate says why it lost, and the winner does not") {
     CHECK(candidate.predicted_step_seconds == d.predicted_step_seconds);
   }
   CHECK(winners == 1);
-  // Two more stages: 14 slots instead of 20, for as many GPUs as it has.
+  // With two more stages: 14 slots instead of 20, on twice the GPUs.
   REQUIRE(d.candidates.size() >= 2);
   CHECK(d.candidates[1].gpus == 2);
   CHECK(d.candidates[1].benefit == doctest::Approx(2.0 / 2 * (20.0 / 14 - 1)).epsilon(0.1));
@@ -95,7 +96,7 @@ TEST_CASE("a node beside the anchor's gives one extension at a time") {
 TEST_CASE("whatever the accuracy, what cannot become a deeper pipeline is replicated") {
   for (const Accuracy accuracy : {Accuracy::bitwise, Accuracy::relaxed}) {
     auto wide = job(10, "n1", {0, 1});
-    wide.model.layers = 2;  // no third stage from two layers
+    wide.model.layers = 2;  // two layers allow no third stage
     wide.model.global_batch = 8;
     wide.plan = uniform_plan(2, 1, 2, 8, 4, wide.plan->ranks());
     wide.accuracy = accuracy;

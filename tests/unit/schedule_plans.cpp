@@ -1,4 +1,4 @@
-// What becomes of a job whose coefficients are known: the paper's examples, and plans without new GPUs.
+// Plans for a job with known coefficients: the paper's examples, and plans without new GPUs.
 #include <doctest/doctest.h>
 
 #include "planner/core/model/model_sizes.hpp"
@@ -40,7 +40,8 @@ ElasticJob llama_job(Plan plan, std::vector<Holding> anchor) {
 
 Replica pair_of(int share, const std::string& on, int first) { return {share, {{on, first}, {on, first + 1}}}; }
 
-// Figure 3: PP 2, DP 2, TP 2, a stage on each of two nodes; two GPUs of the second node come free.
+// Figure 3: PP 2, DP 2, TP 2, one stage on each of two nodes. Two GPUs of the second node become
+// free.
 PlanningInput figure_3() {
   const Plan plan{
       kBatch,
@@ -72,7 +73,7 @@ TEST_CASE("figure 3: two more GPUs on one stage's node become its third replica,
   CHECK(validate(d.plan, kLayers).empty());
   CHECK(10 / d.predicted_step_seconds > 1.15);  // the paper measured 22%
   CHECK(10 / d.predicted_step_seconds < 1.3);
-  const auto own = decide(figure_3()).at(0);  // the planner's own search starts from there
+  const auto own = decide(figure_3()).at(0);  // the planner's own search starts from it
   CHECK(own.predicted_step_seconds <= d.predicted_step_seconds * (1 + 1e-9));
 }
 
@@ -133,7 +134,7 @@ TEST_CASE("a poor plan is replaced without new GPUs, but only when the coefficie
   REQUIRE(d.candidates.size() == 1);
   CHECK(d.candidates[0].gpus == 0);
   auto options = bold();
-  options.as_printed = true;  // the paper replans only where GPUs come
+  options.as_printed = true;  // the paper replans only for new GPUs
   CHECK(decide(input, options).empty());
 }
 
@@ -168,7 +169,7 @@ TEST_CASE("benefits are per unit of computation, also that of a plan found at th
   input.coefficients[10] = known;
   const auto d = decide(input).at(0);
   CHECK(d.plan.gpu_count() == 4);
-  CHECK(d.predicted_step_seconds < 10 / 8.0);  // four GPUs, thirteen times the computation
+  CHECK(d.predicted_step_seconds < 10 / 8.0);  // four GPUs, thirteen times the FLOPS
   for (const Candidate& candidate : d.candidates) {
     CAPTURE(candidate.plan);
     CHECK(candidate.benefit > 0.5);
@@ -180,7 +181,7 @@ TEST_CASE("a plan that runs is planned on, however little memory the model would
   const Plan plan = uniform_plan(2, 1, kLayers, kBatch, kMicroBatches, {{"n1", 0}, {"n1", 1}});
   auto input = input_of({node("n1", 4)}, {llama_job(plan, {{10, "n1", {0, 1}}})});
   input.coefficients[10] = llama({1});
-  for (const double gigabytes : {80.0, 20.0, 4.0}) {  // in the last one not even the gradients fit
+  for (const double gigabytes : {80.0, 20.0, 4.0}) {  // with 4 GB not even the gradients fit
     auto site = std::make_shared<Site>(*neutral_site(input.cluster));
     for (GpuType& type : site->hardware.types) type.memory_bytes = gigabytes * 1e9;
     input.site = site;

@@ -1,4 +1,4 @@
-// What must hold for every decision, on random clusters.
+// Properties of every decision, on random clusters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -48,9 +48,9 @@ PlanningInput random_input(Dice& dice) {
     view.free_cpus = dice.roll(0, 16);
     view.usable = dice.roll(0, 9) != 0;
     for (std::size_t gpu = 0; gpu < view.gpu_owner.size(); ++gpu)
-      if (dice.roll(0, 3) == 0) view.gpu_owner[gpu] = next++;  // plain jobs
+      if (dice.roll(0, 3) == 0) view.gpu_owner[gpu] = next++;  // ordinary jobs
   }
-  for (JobId id = 1; id <= 3; ++id) {  // elastic jobs and their extensions on what is left
+  for (JobId id = 1; id <= 3; ++id) {  // elastic jobs and extensions on the other GPUs
     std::optional<ElasticJob> made;
     for (NodeView& view : input.cluster.nodes) {
       std::vector<int> idle;
@@ -67,10 +67,10 @@ PlanningInput random_input(Dice& dice) {
       }
     }
     if (!made) continue;
-    made->model.global_batch = 8;  // so that replicas are possible
+    made->model.global_batch = 8;  // allows replicas
     made->plan = uniform_plan(made->plan->gpu_count(), 1, 8, 8, 4, made->plan->ranks());
     if (dice.roll(0, 1) == 0) made->accuracy = Accuracy::relaxed;
-    if (dice.roll(0, 4) == 0) made->model = {"", 8, 0, 0, 0, 0, 8, 4};  // all that is known
+    if (dice.roll(0, 4) == 0) made->model = {"", 8, 0, 0, 0, 0, 8, 4};  // nothing else is known
     input.jobs.push_back(*made);
   }
   input.site = std::make_shared<const Site>(site_from_view(input.cluster, {}).site);
@@ -115,7 +115,7 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
     for (const ExtensionRequest& request : d.acquire) extra += request.gpus;
     if (d.kind == DecisionKind::grow) CHECK((extra > 0 && d.release.empty()));
     if (d.kind == DecisionKind::shrink) CHECK((extra == 0 && !d.release.empty()));
-    for (const Holding& held : job.extensions)  // one that the plan does not use is given back
+    for (const Holding& held : job.extensions)  // an unused extension is given back
       CHECK(std::any_of(held.gpus.begin(), held.gpus.end(), [&](int gpu) {
               const auto ranks = d.plan.ranks();
               return std::find(ranks.begin(), ranks.end(), GpuId{held.node, gpu}) != ranks.end();
@@ -129,7 +129,7 @@ void check(const PlanningInput& input, const std::vector<Decision>& decisions) {
       CHECK(std::any_of(job.extensions.begin(), job.extensions.end(),
                         [&](const Holding& held) { return held.job == released; }));
     }
-    for (const GpuId& gpu : d.plan.ranks()) {  // its own or an idle one, and not one it gives back
+    for (const GpuId& gpu : d.plan.ranks()) {  // an own or an idle GPU, and not a released one
       const JobId owner = input.cluster.find(gpu.node)->gpu_owner[static_cast<std::size_t>(gpu.index)];
       const bool own = owner == job.id || std::any_of(job.extensions.begin(), job.extensions.end(),
                                                       [&](const Holding& held) { return held.job == owner; });
@@ -161,7 +161,7 @@ TEST_CASE("no decision touches an anchor, a busy GPU or a maximum") {
     for (const Decision& d : decisions) ++kinds[d.kind];
     check(input, decisions);
   }
-  CHECK(kinds[DecisionKind::grow] > 100);  // the test is about something
+  CHECK(kinds[DecisionKind::grow] > 100);  // grows do occur
   CHECK(kinds[DecisionKind::shrink] > 50);
   CHECK(kinds[DecisionKind::migrate] > 20);
 }
@@ -184,7 +184,7 @@ TEST_CASE("a scheduler that remembers decides as one that does not") {
     PlanningInput input = random_input(dice);
     for (int look = 0; look < 3; ++look) {
       CHECK(Json(remembering->decide(input)) == Json(decide(input)));
-      for (NodeView& view : input.cluster.nodes)  // other jobs come and go on the same nodes
+      for (NodeView& view : input.cluster.nodes)  // other jobs start and end on these nodes
         for (JobId& owner : view.gpu_owner)
           if (owner == 0 && dice.roll(0, 2) == 0) owner = 9999;
           else if (owner == 9999) owner = 0;

@@ -1,4 +1,4 @@
-// What the scheduler expects a hand-off to cost before any was measured.
+// The scheduler's estimate of a hand-off's cost before the first measurement.
 #include <doctest/doctest.h>
 
 #include "planner/core/schedule/neutral_site.hpp"

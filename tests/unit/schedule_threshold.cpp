@@ -1,4 +1,4 @@
-// Whether growth is worth it: the threshold, what reclaims, and what a change costs.
+// Whether growth is worth its cost: the threshold, reclaiming, and the cost of a change.
 #include <doctest/doctest.h>
 
 #include "tests/unit/schedule_cases.hpp"
@@ -8,14 +8,14 @@ using namespace espalier::test;
 
 namespace {
 
-// Job 10 on two GPUs, two more are idle, three quarters of the cluster are other jobs' and its own.
+// Job 10 has two GPUs and two more are idle. It and other jobs use three quarters of the cluster.
 PlanningInput busy() {
   auto input = input_of({node("n1", 4), node("n2", 4)}, {job(10, "n1", {0, 1})});
   hold(input.cluster, {77, "n2", {0, 1, 2, 3}});
   return input;
 }
 
-// The same after job 10 has taken them: a benefit of about 0.43.
+// The same after job 10 has taken the idle GPUs. Its benefit is about 0.43.
 PlanningInput lent() {
   auto grown = job(10, "n1", {0, 1});
   extend(grown, 20, "n1", {2, 3});
@@ -48,7 +48,7 @@ TEST_CASE("the threshold keeps a poor scale-out back, and the scheduler says so"
 
 TEST_CASE("extensions are no basic demand, also those of jobs that are not up for a decision") {
   auto input = busy();
-  input.extensions = {77};  // then only a quarter of the cluster is in use
+  input.extensions = {77};  // now only a quarter of the cluster is in use
   const auto decisions = decide(input, with_lambda(1));
   REQUIRE(decisions.size() == 1);
   CHECK(decisions[0].kind == DecisionKind::grow);
@@ -69,7 +69,7 @@ TEST_CASE("scale-outs below the threshold are taken back when the cluster fills"
   CHECK(d.release == std::vector<JobId>{20});
   CHECK(d.plan == *job(10, "n1", {0, 1}).plan);
   CHECK(d.reason.find("the cluster has filled") != std::string::npos);
-  CHECK(d.predicted_step_seconds > 1);  // it becomes slower, and knows
+  CHECK(d.predicted_step_seconds > 1);  // it becomes slower, and the prediction says so
 }
 
 TEST_CASE("within the hysteresis a scale-out stays") {
@@ -114,7 +114,7 @@ TEST_CASE("a change that costs more than the idle time gains is not made") {
   };
   CHECK(decide(busy(), options).empty());
   auto input = busy();
-  input.redeploy_seconds[10] = 1000;  // measured; 300 s of idle time gain 130
+  input.redeploy_seconds[10] = 1000;  // measured; 300 s of idle time gain 130 s
   const auto scheduler = make_suika_scheduler(bold());
   CHECK(scheduler->decide(input).empty());
   CHECK(scheduler->weighed().at(0).verdict == "no set of the idle GPUs would pay for the change");

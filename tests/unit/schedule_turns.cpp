@@ -1,4 +1,4 @@
-// What the planner's own policy adds to Algorithm 2: whose turn it is, and jobs that end soon.
+// The planner's own additions to Algorithm 2: the order of turns, and jobs that end soon.
 #include <doctest/doctest.h>
 
 #include "tests/unit/schedule_cases.hpp"
@@ -8,7 +8,7 @@ using namespace espalier::test;
 
 namespace {
 
-// Two jobs that one idle GPU could serve: job 1 of four GPUs, job 2 of one.
+// Two jobs and one idle GPU that either could use. Job 1 has four GPUs, job 2 one.
 PlanningInput contended() {
   PlanningInput input = input_of({node("n1", 6)}, {job(1, "n1", {0, 1, 2, 3}), job(2, "n1", {4})});
   for (ElasticJob& one : input.jobs) deepen(one, 60);
@@ -55,11 +55,11 @@ TEST_SUITE("schedule") {
     SchedulerOptions options = boldest();
     options.start_seconds = 25;
     input.jobs[0].total_steps = 100;
-    input.jobs[0].step = 80;  // 20 s
+    input.jobs[0].step = 80;  // 20 s are left
     CHECK(grown(input, options).empty());
-    input.jobs[0].step = 20;  // 80 s
+    input.jobs[0].step = 20;  // 80 s are left
     CHECK(grown(input, options) == std::vector<JobId>{2});
-    input.jobs[0].total_steps = 0;  // not known
+    input.jobs[0].total_steps = 0;  // unknown
     CHECK(grown(input, options) == std::vector<JobId>{2});
     input.jobs[0].total_steps = 100;
     input.jobs[0].step = 80;

@@ -1,4 +1,4 @@
-// What a virtual job remembers must be what it would find anew.
+// A virtual job's memory must equal the result of a fresh search.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -102,7 +102,7 @@ TEST_SUITE("schedule") {
         fresh->explore(idle, {});
         check_same(*remembered, *fresh);
         longer += fresh->prefixes().size() > 2;
-        // Something goes, or everything is dealt anew.
+        // One idle GPU goes, or all are dealt again.
         if (dice.roll(0, 2) == 0) idle = random_idle(dice, *site, remembered->held());
         else if (!idle.empty()) idle.erase(idle.begin() + dice.roll(0, static_cast<int>(idle.size()) - 1));
       }
@@ -160,7 +160,7 @@ TEST_SUITE("schedule") {
     for (int round = 0; round < 60; ++round) {
       const auto site = site_of(dice, 8);
       ElasticJob job = job_on(*site, {{"n0", 0}, {"n1", 0}, {"n1", 1}, {"n2", 3}, {"n3", 0}});
-      for (JobId extension = 20; job.anchor.size() > 1; ++extension) {  // its own GPUs are those of n0
+      for (JobId extension = 20; job.anchor.size() > 1; ++extension) {  // its own GPUs are n0's
         job.extensions.push_back({extension, job.anchor.back().node, job.anchor.back().gpus});
         job.anchor.pop_back();
       }

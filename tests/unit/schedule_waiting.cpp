@@ -15,7 +15,7 @@ ElasticJob grown() {
   extend(result, 20, "n1", {2, 3});
   extend(result, 21, "n2", {0, 1});
   extend(result, 22, "n2", {2});
-  deepen(result, 60);  // enough that any number of GPUs is of use
+  deepen(result, 60);  // enough layers to use any number of GPUs
   return result;
 }
 }  // namespace
@@ -25,7 +25,7 @@ TEST_CASE("a waiting job keeps the idle GPUs that it can use") {
   input.cluster.waiting = {{30, 4, 1, {}, {}}};
   CHECK(decide(input).empty());
   input.cluster.waiting = {{30, 2, 1, {}, {}}};
-  const auto d = decide(input).at(0);  // what it leaves is free to take
+  const auto d = decide(input).at(0);  // the rest may be taken
   CHECK(d.acquire.at(0).gpus == 2);
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("GPUs that a waiting job cannot have yet are lent until before its sta
   const auto d = decide(input).at(0);
   CHECK(d.acquire.at(0).lease_minutes == 8);  // 600 s - 30 s - 60 s, whole minutes
   input.cluster.waiting = {{30, 8, 2, {}, {}}};
-  CHECK(decide(input).empty());  // nobody knows when it starts
+  CHECK(decide(input).empty());  // its start is unknown
   input.cluster.waiting = {{30, 8, 2, {}, input.now + 100}};
   CHECK(decide(input).empty());
 }
@@ -68,7 +68,7 @@ TEST_CASE(
   auto input = input_of({node("n1", 4), node("n2", 4)}, {grown()});
   input.cluster.waiting = {{30, 2, 1, {}, {}, 0, true}};  // one GPU of n2 is idle
   CHECK(decide(input).empty());
-  input.cluster.waiting = {{30, 1, 1, {}, {}, 0, true}};  // it fits: nothing would be preempted
+  input.cluster.waiting = {{30, 1, 1, {}, {}, 0, true}};  // it fits, so Slurm preempts nothing
   CHECK(decide(input).empty());
   input.cluster.waiting = {{30, 2, 1, {}, {}, 0, false}};
   CHECK(decide(input).at(0).release == std::vector<JobId>{22});
@@ -93,7 +93,7 @@ TEST_CASE("required nodes and node counts of the waiting job are honoured") {
 
 TEST_CASE("a job that could not start even so takes nothing") {
   auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
-  input.cluster.waiting = {{30, 4, 1, {}, {}}};  // n1 has four, but two are the anchor's
+  input.cluster.waiting = {{30, 4, 1, {}, {}}};  // n1 has four, but two of them are the anchor's
   CHECK(decide(input).empty());
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a held job still gives back") {
   auto held = grown();
   held.held = true;
   auto input = input_of({node("n1", 4), node("n2", 3)}, {held});
-  input.last_change[10] = input.now;  // nor does the cooldown matter
+  input.last_change[10] = input.now;  // the cooldown does not matter either
   input.cluster.waiting = {{30, 2, 1, {}, {}}};
   CHECK(decide(input).size() == 1);
 }
@@ -128,7 +128,7 @@ TEST_CASE("of two waiting jobs the one with the higher priority is served") {
 
 TEST_CASE("what brings least goes first, wherever it is") {
   auto poor = job(10, "n3", {0, 1, 2, 3});
-  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly better than four
+  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly faster than four
   auto rich = job(11, "n1", {0});
   extend(rich, 21, "n2", {0, 1});
   auto input = input_of({node("n1", 1), node("n2", 2), node("n3", 4), node("n4", 2)}, {poor, rich});
@@ -147,7 +147,7 @@ TEST_CASE("what brings least goes first, wherever it is") {
 
 TEST_CASE("of many extensions the oldest are worth something too") {
   auto poor = job(10, "n1", {0, 1, 2, 3});
-  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly better than four
+  extend(poor, 20, "n4", {0, 1});  // six stages of eight layers are hardly faster than four
   auto rich = job(11, "n2", {0, 1}, 30);
   deepen(rich, 60);
   extend(rich, 21, "n4", {2, 3});
@@ -164,7 +164,8 @@ TEST_CASE("an extension that the smaller plan has no use for goes as well") {
   extend(wide, 20, "n2", {0, 1});
   extend(wide, 22, "n4", {0, 1});
   wide.plan = uniform_plan(3, 1, 8, 4, 4, wide.plan->ranks(), 2);
-  wide.extensions.push_back({21, "n3", {0}});  // bitwise: TP degree 2 everywhere, which one GPU is not
+  // Bitwise keeps TP degree 2 everywhere. One GPU cannot form such a group.
+  wide.extensions.push_back({21, "n3", {0}});
   auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 1), node("n4", 2)}, {wide});
   input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
@@ -181,7 +182,8 @@ TEST_CASE(
   auto ranks = wide.plan->ranks();
   ranks.insert(ranks.end(), {{"n3", 1}, {"n3", 2}});
   wide.plan = uniform_plan(3, 1, 8, 4, 4, ranks, 2);
-  wide.extensions.push_back({21, "n3", {0}});  // bitwise: TP degree 2 everywhere, which leaves one of n3's GPUs over
+  // Bitwise keeps TP degree 2 everywhere. One of n3's GPUs is left over.
+  wide.extensions.push_back({21, "n3", {0}});
   auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 3)}, {wide});
   input.cluster.waiting = {{30, 1, 1, {"n2"}, {}}};
   const auto d = decide(input).at(0);
@@ -193,7 +195,7 @@ TEST_CASE("two GPUs are not taken back where one suffices, though each of the tw
   auto one = job(10, "n1", {0});
   deepen(one, 60);
   extend(one, 20, "n1", {1});
-  extend(one, 21, "n1", {2, 3});  // from two to four GPUs: each of them brings less than the second did
+  extend(one, 21, "n1", {2, 3});  // each of these two brings less than the second GPU did
   auto input = input_of({node("n1", 4)}, {one});
   input.cluster.waiting = {{30, 1, 1, {}, {}}};
   CHECK(decide(input).at(0).release == std::vector<JobId>{20});
@@ -203,7 +205,7 @@ TEST_CASE("two GPUs are not taken back where one suffices, though each of the tw
 }
 
 TEST_CASE("the set that is taken back on a node has the lowest loss of all that suffice") {
-  // Against all subsets, over random extensions and their worth.
+  // Compared with all subsets, for random extensions and values.
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     const int count = 1 + static_cast<int>(random() % 6);

@@ -1,4 +1,4 @@
-// What the scheduler is shown of the waiting jobs.
+// What the scheduler sees of the waiting jobs.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -53,7 +53,7 @@ TEST_SUITE("sim") {
     CHECK(shown[0].gpus == 2);
     CHECK(!shown[0].expected_start);
     CHECK(shown[1].id == 2);
-    // n1 when job 7 has ended, at 700; n2 would take until 900.
+    // n1 is free when job 7 has ended, at 700. n2 would be free at 900.
     CHECK(shown[1].expected_start == 700);
     CHECK(shown[0].priority > shown[1].priority);
   }

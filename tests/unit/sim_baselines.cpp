@@ -1,4 +1,5 @@
-// The baselines in whole simulations: what a policy may not do ends a simulation with an error.
+// The baselines in whole simulations. A simulation ends with an error if a policy does what it may
+// not do.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -18,7 +19,7 @@ struct World {
   std::vector<JobKind> kinds;
 };
 
-// `slow_nodes` of the nodes, the last ones, have GPUs of half the speed.
+// The last `slow_nodes` nodes have GPUs of half the speed.
 World world(int nodes, int slow_nodes = 0) {
   World made;
   auto site = std::make_shared<Site>(bench::paper_cluster(nodes, 2));
@@ -106,7 +107,7 @@ TEST_SUITE("baselines") {
       CHECK(run.jobs[0].most_gpus > 8);
       CHECK(average_jct(run) < 2.5 * 3600);
     }
-    // It waits for a round to begin.
+    // The job waits for a round to begin.
     CHECK(average_jct(play(four, alone, "gavel")) == doctest::Approx(4 * 3600).epsilon(0.03));
   }
 
@@ -114,7 +115,8 @@ TEST_SUITE("baselines") {
     const World eight = world(8);
     const std::vector<SimulatedJob> alone{{1, 0, 0, 300 / eight.kinds[0].step_seconds, {}}};
     REQUIRE(eight.kinds[0].gpus() == 1);
-    // Submitted with one GPU: two in the first round (at 60 s), four in the next one; it ends before it could have 16.
+    // The job is submitted with one GPU. It gets two in the first round (at 60 s) and four in the
+    // next. It ends before it could have 16.
     const PolicyRun run = play(eight, alone, "sia");
     CHECK(run.jobs[0].most_gpus >= 2);
     CHECK(run.jobs[0].most_gpus <= 8);

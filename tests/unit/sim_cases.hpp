@@ -11,7 +11,7 @@
 
 namespace espalier::sim_cases {
 
-// `nodes` nodes n1, n2, ... of `gpus` H100, `rack` of them under one leaf switch.
+// Nodes n1, n2, ... with `gpus` H100 each. `rack` nodes share a leaf switch.
 inline ClusterView cluster_of(int nodes, int gpus, int rack = 16) {
   ClusterView cluster;
   for (int n = 0; n < nodes; ++n) {
@@ -30,7 +30,7 @@ inline std::shared_ptr<const Site> site_of(const ClusterView& cluster) {
   return std::make_shared<const Site>(site_from_view(cluster, {}).site);
 }
 
-// A small model that fits anywhere: computation alone, so that GPUs divide it.
+// A small model that fits anywhere. It only computes, so more GPUs divide its time.
 inline sim::JobKind small_kind(const Site& site, const ClusterView& cluster, int dp = 1) {
   sim::JobKind kind;
   kind.model = "small";
@@ -40,7 +40,7 @@ inline sim::JobKind small_kind(const Site& site, const ClusterView& cluster, int
   return *sim::tuned(kind, site, cluster);
 }
 
-// Decides what a test says, when it says so.
+// Makes the decisions of a test at the times that the test sets.
 class Scripted final : public sim::Policy {
  public:
   using Decide = std::function<std::vector<sim::Act>(const sim::SimulatedView&)>;
@@ -61,7 +61,8 @@ class Scripted final : public sim::Policy {
   Decide decide_;
 };
 
-// A cluster with everything that a simulation needs. Jobs: submission, seconds on the basic plan, kind.
+// A cluster with all that a simulation needs. A job has a submission time, its seconds on the basic
+// plan and a kind.
 struct World {
   explicit World(int nodes = 1, int gpus = 4, std::vector<int> degrees = {1})
       : cluster(cluster_of(nodes, gpus)), site(site_of(cluster)) {

@@ -17,7 +17,7 @@ TEST_SUITE("elasticflow") {
     // Least shares 1 + 1. Per GPU: well 0.9 then 0.65, badly 0.5 then 0.25.
     const std::vector<ShareJob> jobs{{kWell, -1}, {kBadly, -1}};
     CHECK(elasticflow_shares(jobs, 3) == std::vector{1, 0});
-    // Two are left after the first step, then one: the next one of `well` does not fit.
+    // Two GPUs are left after the first step, then one. The next step of `well` needs more.
     CHECK(elasticflow_shares(jobs, 4) == std::vector{1, 1});
     CHECK(elasticflow_shares(jobs, 5) == std::vector{2, 0});
     CHECK(elasticflow_shares(jobs, 8) == std::vector{2, 2});
@@ -25,10 +25,10 @@ TEST_SUITE("elasticflow") {
   }
 
   TEST_CASE("who waits takes the step that is worth least, and no more than it needs") {
-    // Down from the top, per GPU: well 0.65, badly 0.25 and then 0.5.
+    // Going down from the top, per GPU: well 0.65, badly 0.25 and then 0.5.
     const std::vector<ShareJob> jobs{{kWell, 2}, {kBadly, 2}, {{{2, 2}}, -1}};
     CHECK(elasticflow_shares(jobs, 8) == std::vector{2, 1, 0});
-    // What is left over goes back up: three are free, two are taken, one is left.
+    // GPUs left over go back up. Three are freed, two are taken, one is left.
     const std::vector<ShareJob> three{{kWell, 2}, {kBadly, 2}, {{{3, 2}}, -1}};
     CHECK(elasticflow_shares(three, 8) == std::vector{2, 0, 0});
   }

@@ -17,7 +17,7 @@ TEST_SUITE("gavel") {
   }
 
   TEST_CASE("a job that only fits in part has a part of the time") {
-    // Two and then three of four GPUs: 1, and 2/3.
+    // The job of two GPUs gets both: 1. The job of three gets the other two: 2/3.
     const auto shares = gavel_shares(std::vector<GavelJob>{{3, {1}}, {2, {1}}}, std::vector{4});
     CHECK(shares[0][0] == doctest::Approx(2.0 / 3));
     CHECK(shares[1][0] == doctest::Approx(1));

@@ -1,4 +1,4 @@
-// What must hold at every decision, on random workloads, for every policy; and that everything repeats.
+// Invariants of every decision, on random workloads, for every policy. Simulations repeat exactly.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -14,7 +14,7 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-// Passes a policy's decisions on, and looks at what it is shown.
+// Passes a policy's decisions on, and checks what the policy is shown.
 class Watched final : public sim::Policy {
  public:
   explicit Watched(std::unique_ptr<sim::Policy> policy) : policy_(std::move(policy)) {}
@@ -45,7 +45,7 @@ class Watched final : public sim::Policy {
       REQUIRE(job.plan);
       REQUIRE(validate(*job.plan, job.model.layers).empty());
       if (!policy_->keeps_basic()) continue;
-      // What was granted at the start stays.
+      // The GPUs granted at the start stay.
       int basic = 0;
       for (const Holding& held : job.anchor) basic += static_cast<int>(held.gpus.size());
       REQUIRE(basic == job.min_gpus);
@@ -125,7 +125,7 @@ TEST_SUITE("sim") {
           CHECK(job.lost_gpu_seconds <= job.gpu_seconds);
           held += job.gpu_seconds;
         }
-        // The levels are the same GPU time, counted the other way.
+        // The levels count the same GPU time in another way.
         double level = 0;
         for (std::size_t i = 1; i < runs[0].levels.size(); ++i)
           level += runs[0].levels[i - 1].gpus * (runs[0].levels[i].time - runs[0].levels[i - 1].time);

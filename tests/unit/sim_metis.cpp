@@ -1,4 +1,4 @@
-// Metis in Algorithm 1's place.
+// Metis in the place of Algorithm 1.
 #include <doctest/doctest.h>
 
 #include "planner/sim/paper_jobs.hpp"
@@ -15,7 +15,7 @@ TEST_SUITE("metis") {
     CHECK(metis_seconds(16) == doctest::Approx(2.4));
     CHECK(metis_seconds(32) == doctest::Approx(19));
     CHECK(metis_seconds(64) == doctest::Approx(75));
-    // 32 to 64: 19 * (n / 32)^1.981, so that 60 s are reached at 57.2.
+    // From 32 to 64: 19 * (n / 32)^1.981, so 60 s are reached at 57.2.
     CHECK(metis_seconds(57) < 60);
     CHECK(metis_seconds(58) > 60);
     CHECK(metis_seconds(4) < 0.01);
@@ -52,7 +52,7 @@ TEST_SUITE("metis") {
     CHECK(solver.take_seconds() == doctest::Approx(60));
     CHECK(solver.take_seconds() == 0);
 
-    // What is known is not searched for again.
+    // Known plans are not searched for again.
     auto known = plans;
     known.resize(2);
     const auto again = solver.solve(evaluator, present, std::span(units).first(1), std::move(known));

@@ -1,4 +1,4 @@
-// Where counts of GPUs go.
+// Where counts of GPUs are placed.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -47,7 +47,7 @@ TEST_SUITE("packing") {
   }
 
   TEST_CASE("small jobs make room for larger ones") {
-    // One GPU free on each node, two wanted: one of the small jobs moves.
+    // Each node has one free GPU and two are wanted, so one of the small jobs moves.
     const std::vector<PackedJob> jobs{{1, {{0, 1}}}, {2, {{0, 2}}}, {1, {{1, 1}}}, {2, {{1, 2}}}, {2, {}}};
     const auto spreads = pack(nodes(2, 4), jobs);
     CHECK(spreads[4] == Spread{{0, 2}});
@@ -89,7 +89,7 @@ TEST_SUITE("packing") {
           for (const NodeShare& share : spreads[j]) used[static_cast<std::size_t>(share.node)] += share.gpus;
         }
         for (const int gpus : used) CHECK(gpus <= 8);
-        // Then some change while the others run.
+        // Then some counts change while other jobs run.
         int sum = 0;
         for (std::size_t j = 0; j < jobs.size(); ++j) {
           jobs[j].held = spreads[j];

@@ -1,4 +1,4 @@
-// From counts of GPUs to acts.
+// From counts of GPUs to a policy's acts.
 #include <doctest/doctest.h>
 
 #include "planner/sim/policies/reallocation.hpp"
@@ -11,7 +11,7 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-// Two nodes of four GPUs; jobs hold what they are given.
+// Two nodes of four GPUs. A job holds the GPUs that the test gives it.
 struct Moment {
   explicit Moment(int jobs) : world(2, 4), states(static_cast<std::size_t>(jobs)) {
     input.cluster = world.cluster;
@@ -97,7 +97,7 @@ TEST_SUITE("reallocation") {
     const auto acts = now.acts({0, 4});
     REQUIRE(acts.size() == 1);
     CHECK(now.gpus_of(acts[0]).front().node == "n2");
-    // The whole cluster is not to be had.
+    // A job cannot get the whole cluster.
     CHECK(now.acts({0, 8}).empty());
   }
 

@@ -1,4 +1,4 @@
-// What redeployments cost, on cases solved by hand.
+// The cost of redeployments, on cases solved by hand.
 #include <doctest/doctest.h>
 
 #include "tests/unit/sim_cases.hpp"
@@ -45,7 +45,8 @@ TEST_SUITE("sim") {
 
   TEST_CASE("of a longer pipeline only the layers that change their GPU move") {
     const Plan two = plan(2, 1, 1, {{"n1", 0}, {"n1", 1}});
-    // Layers 0-3 | 4-7 become 0-1 | 2-3 | 4-5 | 6-7: the first two stages' layers were on n1/0.
+    // Layers 0-3 | 4-7 become 0-1 | 2-3 | 4-5 | 6-7. n1/0 held the layers of the first two new
+    // stages.
     check(sim::moved_bytes(tiny(), two, plan(4, 1, 1, {{"n1", 0}, {"n2", 0}, {"n1", 1}, {"n1", 2}})),
           {{250, 0, 0}, {0, 0, 200}, {200, 0, 0}, {0, 230, 0}});
   }
@@ -53,7 +54,7 @@ TEST_SUITE("sim") {
   TEST_CASE("tensor parallelism moves slices") {
     const Plan one = plan(1, 1, 1, {{"n1", 0}});
     check(sim::moved_bytes(tiny(), one, plan(1, 1, 2, {{"n1", 0}, {"n1", 1}})), {{440, 0, 0}, {0, 440, 0}});
-    // From halves to quarters: n1/1 held the second half, and is to hold the second quarter.
+    // From halves to quarters. n1/1 held the second half and needs the second quarter.
     const Plan halves = plan(1, 1, 2, {{"n1", 0}, {"n1", 1}});
     check(sim::moved_bytes(tiny(), halves, plan(1, 1, 4, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}})),
           {{220, 0, 0}, {0, 220, 0}, {0, 220, 0}, {0, 220, 0}});
@@ -97,7 +98,7 @@ TEST_SUITE("sim") {
   }
 
   TEST_CASE("the defaults give the paper's ratio: LLaMA2-13B from 16 to 24 GPUs, 7 times faster (Suika Fig. 14b)") {
-    HardwareOverrides rails;  // the paper's: 400 Gb/s for each GPU
+    HardwareOverrides rails;  // the paper's: 400 Gb/s per GPU
     rails.nic_gb_s = 42.5;
     const auto site = std::make_shared<const Site>(site_from_view(cluster_of(8, 8), {}, rails).site);
     const sim::PaperJob job = sim::paper_job("llama2-13b");

@@ -1,4 +1,4 @@
-// What a policy must not do, and that it is told so.
+// Acts that a policy must not do. The policy is told the reason.
 #include <doctest/doctest.h>
 
 #include "planner/sim/policies/policies.hpp"
@@ -9,7 +9,7 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-// Two jobs of one GPU each, on n1/0 and n1/1; `acts` at 60 s.
+// The refusal of `acts` at 60 s. Two jobs of one GPU each run on n1/0 and n1/1.
 std::string refusal(const std::function<std::vector<sim::Act>(const World&)>& acts, bool keeps_basic = false,
                     sim::Method method = sim::Method::checkpoint) {
   World world;
@@ -110,7 +110,7 @@ TEST_SUITE("sim") {
       policy.period_ = period;
       CHECK(error_of([&] { world.run(policy); }) == "scripted: 1 jobs wait for ever: nothing starts them");
     }
-    // A policy may take its time.
+    // A policy may decide late.
     Scripted slow([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
       if (view.input.now < 6000 || view.jobs.front()->plan) return {};
       return {{1, sim::basic_plan(world.kinds[0], {{"n1", 0}}), "", {}}};

@@ -94,7 +94,7 @@ TEST_SUITE("regular plans") {
     }
     const int dp = fastest->sketch.stages.front().gpus() / fastest->sketch.stages.front().tp;
     CHECK(256 / fastest->sketch.micro_batches % dp == 0);
-    // 13 GPUs: 13 stages do not divide 32 layers, 13 replicas not 256 samples.
+    // With 13 GPUs, neither 13 stages divide 32 layers nor 13 replicas 256 samples.
     CHECK_FALSE(fastest_even_plan(evaluator, std::vector<Piece>{{0, 0, 8}, {1, 0, 5}}));
   }
 }

@@ -1,4 +1,4 @@
-// What is said of a run, on a case solved by hand.
+// The summary of a run, on a case solved by hand.
 #include <doctest/doctest.h>
 
 #include "planner/sim/results.hpp"
@@ -19,7 +19,7 @@ sim::PolicyRun run_of(const std::string& name, const std::vector<sim::JobOutcome
 
 TEST_SUITE("sim") {
   TEST_CASE("averages, weights, utilization and delays") {
-    // id, submit, start, end, gpus, redeployments, most, GPU-seconds held, of it lost
+    // id, submit, start, end, gpus, redeployments, most, GPU-seconds held, GPU-seconds lost
     const auto fifo = run_of("fifo", {{1, 0, 0, 100, 1, 0, 1, 100, 0}, {2, 50, 100, 200, 3, 0, 3, 300, 0}});
     auto other = run_of("other", {{1, 0, 0, 40, 1, 1, 4, 160, 36}, {2, 50, 60, 220, 3, 0, 3, 480, 0}});
     other.redeployments = 1;

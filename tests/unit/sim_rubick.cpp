@@ -50,17 +50,17 @@ TEST_SUITE("rubick") {
   }
 
   TEST_CASE("idle GPUs go to the highest slope first") {
-    // Up from 2: flat (3.4 - 1.9) / 1.9 / 2 = 0.395, steep (3.8 - 1.95) / 1.95 / 2 = 0.474, 2 to 8 (7 - 1.95) / 1.95 /
-    // 6 = 0.432. Four idle: steep to 4, then flat to 4.
+    // Up from 2: flat (3.4 - 1.9) / 1.9 / 2 = 0.395, steep (3.8 - 1.95) / 1.95 / 2 = 0.474, 2 to 8
+    // (7 - 1.95) / 1.95 / 6 = 0.432. With four idle GPUs, steep gets 4, then flat gets 4.
     const std::vector jobs{job(kFlat, 2, 2), job(kSteep, 2, 2)};
     CHECK(rubick_shares(jobs, 8, {}) == std::vector{4, 4});
-    // Two idle: steep only.
+    // With two idle GPUs only steep grows.
     CHECK(rubick_shares(jobs, 6, {}) == std::vector{2, 4});
     CHECK(rubick_shares(jobs, 4, {}) == std::vector{2, 2});
   }
 
   TEST_CASE("a waiting job takes from the lowest slope while that is below its own") {
-    // Its own: 1.9 / 1.9 / 2 = 0.5. Down from 4: flat 0.395, steep 0.474.
+    // The new job's own: 1.9 / 1.9 / 2 = 0.5. Down from 4: flat 0.395, steep 0.474.
     const std::vector jobs{job(kFlat, 2, 4), job(kSteep, 2, 4), job(kFlat, 2, 0)};
     CHECK(rubick_shares(jobs, 8, {}) == std::vector{2, 4, 2});
   }

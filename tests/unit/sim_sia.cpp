@@ -17,7 +17,7 @@ SiaJob job(std::vector<SiaConfiguration> configurations) {
   one.configurations = std::move(configurations);
   return one;
 }
-// As fast as it has GPUs: 1, 2 or 4 of them.
+// Speed is the number of GPUs: 1, 2 or 4.
 SiaJob linear() { return job({{0, 1, 1}, {0, 2, 2}, {0, 4, 4}}); }
 
 std::vector<int> gpus_of(const std::vector<SiaJob>& jobs, const std::vector<std::optional<std::size_t>>& chosen) {
@@ -97,18 +97,18 @@ TEST_SUITE("sia") {
     one.current = 0;
     one.restart_seconds = 50;
     one.restarts = 1;
-    one.age = 100;  // r = (100 - 50) / (100 + 50) = 1/3: two GPUs are worth 2/3 of one
+    one.age = 100;  // r = (100 - 50) / (100 + 50) = 1/3: two GPUs count as 2/3 of one
     CHECK(sia_restart_factor(one) == doctest::Approx(1.0 / 3));
     CHECK(sia_costs(one, {})[0] == doctest::Approx(1));
     CHECK(sia_costs(one, {})[1] == doctest::Approx(std::sqrt(1.5)));
     const std::vector young{one};
-    // Four GPUs are worth 4/3: 0.866.
+    // Four GPUs count as 4/3: 0.866.
     CHECK(gpus_of(young, choose_configurations(young, std::vector{4}, {})) == std::vector{4});
     CHECK(gpus_of(young, choose_configurations(young, std::vector{2}, {})) == std::vector{1});
-    one.age = 1000;  // r = 950 / 1050: two GPUs are worth 1.81
+    one.age = 1000;  // r = 950 / 1050: two GPUs count as 1.81
     const std::vector old{one};
     CHECK(gpus_of(old, choose_configurations(old, std::vector{2}, {})) == std::vector{2});
-    one.age = 40;  // younger than a restart takes
+    one.age = 40;  // younger than the length of a restart
     CHECK(sia_restart_factor(one) == 1);
   }
 

@@ -32,7 +32,7 @@ double step(const World& world, const Plan& plan) {
   return evaluate_plan(world.site->hardware, world.site->topology, world.kinds[0].coefficients, plan).exact_ms / 1000;
 }
 
-// The end of the step that is under way at `time`, of a job that has run on its basic plan from 0 on.
+// The end of the step under way at `time`. The job has run on its basic plan since 0.
 double step_end(const World& world, double time) {
   const double step = world.kinds[0].step_seconds;
   return std::ceil(time / step) * step;
@@ -45,8 +45,8 @@ Scripted grows_at_30(const World& world) {
   });
 }
 
-// Job 1 grows from one GPU to two and to four, with an extension each, between `from` and a minute. `sees` comes before
-// each decision.
+// Job 1 grows from one GPU to two and to four, by an extension each time, between `from` and
+// 60 s. `sees` runs before each decision.
 Scripted grows_twice(World& world, double from, std::function<void(const sim::SimulatedView&)> sees) {
   const Plan two = replicas(world, {{"n1", 0}, {"n1", 1}});
   const Plan four = replicas(world, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
@@ -85,7 +85,7 @@ TEST_SUITE("sim") {
   TEST_CASE("fifo: a head that does not fit blocks those behind it") {
     World world(1, 4, {1, 4});
     world.add(0, 100);    // one GPU
-    world.add(1, 50, 1);  // all four: waits until 100
+    world.add(1, 50, 1);  // all four GPUs: waits until 100
     world.add(2, 10);     // would fit at once
     check_ends(non_elastic(world, "fifo"), {100, 150, 160});
   }
@@ -216,7 +216,7 @@ TEST_SUITE("sim") {
     world.options.redeploy.measured[sim::Method::adopt] = {20, 1};
     const auto run = world.run(policy);
     CHECK(waiting == std::vector<std::size_t>{1});
-    // It needs the anchor's GPU as well, and so the first job's end.
+    // The job also needs the anchor's GPU, so it waits for the first job's end.
     CHECK(run.jobs[1].start == doctest::Approx(run.jobs[0].end));
     CHECK(run.jobs[0].redeployments == 2);
   }
@@ -371,7 +371,8 @@ TEST_SUITE("sim") {
       world.options.delays.preempt = order;
       world.options.delays.queue_seconds = 2;
       const auto run = world.run(policy);
-      // Two GPUs are idle; the job wants four. Extensions: GPU 1, then GPUs 2 and 3, which suffice alone.
+      // Two GPUs are idle and the job wants four. The extensions have GPU 1, and GPUs 2 and 3. The
+      // second extension suffices.
       REQUIRE(waiting.contains(100));
       CHECK(waiting.at(100).front() == std::pair(true, std::vector<int>{}));
       REQUIRE(waiting.contains(102));
@@ -389,7 +390,8 @@ TEST_SUITE("sim") {
     world.options.delays.batch_sched_seconds = 9;
     world.options.delays.release_seconds = 0.25;
     const auto run = non_elastic(world, "fifo");
-    // The third would be looked at with the fourth, 9 s after the first two; what these free has Slurm look at once.
+    // Slurm would look at the third job together with the fourth, 9 s after the first two. But an
+    // ended job makes Slurm look at once.
     CHECK(run.jobs[0].start == 1);
     CHECK(run.jobs[1].start == 1);
     CHECK(run.jobs[2].start == run.jobs[0].end + 0.25);
@@ -461,7 +463,7 @@ TEST_SUITE("sim") {
     policy.keeps_basic_ = true;
     policy.method_ = sim::Method::adopt;
     world.options.redeploy.profile_seconds = 5;
-    world.options.redeploy.settle_steps = 100;  // more than there are before the change
+    world.options.redeploy.settle_steps = 100;  // more steps than there are before the change
     world.options.redeploy.measured[sim::Method::adopt] = {10, 2};
     world.run(policy);
     const double changed = step_end(world, 15) + 2;
@@ -489,7 +491,8 @@ TEST_SUITE("sim") {
     world.options.redeploy.measured[sim::Method::device] = {5, 5};
     world.run(policy);
     const double changed = step_end(world, 35) + 5;
-    CHECK(times == std::vector<double>{0, 30, changed, changed + 10});  // and not when nobody is left
+    // The policy is not asked when no job is left.
+    CHECK(times == std::vector<double>{0, 30, changed, changed + 10});
   }
 
   TEST_CASE("an injected error changes what policies know, the same way each time, and not the truth") {

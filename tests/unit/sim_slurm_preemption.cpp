@@ -9,7 +9,8 @@ using sim::preempted_for;
 
 namespace {
 
-// n1: 4 GPUs of the plain job 9; n2: 1 of extension 20, 2 of 22, 1 of 9; n3: 2 of extension 21, 2 of 23.
+// n1: 4 GPUs of the ordinary job 9. n2: 1 of extension 20, 2 of 22, 1 of job 9. n3: 2 of extension
+// 21, 2 of 23.
 ClusterView full() {
   ClusterView cluster;
   cluster.nodes = {node("n1", 4), node("n2", 4), node("n3", 4)};
@@ -34,7 +35,7 @@ TEST_SUITE("sim: slurm's preemption") {
   }
 
   TEST_CASE("those that left in vain on the way stay") {
-    // 20, 21 and 22 had to go until three GPUs of one node were free; 21 is on another.
+    // 20, 21 and 22 had to leave until one node had three free GPUs. 21 is on another node.
     CHECK(preempted_for(full(), 3, kOldest, {}) == Ids{22, 20});
     CHECK(preempted_for(full(), 4, kOldest, {}) == Ids{23, 21});
   }

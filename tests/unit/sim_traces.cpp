@@ -1,4 +1,5 @@
-// Trace formats: what is read, what is left out, and what is said of damaged rows.
+// Trace formats: the rows that are read, the rows that are left out, and the messages about damaged
+// rows.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -13,7 +14,7 @@ using sim::TraceFormat;
 
 namespace {
 
-// The one thing that is wrong with the one row after `header`.
+// The fault that is noted for the only row after `header`.
 std::string damage(const std::string& header, const std::string& row, TraceFormat format) {
   const sim::Trace trace = sim::parse_trace(header + row + "\n", format);
   CHECK(trace.jobs.empty());

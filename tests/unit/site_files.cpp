@@ -1,4 +1,5 @@
-// The configuration that a site starts from is one that every part accepts, and it states the defaults.
+// Every part accepts the configuration that a site starts from. That configuration states the
+// defaults.
 #include <doctest/doctest.h>
 
 #include "planner/wire/config.hpp"

@@ -12,7 +12,7 @@ using namespace espalier::test;
 
 namespace {
 
-// GPU count and types are the callers' business there: they offer what may be taken.
+// Here the caller offers only GPUs that may be taken, so bounds on count and types are lifted.
 TinyCase open_case(std::mt19937& random, int most_gpus = 6) {
   TinyCase tiny = tiny_case(random, most_gpus);
   tiny.bounds.min_gpus = 1;
@@ -20,7 +20,7 @@ TinyCase open_case(std::mt19937& random, int most_gpus = 6) {
   return tiny;
 }
 
-// A feasible plan on the first of the available GPUs, and the others as units of one GPU.
+// A feasible plan on the first available GPUs. The others are units of one GPU.
 struct Growing {
   WorkingPlan present;
   std::vector<Piece> held, units;
@@ -95,7 +95,8 @@ TEST_SUITE("solver") {
   }
 
   TEST_CASE("a wider window never makes the last prefix worse by more than it can help") {
-    // Two GPUs beside a plan that uses TP 2: one at a time neither fits, both together do.
+    // The plan uses TP 2, and two more GPUs are offered. One of them alone does not fit, both
+    // together do.
     Hardware hardware;
     hardware.types.push_back({"gpu", 1, 1e15, 0});
     hardware.kinds.emplace_back();

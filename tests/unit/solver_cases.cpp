@@ -76,7 +76,7 @@ PlanBounds tiny_bounds(std::mt19937& random, const JobCoefficients& job) {
   return bounds;
 }
 
-// All ways to give layers to stages.
+// Visits all ways to give layers to stages.
 void for_splits(int stages, int left, std::vector<int>& split, const auto& visit) {
   if (stages == 1) {
     split.push_back(left);

@@ -1,4 +1,4 @@
-// Planning without regard to a present plan.
+// Planning without a present plan.
 #include <doctest/doctest.h>
 
 #include "planner/core/solver/from_scratch.hpp"

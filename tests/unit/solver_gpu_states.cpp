@@ -1,4 +1,4 @@
-// States of GPUs up to what cannot be told apart.
+// States of GPUs. States that cannot be told apart count as one.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -32,7 +32,7 @@ struct Nodes {
   }
 };
 
-// All states that stages lead to.
+// The number of states that stages can lead to.
 int reachable(GpuStates& states) {
   for (int state = 0; state < states.states(); ++state) states.takes(state, 1'000'000);
   CHECK(states.whole());
@@ -43,17 +43,18 @@ int reachable(GpuStates& states) {
 
 TEST_SUITE("solver") {
   TEST_CASE("equal nodes under one switch are interchangeable") {
-    // Multisets of 4 out of 0..4 GPUs.
+    // Multisets of 4 counts from 0 to 4 GPUs.
     const Nodes four(4, 4, 4), eight(8, 8, 8);
     auto states = four.states({1});
     CHECK(reachable(states) == 70);
-    // 8 nodes with 0, 4 or 8 left.
+    // 8 nodes with 0, 4 or 8 GPUs left.
     auto units = eight.states({1, 2, 4, 8}, {4, false});
     CHECK(reachable(units) == 45);
   }
 
   TEST_CASE("equal switches are interchangeable, nodes under different ones are not") {
-    // Per leaf of two nodes the multisets of 2 out of 0..2: 6; of two such leaves 6 * 7 / 2.
+    // Each leaf of two nodes has the multisets of 2 counts from 0 to 2: 6. Two such leaves have 6 *
+    // 7 / 2.
     const Nodes nodes(4, 2, 2);
     auto states = nodes.states({1});
     CHECK(reachable(states) == 21);
@@ -79,7 +80,8 @@ TEST_SUITE("solver") {
       CHECK(shapes.insert({shape.tp, shape.replicas, shape.least_members, shape.level}).second);
       CHECK(states.used(take.next) == shape.tp * shape.replicas);
     }
-    // TP 1: 4 on one node, 10 pairs on two. TP 2: 2 and 3. TP 4: 1 and 1. Different switches: level 2.
+    // TP 1: 4 on one node, 10 pairs on two nodes. TP 2: 2 and 3. TP 4: 1 and 1. The switches
+    // differ: level 2.
     CHECK(shapes.size() == 4 + 10 + 2 + 3 + 1 + 1);
     CHECK(shapes.contains({2, 3, 1, 2}));
     CHECK(shapes.contains({4, 1, 1, 0}));

@@ -17,7 +17,7 @@ double slowest(const std::vector<LayerBin>& bins, const std::vector<int>& layers
   return most;
 }
 
-// The least maximum of all splits; infinity when there is none.
+// The least maximum over all splits. Infinity: there is no split.
 double best_split(const std::vector<LayerBin>& bins, int total, std::size_t at = 0, double so_far = 0) {
   if (at == bins.size()) return total == 0 ? so_far : 1e300;
   double best = 1e300;
@@ -31,11 +31,12 @@ double best_split(const std::vector<LayerBin>& bins, int total, std::size_t at =
 
 TEST_SUITE("solver") {
   TEST_CASE("layers go to the stages in proportion to their speed") {
-    // One stage twice as fast: 8 and 4 of 12, both 8 ms.
+    // One stage is twice as fast: 8 and 4 of 12 layers, both 8 ms.
     std::vector<int> layers(2);
     REQUIRE(balance_layers(std::vector{bin(1, 0, 99), bin(2, 0, 99)}, 12, layers));
     CHECK(layers == std::vector<int>{8, 4});
-    // A head worth 4 ms on the second: 10 ms and 4 + 2 * 3 = 10... 9 and 3: 9 against 10; 10 and 2: 10 against 8.
+    // The second stage has a head of 4 ms. 9 and 3 layers: 9 against 10 ms. 10 and 2 layers: 10
+    // against 8 ms.
     REQUIRE(balance_layers(std::vector{bin(1, 0, 99), bin(2, 4, 99)}, 12, layers));
     CHECK(std::max(layers[0] * 1, 4 + 2 * layers[1]) == 10);
   }

@@ -1,4 +1,4 @@
-// Which numbers of micro-batches an Evaluator takes.
+// The numbers of micro-batches that an Evaluator accepts.
 #include <doctest/doctest.h>
 
 #include <limits>

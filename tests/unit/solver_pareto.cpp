@@ -1,4 +1,4 @@
-// The Pareto dynamic programme against a search through all plans.
+// The Pareto dynamic programme, compared with a search through all plans.
 #include <doctest/doctest.h>
 
 #include <algorithm>

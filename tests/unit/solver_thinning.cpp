@@ -1,4 +1,5 @@
-// What the searches leave out to be fast: far prefixes, tilings that cannot win; and what alike jobs share.
+// What the searches leave out for speed: far prefixes and tilings that cannot win. And what equal
+// jobs share.
 #include <doctest/doctest.h>
 
 #include "planner/core/schedule/stage_books.hpp"
@@ -100,7 +101,7 @@ TEST_SUITE("solver") {
     for (int round = 0; round < 300; ++round) {
       const TinyCase tiny = open_case(random, 12);
       Evaluator plain(tiny.problem()), quick(tiny.problem()), bounded(tiny.problem());
-      const auto all = symmetric_seeds(plain, tiny.available, 1000);  // so many that none is passed over
+      const auto all = symmetric_seeds(plain, tiny.available, 1000);  // leaves none out
       const auto one = symmetric_seeds(quick, tiny.available, 1);
       REQUIRE(one.size() == std::min<std::size_t>(1, all.size()));
       if (all.empty()) continue;

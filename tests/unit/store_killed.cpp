@@ -11,7 +11,7 @@ using namespace espalier;
 using namespace espalier::test;
 
 namespace {
-// Writes until it is killed; tells every id over the pipe after its write has returned.
+// Writes until it is killed. Sends each id over the pipe after its write has returned.
 [[noreturn]] void write_for_ever(const std::string& file, int pipe) {
   Store store(file);
   for (;;) {

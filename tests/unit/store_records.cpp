@@ -59,7 +59,7 @@ TEST_CASE("decisions come newest first, of one job or of all, and only as many a
   CHECK(store.decisions({}, 1).at(0).decision.id == 3);
   store.prune(1, 1);
   CHECK(store.decisions({}, 10).size() == 1);
-  CHECK(store.add(some_record()) == 4);  // ids are never used again
+  CHECK(store.add(some_record()) == 4);  // ids are never reused
 }
 
 TEST_CASE("open decisions are closed, ended ones are left alone") {
@@ -112,7 +112,7 @@ TEST_CASE("a job's coefficients are kept as long as the job") {
   store.save(job(10, "n1", {0, 1}), 2);
   store.end(10, 0, 3);
   CHECK(store.coefficients(10) == Json{{"layers", 9}});
-  store.prune(1, 1);  // nothing was decided about it
+  store.prune(1, 1);  // job without decisions
   CHECK_FALSE(store.coefficients(10));
 }
 

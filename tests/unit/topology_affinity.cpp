@@ -1,4 +1,4 @@
-// The order of idle GPUs, against its definition.
+// The order of idle GPUs, compared with its definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Lists = std::vector<NodeGpus>;
 
-// Affinity as defined: over all GPUs that the job holds.
+// Affinity by its definition, over all GPUs that the job holds.
 double affinity(const Cluster& cluster, const Lists& held, const GpuAt& gpu) {
   double best = 0;
   for (const NodeGpus& list : held)
@@ -41,7 +41,7 @@ std::vector<GpuAt> order_of(const Cluster& cluster, const Lists& held, const Lis
   return affinity_order(cluster.hardware, cluster.topology, held, idle, most);
 }
 
-// Uneven trees, mixed kinds and types, insides where PCIe may be slower than a rail.
+// Uneven trees, mixed kinds and types. PCIe in a node may be slower than a rail.
 Cluster random_cluster(std::mt19937& random) {
   Cluster result;
   const auto pick = [&](unsigned n) { return static_cast<int>(random() % n); };
@@ -65,7 +65,7 @@ struct Deal {
   Lists held, idle;
 };
 
-// Every GPU is held, idle, or someone else's.
+// Gives every GPU to the job, to another job, or leaves it idle.
 Deal random_deal(const Cluster& cluster, std::mt19937& random) {
   Deal deal;
   for (int node = 0; node < cluster.topology.nodes(); ++node) {
@@ -105,7 +105,7 @@ TEST_SUITE("topology") {
       const Cluster cluster = random_cluster(random);
       Deal deal = random_deal(cluster, random);
       const auto order = order_of(cluster, deal.held, deal.idle);
-      // An anchor and its extension may hold GPUs of one node: two lists.
+      // An anchor and its extension may hold GPUs of one node. Then the node has two lists.
       if (!deal.held.empty() && deal.held[0].gpus.size() > 1) {
         deal.held.push_back({deal.held[0].node, {deal.held[0].gpus.back()}});
         deal.held[0].gpus.pop_back();
@@ -171,10 +171,10 @@ TEST_SUITE("topology") {
           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
       REQUIRE(order.size() == 16384 - 128);
       REQUIRE(order[0].node == 5);
-      REQUIRE(order[128].node == 0);  // the first beside a node of the job
+      REQUIRE(order[128].node == 0);  // the first is on a node of the job
     }
     std::sort(milliseconds.begin(), milliseconds.end());
     MESSAGE("median ", milliseconds[10], " ms");
-    CHECK(milliseconds[0] < 20);  // pairs of GPUs would take longer on any machine
+    CHECK(milliseconds[0] < 20);  // comparing pairs of GPUs takes longer on any machine
   }
 }

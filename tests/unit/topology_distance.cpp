@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::int16_t> kFour(4, 0);
 
-// As the header words it, from the paths themselves.
+// The distance by the header's words, from the paths themselves.
 int worded_distance(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   const auto common = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
   return static_cast<int>(std::max(a.size(), b.size())) - static_cast<int>(common) + 1;
@@ -110,7 +110,7 @@ TEST_SUITE("topology") {
       for (const int node : order) names.push_back(topology.name(node));
       if (round == 0) first_order = names;
       CHECK(names == first_order);
-      // Of three nodes in this order the outer two are never nearer than the inner ones.
+      // The outer two of three nodes in this order are never nearer than the inner ones.
       for (std::size_t i = 0; i + 2 < order.size(); ++i)
         for (std::size_t k = i + 2; k < order.size(); ++k)
           REQUIRE(topology.distance(order[i], order[k]) >=
@@ -138,7 +138,8 @@ TEST_SUITE("topology") {
     cluster.topology.set_inside(0, {2, {0, 7e6F, 8e6F, 0}});
     CHECK(between(0, 0) == 7e6);
     CHECK(cluster.topology.effective_bandwidth(cluster.hardware, 0, 1, 0, 0) == 8e6);
-    CHECK(cluster.topology.effective_bandwidth(cluster.hardware, 0, 0, 0, 3) == 100e6);  // beyond the matrix
+    // GPU 3 is outside the matrix.
+    CHECK(cluster.topology.effective_bandwidth(cluster.hardware, 0, 0, 0, 3) == 100e6);
     CHECK(cluster.topology.inside(0)->gpus == 2);
     CHECK(cluster.topology.inside(1) == nullptr);
   }

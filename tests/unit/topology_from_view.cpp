@@ -1,4 +1,4 @@
-// A cluster's hardware from what the daemon knows.
+// A cluster's hardware from the daemon's knowledge.
 #include <doctest/doctest.h>
 
 #include "planner/core/error.hpp"
@@ -80,7 +80,7 @@ TEST_SUITE("topology") {
     CHECK(slowest_ring_link({2, {0, 7, 7, 0}}) == 7);
     // A path of fast links 0-1, 1-2, beside a slow 0-2.
     CHECK(slowest_ring_link({3, {0, 9, 1, 9, 0, 8, 1, 8, 0}}) == 8);
-    // Two pairs: some link between them has to be taken.
+    // Two pairs: a ring has to use some link between them.
     CHECK(slowest_ring_link({4, {0, 40, 2, 3, 40, 0, 2, 2, 2, 2, 0, 40, 3, 2, 40, 0}}) == 3);
   }
 

@@ -1,4 +1,4 @@
-// What hwloc's XML says of the inside of a node, on real machines' and made documents.
+// The inside of a node from hwloc's XML, of real machines and made documents.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -140,7 +140,7 @@ TEST_SUITE("topology") {
           case 0:
             if (end != std::string::npos) xml.replace(quote + 1, end - quote - 1, random() % 2 ? "0" : "99999999999");
             break;
-          case 1:  // an attribute is lost, quotes and all
+          case 1:  // drops an attribute with its quotes
             if (const auto close = xml.find('"', xml.find('"', space) + 1); space < close && close != std::string::npos)
               xml.erase(space, close + 1 - space);
             break;
@@ -148,7 +148,7 @@ TEST_SUITE("topology") {
             if (const auto digit = xml.find_first_of("0123456789", at); digit != std::string::npos)
               xml[digit] = "0123456789abcdef"[random() % 16];
             break;
-          default:  // a line moves
+          default:  // moves a line
             if (const auto line = xml.find('\n', at), next = xml.find('\n', line + 1); next != std::string::npos) {
               const std::string moved = xml.substr(line, next - line);
               xml.erase(line, next - line);

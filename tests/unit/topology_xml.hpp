@@ -1,4 +1,4 @@
-// hwloc documents for the tests: real ones from ../shared, and small made ones.
+// hwloc documents for the tests: real ones from ../shared and small made ones.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,15 +10,15 @@
 
 namespace espalier::test {
 
-// Empty, and the test to be left with a word, when ../shared is not there.
+// Empty when ../shared is not there. Then it prints a message, and the test should return.
 inline std::string shared_xml(const std::string& name) {
   std::ifstream file("../shared/data/hwloc/" + name);
   if (!file) MESSAGE("skipped: ../shared/data/hwloc/", name, " is not there");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Two NUMA nodes, each with one host bridge, below it two PCIe switches, below each a number of NVIDIA GPUs without any
-// NVLink. `link`: GB/s of the GPUs' PCIe links.
+// Two NUMA nodes. Each has one host bridge with two PCIe switches. Below each switch are NVIDIA
+// GPUs without NVLink. `link`: GB/s of the GPUs' PCIe links.
 inline std::string made_xml(int gpus_per_switch, const std::string& link = "31.5") {
   const auto sets = [](const std::string& mask) {
     return " cpuset=\"" + mask + "\" complete_cpuset=\"" + mask + "\" nodeset=\"" + mask + "\" complete_nodeset=\"" +

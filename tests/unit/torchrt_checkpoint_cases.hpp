@@ -1,4 +1,4 @@
-// Checkpoints of made-up state in any layout, for tests: ranks are a loop.
+// Checkpoints of made-up state in any layout, for tests. A loop plays the ranks.
 #pragma once
 
 #include "tests/unit/torchrt_safetensors_cases.hpp"
@@ -13,7 +13,7 @@
 namespace espalier::torchrt {
 
 struct TestLayout {
-  std::vector<int> stage_units;  // how many units each stage has
+  std::vector<int> stage_units;  // number of units of each stage
   std::vector<int> replicas, tp;
   bool zero1 = false;
   DataType dtype = DataType::float32;
@@ -53,14 +53,14 @@ inline std::vector<TestRank> make_ranks(const ModelConfig& model, const TestLayo
   return ranks;
 }
 
-// The value of an element of a state is a function of its logical coordinate alone.
+// An element's value depends only on its logical coordinate.
 inline float state_value(const std::string& tensor, StateKind kind, std::int64_t row, std::int64_t column) {
   const std::uint64_t place = mix(hash_name(tensor) + static_cast<std::uint64_t>(kind),
                                   static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint64_t>(column));
   return static_cast<float>(place >> 40) / 1024.0F;
 }
 
-// All of a unit's `floats`.
+// Values of all of a unit's `floats`.
 inline std::vector<float> state_values(const UnitSpec& spec, StateKind kind) {
   std::vector<float> values(spec.floats, 0.0F);
   for (const TensorSpec& tensor : spec.tensors) {
@@ -73,7 +73,7 @@ inline std::vector<float> state_values(const UnitSpec& spec, StateKind kind) {
   return values;
 }
 
-// The bytes that the memory of a unit must have.
+// The expected bytes of a unit's memory.
 inline std::vector<char> expected_memory(const UnitSpec& spec, const StateLayout& state) {
   std::vector<char> memory(state.bytes(), 0);
   const auto put = [&](std::size_t offset, const float* values) {
@@ -115,7 +115,7 @@ inline std::vector<TestRank> filled_ranks(const ModelConfig& model, const TestLa
   return ranks;
 }
 
-// Writes the checkpoint of `step` as the ranks of a training would.
+// Writes the checkpoint of `step` as the ranks of a training do.
 inline void write_checkpoint(const Config& config, const TestLayout& layout, std::int64_t step) {
   const std::unique_ptr<Device> device = make_cpu_device();
   const std::vector<TestRank> ranks = filled_ranks(config.model, layout, *device);

@@ -11,7 +11,7 @@ namespace {
 
 const TestLayout kTwoStages = {{2, 3}, {1, 1}, {1, 1}};
 
-// Two checkpoints, of steps 10 and 20, and what one rank finds.
+// Two checkpoints, of steps 10 and 20, and the one that a rank finds.
 class Checkpoints {
  public:
   Checkpoints() {
@@ -24,7 +24,7 @@ class Checkpoints {
     return find_resumption(config, alone, [this](const std::string& what) { said += what + "\n"; });
   }
   const std::string& folder() const { return folder_.path(); }
-  // The newest one is refused in these words, the one before taken.
+  // The newest checkpoint is refused in these words, and the one before it is used.
   void check_falls_back(const std::string& words) {
     const Resumption found = find();
     CHECK(found.step() == 10);

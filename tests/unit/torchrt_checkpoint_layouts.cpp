@@ -8,7 +8,7 @@ using namespace espalier::torchrt;
 
 namespace {
 
-// For a model of three layers, five units.
+// Layouts for a model of three layers, five units.
 const std::vector<TestLayout> kLayouts = {
     {{5}, {1}, {1}},
     {{2, 3}, {1, 1}, {1, 1}},

@@ -25,7 +25,8 @@ CheckpointVote operator+(const CheckpointVote& a, const CheckpointVote& b) {
   return {a.done + b.done, a.failed + b.failed, a.asked + b.asked};
 }
 
-// The ranks of a training in one thread: their votes are added as the executor's agreement would.
+// The ranks of a training in one thread. Their votes are added as the executor's agreement adds
+// them.
 class Ranks {
  public:
   explicit Ranks(Config config) : config_(std::move(config)), ranks_(filled_ranks(config_.model, kLayout, *device_)) {
@@ -54,7 +55,7 @@ class Ranks {
     for (const auto& saver : savers_) sum = sum + saver->vote();
     for (const auto& saver : savers_) saver->agreed(sum);
   }
-  // Steps without a boundary of their own until `done` or ten seconds are over.
+  // Runs steps without a boundary until `done`, at most ten seconds.
   template <class Condition>
   bool until(const Condition& done) {
     for (int i = 0; i < 10'000 && !done(); ++i) {
@@ -64,7 +65,7 @@ class Ranks {
     return done();
   }
   bool until_whole(std::int64_t step) {
-    return until([&] { return savers_.front()->has(step); });  // which comes after the clearing up
+    return until([&] { return savers_.front()->has(step); });  // true after the clearing up
   }
   bool until_said(const std::string& what) {
     const bool heard = until([&] { return said().find(what) != std::string::npos; });
@@ -83,7 +84,7 @@ class Ranks {
   std::vector<std::int64_t> steps() const { return checkpoint_steps(config_.checkpoint.directory); }
 
  private:
-  void settle() {  // rank 0's clearing up
+  void settle() {  // lets rank 0 clear up
     for (int i = 0; i < 50; ++i) {
       agree();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -132,7 +133,7 @@ TEST_CASE("a checkpoint that one rank asks for is written at the next boundary, 
   CHECK(ranks.steps() == std::vector<std::int64_t>{2});
   ranks.step(10);
   ranks.ask(0);
-  ranks.step(11);  // that of step 10 is still under way
+  ranks.step(11);  // the checkpoint of step 10 is still being written
   CHECK(ranks.until_whole(10));
   ranks.step(12);
   CHECK(ranks.until_whole(12));
@@ -207,7 +208,7 @@ TEST_CASE("a part that cannot be written is told, the last good checkpoint stays
           std::string::npos,
       ranks.said());
   CHECK(ranks.steps() == std::vector<std::int64_t>{10});
-  CHECK(entries(folder.path()) == 1);  // what was half written is gone
+  CHECK(entries(folder.path()) == 1);  // the half-written one is removed
   CheckpointReader(checkpoint_folder(folder.path(), 10)).verify(0, 1);
 
   ranks.step(30);
@@ -272,7 +273,8 @@ TEST_CASE("a disk that does not answer is given up, and the training can end") {
   const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
   const std::string unfinished = unfinished_folder(folder.path(), 10, 0), other = elsewhere.path() + "/pipe";
   std::filesystem::create_directories(unfinished);
-  // Whoever opens a pipe for writing waits for a reader. The second name is for letting the thread go.
+  // A process that opens a pipe for writing waits for a reader. The second name lets the test
+  // release the thread.
   REQUIRE(::mkfifo((unfinished + "/" + part_file(0)).c_str(), 0600) == 0);
   REQUIRE(::link((unfinished + "/" + part_file(0)).c_str(), other.c_str()) == 0);
   std::string said;
@@ -288,7 +290,7 @@ TEST_CASE("a disk that does not answer is given up, and the training can end") {
   CHECK_FALSE(std::filesystem::exists(unfinished));
 
   const UniqueFd reader(::open(other.c_str(), O_RDONLY | O_NONBLOCK));
-  std::size_t read = 0;  // the length of a header and the header
+  std::size_t read = 0;  // a header's length and the header
   for (int i = 0; i < 5000 && read < 16; ++i) {
     char bytes[16];
     if (const ssize_t got = ::read(reader.get(), bytes, sizeof bytes); got > 0) read += static_cast<std::size_t>(got);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kRows = 12, kColumns = 7;
 
-// A part of a 12 x 7 tensor: which place of the whole each of its elements is.
+// A part of a 12 x 7 tensor. Each element holds its place in the whole.
 struct Part {
   std::vector<Range> rows;
   Range columns, elements;

@@ -1,4 +1,4 @@
-// Where a new generation goes on from when the one before is lost.
+// The source of a new generation's state after the one before is lost.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ SourceChoice choose_source(const GenerationLayout& lost, const std::vector<Held>
   return torchrt::choose_source({{lost, left}}, checkpoint);
 }
 
-// Everything that the ranks of a layout hold, after `step`.
+// All that a layout's ranks hold after `step`.
 std::vector<Held> all_of(const GenerationLayout& layout, std::int64_t step, int slot = 0) {
   std::vector<Held> held;
   for (std::size_t rank = 0; rank < layout.layout.ranks.size(); ++rank)
@@ -87,21 +87,21 @@ TEST_CASE("a unit that was being changed is had from the replica, whichever step
   const GenerationLayout lost = two_replicas();
   std::vector<Held> left = all_of(lost, 7);
   for (const int unit : lost.layout.ranks[0].units) of(left, 0, unit).step = unit < 4 ? 8 : unit == 4 ? -1 : 7;
-  // The replica has not begun to update.
+  // The replica has not begun its update.
   SourceChoice choice = choose_source(lost, left, -1);
   CHECK(choice.origin == Origin::generation);
   CHECK(choice.step == 7);
   CHECK(choice.torn == std::vector<std::pair<int, int>>{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}});
-  // It has done so.
+  // The replica has finished its update.
   for (const int unit : lost.layout.ranks[1].units) of(left, 1, unit).step = 8;
   choice = choose_source(lost, left, -1);
   CHECK(choice.step == 8);
   CHECK(std::all_of(choice.torn.begin(), choice.torn.end(), [](const auto& torn) { return torn.first == 0; }));
   CHECK(choice.torn.size() == lost.layout.ranks[0].units.size() - 4);
-  // It has torn the same unit.
+  // The replica has torn the same unit.
   of(left, 1, 4).step = -1;
   CHECK(choose_source(lost, left, -1).origin == Origin::start);
-  // Another one: together they have all of step 8.
+  // The replica has torn another unit: both together have all of step 8.
   of(left, 1, 4).step = 8;
   of(left, 1, 2).step = -1;
   CHECK(choose_source(lost, left, -1).step == 8);
@@ -146,19 +146,19 @@ TEST_CASE("a generation that changed nothing is gone back behind") {
   CHECK(choice.origin == Origin::generation);
   CHECK(choice.generation == 1);
   CHECK(choice.step == 7);
-  // Also behind two of them.
+  // Also behind two such generations.
   CHECK(torchrt::choose_source({lost, lost, earlier}, 5).generation == 2);
-  // Unless training has gone back behind it since.
+  // But not if training has since gone back behind `earlier`.
   earlier.until = 6;
   CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
   earlier.until = 7;
-  // One that may have changed what it took over hides all before it.
+  // A generation that may have changed adopted memory hides all generations before it.
   lost.untouched = false;
   CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
   Remains untouched = lost;
   untouched.untouched = true;
   CHECK(torchrt::choose_source({untouched, lost, earlier}, 5).origin == Origin::checkpoint);
-  // So does one of which only copies are left.
+  // Only copies are left of `earlier`, so it cannot be gone back to either.
   lost.untouched = true;
   earlier.copies_only = true;
   CHECK(torchrt::choose_source({lost, earlier}, 5).origin == Origin::checkpoint);
@@ -174,7 +174,7 @@ TEST_CASE("copies of earlier generations are of use whatever the later ones did,
   CHECK(torchrt::choose_source({lost, earlier}, 7).origin == Origin::checkpoint);
   const Remains oldest{replicas, all_of(replicas, 4, 2), false, true};
   CHECK(torchrt::choose_source({lost, oldest, earlier}, 0).generation == 2);
-  // Training has gone back behind it since.
+  // Training has since gone back behind `earlier`.
   earlier.until = 5;
   CHECK(torchrt::choose_source({lost, oldest, earlier}, 0).generation == 1);
   earlier.until = 6;
@@ -208,7 +208,7 @@ TEST_CASE("any losses: the newest step that is whole is chosen, and exactly what
     const std::int64_t checkpoint = static_cast<std::int64_t>(random() % 25) - 1;
     const SourceChoice choice = choose_source(lost, left, checkpoint);
 
-    // Whether somebody holds every shard of every unit after `step`, seen from each rank that would need it.
+    // Whether every shard of every unit after `step` is held, as seen from each rank that needs it.
     const auto whole = [&](bool own, std::int64_t step) {
       for (int rank = 0; rank < ranks; ++rank) {
         const RankLayout& self = lost.layout.ranks[static_cast<std::size_t>(rank)];

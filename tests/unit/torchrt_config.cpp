@@ -24,7 +24,7 @@ class ConfigFile {
   const std::string path_ = "/tmp/espalier-train-" + std::to_string(::getpid()) + ".toml";
 };
 
-// The message with the file's path replaced by FILE.
+// The message, with FILE in place of the file's path.
 std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
   const ConfigFile file(text);
   try {
@@ -230,7 +230,8 @@ TEST_CASE("a model may come from Hugging Face's config.json") {
   CHECK(config.model.layers == 3);
   CHECK(config.model.sequence == 16);
   CHECK(config.model.positions == 64);
-  CHECK_THROWS_WITH_AS(load_config(file.path_), doctest::Contains(json.c_str()), Error);  // it is gone
+  // The file has been removed.
+  CHECK_THROWS_WITH_AS(load_config(file.path_), doctest::Contains(json.c_str()), Error);
 }
 
 TEST_CASE("a wrong override is named as such") {

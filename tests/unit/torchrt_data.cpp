@@ -64,7 +64,7 @@ TEST_CASE("another seed gives another order") {
 TEST_CASE("a target is the byte after its token, and samples do not depend on how they are asked for") {
   const DataFile file(1001);
   const Data data = bytes(file.path(), 10, 3);
-  const Batch together = data.samples(95, 10);  // crosses the end of the first epoch
+  const Batch together = data.samples(95, 10);  // crosses into the second epoch
   REQUIRE(together.tokens.size() == 100);
   for (std::size_t i = 0; i < 100; ++i) CHECK(together.targets[i] == (together.tokens[i] + 7) % 256);
   for (int s = 0; s < 10; ++s) {

@@ -1,4 +1,4 @@
-// Messages of a hand-off, several at once, between ranks that are threads.
+// A hand-off's messages, several at once, between ranks that are threads.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -19,7 +19,8 @@ using namespace espalier::torchrt;
 
 namespace {
 
-// Where ranks meet: a message moves when both its sides are there, from the sender's memory as it is then.
+// Where the ranks meet. A message moves when both its sides are there, from the sender's memory at
+// that moment.
 class Meeting {
  public:
   using Key = std::tuple<int, int, int>;  // from, to, tag
@@ -48,7 +49,7 @@ class Meeting {
       throw Error("nobody sends");
   }
   bool sizes_agree() const { return sizes_agree_; }
-  // One bit of the message with this tag.
+  // Damages one bit of the message with this tag.
   void damage(int tag) { damaged_ = tag; }
 
  private:
@@ -184,7 +185,7 @@ struct NineMessages {
       receives.push_back(operation);
     }
   }
-  // What the receiver says is damaged.
+  // Returns the messages that the receiver reports as damaged.
   std::vector<std::size_t> move(Meeting& meeting, char* target) {
     std::thread sender([&] {
       MeetingTransport transport(meeting, 0);

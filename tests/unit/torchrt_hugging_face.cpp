@@ -1,4 +1,4 @@
-// Hugging Face's config.json, both ways.
+// Reads and writes Hugging Face's config.json.
 #include <doctest/doctest.h>
 
 #include "planner/core/error.hpp"

@@ -137,7 +137,8 @@ TEST_CASE("what ranks do on their shards of all units is what a token costs") {
     CHECK(sum == doctest::Approx(model_flops_per_token(model) / tp));
     CHECK(updates > 0);
   }
-  // Looked up, not multiplied; and a block's attention takes twice the forward's in backward.
+  // An embedding is looked up, not multiplied. A block's attention takes twice the forward FLOPs in
+  // backward.
   CHECK(unit_flops(model, 0, 1).forward == 0);
   CHECK(unit_flops(model, 0, 1).update == 16.0 * 512 * 64);
   const UnitFlops block = unit_flops(model, 1, 1);

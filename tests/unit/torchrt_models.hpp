@@ -14,7 +14,7 @@ inline ModelConfig small_model(const std::string& family, bool tied = false) {
   model.key_value_heads = family == "gpt2" ? 12 : 6;
   model.intermediate = 96;
   model.sequence = 16;
-  model.vocabulary = 101;  // no multiple of anything
+  model.vocabulary = 101;  // divisible by nothing
   model.tied_embeddings = tied;
   return completed(model);
 }

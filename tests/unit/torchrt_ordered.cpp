@@ -19,9 +19,8 @@ std::vector<Number> combined(Combine how, std::vector<std::vector<Number>> parts
   return parts[into];
 }
 
-std::uint16_t bfloat16(float value) {
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);  // of what it holds exactly
-}
+// Exact only for a value that bfloat16 holds.
+std::uint16_t bfloat16(float value) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16); }
 
 }  // namespace
 
@@ -45,7 +44,7 @@ TEST_CASE("long buffers are summed whole") {
 
 TEST_CASE("bfloat16 is summed in float32 and rounded once, to nearest even") {
   const std::uint16_t one = bfloat16(1), part = bfloat16(0x1p-9F);
-  // Rounded after each addition, 1 would stay 1.
+  // With rounding after each addition, 1 would stay 1.
   CHECK(combined<std::uint16_t>(Combine::sum, {{one}, {part}, {part}, {part}}, DataType::bfloat16)[0] ==
         bfloat16(1 + 0x1p-7F));
   CHECK(combined<std::uint16_t>(Combine::sum, {{one}, {part}, {part}}, DataType::bfloat16)[0] == one);

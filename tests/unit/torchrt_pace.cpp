@@ -1,4 +1,4 @@
-// A CPU that is as slow as a device.
+// A CPU that is slowed to a device's speed.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -31,8 +31,8 @@ TEST_CASE("an operation lasts until the device would have done it, and what goes
 TEST_CASE("work that waited for nothing begins when the work before was done, however late that was noticed") {
   Pace pace(1e9);
   const auto start = Pace::Clock::now();
-  const Pace::Span first =
-      pace.hold(start, 2e6, [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });  // of 2 ms
+  // 2 ms of work.
+  const Pace::Span first = pace.hold(start, 2e6, [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
   const auto noticed = Pace::Clock::now();
   CHECK(noticed > first.end);
   const Pace::Span second = pace.hold(noticed, 2e7, [] {});

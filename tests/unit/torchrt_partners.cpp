@@ -38,14 +38,15 @@ TEST_CASE("the job's own ranks keep what is lent, two copies each; the launcher'
   const Plan plan = pipeline({{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}});
   CHECK(snapshot_partners(plan, {kLaunchers, kLaunchers, {"8"}, {"8"}}) == std::vector<int>{-1, -1, 0, 1});
   CHECK(snapshot_partners(plan, {kLaunchers, {"8"}, {"9"}, {"9"}}) == std::vector<int>{-1, 0, 0, 1});
-  // On the launcher's node, too: its loss ends the job.
+  // A partner may also be on the launcher's node, because the loss of that node ends the job
+  // anyway.
   CHECK(snapshot_partners(pipeline({{"a", 0}, {"a", 1}}), {kLaunchers, {"8"}}) == std::vector<int>{-1, 0});
 }
 
 TEST_CASE("own ranks elsewhere keep copies and need them; what they have no room for goes to the next node") {
   const Plan plan = pipeline({{"a", 0}, {"b", 0}, {"c", 0}, {"c", 1}, {"c", 2}, {"c", 3}});
   CHECK(snapshot_partners(plan, {kLaunchers, kOwn, {"8"}, {"8"}, {"8"}, {"8"}}) == std::vector<int>{-1, 0, 1, 0, 1, 0});
-  // Not on a rank of the same node, which goes with it.
+  // Never on a rank of the same node, because the two are lost together.
   CHECK(snapshot_partners(pipeline({{"a", 0}, {"b", 0}, {"b", 1}}), {kLaunchers, kOwn, kOwn}) ==
         std::vector<int>{-1, 0, 0});
 }

@@ -1,4 +1,4 @@
-// Plans for the runtime's tests, in short.
+// Short notation for plans in the runtime's tests.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct ShortReplica {
   int index;
 };
 
-// Stages of replicas; layers as even as they go, remainders first.
+// Stages of replicas. Layers are as even as possible; the first stages take the remainders.
 inline Plan short_plan(const std::vector<std::vector<ShortReplica>>& stages, int layers, int micro_batches,
                        int micro_batch) {
   Plan plan;

@@ -1,4 +1,4 @@
-// From recorded operations to what the planner is told.
+// From recorded operations to the planner's profile.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ TEST_CASE("a replica's times are means of its work without what it waited for") 
     rank.op(OpKind::update, 0, 100);
   }
   const ReplicaProfile one = replica_times(rank.recorder.take(), 2);
-  CHECK(one.fwd == doctest::Approx(2.2));  // ms: 2 on average, and the sums
+  CHECK(one.fwd == doctest::Approx(2.2));  // ms: means of forwards, sums of the rest
   CHECK(one.comm_fwd == doctest::Approx(0.2));
   CHECK(one.bwd == doctest::Approx(2.5));
   CHECK(one.bwd_weights == doctest::Approx(0.5));
@@ -115,9 +115,9 @@ TEST_CASE("reported are each stage's slowest replica of every node, with the lea
   const auto chosen = reported(all, plan);
   REQUIRE(chosen.size() == 4);
   CHECK(chosen[0].stage == 0);
-  CHECK(chosen[0].replica == 1);  // of node a, which has replicas 0 and 1
+  CHECK(chosen[0].replica == 1);  // node a has replicas 0 and 1
   CHECK(chosen[1].replica == 2);
-  CHECK(chosen[2].replica == 0);  // stage 1: node b has replica 0, node c 1 and 2
+  CHECK(chosen[2].replica == 0);  // stage 1: node b has replica 0, node c has 1 and 2
   CHECK(chosen[3].replica == 2);
   for (const ReplicaProfile& one : chosen) CHECK(one.sync == 3.0 + one.stage);
 }

@@ -1,4 +1,4 @@
-// What is left of a lost generation becomes the state of any new one.
+// The remains of a lost generation become the state of any new one.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -27,7 +27,7 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
     CAPTURE(round);
     CAPTURE(describe(lost));
     CAPTURE(describe(after));
-    // Only nodes of the new plan are asked; state is torn here and there, in half of the rounds more than that.
+    // Only nodes of the new plan are asked. Some state is torn, more of it in every other round.
     std::set<std::string> nodes;
     for (const GpuId& gpu : after.ranks()) nodes.insert(gpu.node);
     const std::vector<GpuId> gpus = lost.ranks();
@@ -50,7 +50,7 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
     const HandoffPlan plan = plan_recovery(config, lost, after, choice, device);
     CHECK(plan.routes.old_world.empty());
     for (const Message& message : plan.routes.new_world) CHECK(message.sender < plan.transfer.new_ranks());
-    // A copy may be needed again: nobody trains on in it.
+    // A copy may be needed again, so no rank trains on in it.
     if (choice.origin == Origin::snapshot) CHECK(plan.transfer.adoptions().empty());
     const Elements elements(config.model, config.training.dtype);
     const std::set<std::pair<int, int>> torn(choice.torn.begin(), choice.torn.end());

@@ -11,7 +11,7 @@ using namespace espalier::torchrt;
 
 namespace {
 
-// What is said about a file with this header, without the file's name.
+// The message about a file with this header, without the file's name.
 std::string complaint(const std::string& header, std::size_t data_bytes) {
   const TestFolder folder;
   const std::string path = folder / "x.safetensors";
@@ -153,8 +153,8 @@ TEST_CASE("half-precision numbers become the same floats, floats the nearest bfl
   CHECK(f16_to_float(0x7e00) != f16_to_float(0x7e00));
   CHECK(bf16_to_float(0x3f80) == 1.0F);
   CHECK(float_to_bf16(1.0F) == 0x3f80);
-  CHECK(float_to_bf16(1.00390625F) == 0x3f80);  // halfway: to even
-  CHECK(float_to_bf16(1.01171875F) == 0x3f82);  // halfway: to even, upwards
+  CHECK(float_to_bf16(1.00390625F) == 0x3f80);  // halfway: rounds to even
+  CHECK(float_to_bf16(1.01171875F) == 0x3f82);  // halfway: rounds up to even
   CHECK(float_to_bf16(1.0039065F) == 0x3f81);
   CHECK(bf16_to_float(float_to_bf16(-3e38F)) < 0);
   const float not_a_number = bf16_to_float(float_to_bf16(std::bit_cast<float>(0x7f800001u)));

@@ -1,4 +1,4 @@
-// Files for the tests of safetensors, in a folder of their own.
+// Files for the tests of safetensors, in a new folder.
 #pragma once
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ class TestFolder {
   std::string path_;
 };
 
-// A file as anybody may have made it: any header text, any number of zero bytes.
+// A file that anybody may have made: any header text and any number of zero bytes.
 inline void write_raw(const std::string& path, const std::string& header, std::size_t data_bytes) {
   std::ofstream out(path, std::ios::binary);
   const std::uint64_t length = header.size();

@@ -171,7 +171,7 @@ TEST_CASE("what is computed again for a unit is used up before the next unit's t
         make_schedule(make_layout(round == 0 ? ragged_plan() : any_plan(random, 4), round == 0 ? 7 : 4), options);
     CHECK(check(schedule).empty());
     for (const std::vector<Op>& ops : schedule.ranks) {
-      const Op* open = nullptr;  // inputs' gradients made, parameters' not yet
+      const Op* open = nullptr;  // has its inputs' gradients, not yet its parameters'
       for (const Op& op : ops) {
         if (op.kind == OpKind::backward) {
           CHECK_FALSE(open);

@@ -8,7 +8,8 @@
 
 namespace espalier::torchrt {
 
-// Uneven layers, DP and TP degrees that differ from stage to stage, uneven shares. At most `most_stages` stages.
+// Uneven layers and shares. DP and TP degrees differ from stage to stage. At most `most_stages`
+// stages.
 inline Plan any_plan(std::mt19937& random, int layers, int most_stages = 4) {
   const auto pick = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));

@@ -1,4 +1,5 @@
-// The checker must find what is wrong with a list: good lists are broken in every place, one operation at a time.
+// The checker must find every fault in a list. Good lists are broken in every place, one operation
+// at a time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,7 +11,8 @@ using namespace espalier::torchrt;
 
 namespace {
 
-// Two first replicas, then TP 2, then three replicas: with ZeRO-1 and tied tables every kind of operation occurs.
+// Two replicas in the first stage, then TP 2, then three replicas. With ZeRO-1 and tied tables
+// every kind of operation occurs.
 Schedule every_kind() {
   Plan plan;
   plan.micro_batches = 3;
@@ -86,7 +88,7 @@ TEST_CASE("the checker finds any operation on a wrong micro-batch or unit") {
 }
 
 TEST_CASE("the checker finds work that comes before what it needs") {
-  // At the very front only a receive or a forward finds what it needs, or waits for it.
+  // At the very front, only a receive or a forward can have its input or wait for it.
   break_everywhere("at the front", [](std::vector<Op>& ops, std::size_t i) {
     if (is_receive(ops[i].kind) || ops[i].kind == OpKind::forward) return false;
     std::rotate(ops.begin(), ops.begin() + static_cast<long>(i), ops.begin() + static_cast<long>(i) + 1);
@@ -97,7 +99,7 @@ TEST_CASE("the checker finds work that comes before what it needs") {
 TEST_CASE("the checker finds a deadlock and says who waits") {
   Schedule schedule = every_kind();
   std::vector<Op>& ops = schedule.ranks[0];
-  // Wants a gradient of the first micro-batch before it sends the activation.
+  // The rank asks for a gradient of the first micro-batch before it sends the activation.
   const auto gradient =
       std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::receive_gradient; });
   std::rotate(ops.begin(), gradient, gradient + 1);
@@ -114,7 +116,7 @@ TEST_CASE("the checker finds reductions and TP work in different orders on the m
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (ops[i].kind == OpKind::gather) starts.push_back(i);
   REQUIRE(starts.size() == 2);
-  // Both updates first, then both gathers, in the other order.
+  // Both updates come first, then both gathers in the reverse order.
   std::vector<Op> moved = {ops[starts[0] - 1], ops[starts[1] - 1], ops[starts[1]], ops[starts[0]]};
   std::copy(moved.begin(), moved.end(), ops.begin() + static_cast<long>(starts[0]) - 1);
   CHECK_FALSE(check(schedule).empty());

@@ -17,7 +17,7 @@ Schedule even_pipeline(int stages, int micro_batches, const std::string& name) {
   return make_schedule(make_layout(pipeline(gpus, stages, micro_batches), stages), options);
 }
 
-// A forward takes 1 s, a whole backward 2 s, nothing else any time.
+// A forward takes 1 s, a whole backward 2 s, all else no time.
 double textbook(int, const Op& op) {
   return op.kind == OpKind::forward || op.kind == OpKind::backward || op.kind == OpKind::weight_gradient ? 1 : 0;
 }
@@ -56,7 +56,8 @@ TEST_CASE("gradients that leave before the weights' work shorten the step") {
 TEST_CASE("a reduction overlaps the work on the units after it") {
   ScheduleOptions options;
   const Schedule schedule = make_schedule(make_layout(short_plan({{{1, "a", 0}, {1, "a", 1}}}, 2, 1, 2), 2), options);
-  // Four units: backward and weights 1 s each, a reduction 2 s: each but the last hides behind the next unit's work.
+  // Four units. Backward and weights take 1 s each, a reduction 2 s. Each reduction but the last
+  // hides behind the next unit's work.
   const Durations durations = [](int, const Op& op) {
     if (op.kind == OpKind::backward || op.kind == OpKind::weight_gradient) return 1.0;
     return op.kind == OpKind::reduce ? 2.0 : 0.0;

@@ -22,7 +22,7 @@ TEST_CASE("memories stand at a step when all do, and the newest tells how far th
   Marks one(4, 7), other(4, 7);
   SourceMarks sources;
   CHECK(sources.newest() == -1);
-  CHECK(sources.all_at(3));  // there is none
+  CHECK(sources.all_at(3));  // no source has been added
   CHECK_FALSE(sources.has(0));
   sources.add_rank(0, copy_of(one), one.bytes());
   sources.add_rank(2, copy_of(other), other.bytes());
@@ -32,7 +32,7 @@ TEST_CASE("memories stand at a step when all do, and the newest tells how far th
   CHECK(sources.newest() == -1);
   one.set(1, 5);
   other.set(3, 4);
-  other.set(2, 9);  // nobody reads that one
+  other.set(2, 9);  // nobody reads this unit's mark
   CHECK(sources.newest() == 5);
   CHECK_FALSE(sources.all_at(5));
   other.set(3, 5);
@@ -45,7 +45,7 @@ TEST_CASE("memories stand at a step when all do, and the newest tells how far th
 TEST_CASE("a wait for a step ends when all are there, one is past it, or time is up") {
   Marks marks(2, 7);
   SourceMarks sources;
-  sources.wait_past(5, 10s);  // nothing to wait for
+  sources.wait_past(5, 10s);  // no source to wait for
   sources.add_rank(0, copy_of(marks), marks.bytes());
   sources.add_unit(0, 0);
   sources.add_unit(0, 1);

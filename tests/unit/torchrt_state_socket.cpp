@@ -1,4 +1,4 @@
-// State that is had from another process on the node.
+// State from another process on the node.
 #include <doctest/doctest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Random models and plans for the tests of hand-offs, and the state of a rank, by coordinates.
+// Random models and plans for the tests of hand-offs. A rank's state by coordinates.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,26 @@
 
 namespace espalier::torchrt {
 
-// Tiny; heads, key and value heads and the width divide by 4, the vocabulary by nothing.
+// A tiny model. Heads, key and value heads and the width divide by 4. The vocabulary divides by
+// nothing.
 ModelConfig random_transfer_model(std::mt19937& random);
-// On a random part of 5 nodes of 4 GPUs; TP 1, 2 or 4, some GPUs unused. `kinds` of parallelism are drawn anew for each
-// stage.
+// On a random part of 5 nodes of 4 GPUs. TP is 1, 2 or 4, and some GPUs are unused. Each stage
+// draws its parallelism anew.
 Plan random_transfer_plan(std::mt19937& random, int layers);
 // Between two such plans.
 TransferRequest random_request(std::mt19937& random, int layers);
-// Of its generations.
+// Whether the request's generations share a node.
 bool share_a_node(const TransferRequest& request);
 GenerationLayout before(const TransferRequest& request, int layers);
 GenerationLayout after(const TransferRequest& request, int layers);
 
-// Sees every element of the state that a rank holds of a unit: which one it is of all elements of the model's state
-// (the same number for the same element wherever it is held), and where its bytes lie in the rank's allocation.
+// Visits every element of the state that a rank holds of a unit. `number` is the element's place
+// among all elements of the model's state; it is the same wherever the element is held. `at` is the
+// place of the element's bytes in the rank's allocation.
 class Elements {
  public:
   explicit Elements(const ModelConfig& model, DataType dtype);
-  // each(number, at, bytes)
+  // Calls see(number, at, bytes).
   template <class Function>
   void each(const GenerationLayout& generation, int rank, int unit, const Function& see) const {
     const auto [spec, state] = shard(generation, rank, unit);
@@ -52,8 +54,8 @@ class Elements {
     }
   }
   std::int64_t count() const { return 4 * next_; }
-  // What the allocation holds when all its elements have values of their own, made of their numbers; others after
-  // another `step`.
+  // The allocation's bytes when every element has a value of its own, made from its number. Another
+  // `step` gives other values.
   std::vector<char> state(const GenerationLayout& generation, int rank, int unit, int step = 0) const;
 
  private:

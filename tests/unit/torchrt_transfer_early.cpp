@@ -22,7 +22,8 @@ Memories state_of(const Elements& elements, const GenerationLayout& generation, 
 
 std::uint32_t gradient_value(std::int64_t number) { return static_cast<std::uint32_t>(number + 7) * 40503U; }
 
-// Of an element of the optimizer's state or of the parameters: its place among the unit's parameters.
+// The place of an element of the optimizer's state or of the parameters among the unit's
+// parameters.
 std::size_t place_of(const StateLayout& state, std::int64_t number, std::size_t at) {
   const auto first = static_cast<std::size_t>(state.shard.first);
   if (number % 4 == 1) return (at - state.master_offset()) / 4 + first;
@@ -31,7 +32,8 @@ std::size_t place_of(const StateLayout& state, std::int64_t number, std::size_t 
   return at / size_of(state.dtype);
 }
 
-// A rank has the sum over the replicas for its own part only: what else its memory holds is of no use to anybody.
+// A rank has the sum over the replicas only for its own part. The other values in its memory are
+// useless.
 void add_gradients(Memories& memories, const TransferPlan& plan, const Elements& elements,
                    const GenerationLayout& generation) {
   for (std::size_t r = 0; r < generation.layout.ranks.size(); ++r)
@@ -48,8 +50,8 @@ void add_gradients(Memories& memories, const TransferPlan& plan, const Elements&
     }
 }
 
-// As an optimizer: right only when it starts from the state of the step before and the gradient. Of bfloat16 the
-// parameters are the masters, rounded.
+// Plays an optimizer. The result is right only from the state of the step before and the right
+// gradient. With bfloat16 the parameters are the rounded masters.
 void update(Memories& memories, const MemoryId& memory, const TransferPlan& plan, const Elements& elements,
             const GenerationLayout& generation) {
   const StateLayout& state = plan.shard(memory).state;

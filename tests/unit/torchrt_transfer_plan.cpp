@@ -1,4 +1,4 @@
-// What a hand-off's plan adopts, copies and sends in the cases that people meet.
+// What a hand-off's plan adopts, copies and sends in common cases.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -66,12 +66,12 @@ TEST_CASE("transfer: growing on the node adopts everything from the CPU's memory
 
 TEST_CASE("transfer: a GPU's memory is adopted on that GPU and copied from on others of its node") {
   const TransferPlan plan(small_model(), request(on_nodes(2, 1, 1, {"a"}), on_nodes(4, 1, 1, {"a"})));
-  CHECK(plan.adoptions().size() == 3);  // the first GPU's; the second gives all it has away
+  CHECK(plan.adoptions().size() == 3);  // the first GPU's; the second GPU gives all its state away
   CHECK(plan.messages().empty());
   const RankOperations third = operations(plan, 2);
   CHECK(third.adoptions.empty());
   CHECK(third.fresh == std::vector<int>{5, 6});
-  // What is laid out alike is one run, but for the padding between tensors.
+  // State with the same layout is one run, except for the padding between tensors.
   REQUIRE(third.copies.size() == 2);
   CHECK(third.copies[0].from == MemoryId{true, 1, 5});
 }
@@ -88,7 +88,7 @@ TEST_CASE("transfer: the same shards cost no more blocks than tensors, cut colum
   std::size_t strided = 0;
   for (const MessageOperation& message : message_operations(changed, changed.messages(), 0))
     for (const Block& block : message.blocks) strided += block.count > 1;
-  // Per layer: two matrices cut by columns, two old shards each, in three parts (parameters, m, v).
+  // Per layer two matrices cut by columns, two old shards each, in three parts (parameters, m, v).
   CHECK(strided == 8 * 2 * 2 * 3);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("transfer: the replicas share the work of sending to a new node") {
   CHECK(plan.bytes_sent() == replica_bytes(model));
   const auto sent = sent_by(plan);
   CHECK(sent.size() == 4);
-  CHECK(sent.count(4 + 3) == 1);  // the one that leaves gives too
+  CHECK(sent.count(4 + 3) == 1);  // the GPU that leaves sends, too
   for (const auto& [party, bytes] : sent) {
     CHECK(bytes > plan.bytes_sent() / 4 - 8192);
     CHECK(bytes < plan.bytes_sent() / 4 + 8192);
@@ -129,7 +129,7 @@ TEST_CASE("transfer: what several ranks of a node need comes once and is copied 
   std::map<int, std::int64_t> received;
   for (const Message& message : plan.messages())
     received[message.receiver] += static_cast<std::int64_t>(message.piece.bytes);
-  CHECK(received.size() == 4);  // and all take part in receiving it
+  CHECK(received.size() == 4);  // and all of them take part in receiving it
 }
 
 TEST_CASE("transfer: a tied table is one thing, whichever end of the pipeline has it") {
@@ -138,7 +138,7 @@ TEST_CASE("transfer: a tied table is one thing, whichever end of the pipeline ha
   const TransferPlan apart(tied, request(on_nodes(1, 1, 1, {"a"}), on_nodes(2, 1, 1, {"b"})));
   CHECK(apart.bytes_sent() == replica_bytes(tied) - table);
   CHECK(apart.bytes_copied() == table);
-  // The last stage's GPU is new; the table is on the node already, at the other end.
+  // The last stage's GPU is new. Its node already holds the table, at the other end of the model.
   const Plan before = pipeline({{"a", 0}, {"b", 0}}), after = pipeline({{"a", 0}, {"a", 1}});
   const TransferPlan back(tied, request(before, after));
   CHECK(back.bytes_copied() == table);
@@ -154,7 +154,7 @@ TEST_CASE("transfer: with ZeRO-1 another number of replicas moves the missing pa
   CHECK(TransferPlan(model, made).adoptions().size() == 20);
   made.after.stages[0].replicas.resize(1);
   made.after.stages[0].replicas[0].share = 8;
-  // Half of m and v; parts are whole pieces of 64 elements.
+  // Half of m and v. Parts are whole pieces of 64 elements.
   const TransferPlan plan(model, made);
   CHECK(plan.bytes_sent() > replica_bytes(model) / 3 - 40000);
   CHECK(plan.bytes_sent() <= replica_bytes(model) / 3 + 40000);

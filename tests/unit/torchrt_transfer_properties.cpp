@@ -22,7 +22,8 @@ Memories state_of(const Elements& elements, const GenerationLayout& generation, 
   return memories;
 }
 
-// Element by element: what each node needs and does not have. -1: something is lost.
+// Counts, element by element, the bytes that a node needs and does not hold. -1: some element is
+// lost.
 std::int64_t counted_bound(const Elements& elements, const TransferRequest& request, int layers) {
   const GenerationLayout old = before(request, layers), next = after(request, layers);
   std::map<std::string, std::vector<bool>> held;
@@ -56,7 +57,8 @@ std::int64_t counted_bound(const Elements& elements, const TransferRequest& requ
   return lost ? -1 : bytes;
 }
 
-// What only nodes that leave have and only new nodes need crosses once more than to those that need it.
+// Counts the bytes that only leaving nodes hold and only new nodes need. These cross once more than
+// the others.
 std::int64_t counted_relays(const Elements& elements, const TransferRequest& request, int layers,
                             const std::set<std::string>& shared) {
   std::vector<bool> near(static_cast<std::size_t>(elements.count()), false), seen = near;

@@ -33,7 +33,7 @@ class Rehearsal {
     if (request_.two_worlds) {
       const Routes routes = make_routes(plan_, request_);
       make_relays(routes);
-      // What the old world brings may come after all that does not need it.
+      // State from the old world may come after all operations that do not need it.
       const auto [own, given] = halves_of(operations_of(routes.new_world, new_nodes_));
       exchange(own, new_nodes_);
       exchange(operations_of(routes.old_world, old_nodes_), old_nodes_);
@@ -193,7 +193,8 @@ class Rehearsal {
     if (done != bytes.size()) problems_.push_back("lengths differ");
   }
 
-  // Who waits for whom: nobody goes on before both sides stand at the same message. `nodes`: of the parties.
+  // Plays the messages. A party goes on only when both sides stand at the same message. `nodes`:
+  // the parties' nodes.
   void exchange(const Parties& parties, const std::vector<std::string>& nodes) {
     std::vector<std::size_t> next(parties.size(), 0);
     for (;;) {
@@ -232,7 +233,8 @@ class Rehearsal {
     return true;
   }
 
-  // New memory is filled by messages: by one before this one, or in the old world.
+  // Messages fill new memory. The message that fills it comes before this one or runs in the old
+  // world.
   void check_forwarding(const std::vector<MessageOperation>& own, std::size_t place, int sender) {
     const MessageOperation& send = own[place];
     if (send.after >= static_cast<int>(place)) problems_.push_back("forwarded before it came");

@@ -1,4 +1,5 @@
-// Plays a hand-off on arrays: every party works through its own operations, waiting at each message for the other side.
+// Plays a hand-off on arrays. Every party works through its operations and waits at each message
+// for the other side.
 #pragma once
 
 #include <functional>
@@ -13,17 +14,18 @@ namespace espalier::torchrt {
 
 using Memories = std::map<MemoryId, std::vector<char>>;
 
-// Changes `memories` from the old generation's to both generations'. Adopted memory appears under both names. Which of
-// the parties that can go on does is drawn. Returns one sentence per problem: a circular wait, memory of another node,
-// an allocation adopted twice, or written while others may read it.
+// Changes `memories` from the old generation's to both generations'. Adopted memory appears under
+// both names. Each time one of the parties that can go on is drawn. Returns one sentence per
+// problem: a circular wait, memory of another node, an allocation adopted twice, or one written
+// while others may read it.
 std::vector<std::string> rehearse(const TransferPlan& plan, const TransferRequest& request, Memories& memories,
                                   std::mt19937& random);
 
 std::vector<MemoryId> filled_early(const TransferPlan& plan, const EarlyPlan& early);
 
-// The same in two worlds, with what can be sent early sent before the old generation makes a step. `step`: changes
-// `memories` of the old generation to those after the step, and adds their gradients. `update`: makes the state after
-// the step of a new rank's memory, with its gradient.
+// The same in two worlds. State that can be sent early is sent before the old generation makes a
+// step. `step`: changes the old generation's `memories` to those after the step, and adds their
+// gradients. `update`: makes the state after the step in a new rank's memory, from its gradient.
 struct StepInBetween {
   std::function<void(Memories& memories)> step;
   std::function<void(Memories& memories, const MemoryId& memory)> update;

@@ -19,7 +19,8 @@ std::vector<UnitSpec> units_of(const ModelConfig& model) {
   return units;
 }
 
-// Every element its own value, exact in bfloat16 too; the tied table the same in both units.
+// Every element has a value of its own, exact in bfloat16 too. The tied table is the same in both
+// units.
 float value_of(const TensorSpec& tensor, std::int64_t row, std::int64_t column) {
   const auto name =
       static_cast<std::int64_t>(std::accumulate(tensor.hugging_face.begin(), tensor.hugging_face.end(), 0));

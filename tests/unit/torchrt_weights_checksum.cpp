@@ -10,7 +10,7 @@ using namespace espalier::torchrt;
 
 namespace {
 
-// Of the whole model, `tp` ranks for each unit.
+// The checksum of the whole model, with `tp` ranks for each unit.
 std::uint64_t checksum(const ModelConfig& model, int tp, std::uint64_t seed = 3) {
   std::uint64_t sum = 0;
   for (int unit = 0; unit < unit_count(model); ++unit)

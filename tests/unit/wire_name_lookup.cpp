@@ -1,4 +1,4 @@
-// Names are looked up beside the loop: a name server that does not answer holds up nothing.
+// Names are looked up beside the loop. A name server that does not answer blocks nothing.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 

@@ -1,4 +1,5 @@
-// Streams over the local socket: the kernel names the peer, a peer that breaks the protocol is told why and closed.
+// Streams over the local socket. The kernel names the peer. A peer that breaks the protocol is told
+// why and closed.
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ struct Echo {
     connections.push_back(made);
   });
   Watch limit = loop.after(milliseconds(5000), [this] { loop.stop(); });
-  // What is queued leaves, and a connection whose client says nothing more ends.
+  // Gives queued output 50 ms to leave. A connection ends when its client sends nothing more.
   void settle(const Descriptor& client) {
     ::shutdown(client.get(), SHUT_WR);
     const auto later = loop.after(milliseconds(50), [this] { loop.stop(); });
@@ -44,7 +45,8 @@ struct Echo {
   }
 };
 
-// As raw bytes, so that a test can send many at once, or half a frame, and never reads what comes back.
+// Sends raw bytes, so that a test can send many frames at once or half a frame. The client never
+// reads the answers.
 Descriptor raw_client(const Echo& echo, const std::string& bytes) {
   Descriptor socket = connect_to(local_endpoint(echo.path), "test", milliseconds(1000));
   REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
@@ -90,7 +92,7 @@ TEST_CASE("a peer that does not speak the protocol is told so and closed") {
     }
   });
   echo.loop.run();
-  // The answer still has to leave after the loss was noticed.
+  // The answer still has to leave after the loss has been noticed.
   auto later = echo.loop.after(milliseconds(100), [&] { echo.loop.stop(); });
   echo.loop.run();
   client.join();
@@ -157,7 +159,7 @@ TEST_CASE("nothing more is worked out for a peer that does not read its answers"
   const auto client = raw_client(echo, many(100));
   echo.loop.run();
   CHECK(echo.closed_because == "connection: the peer does not read");
-  CHECK(handled <= 4);  // two answers fit
+  CHECK(handled <= 4);  // room for two answers
 }
 
 TEST_CASE("a frame that is begun must be finished in time, where that is asked for") {

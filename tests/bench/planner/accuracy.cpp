@@ -15,7 +15,7 @@
 namespace espalier::bench {
 namespace {
 
-// Appends the errors of one calibrator on those samples that are not `excluded`.
+// Appends one calibrator's errors on the samples that are not `excluded`.
 void predict_from(const Sample& calibrator, const ClusterBandwidths& bandwidths, const std::vector<Sample>& samples,
                   const std::vector<std::size_t>& excluded, std::vector<PredictionError>& errors) {
   const Hardware hardware = hardware_of(bandwidths);
@@ -28,7 +28,7 @@ void predict_from(const Sample& calibrator, const ClusterBandwidths& bandwidths,
   }
 }
 
-// Chosen by a generator that is the same everywhere; std::shuffle is not.
+// A random choice that is the same on every platform, unlike std::shuffle.
 std::vector<std::size_t> choose(std::size_t from, std::size_t count, std::mt19937_64& random) {
   std::vector<std::size_t> order(from);
   std::iota(order.begin(), order.end(), std::size_t{0});

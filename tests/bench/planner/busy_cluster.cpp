@@ -57,7 +57,7 @@ int BusyCluster::roll(int low, int high) {
   return low + static_cast<int>(random_() % static_cast<unsigned>(high - low + 1));
 }
 
-// S : M : L : XL = 3 : 1 : 1 : 1, evenly within a size.
+// Sizes S : M : L : XL = 3 : 1 : 1 : 1. Jobs of one size are equally likely.
 const PaperJob& BusyCluster::random_job() {
   constexpr std::array<JobSize, 6> kMix{JobSize::S, JobSize::S, JobSize::S, JobSize::M, JobSize::L, JobSize::XL};
   const JobSize size = kMix[static_cast<std::size_t>(roll(0, 5))];
@@ -75,7 +75,7 @@ void BusyCluster::own(const GpuId& gpu, JobId owner) {
   node(gpu.node).gpu_owner[static_cast<std::size_t>(gpu.index)] = owner;
 }
 
-// The fullest node that has room; several nodes: all idle, those of one rack first.
+// One node: the fullest with enough room. Several nodes: idle ones, those of one rack first.
 std::optional<std::vector<GpuId>> BusyCluster::find_gpus(int gpus) {
   const int per_node = std::min(gpus, kNodeGpus), wanted = gpus / per_node;
   std::map<std::string, std::vector<std::size_t>> racks;
@@ -117,7 +117,7 @@ bool BusyCluster::place(const PaperJob& kind) {
   job.phase = JobPhase::running;
   const int batch = paper_batch(kind);
   JobCoefficients coefficients = paper_coefficients(kind, batch, input_.site->hardware);
-  // The micro-batch that a user would find by trial: the fastest that fits.
+  // The fastest micro-batch that fits, as a user would find it by trial.
   const PlanBounds bounds;
   Evaluator evaluator(Problem{input_.site->hardware, input_.site->topology, coefficients, bounds});
   Plan best;
@@ -179,7 +179,7 @@ bool BusyCluster::submit_one() {
     waiting.nodes = std::max(1, waiting_->gpus() / kNodeGpus);
     input_.cluster.waiting.push_back(waiting);
   }
-  input_.cluster.waiting.front().expected_start = input_.now + 7200;  // leases may end before
+  input_.cluster.waiting.front().expected_start = input_.now + 7200;  // leases may end before that
   return true;
 }
 

@@ -1,5 +1,5 @@
-// A cluster full of the paper's jobs, for measuring decisions: jobs end and arrive at random, decisions take effect at
-// once.
+// A cluster full of the paper's jobs, for measuring decisions. Jobs end and arrive at random.
+// Decisions take effect at once.
 #pragma once
 
 #include <map>
@@ -15,17 +15,19 @@ namespace espalier::bench {
 
 class BusyCluster {
  public:
-  // Filled with jobs up to a basic load of 85-95% of `gpus` (a multiple of 8; racks of 16 nodes).
+  // Fills the cluster with jobs up to a basic load of 85-95% of `gpus`. `gpus` is a multiple of 8.
+  // A rack has 16 nodes.
   BusyCluster(int gpus, unsigned seed);
 
   const PlanningInput& input() const { return input_; }
 
-  // A random job ends; its GPUs and its extensions' are idle.
+  // A random job ends. Its GPUs and its extensions' GPUs become idle.
   void end_one();
-  // While the basic demands are below the load aimed at, a job arrives. True: one waits now, this one or one before.
+  // A job arrives while the basic demands are below the load aimed at. True: a job waits now, this
+  // one or an earlier one.
   bool submit_one();
-  // The waiting job starts if its GPUs are idle (true), else it waits on, first in first out: otherwise the large ones
-  // would never get in.
+  // Starts the waiting job if its GPUs are idle, and returns true. Otherwise the job waits on. Jobs
+  // start first in, first out, since large jobs would never start otherwise.
   bool start_waiting();
   void apply(const std::vector<Decision>& decisions);
 
@@ -51,7 +53,7 @@ class BusyCluster {
   int basic_ = 0, gpus_ = 0;
 };
 
-// Sum over the decided jobs of |R0| (T(next) / T(R0) - 1), in GPUs: what Algorithm 2 maximizes.
+// Sum of |R0| (T(next) / T(R0) - 1) over the decided jobs, in GPUs. Algorithm 2 maximizes this.
 double total_gain(const PlanningInput& input, const std::vector<Decision>& decisions);
 
 }  // namespace espalier::bench

@@ -1,5 +1,5 @@
-// What measurements say of the cluster that they come from: cluster-wide coefficients (Suika App. A.4.1), the same for
-// all models on it.
+// Cluster-wide coefficients from measurements (Suika App. A.4.1). They are the same for all models
+// on the cluster.
 #pragma once
 
 #include <string>
@@ -8,21 +8,22 @@
 
 namespace espalier::bench {
 
-// bytes/ms and bytes; the defaults, of an A800 node's order, are where a fit begins.
+// bytes/ms and bytes. The defaults are of an A800 node's order; a fit starts from them.
 struct ClusterBandwidths {
   double tp = 200e6;               // NodeKind::tp_bandwidth
   double saturation_low = 1e6;     // Hardware::v0
   double saturation_high = 256e6;  // Hardware::v_sat
   double dp = 200e6;               // NodeKind::dp_bandwidth
   double nic = 12.5e6;             // NodeKind::nic_bandwidth
-  double flops = 0;                // FLOP/ms that models reach; 0: unknown. Tells recomputation from slowness.
+  // FLOP/ms that models reach; 0: unknown. Distinguishes recomputation from slowness.
+  double flops = 0;
   bool operator==(const ClusterBandwidths&) const = default;
 };
 
-// One GPU type and the node kinds that place() wants.
+// One GPU type, with the node kinds that place() needs.
 Hardware hardware_of(const ClusterBandwidths& bandwidths);
 
-// A JSON file of these figures. Throws Error that names the file and what is wrong with it.
+// A JSON file of these figures. Throws Error with the file's name and the fault.
 ClusterBandwidths read_cluster(const std::string& path);
 void write_cluster(const std::string& path, const ClusterBandwidths& bandwidths);
 

@@ -12,7 +12,8 @@
 namespace espalier::bench {
 namespace {
 
-// The search runs over logarithms of ratios to the defaults, the upper saturation relative to the lower.
+// The search uses logarithms of ratios to the defaults. The upper saturation is relative to the
+// lower one.
 ClusterBandwidths bandwidths_at(const std::vector<double>& x) {
   const ClusterBandwidths start;
   ClusterBandwidths result;
@@ -57,8 +58,8 @@ double mean_error(const std::vector<const Sample*>& from, const std::vector<cons
 
 using Loss = std::function<double(const std::vector<double>&)>;
 
-// A local minimum near `x`: a search that stops is begun anew from where it stopped, with larger and smaller steps,
-// until that is no use.
+// Finds a local minimum near `x`. A search that stops starts again from there with larger and
+// smaller steps, until that brings nothing.
 std::pair<std::vector<double>, double> descend(const Loss& loss, std::vector<double> x) {
   const nlopt::vfunc call = [](const std::vector<double>& at, std::vector<double>&, void* function) {
     return (*static_cast<const Loss*>(function))(at);
@@ -129,14 +130,15 @@ double predict(const Hardware& hardware, const JobCoefficients& job, const Sampl
 }
 
 ClusterBandwidths fit_cluster(const std::vector<const Sample*>& from, const std::vector<const Sample*>& to) {
-  // Rows that say nothing of a bandwidth leave it where it was: a weak pull towards the start.
+  // A weak pull towards the start. It keeps a bandwidth at its start when no row depends on it.
   constexpr double kPull = 1e-3;
   const Loss loss = [&](const std::vector<double>& x) {
     double pull = 0;
     for (const double value : x) pull += value * value;
     return mean_error(from, to, bandwidths_at(x)) + kPull * pull;
   };
-  // The error has kinks and valleys: searches begin at the specification's bandwidths and at half of them.
+  // The error has kinks and valleys. So one search starts at the default bandwidths and one at half
+  // of them.
   std::vector<double> best;
   double least = std::numeric_limits<double>::infinity();
   for (const double start : {0.0, std::log(0.5)}) {

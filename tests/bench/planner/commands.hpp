@@ -1,4 +1,5 @@
-// Subcommands of espalier-bench. Each adds itself to the application with its options and its callback.
+// Subcommands of espalier-bench. Each function adds its subcommand to the application, with options
+// and callback.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// How long decisions take on a busy cluster, and what lazy rounds lose against solving every job in every round.
+// Measures how long decisions take on a busy cluster, and how much gain lazy rounds lose against
+// solving every job in every round.
 #include <sys/resource.h>
 
 #include <ctime>
@@ -23,7 +24,7 @@ struct Options {
 };
 
 struct Result {
-  std::vector<double> ms, cpu_ms;  // wall clock, and without what other processes took
+  std::vector<double> ms, cpu_ms;  // wall clock; CPU time of this process alone
   double gain = 0, eager_gain = 0;
   double load = 0;
   std::size_t releases = 0, compared = 0, grown = 0, shrunk = 0, replanned = 0, jobs = 0, idle = 0;

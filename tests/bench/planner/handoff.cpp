@@ -1,4 +1,4 @@
-// How long it takes to plan a hand-off, and what the plan moves.
+// Measures how long a hand-off's plan takes and how much the plan moves.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -28,7 +28,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The rank with most messages: what planning takes is the common plan and its own operations.
+// The rank with most messages. Its planning time is the common plan plus its own operations.
 int busiest(const TransferPlan& plan) {
   std::vector<int> messages(static_cast<std::size_t>(plan.new_ranks()), 0);
   for (const Message& message : plan.messages()) {
@@ -38,8 +38,8 @@ int busiest(const TransferPlan& plan) {
   return static_cast<int>(std::max_element(messages.begin(), messages.end()) - messages.begin());
 }
 
-// What can be sent early, as a hand-off does it, and how long that takes to plan beside the rest. Null where no
-// hand-off is possible, since the generations share no node.
+// What a hand-off can send early, and how long that takes to plan beside the rest. Null when the
+// generations share no node, since no hand-off is possible then.
 nlohmann::json early_figures(const ModelConfig& model, TransferRequest request, int repeats) {
   request.two_worlds = true;
   const TransferPlan plan(model, request);

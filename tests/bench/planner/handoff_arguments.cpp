@@ -12,8 +12,8 @@
 namespace espalier::bench {
 namespace {
 
-// What a ModelShape does not say, where it does not follow from the family: LLaMA-2 70B (Touvron et al. 2023, Tab. 1;
-// width from its published weights) and Qwen2 (technical report 2024, Tab. 1).
+// Figures that a ModelShape lacks and that do not follow from the family: LLaMA-2 70B (Touvron et
+// al. 2023, Tab. 1; width from its published weights) and Qwen2 (technical report 2024, Tab. 1).
 struct Detail {
   const char* family;
   int layers, hidden, key_value_heads, intermediate;
@@ -26,7 +26,8 @@ constexpr std::array<Detail, 5> kDetails{{
     {"qwen2", 28, 3584, 4, 18944, false},
     {"qwen2", 80, 8192, 8, 29568, false},
 }};
-constexpr int kLlama70Sequence = 4096;  // what tells it from LLaMA-65B, which has the same depth and width
+// Tells LLaMA-2 70B from LLaMA-65B, which has the same depth and width.
+constexpr int kLlama70Sequence = 4096;
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;

@@ -1,4 +1,4 @@
-// A job's plan when it is offered GPUs: what the planner makes of it, for benchmarks that compare it with other
+// The plan that the planner makes when a job is offered GPUs. Benchmarks compare it with other
 // solvers.
 #pragma once
 
@@ -9,15 +9,16 @@
 
 namespace espalier::bench {
 
-// Sorted pieces of both.
+// The pieces of `held` and `units`, sorted.
 std::vector<Piece> with_units(std::vector<Piece> held, std::span<const Piece> units);
 
-// Algorithm 1 from `present` over `units` (nearest first), then the planner's own search from all of its prefixes.
-// Idle GPUs allowed; never slower than `present`, which must be feasible.
+// Runs Algorithm 1 from `present` over `units` (nearest first), then the planner's own search from
+// all prefixes. The plan may leave GPUs idle. It is never slower than `present`, which must be
+// feasible.
 Solution incremental_plan(Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> held,
                           std::span<const Piece> units);
 
-// Algorithm 1 as printed: the fastest of its prefixes, the empty one too. ms.
+// Algorithm 1 as printed. Returns the ms of its fastest prefix; the empty prefix counts too.
 double printed_algorithm1(Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> units);
 
 }  // namespace espalier::bench

@@ -10,7 +10,7 @@
 namespace espalier::bench {
 namespace {
 
-// The standard's distributions differ between libraries; its generators do not.
+// The standard's generators give the same numbers on all libraries. Its distributions do not.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -37,7 +37,8 @@ void add(std::vector<Piece>& pieces, int node, std::int16_t type, int gpus) {
   else pieces.insert(at, {node, type, static_cast<std::int16_t>(gpus)});
 }
 
-// Data sheets of H100 SXM and A100; bandwidths of nodes from PCIe-like to NVLink, rails from 40 to 400 Gb/s.
+// GPUs by the data sheets of H100 SXM and A100. Nodes from PCIe-like bandwidth to NVLink, rails
+// from 40 to 400 Gb/s.
 void make_hardware(Instance& made, Random& random) {
   made.hardware.types = {{"h100", 989, 80e9, 3.35e9}, {"a100", 312, 80e9, 2.04e9}};
   for (int kind = 0; kind < 2; ++kind) {
@@ -68,7 +69,7 @@ void make_job(Instance& made, Random& random) {
   }
 }
 
-// Held GPUs fill the first nodes; of the others some are someone else's.
+// Held GPUs fill the first nodes. Some of the other GPUs belong to another job.
 void make_gpus(Instance& made, Random& random) {
   const int node_gpus = random.chance(60) ? 4 : 8, nodes = node_gpus == 4 ? 4 : random.between(2, 4);
   const bool mixed = random.chance(40), two_leaves = random.chance(50);
@@ -102,7 +103,7 @@ void make_gpus(Instance& made, Random& random) {
     if (made.units.size() < static_cast<std::size_t>(offer)) made.units.push_back({gpu.node, gpu.type, 1});
 }
 
-// Stages of random TP degrees over random chunks of the held GPUs.
+// Random TP degrees over random chunks of the held GPUs, one chunk a stage.
 PlanSketch random_plan(const Instance& made, Random& random) {
   PlanSketch plan;
   plan.stages.resize(static_cast<std::size_t>(random.between(1, std::min(made.job.layers, 4))));
@@ -138,7 +139,7 @@ bool make_present(Instance& made, Random& random, Start start) {
   return found.best && found.complete;
 }
 
-// The held GPUs' memory goes into the job's state this many times.
+// Sets GPU memory so that the held GPUs' memory is `times` the job's state.
 void limit_memory(Instance& made, double times) {
   const JobCoefficients& job = made.job;
   const double state = job.layers * (job.param_optim_bytes + job.param_bytes) + job.first.param_optim_bytes +

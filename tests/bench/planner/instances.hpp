@@ -1,4 +1,4 @@
-// Random planning problems of the size of one node group: a job that runs, and GPUs that it is offered.
+// Random planning problems of one node group: a running job that is offered GPUs.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace espalier::bench {
 
-// At most 8 GPUs held and 8 offered on nodes of 4 or 8 under one or two leaf switches; at most 12 layers; G in 8..64;
-// two GPU types in 40%; memory that the held GPUs hardly fit into in 30%. Everything else from the shape of a model.
+// At most 8 GPUs held and 8 offered, on nodes of 4 or 8 GPUs under one or two leaf switches. At
+// most 12 layers. G is 8 to 64. 40% have two GPU types. In 30% the job hardly fits into the held
+// GPUs' memory. The other figures follow from a model's shape.
 struct Instance {
   Hardware hardware;
   Topology topology;
   JobCoefficients job;
   PlanBounds bounds;
   std::vector<Piece> held;   // sorted
-  std::vector<Piece> units;  // offered: single GPUs, nearest first
-  PlanSketch present;        // on all of `held`, feasible
+  std::vector<Piece> units;  // offered, single GPUs, nearest first
+  PlanSketch present;        // feasible plan on all of `held`
 
   Problem problem() const { return {hardware, topology, job, bounds}; }
   std::vector<Piece> all() const;  // held and offered, sorted
@@ -26,10 +27,10 @@ struct Instance {
 
 enum class Start {
   best,    // the best plan on the held GPUs
-  random,  // any feasible one that uses them all
+  random,  // any feasible plan that uses all held GPUs
 };
 
-// The same on every machine for the same arguments.
+// Gives the same instance for the same arguments on every machine.
 std::unique_ptr<Instance> make_instance(std::uint64_t seed, Start start);
 
 }  // namespace espalier::bench

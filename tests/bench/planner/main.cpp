@@ -1,4 +1,4 @@
-// espalier-bench: what the planner's parts and the hand-off reach, measured. One subcommand per question.
+// espalier-bench measures the planner's parts and the hand-off. Each question has a subcommand.
 #include <cstdio>
 
 #include "tests/bench/planner/commands.hpp"

@@ -8,7 +8,7 @@
 namespace espalier::bench {
 namespace {
 
-// GPUs of one TP group by node.
+// Number of GPUs of one TP group, by node.
 std::map<int, int> spread(const std::vector<int>& nodes, int first, int tp) {
   std::map<int, int> on;
   for (int rank = first; rank < first + tp; ++rank) ++on[nodes[static_cast<std::size_t>(rank)]];
@@ -17,7 +17,8 @@ std::map<int, int> spread(const std::vector<int>& nodes, int first, int tp) {
 
 int part(int whole, int parts, int index) { return whole / parts + (index < whole % parts ? 1 : 0); }
 
-// What place_plan() cannot see of groups across nodes: their kind, and rings counted per TP rank and node.
+// Corrects groups across nodes, which place_plan() does not know: their kind, and rings counted per
+// TP rank and node.
 void mend(PlacedStage& stage, const std::vector<int>& nodes, int first, const Measurement& m) {
   std::map<std::pair<int, int>, int> members;  // by node and TP rank
   std::map<int, std::pair<int, int>> classes;  // by kind: replicas, largest share

@@ -53,7 +53,7 @@ class Row {
       throw wrong(column, "\"" + value + "\" is no whole number of at least 1");
     return number;
   }
-  // 0: not measured.
+  // Returns 0 for a time that was not measured.
   double time(const std::string& column, bool required) const {
     const std::string value = text(column);
     if (value.empty() && !required) return 0;

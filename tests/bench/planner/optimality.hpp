@@ -1,4 +1,4 @@
-// How near to the optimum of the performance model the planner's plans are.
+// Measures how near the planner's plans are to the performance model's optimum.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace espalier::bench {
 
-// Throughput over the best throughput of any plan on the held and offered GPUs; CPU time of the solvers.
+// Throughput relative to the best plan on the held and offered GPUs. CPU time of the solvers.
 struct Optimality {
   double planner = 0, algorithm1 = 0;
   double planner_ms = 0, optimum_ms = 0;

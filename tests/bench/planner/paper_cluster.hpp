@@ -1,4 +1,4 @@
-// The jobs of Suika Tab. 1 on a cluster as in its §5.1.
+// The jobs of Suika Tab. 1 on a cluster like that of its §5.1.
 #pragma once
 
 #include "planner/sim/paper_jobs.hpp"
@@ -13,8 +13,8 @@ using sim::paper_jobs;
 using sim::paper_shape;
 using sim::PaperJob;
 
-// H100 nodes of 8: 900 GB/s NVLink (a 450 GB/s bus at 80%), one 400 Gb/s rail per GPU (at 85%), racks of `rack_nodes`,
-// crossing between racks halved.
+// H100 nodes of 8 GPUs. NVLink has 900 GB/s (a 450 GB/s bus at 80%). Each GPU has one 400 Gb/s rail
+// (at 85%). Racks hold `rack_nodes` nodes. Crossing between racks halves the bandwidth.
 Site paper_cluster(int nodes, int rack_nodes);
 
 }  // namespace espalier::bench

@@ -1,4 +1,5 @@
-// What a hand-off costs: real trainings in a box of three nodes whose links are shaped, 2 -> 3 GPUs and back.
+// Measures the cost of a hand-off with real trainings. A box of three nodes with shaped links grows
+// 2 -> 3 GPUs and shrinks back.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -22,7 +23,7 @@ struct Options {
   bool early = true, json = false;
 };
 
-// For the shell.
+// Quotes text for the shell.
 std::string quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -37,7 +38,7 @@ void run(const Options& options) {
   fs::remove_all(folder);
   fs::create_directories(folder);
   const torchrt::ModelConfig model = pause_model(options.state_bytes);
-  // The box's planner shall decide at once; what its links carry beside the training is next to nothing.
+  // The box's planner decides at once. Its own traffic on the links is negligible.
   std::string command =
       quoted(box) + " -n 3 -g 1 -r " + quoted(options.rate) + " -k " + quoted(folder / "logs") +
       " -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'launch.switch_seconds = 300'" +

@@ -44,7 +44,8 @@ struct Moved {
   double adopted = 0, copied = 0, sent = 0, most = 0, early = 0;  // bytes; most: to one node
 };
 
-// What the launcher told of each growth, summed over the new ranks; by the last step before it.
+// Bytes of each growth, from the launcher's log, summed over the new ranks. The key is the last
+// step before the growth.
 std::map<std::int64_t, Moved> moved_bytes(const std::filesystem::path& log) {
   static const std::regex what("launch: ([a-z]+) committed at step ([0-9]+)");
   static const std::regex line(
@@ -97,8 +98,8 @@ std::map<std::int64_t, TimedStep> steps_of(const std::filesystem::path& metrics)
   return steps;
 }
 
-// How much longer steps took while the next generation started: their mean over the median of those at rest before,
-// less 1. Nothing where too few steps were done.
+// Slowdown of steps while the next generation started: their mean, divided by the median of the
+// quiet steps before, minus 1. Nothing when there are too few steps.
 std::optional<double> slowdown(const std::map<std::int64_t, TimedStep>& steps, const json& decision) {
   const auto last = steps.find(decision.value("step", std::int64_t{0}));
   if (last == steps.end()) return std::nullopt;
@@ -123,7 +124,8 @@ std::optional<double> slowdown(const std::map<std::int64_t, TimedStep>& steps, c
 }  // namespace
 
 torchrt::ModelConfig pause_model(std::int64_t state_bytes) {
-  int hidden = 64;  // tensors of whole multiples of it lie without a gap, as those of real models
+  // Tensors of whole multiples of 64 lie without a gap, as in real models.
+  int hidden = 64;
   while (pause_state_bytes(model_of(hidden)) < state_bytes) hidden += 64;
   return model_of(hidden);
 }
@@ -168,7 +170,7 @@ json pause_figures(const std::filesystem::path& folder) {
   const json link = read(folder / "link.json");
   const double link_rate = link.at("bytes_per_second").get<double>();
   result["link_bytes_per_second"] = link_rate;
-  // All grows are alike, 2 -> 3 GPUs with the same plan, but that not each may be in time to send early.
+  // All grows are alike: 2 -> 3 GPUs with the same plan. But some may be too late to send early.
   const auto moved = moved_bytes(folder / "A.out");
   std::vector<double> rates;
   int early = 0;

@@ -1,4 +1,4 @@
-// The training of `espalier-bench pause`, and what its hand-offs cost.
+// The training of `espalier-bench pause` and the cost of its hand-offs.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace espalier::bench {
 
-// A GPT of 12 layers, the least wide one whose training state has so many bytes.
+// A GPT of 12 layers. It is the least wide one whose training state has `state_bytes` bytes.
 torchrt::ModelConfig pause_model(std::int64_t state_bytes);
-// Parameters and both moments, once each.
+// Bytes of parameters and both moments, once each.
 std::int64_t pause_state_bytes(const torchrt::ModelConfig& model);
-// For --set: few tokens, so that steps are short; micro-batches of one sample, so that growth means more stages.
+// Settings for --set. Few tokens make steps short. Micro-batches of one sample make growth add
+// stages.
 std::vector<std::string> pause_settings(const torchrt::ModelConfig& model);
 
-// Of what tests/bench/pause/measure.sh left: medians over the grows and over the shrinks, times in ms. Throws Error
-// when none was committed.
+// Reads the files of tests/bench/pause/measure.sh. Gives medians over the grows and over the
+// shrinks; times in ms. Throws Error when no hand-off was committed.
 nlohmann::json pause_figures(const std::filesystem::path& folder);
 
 }  // namespace espalier::bench

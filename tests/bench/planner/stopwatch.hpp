@@ -1,4 +1,4 @@
-// What a call took.
+// Measures the time of a call.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace espalier::bench {
 
-// Milliseconds since it was made: by the wall clock, and of this process's CPU time, which other processes on the
-// machine do not lengthen.
+// Milliseconds since construction, by the wall clock and by this process's CPU time. Other
+// processes do not lengthen the CPU time.
 class Stopwatch {
  public:
   double wall_ms() const {

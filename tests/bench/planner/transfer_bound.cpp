@@ -10,7 +10,7 @@ namespace {
 
 using namespace torchrt;
 
-using Tensor = std::tuple<std::string, bool>;  // Hugging Face's name; whether it is optimizer state
+using Tensor = std::tuple<std::string, bool>;  // Hugging Face's name; true: optimizer state
 using Holdings = std::map<std::string, std::map<Tensor, std::vector<Rectangle>>>;  // by node
 
 std::int64_t covered(const std::vector<Rectangle>& rectangles) {

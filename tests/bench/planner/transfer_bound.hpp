@@ -1,4 +1,4 @@
-// The fewest bytes that a hand-off can send between nodes, found without planning it.
+// The fewest bytes that a hand-off can send between nodes. Found without planning the hand-off.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace espalier::bench {
 
-// Every coordinate that a node's new ranks need and none of its old ranks held must come from another node, once: per
-// node the area of a union of rectangles. Tied tables are one; lost ranks hold nothing.
+// A coordinate must come from another node, once, if the node's new ranks need it and none of its
+// old ranks held it. Per node this is the area of a union of rectangles. Tied tables count as one.
+// Lost ranks hold nothing.
 std::int64_t least_bytes_between_nodes(const torchrt::ModelConfig& model, const torchrt::TransferRequest& request);
 
 }  // namespace espalier::bench

@@ -1,4 +1,4 @@
-// The planner's incremental plans of a growing job against plans from scratch.
+// Compares the planner's incremental plans of a growing job with plans from scratch.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,9 @@
 
 namespace espalier::bench {
 
-// The plan that the job is submitted with, on the first GPUs of a cluster of nodes of 8: replicas fill the nodes stage
-// by stage, layers as even as they come, at its best N_b. Throws Error when it does not fit.
+// The plan that a user submits the job with, on the first GPUs of a cluster of 8-GPU nodes.
+// Replicas fill the nodes stage by stage. Layers are as even as possible. N_b is the best one.
+// Throws Error when the job does not fit.
 PlanSketch default_plan(Evaluator& evaluator, const PaperJob& job);
 
 struct VersusRow {
@@ -26,9 +27,10 @@ struct VersusLimits {
   long labels = 0;     // its work
 };
 
-// On nodes of 8 H100 under one switch, from the job's default plan on. Each count of `counts` (rising, none below the
-// job's own) gets the job's next GPUs in affinity order and its plan of the count before as a start; the search from
-// scratch gets the planner's plan as its incumbent, so that `best` is never worse. `seen`: after every row.
+// On nodes of 8 H100 under one switch, from the job's default plan on. `counts` rise from the job's
+// own count. For each count the planner gets the job's next GPUs in affinity order and starts from
+// its plan of the count before. The search from scratch starts from the planner's plan as its
+// incumbent, so `best` is never worse. `seen` is called after every row.
 std::vector<VersusRow> measure_versus(const PaperJob& job, const std::vector<int>& counts, const VersusLimits& limits,
                                       const std::function<void(const VersusRow&)>& seen);
 

@@ -1,5 +1,5 @@
-// bubble: how much longer ranks were idle than their schedule makes them. The schedule is simulated with the durations
-// that were measured; what it cannot explain is latency of the runtime.
+// bubble: how much longer ranks were idle than their schedule requires. The schedule is simulated
+// with the measured durations. The rest of the idle time is the runtime's latency.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -65,7 +65,8 @@ Bubbles of_step(const Schedule& schedule, const std::map<int, std::vector<Event>
     begin = std::min(begin, events.front().begin);
     end = std::max(end, events.back().end);
   }
-  // Of what ends for all together, the last to come waited least: its time is the operation's own.
+  // An operation that ends for all ranks together: the last rank to come waited least, so its time
+  // is the operation's own.
   std::map<OpKind, double> least;
   for (const auto& [op, duration] : durations)
     if (op->kind == OpKind::agree) {

@@ -1,5 +1,6 @@
-// Subcommands of espalier-bench-train: what the planner's and the schedules' models say, for the training benchmark to
-// compare with. Each adds itself to the application with its options and its callback.
+// Subcommands of espalier-bench-train. The training benchmark compares with these figures of the
+// planner's and the schedules' models. Each function adds its subcommand to the application, with
+// options and callback.
 #pragma once
 
 #include <CLI/CLI.hpp>

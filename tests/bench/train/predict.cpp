@@ -1,4 +1,4 @@
-// predict: one measured profile gives a job's coefficients; what they say of other plans.
+// predict: takes a job's coefficients from one measured profile and predicts other plans.
 #include <cstdio>
 #include <fstream>
 
@@ -29,7 +29,7 @@ void predict(const Arguments& arguments) {
   Hardware hardware;
   hardware.types.push_back({"cpu", 1, 1e12, 0});
   hardware.kinds.push_back({arguments.tp_bandwidth, arguments.dp_bandwidth, arguments.dp_bandwidth, 0});
-  hardware.v_sat = hardware.v0;  // no ramp: memory is memory
+  hardware.v_sat = hardware.v0;  // no ramp, since links are memory
   Topology topology;
   const std::string node = profile.plan.ranks().front().node;
   topology.add_node(node, 0, std::vector<std::int16_t>(64, 0), {});
