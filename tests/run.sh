@@ -1,16 +1,28 @@
 #!/bin/bash
-# run.sh [SUITE...]: runs the test suites (unit sim torchrt install cluster; all of them by default) of a built tree and ends with
-# one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time limit.
+# run.sh [SUITE...]: runs the test suites (unit sim torchrt install runner cluster; all of them by default) of a built tree and
+# ends with one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time
+# limit.
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
 # `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may.
+#
+# A cluster test that failed runs once more at the end, alone on the machine and in a fresh box. If it passes then, it counts as
+# passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the same. A run with more than three
+# flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs again, and only
+# those that failed are judged. (retry.bash)
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=${BUILD:-build}
 passed=0 failed=0 skipped=0
+filter=()             # options of bats that choose tests
+logs=$BUILD/test/logs # of boxes in which something failed
+retries=''            # set for suites whose failed tests run again
+# shellcheck source=tests/retry.bash
+. tests/retry.bash
+rm -f "$BUILD/flaky.log"
 
 # Each line: for how many seconds the machine stood still. Load does not keep a sleeping process from running for this long.
 stood_still=$(mktemp)
@@ -28,20 +40,47 @@ trap 'kill $watcher $beside $lane 2>/dev/null; rm -f "$stood_still" $beside_outp
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
 
-# Reads TAP, shows it, adds it to the counts. Tests that were planned and never reported count as failed.
-tally() { # FILE
-  local file=$1 line planned=0 reported=0
+# Reads TAP and shows it. By a test's number: its outcome, title, and what follows it. What belongs to no test is output of 0.
+outcome=() title=() output=() planned=0 of_file=0 # how many tests, and how often setup_file or teardown_file failed
+read_tap() {
+  local line number=0
+  outcome=() title=() output=() planned=0 of_file=0
   while IFS= read -r line; do
     case $line in
       1..*) planned=${line#1..} ;;
-      'ok '*'# skip'*) skipped=$((skipped + 1)) reported=$((reported + 1)); echo "  skip ${line#ok * }" ;;
-      'ok '*) passed=$((passed + 1)) reported=$((reported + 1)); echo "  ok   ${line#ok * }" ;;
-      'not ok '*) failed=$((failed + 1)) reported=$((reported + 1)); echo "  FAIL ${line#not ok * }" ;;
-      *) echo "       $line" ;;
+      'ok '*'# skip'*) report skip "$line" ;;
+      'ok '*) report ok "$line"; number=0 ;;
+      'not ok '*) report FAIL "$line" ;;
+      *) echo "       $line"; output[number]+=$line$'\n' ;;
     esac
   done
-  [ "$planned" -gt 0 ] || { planned=$((reported + 1)); echo "  FAIL $file: did not run"; }
-  [ "$planned" -le "$reported" ] || failed=$((failed + planned - reported))
+}
+report() { # OUTCOME LINE: only a test's line tells how long it took
+  printf '  %-4s %s\n' "$1" "${2#*ok * }"
+  if [[ $2 =~ ^(not )?ok\ ([0-9]+)\ (.*)\ in\ [0-9]+ms($|\ #) ]]; then
+    number=${BASH_REMATCH[2]}
+    outcome[number]=$1 title[number]=${BASH_REMATCH[3]}
+  else
+    number=0 of_file=$((of_file + 1)) output[0]+=$2$'\n'
+  fi
+}
+
+# Adds TAP to the counts. Tests that were planned and never reported count as failed.
+tally() { # FILE
+  local one own
+  read_tap
+  for one in "${outcome[@]}"; do
+    case $one in
+      ok) passed=$((passed + 1)) ;;
+      skip) skipped=$((skipped + 1)) ;;
+      FAIL) failed=$((failed + 1)) ;;
+    esac
+  done
+  own=$((planned - ${#outcome[@]}))
+  [ "$own" -gt 0 ] || own=$of_file
+  [ "$planned" -gt 0 ] || { own=1; echo "  FAIL $1: did not run"; }
+  failed=$((failed + own))
+  [ -z "$retries" ] || remember_failures "$1" "$own"
 }
 
 suite_unit() {
@@ -81,7 +120,7 @@ suite_sim() {
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
   local file=$1 limit each; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
-  BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "$file" 2>&1 < /dev/null
+  BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
 }
 
 stillness() { [ ! -s "$stood_still" ] || echo "  the machine stood still for $(paste -sd+ "$stood_still") s meanwhile"; }
@@ -138,14 +177,14 @@ in_box() { # RUNNER FILE: in the box that the file asks for
     "$runner" "$file"
   else
     eval "options=($options)"
-    "$runner" "$file" tests/cluster/box.sh -k "$BUILD/test/logs/$(basename "$file" .bats)" "${options[@]}"
+    "$runner" "$file" tests/cluster/box.sh -k "$logs/$(basename "$file" .bats)" "${options[@]}"
   fi
 }
 
 # Files that say `# beside` train little and measure nothing: one after the other, beside the others. One that says `# alone`
 # looks at the whole machine: no other box runs then.
 suite_cluster() {
-  local file scratch reason=''
+  local file scratch reason='' retries=1
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
   [ -z "$reason" ] || echo "espalier: test: cluster tests skipped: $reason"
   if [ -n "$reason" ]; then
@@ -196,13 +235,15 @@ end_beside() {
 started=$SECONDS
 for suite in "${@:-all}"; do
   case $suite in
-    all) start_beside; suite_plain tests/install; suite_cluster; end_beside ;;
+    all) start_beside; suite_plain tests/install; suite_plain tests/runner; suite_cluster; end_beside ;;
     unit | sim) "suite_$suite" ;;
-    torchrt | install) suite_plain "tests/$suite" ;;
+    torchrt | install | runner) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
-    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install and cluster" >&2; exit 2 ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install, runner and cluster" >&2; exit 2 ;;
   esac
 done
+retry_failed
 heading "$((SECONDS - started)) s"
+list_flaky
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,102 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # run.sh has the rest
+# Sourced by run.sh: the second run of the cluster tests that failed. It judges them anew and lists those that passed it as flaky.
+#
+# A test is known by its number in its file. Number 0 is the file itself. It fails where it did not run or was cut off, so that
+# planned tests were never reported, and where its setup_file or teardown_file failed.
+again=()                                   # the files of which something failed
+declare -A failed_in missing_in own_counts # by file: numbers of failed and of unreported tests; how often number 0 was counted
+declare -A first_title first_output        # by FILE:NUMBER: what failed and what it said
+second=()                                  # by number: the outcome of the second run
+flaky=0
+
+remember_failures() { # FILE OWN: after read_tap; so many failures are the file's own
+  local file=$1 own=$2 number
+  for number in "${!outcome[@]}"; do
+    [ "${outcome[number]}" = FAIL ] || continue
+    failed_in[$file]+="$number "
+    first_title[$file:$number]=${title[number]} first_output[$file:$number]=${output[number]:-}
+  done
+  if [ "$own" -gt 0 ]; then
+    own_counts[$file]=$own first_output[$file:0]=${output[0]:-}
+    for ((number = 1; number <= planned; number++)); do [ -n "${outcome[number]:-}" ] || missing_in[$file]+="$number "; done
+    first_title[$file:0]="the file itself; tests without a report: $(wc -w <<< "${missing_in[$file]:-}")"
+    [ "$planned" -gt 0 ] || missing_in[$file]=all first_title[$file:0]="the file itself did not run"
+  fi
+  [ -z "${failed_in[$file]:-}${own_counts[$file]:-}" ] || again+=("$file")
+}
+
+# bats --filter takes a regular expression and looks at the names as they are written.
+filter_for() { # FILE NUMBER...
+  local names number
+  mapfile -t names < <(sed -nE 's/^[[:blank:]]*@test[[:blank:]]+(.*[^[:blank:]])[[:blank:]]+\{.*$/\1/p' "$1" |
+    sed "s/^['\"]//; s/['\"]\$//")
+  shift
+  for number; do printf '%s\n' "${names[number - 1]:-}"; done | sed 's/[][\\.*+?^(){}|$]/\\&/g' | paste -sd '|' | sed 's/.*/^(&)$/'
+}
+
+# A file that itself failed, or whose tests need those before them, runs as a whole. Of another only what failed does.
+run_again() { # FILE
+  local file=$1 filter=() logs=$BUILD/test/logs/again numbers number place start=$SECONDS
+  : > "$stood_still"
+  second=()
+  if [ -n "${own_counts[$file]:-}" ] || says whole "$file"; then
+    heading "$file again, as a whole; what passed before is not judged"
+    read_tap < <(in_box run_bats "$file")
+    for number in "${!outcome[@]}"; do second[number]=${outcome[number]}; done
+  else
+    heading "$file again, what failed"
+    read -ra numbers <<< "${failed_in[$file]}"
+    filter=(--filter "$(filter_for "$file" "${numbers[@]}")")
+    read_tap < <(in_box run_bats "$file")
+    for place in "${!outcome[@]}"; do
+      number=${numbers[place - 1]:-}
+      [ "${title[place]}" != "${first_title[$file:$number]:-}" ] || second[number]=${outcome[place]}
+    done
+  fi
+  echo "  $((SECONDS - start)) s"
+  stillness
+}
+
+is_flaky() { # FILE NUMBER
+  flaky=$((flaky + 1))
+  mkdir -p "$BUILD"
+  { echo "$1: ${first_title[$1:$2]}"; printf '%s' "${first_output[$1:$2]}" | sed 's/^/  /'; } >> "$BUILD/flaky.log"
+}
+
+judge() { # FILE: after run_again
+  local file=$1 own=${own_counts[$1]:-0} missing=${missing_in[$1]:-} number wrong=0 lost=0
+  for number in ${failed_in[$file]:-}; do
+    if [ "${second[number]:-}" = ok ]; then
+      passed=$((passed + 1)) failed=$((failed - 1))
+      is_flaky "$file" "$number"
+    else
+      wrong=$((wrong + 1))
+    fi
+  done
+  failed=$((failed - own))
+  [ "$missing" != all ] || missing=$(seq "$planned")
+  for number in $missing; do
+    case ${second[number]:-} in
+      ok) passed=$((passed + 1)) ;;
+      skip) skipped=$((skipped + 1)) ;;
+      *) failed=$((failed + 1)) lost=$((lost + 1)) ;;
+    esac
+  done
+  # These tests all passed, but setup_file or teardown_file failed; or there are none, as nothing ran again.
+  if [ $((wrong + lost)) = 0 ] && { [ "$planned" = 0 ] || [ "$of_file" -gt 0 ]; }; then
+    failed=$((failed + 1)) lost=1
+    echo "  FAIL $file itself"
+  fi
+  [ "$own" = 0 ] || [ "$lost" -gt 0 ] || is_flaky "$file" 0
+}
+
+retry_failed() {
+  local file
+  for file in "${again[@]}"; do
+    run_again "$file"
+    judge "$file"
+  done
+  [ "$flaky" -le 3 ] || { failed=$((failed + 1)); echo "  FAIL $flaky are flaky; more than three fail the run"; }
+}
+
+list_flaky() { [ "$flaky" = 0 ] || { echo "flaky: $flaky"; sed 's/^/  /' "$BUILD/flaky.log"; }; }
