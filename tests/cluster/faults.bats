@@ -43,7 +43,7 @@ S
   goes_on_well
 }
 
-@test "an orted of the new generation killed before its ranks say hello: the grow is given up at once, the training goes on" {
+@test "a rank server killed before its ranks of the new generation say hello: the grow is given up at once, the training goes on" {
   as_user mkdir "$BOX/home/bin"
   as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
 #!/bin/sh
@@ -54,10 +54,10 @@ S
   PATH=$BOX/home/bin:$PATH cast
   finish far
   catch_phase starting
-  found() { victim=$(processes orted ESPALIER_GENERATION=1 | head -n 1) && pgrep -P "$victim" > /dev/null; }
-  wait_for 20 "orted has started its ranks" found
+  found() { victim=$(processes espalier-ranks "SLURM_JOB_ID=$(extensions_of "$A" | tail -n 1)") && pgrep -P "$victim" > /dev/null; }
+  wait_for 20 "the rank server has started its ranks" found
   kill -KILL "$victim"
-  wait_for 10 "the grow is given up" grep -q 'given up: orted on n[0-9] ended with code 137 before all ranks there said hello' "$BOX/home/A.out"
+  wait_for 10 "the grow is given up" grep -q 'given up: the rank server on n[0-9] was lost' "$BOX/home/A.out"
   goes_on_well
 }
 
@@ -116,7 +116,7 @@ cancel_anchor_in() {
 @test "scancel of an extension of the running generation: the job leaves it in its time, or goes on after the loss" {
   grown_cast
   # Each daemon holds the job's directory on its node, which no keeper then removes.
-  daemons=$(pgrep -u boxuser -x orted)
+  daemons=$(pgrep -u boxuser -x espalier-ranks)
   for daemon in $daemons; do ls -l "/proc/$daemon/fd" | grep -q '/espalier-.*/lock$'; done
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   as_user scancel "$(extensions_of "$A" | tail -n 1)"

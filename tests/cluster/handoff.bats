@@ -30,10 +30,7 @@ teardown() {
   cast
   finish far
   catch_phase restarting
-  # mpirun does not notice, as when the node is cut off.
-  found() { mpirun=$(processes mpirun ESPALIER_GENERATION=1); [ -n "$mpirun" ]; }
-  wait_for 5 "generation 1 starts" found
-  kill -STOP "$mpirun"
+  wait_for 30 "generation 1 starts" has_workers 1
   kill -KILL $(pgrep -u boxuser -x espalier-keeper)
   wait_for 30 "the job has gone on" grep -q 'extension [0-9]* on n2 is gone.*training went on' "$BOX/home/A.out"
   goes_on_well

@@ -23,7 +23,7 @@ preempts_and_starts() { # after grown_cast
   wait_for 25 "the urgent job starts, within the grace of 30 s" job_is "$urgent" RUNNING
   wait_for 10 "A runs on n1's GPUs only" runs_on A 4
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
-  # Ranks that are left alone in MPI_Finalize end after two seconds, and mpirun not always in good order.
+  # Ranks that are left alone in MPI_Finalize end after two seconds.
   wait_for 20 "the old generation is gone" eval 'tail -n 1 <(grep -- "--> " "$BOX/home/A.out") | grep -q old_gone'
   [ "$(grep -c 'Process received signal' "$BOX/home/A.out")" -eq 0 ]
   finish urgent

@@ -260,13 +260,15 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
   trains_on
 }
 
-@test "whoever says that a rank's step or a node was lost needs the token, and is believed only of ranks that nobody has heard" {
-  talk boxuser "$(launcher)" login "$(step_lost 0123456789abcdef0123456789abcdef 0 1)"
-  refused "step: its token is not this job's"
-  for of in "0 1" "0 2" "0 -1" "7 1"; do talk boxuser "$(launcher)" login "$(step_lost "$(token)" $of)"; done
-  talk boxuser "$(launcher)" login "$(node_lost 0123456789abcdef0123456789abcdef 0 n1)"
-  refused "agent: its token is not this job's"
-  for of in "0 n1" "0 n2" "7 n1"; do talk boxuser "$(launcher)" login "$(node_lost "$(token)" $of)"; done
+@test "a rank server needs the token, does not take another's place, and is believed only of its own ranks" {
+  talk boxuser "$(launcher)" login "$(rank_server 0123456789abcdef0123456789abcdef "$A" n1)"
+  refused "rank server: its token is not this job's"
+  talk boxuser "$(launcher)" login "$(rank_server "$(token)" "$A" n1)"
+  refused "rank server: that of job $A is there already"
+  for of in '"generation":0,"rank":1' '"generation":0,"rank":-1' '"generation":7,"rank":0'; do
+    talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" "frame:{\"type\":\"rank_ended\",$of,\"code\":1,\"finalized\":true}"
+  done
+  talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" 'frame:{"type":"mischief"}'
   trains_on
 }
 

@@ -210,14 +210,15 @@ S
   goes_on_well
 }
 
-@test "mpirun killed" {
+@test "the rank server on the launcher's node, and that of an extension, killed" {
   grown_cast
-  kill_mpirun() { kill -KILL "$(processes mpirun "ESPALIER_GENERATION=$(generation_of)")"; }
-  for _ in 1 2; do
+  kill_server() { kill -KILL "$(processes espalier-ranks "SLURM_JOB_ID=$1")"; }
+  for job in "$A" "$A" "$(far_extension)" "$(far_extension)"; do
     ten_steps
-    survives 120 kill_mpirun
+    survives 120 kill_server "$job"
   done
   runs_on A 8 # its ranks have died with it, which says nothing of their GPUs
+  told_once 'the rank server on n[12] was lost\|rank [0-9]* on n[12] was lost'
   goes_on_well
 }
 
@@ -258,13 +259,12 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   goes_on_well
 }
 
-# What workers tell each other is lost without a word (packets go to a neighbour that is nowhere), what they tell the launcher
-# and orted tells mpirun is not: orted notices after 5 s of silence, and ends its workers.
+# What workers tell each other is lost without a word (packets go to a neighbour that is nowhere). What workers and rank
+# servers tell the launcher is not.
 silence() { # add|del
   if [ "$1" = add ]; then
     ports=$(tr '\0' '\n' < "/proc/$(workers "$(generation_of)" | head -n 1)/environ" | sed -n 's/^ESPALIER_LAUNCHER=.*://p')
-    ports="$ports $(ip netns exec n1 ss -Hltnp | sed -n 's/.*:\([0-9]*\) .*("mpirun".*/\1/p')"
-    [ "$(wc -w <<< "$ports")" -ge 2 ]
+    [ -n "$ports" ]
   fi
   local port node peer
   for port in $ports; do

@@ -47,22 +47,31 @@ def kill_first_rank(job, _random):
 
 
 def kill_node_workers(job, random):
-    """All workers of one remote node at once, with what supervises them, and their orted."""
-    orted = _one(processes.of_generation("orted", job.generation), random.choice)
-    below = processes.below(orted)
-    workers = [pid for pid in below if processes.name_of(pid) == "espalier-train"]
+    """All workers of one remote rank server at once, and the server."""
+    server = _one([pid for pid in processes.rank_servers() if not processes.beside_launcher(pid)], random.choice)
+    workers = [pid for pid in processes.below(server) if processes.name_of(pid) == "espalier-train"]
     if not workers:
         raise NoTarget
-    for pid in workers + [pid for pid in below if pid not in workers] + [orted]:
+    for pid in workers + [server]:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:  # with its child or parent
             pass
 
 
-def kill_named(name, of):
+def kill_rank_server(of, beside_launcher):
+    """One that has started workers of that generation."""
     def fault(job, random):
-        _signal(_one(processes.of_generation(name, of(job)), random.choice), signal.SIGKILL)
+        workers = set(processes.of_generation("espalier-train", of(job)))
+        servers = [pid for pid in processes.rank_servers() if processes.beside_launcher(pid) == beside_launcher
+                   and workers & set(processes.below(pid))]
+        _signal(_one(servers, random.choice), signal.SIGKILL)
+    return fault
+
+
+def kill_one(find):
+    def fault(_job, random):
+        _signal(_one(find(), random.choice), signal.SIGKILL)
     return fault
 
 
@@ -110,13 +119,6 @@ def starve_worker(of):
 def kill_keeper(extension):
     def fault(_job, random):
         _signal(_one(processes.keepers(extension), random.choice), signal.SIGKILL)
-    return fault
-
-
-def kill_helper(*words):
-    """That is between mpirun and the workers of the running generation."""
-    def fault(job, random):
-        _signal(_one(processes.helpers(job.generation, *words), random.choice), signal.SIGKILL)
     return fault
 
 
@@ -232,18 +234,17 @@ MUST_LIVE, MAY_END = "must live", "may end"
 FAULTS = {
     "a worker killed": Fault(kill_worker(present), launching=MAY_END),
     "rank 0 killed": Fault(kill_first_rank, launching=MAY_END),
-    "a node's workers and orted killed": Fault(kill_node_workers),
-    "an orted killed": Fault(kill_named("orted", present)),
-    "mpirun killed": Fault(kill_named("mpirun", present), launching=MAY_END),
-    "a step's srun killed": Fault(kill_named("srun", present)),
+    "a node's workers and rank server killed": Fault(kill_node_workers),
+    "a rank server killed": Fault(kill_rank_server(present, False)),
+    "the rank server beside the launcher killed": Fault(kill_rank_server(present, True), launching=MAY_END),
+    "a step's srun killed": Fault(kill_one(processes.steps)),
     "a worker of the next generation killed": Fault(kill_worker(coming), of_next=True),
-    "an orted of the next generation killed": Fault(kill_named("orted", coming), of_next=True),
-    "mpirun of the next generation killed": Fault(kill_named("mpirun", coming), of_next=True),
+    "a rank server of the next generation killed": Fault(kill_rank_server(coming, False), of_next=True),
+    "the launcher's rank server killed in a change": Fault(kill_rank_server(coming, True), of_next=True),
     "a worker of the next generation out of memory": Fault(starve_worker(coming), of_next=True),
     "a worker stopped for 2 s": Fault(stop_worker(2), launching=MUST_LIVE),
     "a worker stopped for good": Fault(stop_worker(None), launching=MAY_END),
-    "what starts an orted killed": Fault(kill_helper("agent")),
-    "what a rank runs below killed": Fault(kill_helper("rank", "step")),
+    "what starts a rank server killed": Fault(kill_one(processes.tethers)),
     "a keeper killed": Fault(kill_keeper(True), takes_copies=True),
     "the keeper of an own node killed": Fault(kill_keeper(False), kinds=("spread",), takes_copies=True),
     "an extension cancelled": Fault(cancel_extension, takes_copies=True),

@@ -56,15 +56,28 @@ def name_of(pid):
 
 
 def of_generation(name, generation):
-    """Workers ("espalier-train"), "orted", "mpirun" or the steps ("srun") of one generation."""
+    """Workers ("espalier-train") of one generation."""
     wanted = str(generation).encode()
     found = [pid for pid in pids() if name_of(pid) == name]
     return sorted(pid for pid in found if _environment(pid).get(b"ESPALIER_GENERATION") == wanted)
 
 
+def rank_servers():
+    return sorted(pid for pid in pids() if name_of(pid) == "espalier-ranks")
+
+
 def below(ancestor):
-    """Its children and grandchildren: a worker may have a supervisor between itself and orted."""
-    return [pid for pid in pids() if ancestor in (up := parent(pid), up and parent(up))]
+    return [pid for pid in pids() if parent(pid) == ancestor]
+
+
+def beside_launcher(server):
+    """Whether a rank server is the launcher's child, on its node."""
+    return "--with-launcher" in _words(server)
+
+
+def steps():
+    """The sruns that hold rank servers."""
+    return sorted(pid for pid in pids() if name_of(pid) == "srun" and any("espalier-ranks" in word for word in _words(pid)))
 
 
 def rank_of(pid):
@@ -73,7 +86,7 @@ def rank_of(pid):
 
 def launchers():
     return [pid for pid in pids() if name_of(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
-            and not {"agent", "keeper", "step", "shield", "rank"} & set(_words(pid)[1:2])]
+            and not {"keeper", "step"} & set(_words(pid)[1:2])]
 
 
 def keepers(extension):
@@ -81,17 +94,16 @@ def keepers(extension):
     return [pid for pid in pids() if name_of(pid) == "espalier-keeper" and ("--extension" in _words(pid)) == extension]
 
 
-def helpers(generation, *wanted):
-    """espalier-launch's, by their first argument."""
-    return [pid for name in ("espalier-launch", "espalier-rank") for pid in of_generation(name, generation)
-            if _words(pid)[1:2] and _words(pid)[1] in wanted]
+def tethers():
+    """What stands between a launcher or keeper and the srun of a rank server."""
+    return [pid for pid in pids() if name_of(pid) == "espalier-launch" and _words(pid)[1:2] == ["step"]]
 
 
 def generations():
-    """That have a process which is not about to be reaped: a worker, what starts it, or what supervises it."""
+    """That have a worker which is not about to be reaped."""
     found = set()
     for pid in pids():
-        if name_of(pid) in ("espalier-train", "mpirun", "orted") or "rank" in _words(pid)[1:2]:
+        if name_of(pid) == "espalier-train":
             generation = _environment(pid).get(b"ESPALIER_GENERATION")
             if generation is not None:
                 found.add(int(generation))

@@ -4,7 +4,7 @@
 // What is real: the launcher (state machine, actions, extensions, worlds, its line to the planner), the keeper's rules,
 // the planner with its gate, its store (SQLite in memory, which outlives the planner's process) and its scheduler. They
 // run unchanged on virtual time: seams.cpp stands in for the event loop, sockets, child processes and libslurm. What is
-// a model: Slurm (slurm_model), mpirun and the workers (training), the network (network).
+// a model: Slurm (slurm_model), the ranks of generations (training), the network (network).
 //
 // A history is drawn from its seed: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want
 // their GPUs, and faults (faults.cpp): connections that break or are cut for a while, datagrams lost, doubled and

@@ -31,8 +31,7 @@ hello() { # TOKEN GENERATION RANK
     job_json 1 | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["model"]))')}"
 }
 keeper() { echo "frame:{\"type\":\"keeper\",\"token\":\"$1\",\"job\":$2,\"node\":\"n1\",\"extension\":$3}"; } # TOKEN JOB EXTENSION
-step_lost() { echo "frame:{\"type\":\"step_lost\",\"token\":\"$1\",\"generation\":$2,\"rank\":$3,\"code\":1}"; } # TOKEN GENERATION RANK
-node_lost() { echo "frame:{\"type\":\"node_lost\",\"token\":\"$1\",\"generation\":$2,\"node\":\"$3\",\"code\":1}"; } # TOKEN GENERATION NODE
+rank_server() { echo "frame:{\"type\":\"rank_server\",\"token\":\"$1\",\"job\":$2,\"node\":\"$3\",\"pid\":1}"; } # TOKEN JOB NODE
 
 # --- A's launcher --------------------------------------------------------------------------------------------------------
 of_worker() { tr '\0' '\n' < "/proc/$(workers 0 | head -n 1)/environ" | sed -n "s/^$1=//p" | head -n 1; }
