@@ -85,12 +85,15 @@ TEST_CASE("a job where workers died on a GPU is not offered its node while it is
   CHECK(decide(input).at(0).acquire.size() == 2);
 }
 
-TEST_CASE("a node beside the anchor's gives one extension at a time") {
+TEST_CASE("a job takes the idle GPUs of a node where it has an extension already") {
   auto one = job(10, "n1", {0, 1});
   extend(one, 20, "n2", {0, 1});
-  const auto d = decide(input_of({node("n1", 3), node("n2", 4)}, {one}));
-  for (const Decision& each : d)
-    for (const ExtensionRequest& request : each.acquire) CHECK(request.node == "n1");
+  const auto d = decide(input_of({node("n1", 2), node("n2", 4)}, {one}));
+  REQUIRE(d.size() == 1);
+  REQUIRE(d[0].acquire.size() == 1);
+  CHECK(d[0].acquire[0].node == "n2");
+  CHECK(d[0].acquire[0].gpus == 2);
+  CHECK(d[0].plan.gpu_count() == 6);
 }
 
 TEST_CASE("whatever the accuracy, what cannot become a deeper pipeline is replicated") {

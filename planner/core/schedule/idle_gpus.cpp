@@ -40,16 +40,9 @@ bool IdleGpus::holds(const NodeGpus& node, const GpuId& gpu) const {
 }
 
 std::vector<NodeGpus> IdleGpus::for_job(const ElasticJob& job, const PlanBounds& bounds) const {
-  std::vector<int> anchors, full;
-  for (const Holding& held : job.anchor) anchors.push_back(site_.topology.find(held.node));
-  for (const Holding& held : job.extensions)
-    if (const int node = site_.topology.find(held.node);
-        std::find(anchors.begin(), anchors.end(), node) == anchors.end())
-      full.push_back(node);
   std::vector<NodeGpus> mine;
   mine.reserve(idle_.size());
   for (const NodeGpus& node : idle_) {
-    if (std::find(full.begin(), full.end(), node.node) != full.end()) continue;
     if (std::any_of(job.unfit.begin(), job.unfit.end(), [&](const GpuId& gpu) { return holds(node, gpu); })) continue;
     if (bounds.types.empty()) {
       mine.push_back(node);

@@ -18,8 +18,7 @@ class IdleGpus {
   int count() const;
   // The idle GPUs that `job` may take:
   // - Only GPU types that it allows.
-  // - On nodes other than its anchor's, only nodes where it has no extension yet. Ranks of a second
-  //   extension would be children of the first one, and would die when Slurm preempts it.
+  // - Also on nodes where it has GPUs already: a node may hold several extensions of a job.
   // - No nodes where an idle GPU is unfit for the job, because Slurm chooses which of a node's GPUs
   //   the job gets.
   std::vector<NodeGpus> for_job(const ElasticJob& job, const PlanBounds& bounds) const;
