@@ -58,6 +58,7 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
   if (traits.output >= 0) ::dup2(traits.output, 1);
   if (traits.errors >= 0) ::dup2(traits.errors, 2);
+  if (traits.inherited >= 0) ::fcntl(traits.inherited, F_SETFD, 0);
   limit_resources(traits.limits);
   if (!traits.keeps_stdin) {
     const int null = ::open("/dev/null", O_RDONLY);

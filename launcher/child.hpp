@@ -25,6 +25,7 @@ class Child {
     bool keeps_stdin = false;               // else it reads /dev/null
     bool blocks_term = false;               // SIGTERM
     int output = -1, errors = -1;           // become its standard output and standard error; -1: those of this process
+    int inherited = -1;                     // a descriptor that it keeps under its number; -1: none
     std::string folder = {};                // working directory; empty: that of this process
     std::vector<std::int64_t> limits = {};  // soft resource limits by number, up to the hard ones; -1: unlimited
   };
@@ -35,6 +36,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  void on_exit(std::function<void(int status)> callback) { on_exit_ = std::move(callback); }
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
   void signal(int number) const;  // to the child's process group

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/child.hpp"
 #include "launcher/holdings.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
@@ -172,6 +173,7 @@ void Launcher::first_hello(const wire::Hello& hello) {
   protocol_deadline_.reset();
   model_ = hello.model;
   handoff_ = hello.handoff;
+  has_spares_ = hello.spare && context_.config.spares;
   total_steps_ = hello.total_steps;
   const auto gpus = context_.anchor_gpus();
   try {
@@ -307,6 +309,8 @@ void Launcher::stepped(const wire::Step& step) {
   if (awaiting_first_step_) finish_pause(step.step, step.seconds);
   if (recovery_ && recovery_->taken) finish_recovery("committed");
   last_step_at_ = last_progress_ = now;
+  if (has_spares_ && std::exchange(spares_generation_, generation_) != generation_)
+    rank_servers_->keep_spares(context_.program, clean_environment(environment(generation_)));
   step_ = step.step;
   let_go(step);
   last_step_seconds_ = step.seconds;

@@ -197,6 +197,8 @@ class Launcher {
   std::optional<Recovery> recovery_;
   std::optional<int> loss_code_;  // for the job's exit code
   Clock::time_point started_at_{}, last_step_at_{}, last_status_{}, last_progress_{}, check_steps_at_{};
+  bool has_spares_ = false;     // the program can be started ahead
+  int spares_generation_ = -1;  // the last one after whose first step spares were asked for
   bool started_ = false, speaks_protocol_ = false, elastic_ = true, world_gone_ = false;
   int exit_code_ = 0;
   std::deque<Raised> events_;

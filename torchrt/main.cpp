@@ -10,6 +10,7 @@
 #include "torchrt/executor.hpp"
 #include "torchrt/export.hpp"
 #include "torchrt/schedule/op.hpp"
+#include "torchrt/spare.hpp"
 #include "torchrt/standalone.hpp"
 #include "torchrt/worker.hpp"
 
@@ -78,6 +79,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  wait_as_spare();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint beyond the limit is an error like any other
   Arguments arguments;

@@ -47,6 +47,7 @@ wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
   hello.model = model_shape(config);
   hello.total_steps = config.training.steps;
   hello.handoff = config.handoff.method;
+  hello.spare = true;
   return hello;
 }
 

@@ -25,8 +25,8 @@ struct WorkerEnvironment {
 };
 
 // From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_ANCHOR, ESPALIER_HEARTBEAT,
-// ESPALIER_WITH_LAUNCHER, SLURM_JOB_ID and OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the variables are there but
-// malformed.
+// ESPALIER_WITH_LAUNCHER, SLURM_JOB_ID and OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the
+// variables are there but malformed.
 std::optional<WorkerEnvironment> worker_environment();
 
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process

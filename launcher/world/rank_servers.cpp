@@ -70,6 +70,7 @@ void RankServers::launch(const ServerId& id, int gpus) {
     command.insert(command.end(), step.begin(), step.end());
   }
   Server& server = servers_[id];
+  server.gpus = gpus;
   Child::Traits traits;
   traits.keeps_stdin = here;  // of rank 0, which is on this node
   server.child =
@@ -109,6 +110,21 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   connection->send(wire::Heartbeat{});
   for (const auto& [generation, world] : std::map(worlds_))
     if (world->uses(id)) world->came(id);
+  send_spares(id, server);
+}
+
+void RankServers::keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
+  std::error_code ignored;
+  spares_ =
+      wire::KeepSpares{0, program, environment, std::filesystem::current_path(ignored).string(), resource_limits()};
+  for (const auto& [id, server] : servers_) send_spares(id, server);
+}
+
+void RankServers::send_spares(const ServerId& id, const Server& server) {
+  if (!spares_ || !server.connection) return;
+  wire::KeepSpares own = *spares_;
+  own.count = server.gpus;
+  server.connection->send(own);
 }
 
 void RankServers::handle(const ServerId& id, const wire::Frame& frame) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,9 @@ class RankServers {
 
   // Starts the ranks of a generation, each as soon as its server is there. Throws Error.
   std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
+  // From now on each server keeps as many spares of the program as it has GPUs (KeepSpares), also servers that come
+  // later. Called again after each change, it replaces those that were used.
+  void keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment);
   // For the end of the job: the servers are told to end; left() when those that this object has started have.
   void leave();
   bool left() const;
@@ -55,12 +59,14 @@ class RankServers {
 
  private:
   struct Server {
+    int gpus = 0;  // 0: its extension has told it
     wire::ConnectionPtr connection;
     int missed = 0;                // heartbeats
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
   };
   void launch(const ServerId& id, int gpus);
+  void send_spares(const ServerId& id, const Server& server);
   void handle(const ServerId& id, const wire::Frame& frame);
   void lose(const ServerId& id, const std::string& why);
   void beat();
@@ -72,6 +78,7 @@ class RankServers {
   std::map<int, ServedRanks*> worlds_;  // by generation; they enter and leave by themselves
   BlockingThread output_;               // writes what ranks have written
   wire::Watch heartbeat_;
+  std::optional<wire::KeepSpares> spares_;
   bool ending_ = false;
 };
 

@@ -173,6 +173,7 @@ Json Answers::config() const {
             {"launch.start_seconds", config_.start_seconds},
             {"launch.acquire_seconds", config_.acquire_seconds},
             {"launch.switch_seconds", config_.switch_seconds},
+            {"launch.spares", config_.spares},
             {"launch.hang_seconds", config_.hang_seconds},
             {"launch.heartbeat_seconds", config_.heartbeat_seconds},
             {"launch.work_dir", config_.work_dir},

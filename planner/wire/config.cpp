@@ -51,6 +51,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
   add("launch", "heartbeat_seconds",
       [&](const std::string& k) { return toml_real(path, k, c.heartbeat_seconds, 0.1, 60); });
+  add("launch", "spares", [&](const std::string& k) { return toml_truth(path, k, c.spares); });
   add("launch", "work_dir", [&](const std::string& k) { return toml_text(path, k, c.work_dir, true); });
   return tables;
 }

@@ -39,10 +39,11 @@ struct Config {
   int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity
   int start_seconds = 60;        // a generation not ready by then is given up
   int acquire_seconds = 20;      // an extension not granted by then is cancelled
+  bool spares = true;            // keep processes of the program that have loaded their libraries, for the next change
   int switch_seconds = 60;       // a hand-off not done by then is aborted
   int hang_seconds = 600;        // a training that did no step for so long is taken for lost
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
-  std::string work_dir;  // per-generation directories; empty: $TMPDIR or /tmp
+  std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp
 
   HardwareOverrides hardware;  // [network], [gpu.NAME]
 

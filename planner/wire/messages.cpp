@@ -14,7 +14,7 @@ namespace {
 template <class Visitor>
 void visit(Hello& m, Visitor& v) {
   v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
-  v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff);
+  v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff), v.maybe("spare", m.spare);
 }
 template <class Visitor>
 void visit(Ready&, Visitor&) {}
@@ -119,6 +119,11 @@ void visit(RunRanks& m, Visitor& v) {
 template <class Visitor>
 void visit(FenceDone& m, Visitor& v) {
   v("generation", m.generation), v("number", m.number), v("complete", m.complete), v("data", m.data);
+}
+template <class Visitor>
+void visit(KeepSpares& m, Visitor& v) {
+  v("count", m.count), v("program", m.program), v("environment", m.environment), v("folder", m.folder);
+  v("limits", m.limits);
 }
 template <class Visitor>
 void visit(SignalRanks& m, Visitor& v) {
@@ -328,6 +333,7 @@ ESPALIER_MESSAGE(ModexWanted)
 ESPALIER_MESSAGE(ModexFound)
 ESPALIER_MESSAGE(RunRanks)
 ESPALIER_MESSAGE(FenceDone)
+ESPALIER_MESSAGE(KeepSpares)
 ESPALIER_MESSAGE(SignalRanks)
 ESPALIER_MESSAGE(EndRanks)
 ESPALIER_MESSAGE(OutputTaken)

@@ -25,6 +25,7 @@ struct Hello {
   ModelShape model;
   std::int64_t total_steps = 0;
   HandoffMethod handoff = HandoffMethod::adopt;
+  bool spare = false;  // the program may be started ahead and told later who it is (ESPALIER_SPARE). May be absent
 };
 
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.

@@ -128,6 +128,17 @@ struct FenceDone {
   std::string data;  // bytes
 };
 
+// Keep processes of the program that have loaded their libraries and wait, so that the next generation starts sooner.
+// They are started with the variable ESPALIER_SPARE.
+struct KeepSpares {
+  static constexpr const char* type = "keep_spares";
+  int count = 0;  // on this server
+  std::vector<std::string> program;
+  std::vector<std::string> environment;
+  std::string folder;
+  std::vector<std::int64_t> limits;
+};
+
 struct SignalRanks {
   static constexpr const char* type = "signal_ranks";
   int generation = 0;

@@ -248,6 +248,7 @@ std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallba
   return std::make_unique<SimRanks>(
       history().training->start(loop_.base()->party, settings_.anchor, request, std::move(callbacks)));
 }
+void RankServers::keep_spares(const std::vector<std::string>&, const std::vector<std::string>&) {}
 void RankServers::leave() {}
 bool RankServers::left() const { return true; }
 void RankServers::finish_output(std::chrono::milliseconds) {}

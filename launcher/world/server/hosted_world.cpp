@@ -1,27 +1,13 @@
 #include "launcher/world/server/hosted_world.hpp"
 
 #include <csignal>
-#include <set>
-#include <string_view>
 
 #include "launcher/world/server/mpi_environment.hpp"
+#include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
 namespace {
-
-std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
-
-// Of two variables of one name many programs see the first: each name appears once, with its last value.
-std::vector<std::string> merged(const std::vector<std::string>& base, const std::vector<std::string>& over) {
-  std::set<std::string_view> names;
-  for (const std::string& variable : over) names.insert(name_of(variable));
-  std::vector<std::string> list;
-  for (const std::string& variable : base)
-    if (!names.contains(name_of(variable))) list.push_back(variable);
-  list.insert(list.end(), over.begin(), over.end());
-  return list;
-}
 
 PmixNamespace namespace_of(const wire::RunRanks& request) {
   PmixNamespace space{request.name, {}, static_cast<std::size_t>(request.here), request.directory};
@@ -31,7 +17,7 @@ PmixNamespace namespace_of(const wire::RunRanks& request) {
 
 }  // namespace
 
-HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRanks& request,
+HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares, const wire::RunRanks& request,
                          const std::vector<std::string>& local, Callbacks callbacks)
     : pmix_(pmix), generation_(request.generation), name_(request.name), callbacks_(std::move(callbacks)) {
   const PmixNamespace space = namespace_of(request);
@@ -42,7 +28,7 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRank
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
       auto environment = merged(node, mpi_environment(position, request.directory, request.network));
-      start(loop, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));
+      start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));
     }
   } catch (const Error&) {
     ranks_.clear();
@@ -56,16 +42,23 @@ HostedWorld::~HostedWorld() {
   pmix_.remove(name_);
 }
 
-void HostedWorld::start(wire::Loop& loop, const wire::RunRanks& request, int rank,
+void HostedWorld::start(wire::Loop& loop, SpareRanks& spares, const wire::RunRanks& request, int rank,
                         const std::vector<std::string>& environment) {
   auto made = std::make_unique<Rank>();
-  const auto stream = [&](bool error) {
-    return std::make_unique<RankOutput>(loop, !error, [this, error](const std::string& text) {
-      callbacks_.wrote({error, wire::bytes_to_text(text)});
-    });
+  const auto deliver = [this](bool error) {
+    return [this, error](const std::string& text) { callbacks_.wrote({error, wire::bytes_to_text(text)}); };
   };
-  made->output = stream(false);
-  made->errors = stream(true);
+  const auto on_exit = [this, rank](int status) { ended(rank, status); };
+  if (auto spare = request.first ? std::nullopt : spares.take(request.program, request.folder, environment)) {
+    static_cast<RankProcess&>(*made) = std::move(*spare);
+    made->output->deliver_to(deliver(false));
+    made->errors->deliver_to(deliver(true));
+    made->process->on_exit(on_exit);
+    ranks_[rank] = std::move(made);
+    return;
+  }
+  made->output = std::make_unique<RankOutput>(loop, true, deliver(false));
+  made->errors = std::make_unique<RankOutput>(loop, false, deliver(true));
   Child::Traits traits;
   traits.keeps_stdin = request.first && rank == 0;
   // A rank of an extension must outlive Slurm's notice; it unblocks the signal when it can handle it. The program of
@@ -75,8 +68,7 @@ void HostedWorld::start(wire::Loop& loop, const wire::RunRanks& request, int ran
   traits.errors = made->errors->writer();
   traits.folder = request.folder;
   traits.limits = request.limits;
-  made->process = std::make_unique<Child>(loop, request.program, environment, traits,
-                                          [this, rank](int status) { ended(rank, status); });
+  made->process = std::make_unique<Child>(loop, request.program, environment, traits, on_exit);
   made->output->started();
   made->errors->started();
   ranks_[rank] = std::move(made);

@@ -9,7 +9,7 @@
 
 #include "launcher/child.hpp"
 #include "launcher/world/server/pmix_server.hpp"
-#include "launcher/world/server/rank_output.hpp"
+#include "launcher/world/server/spare_ranks.hpp"
 #include "planner/wire/rank_messages.hpp"
 
 namespace espalier::launcher {
@@ -20,8 +20,9 @@ class HostedWorld {
     std::function<void(const wire::RankEnded&)> ended;
     std::function<void(const wire::RankOutput&)> wrote;
   };
-  // Starts the ranks of request.places[request.here]. `local`: variables of this node and Slurm job, which stand before
-  // those of the request. Throws Error; then no rank runs. The PmixServer outlives this object.
+  // Starts the ranks of request.places[request.here], as far as possible with spares. `local`: variables of this node
+  // and Slurm job, which stand before those of the request. Throws Error; then no rank runs. The PmixServer outlives
+  // this object.
   HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRanks& request, const std::vector<std::string>& local,
               Callbacks callbacks);
   ~HostedWorld();  // SIGKILL to all ranks
@@ -38,12 +39,11 @@ class HostedWorld {
   std::map<std::int64_t, std::int64_t> tickets;  // of PMIx, by the number of the fence
 
  private:
-  struct Rank {
-    std::unique_ptr<RankOutput> output, errors;
-    std::unique_ptr<Child> process;
+  struct Rank : RankProcess {
     bool connected = false, finalized = false;
   };
-  void start(wire::Loop& loop, const wire::RunRanks& request, int rank, const std::vector<std::string>& environment);
+  void start(wire::Loop& loop, SpareRanks& spares, const wire::RunRanks& request, int rank,
+             const std::vector<std::string>& environment);
   void ended(int rank, int status);
 
   PmixServer& pmix_;

@@ -16,6 +16,7 @@ class RankOutput {
   // `take` gets what the rank wrote, on the loop. Throws Error.
   RankOutput(wire::Loop& loop, bool terminal, std::function<void(std::string)> take);
 
+  void deliver_to(std::function<void(std::string)> take) { take_ = std::move(take); }
   int writer() const { return writer_.get(); }  // for the rank
   void started() { writer_.reset(); }           // the rank has the writer now
   void pause(bool paused);                      // while paused nothing is read, and the rank waits when it writes more

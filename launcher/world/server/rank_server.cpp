@@ -57,6 +57,7 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   settings.node = variable("SLURMD_NODENAME");
   settings.directory = fs::path(variable("ESPALIER_DIRECTORY")).parent_path().string();
   settings.with_launcher = with_launcher;
+  if (const char* gpus = std::getenv("ESPALIER_GPUS"); gpus != nullptr) settings.gpus = std::atoi(gpus);
   const std::string job = variable("SLURM_JOB_ID");
   if (const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), settings.job);
       error != std::errc{} || end != job.data() + job.size())
@@ -136,6 +137,7 @@ void RankServer::handle(const wire::Frame& frame) {
   if (frame.type == wire::RunRanks::type) return run_ranks(wire::from_frame<wire::RunRanks>(frame));
   if (frame.type == wire::EndRanks::type) return end(wire::from_frame<wire::EndRanks>(frame).generation);
   if (frame.type == wire::ModexWanted::type) return answer_wanted(wire::from_frame<wire::ModexWanted>(frame));
+  if (frame.type == wire::KeepSpares::type) return keep_spares(wire::from_frame<wire::KeepSpares>(frame));
   if (frame.type == wire::SignalRanks::type) {
     const auto message = wire::from_frame<wire::SignalRanks>(frame);
     if (const HostedWorld* const world = world_of(message.generation)) world->signal(message.number);
@@ -174,11 +176,16 @@ void RankServer::run_ranks(wire::RunRanks request) {
     on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
     worlds_[request.generation] =
-        std::make_unique<HostedWorld>(loop_, *pmix_, request, local_variables(settings_), std::move(on));
+        std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, local_variables(settings_), std::move(on));
   } catch (const Error& error) {
     worlds_.erase(request.generation);
     tell(wire::RanksRefused{request.generation, error.what()});
   }
+}
+
+void RankServer::keep_spares(wire::KeepSpares request) {
+  if (request.count == 0) request.count = settings_.gpus;
+  spares_.keep(std::move(request), local_variables(settings_), !worlds_.empty());
 }
 
 void RankServer::end(int generation) {

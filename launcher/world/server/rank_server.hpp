@@ -18,6 +18,7 @@ struct RankServerSettings {
   std::string token;
   JobId job = 0;  // the Slurm job whose step this is
   std::string node;
+  int gpus = 0;           // of an extension
   std::string directory;  // the job's scratch directory on this node
   std::chrono::milliseconds heartbeat{1000};
   bool with_launcher = false;  // on the launcher's node, as its child
@@ -38,6 +39,7 @@ class RankServer {
   void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
   void run_ranks(wire::RunRanks request);
+  void keep_spares(wire::KeepSpares request);
   void end(int generation);
   void fence(const std::string& name, std::int64_t ticket, const std::string& data);
   void wanted(const std::string& name, int rank, std::int64_t ticket);
@@ -56,6 +58,7 @@ class RankServer {
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
   std::unique_ptr<PmixServer> pmix_;
+  SpareRanks spares_{loop_};
   std::map<int, std::unique_ptr<HostedWorld>> worlds_;  // by generation
   std::unique_ptr<wire::Dialler> dialler_;
   wire::ConnectionPtr connection_;

@@ -1,0 +1,82 @@
+# What a second, unprivileged user of the cluster can do to a running training, on its node and from another one: nothing. The
+# programs of the attacks are in tests/attacks.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 300
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  kill $(jobs -p) 2> /dev/null || true
+  clean_slate
+}
+
+# "PROGRAM ADDRESS PORT" of everything of the job's user that listens on a node.
+listeners() { # NODE
+  ip netns exec "$1" ss -Hltnp | sed -n 's/.* \([0-9.]*\|\*\|\[.*\]\):\([0-9]*\) *[^ ]*:\* *users:(("\([^"]*\)",.*/\3 \1 \2/p' |
+    grep -E '^(espalier-(launch|ranks|train)|srun) ' || true
+}
+ports() { listeners "$1" | awk -v program="$2" '$1 == program { print $3 }'; }
+# Runs an attack as mallory on a node, in the background, until its connections stand.
+attack() { # NODE SECONDS BYTES HOST:PORT...
+  local node=$1
+  shift
+  (cd /tmp && exec ip netns exec "$node" setpriv --reuid mallory --regid mallory --clear-groups \
+    python3 "$BOX_REPO/tests/attacks/connections.py" "$@" > "$BOX/log/attack" 3>&-) &
+  wait_for 30 "mallory's connections stand" grep -q connected "$BOX/log/attack"
+}
+# The longest time between two steps of A while a command runs, in ms.
+longest_gap() {
+  local from
+  from=$(wc -l < "$BOX/home/A.jsonl")
+  "$@"
+  python3 - "$BOX/home/A.jsonl" "$from" <<'P'
+import json, sys
+steps = [json.loads(line) for line in open(sys.argv[1])][int(sys.argv[2]):]
+print(round(max((step.get("seconds", 0) for step in steps), default=0) * 1000))
+P
+}
+
+@test "a world listens where the launcher and MPI do, and on the loopback interface; no port of it starts or ends processes" {
+  grown_cast
+  for node in n1 n2; do
+    listeners "$node"
+    [ "$(listeners "$node" | grep -c '^espalier-ranks 127.0.0.1 ')" -ge 1 ]
+    [ "$(listeners "$node" | grep '^espalier-ranks ' | grep -vc ' 127.0.0.1 ')" -eq 0 ]
+    [ "$(listeners "$node" | grep -Evc '^(espalier-ranks|espalier-launch|espalier-train|srun) ')" -eq 0 ]
+  done
+  [ "$(ports n2 espalier-launch | wc -l)" -eq 0 ] # one launcher, on n1
+  goes_on_well
+}
+
+@test "connections of another user of the node to PMIx are closed at once, and the next generation starts beside them" {
+  cast
+  targets=$(for port in $(ports n1 espalier-ranks); do echo "127.0.0.1:$port"; done)
+  [ -n "$targets" ]
+  attack n1 20 0 $targets
+  finish near
+  finish far
+  grows_to_eight
+  wait_for 60 "the attack is over" eval '! pgrep -u mallory > /dev/null'
+  cat "$BOX/log/attack"
+  for target in $targets; do grep -qx "$target 0" "$BOX/log/attack"; done
+  goes_on_well
+}
+
+@test "another user's connections to all ports of a training, silent or with nonsense, from its node and from another, end nothing" {
+  grown_cast
+  as_user espalier hold "$A"
+  for node in n1 n2; do
+    targets=$(for port in $(ports n1 espalier-launch) $(ports n1 espalier-train); do echo "10.77.0.2:$port"; done
+      for port in $(ports n2 espalier-train); do echo "10.77.0.3:$port"; done)
+    for bytes in 0 7 200; do
+      before=$(step_of A)
+      gap=$(longest_gap eval "attack $node 4 $bytes $(echo $targets); wait")
+      echo "from $node with $bytes bytes: the longest step took $gap ms" >&3
+      wait_for 60 "A trains on" stepped_past A $((before + 5))
+    done
+  done
+  [ "$(metric A generation)" = "$(generation_of)" ]
+  refute reached recovering
+  goes_on_well
+}
