@@ -1,4 +1,4 @@
-// Between mpirun or orted and an srun: ends the srun when they die, and so that Slurm notices at once.
+// Between a launcher or keeper and an srun: ends the srun when they die, and so that Slurm notices at once.
 #pragma once
 
 #include <string>
