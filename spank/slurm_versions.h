@@ -1,31 +1,17 @@
-/* The one place that knows how Slurm's plugin interfaces differ between releases (22.05 to 25.11). A SPANK plugin must
- * be built for the major.minor that loads it, job_submit for the micro version too. */
+/* The one place that knows how Slurm's plugin interfaces differ between releases (22.05 to 26.05); planner/slurm knows
+ * the rest. A SPANK plugin must be built for the major.minor that loads it, job_submit for the micro version too. */
 #ifndef ESPALIER_SPANK_SLURM_VERSIONS_H
 #define ESPALIER_SPANK_SLURM_VERSIONS_H
 
-/* slurm.h wants these first and does not say so */
-#include <stddef.h>
-#include <stdint.h>
-#include <time.h>
+#include "planner/slurm/release.h"
 
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
-
-#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 5, 0)
-#error "Espalier needs Slurm 22.05 or later"
-#endif
-
-#define ESPALIER_SLURM_SINCE(major, minor) (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(major, minor, 0))
 
 /* 23.11 can put words before a task's own; before, only argv[0] can be exchanged. */
 #define ESPALIER_PREPENDS_ARGV ESPALIER_SLURM_SINCE(23, 11)
 
 /* Steps that users start have small numbers; batch, extern, interactive and pending steps are above. */
 #define ESPALIER_IS_USERS_STEP(step) ((step) < SLURM_MAX_NORMAL_STEP_ID)
-
-/* slurm_load_job takes a step id from 26.05; the check that uses it is then left to the launcher. */
-#define ESPALIER_LOADS_JOB_BY_NUMBER !ESPALIER_SLURM_SINCE(26, 5)
 
 /* job_submit's types and entry points, which the public headers do not declare. */
 typedef struct job_record job_record_t;
