@@ -32,6 +32,8 @@ sources = $(filter-out %/main.cpp,$(wildcard $(addsuffix /*.cpp,$(1))))
 objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 # An archive: who plans nothing links no solver.
 CORE     := $(BUILD)/obj/core.a
+# What differs between Slurm's releases; in the same archive.
+SLURM_API := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard planner/slurm/*.c))
 WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
 CLI      := $(call objects,$(call sources,planner/cli))
@@ -56,6 +58,9 @@ include tests/tests.mk
 .PHONY: all
 all: $(BINS) $(PLUGINS) $(TRAIN_BINS)
 .DEFAULT_GOAL := all
+# All but the training runtime, whose pinned libtorch is built for Debian 12's libraries.
+.PHONY: planner-and-plugins
+planner-and-plugins: $(BINS) $(PLUGINS)
 
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
@@ -75,7 +80,7 @@ $(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CO
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
 
-$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,model topology solver schedule)))
+$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,model topology solver schedule))) $(SLURM_API)
 	@rm -f $@
 	ar rcs $@ $^
 

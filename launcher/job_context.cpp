@@ -46,7 +46,9 @@ JobContext read_context(std::vector<std::string> program) {
   context.config = wire::load_config();
   context.job = number<JobId>("SLURM_JOB_ID", 1, 0xfffffffeu, 0);
   if (context.job == 0) throw Error("SLURM_JOB_ID: not set; espalier-launch is started by srun --elastic, not by hand");
-  context.step = number<unsigned>("SLURM_STEP_ID", 0, 0xffffffffu, 0);
+  // From 26.05 on the steps that Slurm itself starts have negative numbers here: a batch script's is -5. The number's
+  // bits are the step id that other releases write.
+  context.step = static_cast<unsigned>(number<std::int64_t>("SLURM_STEP_ID", -16, 0xffffffff, 0));
   context.node = variable("SLURMD_NODENAME");
   if (context.node.empty()) throw Error("SLURMD_NODENAME: not set; espalier-launch runs in a Slurm step");
   context.self = std::filesystem::read_symlink("/proc/self/exe").string();

@@ -12,6 +12,10 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/slurm/job_record.h"
+#include "planner/slurm/kill.h"
+#include "planner/slurm/site.h"
 
 namespace espalier::launcher {
 namespace {
@@ -37,18 +41,6 @@ std::string text(const char* chars) { return chars == nullptr ? "" : chars; }
   throw Error(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
 }
 
-std::vector<std::string> expand(const char* list) {
-  std::vector<std::string> names;
-  hostlist_t hosts = slurm_hostlist_create(list);
-  if (hosts == nullptr) return names;
-  while (char* name = slurm_hostlist_shift(hosts)) {
-    names.emplace_back(name);
-    std::free(name);  // the shift hands out malloc'ed memory
-  }
-  slurm_hostlist_destroy(hosts);
-  return names;
-}
-
 SlurmJob::State state_of(std::uint32_t state) {
   if ((state & JOB_COMPLETING) != 0) return SlurmJob::State::completing;
   switch (state & JOB_STATE_BASE) {
@@ -71,7 +63,7 @@ bool is_gone(int error) {
 std::optional<SlurmJob> load_job(JobId id) {
   initialize();
   job_info_msg_t* message = nullptr;
-  if (slurm_load_job(&message, id, SHOW_DETAIL) != SLURM_SUCCESS) {
+  if (espalier_slurm_load_job(&message, id, SHOW_DETAIL) != SLURM_SUCCESS) {
     if (is_gone(errno)) return std::nullopt;
     fail("slurm: job " + std::to_string(id) + " cannot be read");
   }
@@ -80,7 +72,7 @@ std::optional<SlurmJob> load_job(JobId id) {
   const slurm_job_info_t& info = message->job_array[0];
   SlurmJob job{id, state_of(info.job_state), info.user_id, text(info.name), text(info.account), text(info.comment),
                {}, info.preempt_time > 0};
-  const auto nodes = expand(info.nodes);
+  const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};
     if (i < info.gres_detail_cnt && info.gres_detail_str != nullptr)
@@ -142,13 +134,13 @@ JobId submit_extension(const ExtensionJob& job) {
   if (slurm_submit_batch_job(&description, &answer) != SLURM_SUCCESS)
     fail("slurm: extension of " + std::to_string(job.request.gpus) + " GPUs on " + node + " refused");
   const Owned<submit_response_msg_t, slurm_free_submit_response_response_msg> owner(answer);
-  return answer->job_id;
+  return espalier_slurm_submitted_id(answer);
 }
 
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {
   initialize();
   job_step_info_response_msg_t* message = nullptr;
-  if (slurm_get_job_steps(0, id, NO_VAL, &message, SHOW_ALL) != SLURM_SUCCESS) {
+  if (espalier_slurm_get_steps(id, &message) != SLURM_SUCCESS) {
     if (is_gone(errno)) return 0;
     fail("slurm: steps of job " + std::to_string(id) + " cannot be read");
   }
@@ -158,20 +150,20 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {
     const auto step = message->job_steps[i].step_id.step_id;
     if (message->job_steps[i].step_id.job_id != id || step >= SLURM_MAX_NORMAL_STEP_ID || step == except_step) continue;
     ++count;
-    slurm_kill_job_step(id, step, SIGKILL);  // a step that ended meanwhile is what we want
+    espalier_slurm_kill_step(id, step, SIGKILL);  // a step that ended meanwhile is what we want
   }
   return count;
 }
 
 void give_back(JobId id) {
   kill_steps(id);
-  slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
-  if (slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
+  espalier_slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
+  if (espalier_slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
     fail("slurm: job " + std::to_string(id) + " cannot be given back");
 }
 
 std::string first_host(const std::string& list) {
-  const auto names = expand(list.c_str());
+  const auto names = expand_hosts(list.c_str());
   return names.empty() ? "" : names.front();
 }
 
@@ -184,7 +176,7 @@ SlurmSite load_site() {
   const std::string plugins = text(conf->task_plugin);
   site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;
   site.kill_wait_seconds = conf->kill_wait;
-  slurm_free_ctl_conf(conf);
+  espalier_slurm_free_conf(conf);
   partition_info_msg_t* message = nullptr;
   if (slurm_load_partitions(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
   const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(message);

@@ -1,4 +1,4 @@
-// libslurm for the launcher and the keeper, in one file because its API moves between releases. Every call may block
+// libslurm for the launcher and the keeper. Every call may block
 // for Slurm's MessageTimeout: use it from BlockingThread or a process that has nothing else to do. Thread-safe. Throws
 // Error.
 #pragma once

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/slurm/job_record.h"
 #include "spank/gpu_request.h"
 #include "spank/option.h"
 
 void espalier_local_init(spank_t spank) { espalier_option_register(spank); }
 
-#if ESPALIER_LOADS_JOB_BY_NUMBER
 /* GPUs of an allocation by its per-node details "gpu:h100:2(IDX:0-1)", else by what was asked for: a slurmctld that has
  * just come back may not know yet which ones the job has. */
 static long gpus_of(const slurm_job_info_t* job) {
@@ -43,10 +43,10 @@ static int check_allocation(uint32_t id, const char* text, const struct espalier
                             size_t size) {
   job_info_msg_t* reply = NULL;
   int rc = 0;
-  if (slurm_load_job(&reply, id, SHOW_DETAIL) != SLURM_SUCCESS || !reply) return 0;
+  if (espalier_slurm_load_job(&reply, id, SHOW_DETAIL) != SLURM_SUCCESS || !reply) return 0;
   for (uint32_t i = 0; i < reply->record_count; i++) {
     const slurm_job_info_t* job = &reply->job_array[i];
-    if (job->job_id != id || job->job_state != JOB_RUNNING) continue;
+    if (espalier_slurm_job_id(job) != id || job->job_state != JOB_RUNNING) continue;
     if (job->het_job_id) {
       espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
       rc = -1;
@@ -57,14 +57,12 @@ static int check_allocation(uint32_t id, const char* text, const struct espalier
   slurm_free_job_info_msg(reply);
   return rc;
 }
-#endif
 
 int espalier_local_check(const char* text, const struct espalier_elastic* elastic, char* why, size_t size) {
   if (getenv("SLURM_HET_SIZE")) {
     espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
     return -1;
   }
-#if ESPALIER_LOADS_JOB_BY_NUMBER
   const char *id = getenv("SLURM_JOB_ID"), *active = getenv(ESPALIER_GUARD_ENV);
   if (id && !(active && strcmp(id, active) == 0)) {
     char* end;
@@ -72,8 +70,5 @@ int espalier_local_check(const char* text, const struct espalier_elastic* elasti
     if (end != id && !*end && number > 0 && number < NO_VAL)
       return check_allocation((uint32_t)number, text, elastic, why, size);
   }
-#else
-  (void)elastic;
-#endif
   return 0;
 }

@@ -1,23 +1,12 @@
-/* Only this file knows how Slurm's plugin interfaces differ between releases (22.05 to 25.11). A
- * SPANK plugin must be built for the major.minor release that loads it. job_submit must be built
- * for the micro release too. */
+/* Only this file knows how Slurm's plugin interfaces differ between releases (22.05 to 26.05);
+ * planner/slurm knows the rest. A SPANK plugin must be built for the major.minor release that loads
+ * it. job_submit must be built for the micro release too. */
 #ifndef ESPALIER_SPANK_SLURM_VERSIONS_H
 #define ESPALIER_SPANK_SLURM_VERSIONS_H
 
-/* slurm.h needs these first, but does not include them. */
-#include <stddef.h>
-#include <stdint.h>
-#include <time.h>
+#include "planner/slurm/release.h"
 
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
-
-#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 5, 0)
-#error "Espalier needs Slurm 22.05 or later"
-#endif
-
-#define ESPALIER_SLURM_SINCE(major, minor) (SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(major, minor, 0))
 
 /* From 23.11, words can be put before a task's own. Earlier releases can only exchange argv[0]. */
 #define ESPALIER_PREPENDS_ARGV ESPALIER_SLURM_SINCE(23, 11)
@@ -25,10 +14,6 @@
 /* Steps that users start have small numbers. Batch, extern, interactive and pending steps have
  * larger ones. */
 #define ESPALIER_IS_USERS_STEP(step) ((step) < SLURM_MAX_NORMAL_STEP_ID)
-
-/* From 26.05, slurm_load_job takes a step id. The check that uses it is then left to the
- * launcher. */
-#define ESPALIER_LOADS_JOB_BY_NUMBER !ESPALIER_SLURM_SINCE(26, 5)
 
 /* Types and entry points of job_submit. Slurm's public headers do not declare them. */
 typedef struct job_record job_record_t;

@@ -48,6 +48,11 @@ check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES
 test-faults:
 	$(call build_after_deps,all)
 	@exec env BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
+# In roots of other Debian releases, with their Slurm, Open MPI and compiler: ROOTS="trixie sid", COMPILE_ONLY=1 for no tests.
+ROOTS ?= trixie sid
+.PHONY: test-roots
+test-roots:
+	@BUILD=$(BUILD) CACHE_HOME=$(CACHE_HOME) TORCH_HOME=$(TORCH_HOME) COMPILE_ONLY=$(COMPILE_ONLY) tests/roots/run_tests.sh $(ROOTS)
 demo:
 	$(call build_after_deps,all)
 	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) examples/demo/run.sh

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <toml.hpp>
 
+#include "planner/wire/toml_version.hpp"
+
 namespace espalier::torchrt {
 
 struct TomlFile::Content {
@@ -21,7 +23,7 @@ struct TomlFile::Content {
 
 namespace {
 
-std::string line_of(const toml::value& value) { return std::to_string(value.location().line()); }
+std::string line_of(const toml::value& value) { return std::to_string(wire::toml_line(value)); }
 
 toml::value parse_override_value(const std::string& text) {
   std::istringstream typed("value = " + text + "\n");
@@ -143,7 +145,7 @@ void TomlSection::read(const std::string& key, std::string& value) {
   const toml::value* found = file_->content_->find(name_, key);
   if (!found) return;
   if (!found->is_string()) fail(key, "must be a string, not " + kind_of(*found));
-  value = found->as_string().str;
+  value = wire::toml_string(*found);
 }
 
 void TomlSection::read(const std::string& key, bool& value) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
+#include "planner/slurm/site.h"
 #include "planner/wire/client.hpp"
 
 namespace espalier::cli {
@@ -21,7 +22,7 @@ std::vector<uid_t> planner_users() {
   slurm_conf_t* conf = nullptr;
   if (slurm_load_ctl_conf(0, &conf) == SLURM_SUCCESS) {
     users.push_back(conf->slurm_user_id);
-    slurm_free_ctl_conf(conf);
+    espalier_slurm_free_conf(conf);
   }
   return users;
 }

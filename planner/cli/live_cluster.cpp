@@ -2,27 +2,17 @@
 
 #include <slurm/slurm_errno.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <memory>
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
-#include "planner/core/hostlist.hpp"
-#include "planner/core/topology/switch_paths.hpp"
+#include "planner/core/topology/topology_text.hpp"
+#include "planner/slurm/site.h"
 
 namespace espalier::cli {
 namespace {
-
-SwitchPaths switches_of(const topo_info_response_msg_t& topology) {
-  std::map<std::string, std::string> parent;
-  std::vector<LeafSwitch> leaves;
-  for (std::uint32_t i = 0; i < topology.record_count; ++i) {
-    const topo_info_t& one = topology.topo_array[i];
-    if (one.name == nullptr) continue;
-    for (const auto& child : expand_hosts(one.switches)) parent[child] = one.name;
-    if (one.level == 0) leaves.push_back({one.name, expand_hosts(one.nodes)});
-  }
-  return climb(parent, leaves);
-}
 
 [[noreturn]] void fail(const char* what) {
   throw Error(std::string("slurm: ") + what + " cannot be read: " + slurm_strerror(errno) +
@@ -31,8 +21,8 @@ SwitchPaths switches_of(const topo_info_response_msg_t& topology) {
 
 }  // namespace
 
-PlanCluster cluster_of(const node_info_msg_t& nodes, const topo_info_response_msg_t& topology) {
-  const auto switches = switches_of(topology);
+PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology) {
+  const auto switches = parse_topology(topology);
   PlanCluster cluster;
   cluster.name = "slurm";
   for (std::uint32_t i = 0; i < nodes.record_count; ++i) {
@@ -61,11 +51,9 @@ PlanCluster read_live_cluster() {
   if (slurm_load_node(0, &nodes, SHOW_ALL) != SLURM_SUCCESS) fail("nodes");
   const std::unique_ptr<node_info_msg_t, decltype(&slurm_free_node_info_msg)> own_nodes(nodes,
                                                                                         slurm_free_node_info_msg);
-  topo_info_response_msg_t* topology = nullptr;
-  if (slurm_load_topo(&topology) != SLURM_SUCCESS) fail("topology");
-  const std::unique_ptr<topo_info_response_msg_t, decltype(&slurm_free_topo_info_msg)> own_topology(
-      topology, slurm_free_topo_info_msg);
-  return cluster_of(*nodes, *topology);
+  const std::unique_ptr<char, decltype(&std::free)> topology(espalier_slurm_topology(), std::free);
+  if (!topology) fail("topology");
+  return cluster_of(*nodes, topology.get());
 }
 
 }  // namespace espalier::cli

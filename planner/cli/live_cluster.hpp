@@ -7,9 +7,10 @@
 
 namespace espalier::cli {
 
-// Nodes with GPUs and the switches above them, whatever jobs use them now. Throws Error when no
-// node has GPUs, or a node's GRES cannot be read.
-PlanCluster cluster_of(const node_info_msg_t& nodes, const topo_info_response_msg_t& topology);
+// Nodes with GPUs and the switches above them, whatever jobs use them now. `topology` is the text that
+// scontrol prints (planner/core/topology/topology_text.hpp). Throws Error when no node has GPUs, or a
+// node's GRES cannot be read.
+PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology);
 
 // The same, from slurmctld's answers. Throws Error when they cannot be read.
 PlanCluster read_live_cluster();

@@ -1,33 +1,33 @@
 #include "planner/core/hostlist.hpp"
 
-#include <slurm/slurm.h>
-
 #include <cstdlib>
+#include <memory>
+
+#include "planner/slurm/hosts.h"
 
 namespace espalier {
+namespace {
+
+using Hosts = std::unique_ptr<espalier_hosts, decltype(&espalier_hosts_destroy)>;
+using Text = std::unique_ptr<char, decltype(&std::free)>;
+
+}  // namespace
 
 std::vector<std::string> expand_hosts(const char* text) {
   std::vector<std::string> names;
   if (text == nullptr || *text == '\0') return names;
-  hostlist_t list = slurm_hostlist_create(text);
-  if (list == nullptr) return names;
-  while (char* name = slurm_hostlist_shift(list)) {
-    names.emplace_back(name);
-    std::free(name);  // NOLINT: libslurm gives it away by malloc
-  }
-  slurm_hostlist_destroy(list);
+  const Hosts list(espalier_hosts_create(text), espalier_hosts_destroy);
+  if (!list) return names;
+  while (const auto name = Text(espalier_hosts_shift(list.get()), std::free)) names.emplace_back(name.get());
   return names;
 }
 
 std::string fold_hosts(const std::vector<std::string>& names) {
-  hostlist_t list = slurm_hostlist_create(nullptr);
-  for (const std::string& name : names) slurm_hostlist_push_host(list, name.c_str());
-  slurm_hostlist_uniq(list);
-  char* text = slurm_hostlist_ranged_string_malloc(list);
-  slurm_hostlist_destroy(list);
-  std::string folded(text == nullptr ? "" : text);
-  std::free(text);  // NOLINT: as above
-  return folded;
+  const Hosts list(espalier_hosts_create(nullptr), espalier_hosts_destroy);
+  if (!list) return "";
+  for (const std::string& name : names) espalier_hosts_push(list.get(), name.c_str());
+  const Text text(espalier_hosts_fold(list.get()), std::free);
+  return text ? text.get() : "";
 }
 
 }  // namespace espalier

@@ -3,24 +3,28 @@
 #include <slurm/slurm_errno.h>
 
 #include <algorithm>
-
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <set>
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/core/topology/topology_text.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
-#include "planner/daemon/topology_text.hpp"
+#include "planner/slurm/kill.h"
+#include "planner/slurm/site.h"
 
 namespace espalier {
 namespace {
 
-constexpr double kTopologySeconds = 60;  // it changes only when slurmctld is reconfigured
+constexpr double kTopologySeconds = 60;  // it changes when slurmctld is reconfigured, or nodes come and go
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(what + ": " + slurm_strerror(slurm_get_errno()) + "; is slurmctld up, and SLURM_CONF right?");
+  throw Error(what + ": " + slurm_strerror(errno) + "; is slurmctld up, and SLURM_CONF right?");
 }
 
 template <class Message, void (*Free)(Message*)>
@@ -62,28 +66,28 @@ class LibSlurm final : public Slurm {
 
   void kill(JobId job) override {
     Owned<job_step_info_response_msg_t, slurm_free_job_step_info_response_msg> steps;
-    if (slurm_get_job_steps(0, job, NO_VAL, &steps.message, SHOW_ALL) == SLURM_SUCCESS)
+    if (espalier_slurm_get_steps(job, &steps.message) == SLURM_SUCCESS)
       for (std::uint32_t i = 0; i < steps->job_step_count; ++i)
-        slurm_kill_job_step(job, steps->job_steps[i].step_id.step_id, SIGKILL);
-    slurm_kill_job(job, SIGKILL, KILL_JOB_BATCH);
-    if (slurm_kill_job(job, SIGKILL, 0) != SLURM_SUCCESS) {
-      const int code = slurm_get_errno();
+        espalier_slurm_kill_step(job, steps->job_steps[i].step_id.step_id, SIGKILL);
+    espalier_slurm_kill_job(job, SIGKILL, KILL_JOB_BATCH);
+    if (espalier_slurm_kill_job(job, SIGKILL, 0) != SLURM_SUCCESS) {
+      const int code = errno;
       if (code != ESLURM_ALREADY_DONE && code != ESLURM_INVALID_JOB_ID) fail("job " + std::to_string(job));
     }
   }
 
  private:
   void load_configuration() {
-    Owned<slurm_conf_t, slurm_free_ctl_conf> conf;
+    Owned<slurm_conf_t, espalier_slurm_free_conf> conf;
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
     preempt_type_ = conf->preempt_type == nullptr ? "" : conf->preempt_type;
   }
 
   void load_topology(double now) {
-    Owned<topo_info_response_msg_t, slurm_free_topo_info_msg> topology;
-    if (slurm_load_topo(&topology.message) != SLURM_SUCCESS) fail("topology");
-    switches_ = convert_switches(*topology.message);
+    const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
+    if (!text) fail("topology");
+    switches_ = parse_topology(text.get());
     if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
     topology_time_ = now;
   }
@@ -91,7 +95,7 @@ class LibSlurm final : public Slurm {
   void load_partitions() {
     Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
     if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
-    partitions_ = {};
+    partitions_.by_partition.clear();
     for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
       const partition_info_t& record = partitions->partition_array[i];
       const auto names = expand_hosts(record.nodes);
@@ -109,13 +113,18 @@ class LibSlurm final : public Slurm {
   void load_nodes(SlurmSnapshot& result) {
     Owned<node_info_msg_t, slurm_free_node_info_msg> nodes;
     if (slurm_load_node(0, &nodes.message, SHOW_ALL | SHOW_DETAIL | SHOW_MIXED) != SLURM_SUCCESS) fail("nodes");
+    std::set<std::string> names;
+    for (std::uint32_t i = 0; i < nodes->record_count; ++i)
+      if (nodes->node_array[i].name != nullptr) names.insert(nodes->node_array[i].name);
+    // A dynamic node may bring a place in the topology with it.
+    if (names != partitions_.all && !partitions_.all.empty()) load_topology(result.time);
+    partitions_.all = std::move(names);
     const auto& for_extensions = partitions_.by_partition[partition_];
     for (std::uint32_t i = 0; i < nodes->record_count; ++i) {
       const node_info_t& record = nodes->node_array[i];
       if (record.name == nullptr) continue;
       NodeView view = convert_node(record, switches_);
       view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
-      partitions_.all.insert(view.name);
       result.cluster.nodes.push_back(std::move(view));
     }
     std::sort(result.cluster.nodes.begin(), result.cluster.nodes.end(),

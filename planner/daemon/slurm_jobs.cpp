@@ -6,6 +6,7 @@
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/gpu_request.hpp"
+#include "planner/slurm/job_record.h"
 
 namespace espalier {
 namespace {
@@ -44,7 +45,7 @@ int wanted_gpus(const slurm_job_info_t& job) {
 
 SlurmJob convert_job(const slurm_job_info_t& job) {
   SlurmJob result;
-  result.id = job.job_id;
+  result.id = espalier_slurm_job_id(&job);
   result.uid = job.user_id;
   result.name = text(job.name);
   result.comment = text(job.comment);
@@ -57,7 +58,7 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
     try {
       const auto gpus = parse_gpu_gres(text(job.gres_detail_str[i])).indices;
-      if (!gpus.empty()) result.holdings.push_back({job.job_id, nodes[i], gpus});
+      if (!gpus.empty()) result.holdings.push_back({result.id, nodes[i], gpus});
     } catch (const Error&) {
       // Unreadable: its GPUs count as used by an unknown owner.
     }
@@ -88,7 +89,7 @@ bool preempts(const char* type, std::uint16_t mode) {
 WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,
                            double now) {
   WaitingJob waiting;
-  waiting.id = job.job_id;
+  waiting.id = espalier_slurm_job_id(&job);
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);
   waiting.priority = job.priority;

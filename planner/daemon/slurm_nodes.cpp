@@ -4,7 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
-#include "planner/core/hostlist.hpp"
+#include "planner/slurm/site.h"
 
 namespace espalier {
 namespace {
@@ -28,17 +28,6 @@ bool takes_work(std::uint32_t state) {
 
 }  // namespace
 
-SwitchPaths convert_switches(const topo_info_response_msg_t& topology) {
-  std::map<std::string, std::string> parent;
-  for (std::uint32_t i = 0; i < topology.record_count; ++i)
-    for (const auto& child : expand_hosts(topology.topo_array[i].switches)) parent[child] = topology.topo_array[i].name;
-  std::vector<LeafSwitch> leaves;
-  for (std::uint32_t i = 0; i < topology.record_count; ++i)
-    if (const topo_info_t& leaf = topology.topo_array[i]; leaf.level == 0 && leaf.name != nullptr)
-      leaves.push_back({leaf.name, expand_hosts(leaf.nodes)});
-  return climb(parent, leaves);
-}
-
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   NodeView view;
   view.name = node.name;
@@ -54,13 +43,10 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   } catch (const Error&) {
     readable = false;  // a GRES text of another Slurm: better no growth there than on a busy GPU
   }
-  std::uint16_t used_cpus = 0;
-  std::uint64_t used_memory = 0;
-  slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_SUBCNT, NODE_STATE_ALLOCATED, &used_cpus);
-  slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_MEM_ALLOC, NODE_STATE_ALLOCATED, &used_memory);
-  view.free_cpus = std::max(0, int{node.cpus_efctv} - int{used_cpus});
+  const espalier_node_use used = espalier_slurm_node_use(&node);
+  view.free_cpus = std::max(0, int{node.cpus_efctv} - int{used.cpus});
   const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;
-  const auto taken = used_memory + reserved;
+  const auto taken = used.memory_mb + reserved;
   view.free_memory_mb = node.real_memory > taken ? static_cast<long>(node.real_memory - taken) : 0;
   view.usable = readable && takes_work(node.node_state);
   if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;

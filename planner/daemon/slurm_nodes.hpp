@@ -1,4 +1,4 @@
-// Slurm's node and switch records into ours.
+// Slurm's node records into ours.
 #pragma once
 
 #include <slurm/slurm.h>
@@ -7,9 +7,6 @@
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
-
-// Works for topology/tree; other topologies give nothing: see topology_text.hpp.
-SwitchPaths convert_switches(const topo_info_response_msg_t& topology);
 
 // Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner.
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches);

@@ -163,7 +163,8 @@ void Store::save_coefficients(JobId job, const Json& coefficients) {
 std::optional<Json> Store::coefficients(JobId job) {
   auto query = s_->db.prepare("SELECT record FROM coefficients WHERE job=?");
   if (!query.bind(job).step()) return std::nullopt;
-  return Json::parse(query.text(0));
+  // In place: a Json converts itself to nearly everything, an optional too, and GCC 16 warns of the choice.
+  return std::optional<Json>(std::in_place, Json::parse(query.text(0)));
 }
 
 void Store::hold(JobId job, bool held) {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/toml_version.hpp"
 
 namespace espalier::wire {
 
@@ -14,8 +15,8 @@ toml::value parse_toml_file(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0) throw Error(path + ": cannot be read; check the path and its mode");
   try {
     return toml::parse(path);
-  } catch (const toml::exception& error) {
-    throw Error(path + ":" + std::to_string(error.location().line()) + ": no valid TOML: " + error.what());
+  } catch (const toml::syntax_error& error) {
+    throw Error(path + ":" + std::to_string(toml_error_line(error)) + ": no valid TOML: " + error.what());
   } catch (const std::exception& error) {
     throw Error(path + ": cannot be parsed: " + error.what());
   }
@@ -33,7 +34,7 @@ void read_toml_table(const std::string& path, const std::string& name, const tom
 }
 
 void fail_toml(const std::string& path, const toml::value& at, const std::string& key, const std::string& problem) {
-  throw Error(path + ":" + std::to_string(at.location().line()) + ": " + key + ": " + problem);
+  throw Error(path + ":" + std::to_string(toml_line(at)) + ": " + key + ": " + problem);
 }
 
 TomlSetter toml_real(const std::string& path, const std::string& key, double& out, double low, double high) {
@@ -49,8 +50,8 @@ TomlSetter toml_real(const std::string& path, const std::string& key, double& ou
 TomlSetter toml_text(const std::string& path, const std::string& key, std::string& out, bool may_be_empty) {
   return [&out, path, key, may_be_empty](const toml::value& value) {
     if (!value.is_string()) fail_toml(path, value, key, "must be a string");
-    if (!may_be_empty && value.as_string().str.empty()) fail_toml(path, value, key, "must not be empty");
-    out = value.as_string().str;
+    if (!may_be_empty && toml_string(value).empty()) fail_toml(path, value, key, "must not be empty");
+    out = toml_string(value);
   };
 }
 
@@ -94,9 +95,9 @@ TomlSetter toml_texts(const std::string& path, const std::string& key, std::vect
     if (!value.is_array()) fail_toml(path, value, key, "must be a list of strings");
     out.clear();
     for (const toml::value& entry : value.as_array()) {
-      if (!entry.is_string() || entry.as_string().str.empty())
+      if (!entry.is_string() || toml_string(entry).empty())
         fail_toml(path, entry, key, "must be a list of strings that are not empty");
-      out.push_back(entry.as_string().str);
+      out.push_back(toml_string(entry));
     }
   };
 }

@@ -11,34 +11,20 @@ namespace {
 // slurmctld's answers. They point into `texts`, which outlives them.
 struct Answers {
   void add_node(std::string name, std::string gres) { texts.push_back({std::move(name), std::move(gres)}); }
-  void add_switch(std::string name, std::uint16_t level, std::string nodes, std::string switches) {
-    texts_of_switches.push_back({std::move(name), std::move(nodes), std::move(switches)});
-    levels.push_back(level);
-  }
   cli::PlanCluster read() {
     std::vector<node_info_t> nodes(texts.size());
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       nodes[i].name = texts[i][0].data();
       nodes[i].gres = texts[i][1].data();
     }
-    std::vector<topo_info_t> switches(levels.size());
-    for (std::size_t i = 0; i < switches.size(); ++i) {
-      switches[i].level = levels[i];
-      switches[i].name = texts_of_switches[i][0].data();
-      switches[i].nodes = texts_of_switches[i][1].data();
-      switches[i].switches = texts_of_switches[i][2].data();
-    }
     node_info_msg_t node_answer{};
     node_answer.record_count = static_cast<std::uint32_t>(nodes.size());
     node_answer.node_array = nodes.data();
-    topo_info_response_msg_t topology{};
-    topology.record_count = static_cast<std::uint32_t>(switches.size());
-    topology.topo_array = switches.data();
     return cli::cluster_of(node_answer, topology);
   }
 
-  std::vector<std::vector<std::string>> texts, texts_of_switches;
-  std::vector<std::uint16_t> levels;
+  std::vector<std::vector<std::string>> texts;
+  std::string topology;
 };
 
 }  // namespace
@@ -49,9 +35,10 @@ TEST_SUITE("simulate") {
     answers.add_node("n1", "gpu:h100:8");
     answers.add_node("login", "");
     answers.add_node("n2", "gpu:a100:4,shard:16");
-    answers.add_switch("leaf1", 0, "n1", "");
-    answers.add_switch("leaf2", 0, "n2,login", "");
-    answers.add_switch("spine", 1, "n1,n2,login", "leaf[1-2]");
+    answers.topology =
+        "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n1\n"
+        "SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=n2,login\n"
+        "SwitchName=spine Level=1 LinkSpeed=1 Nodes=n1,n2,login Switches=leaf[1-2]\n";
     const auto cluster = answers.read();
     REQUIRE(cluster.view.nodes.size() == 2);
     CHECK(cluster.view.nodes[0].name == "n1");

@@ -10,11 +10,18 @@ using namespace espalier;
 
 namespace {
 
+// From Slurm 26.05 on the record holds a step id.
+template <class Record>
+void set_id(Record& record, std::uint32_t id) {
+  if constexpr (requires { record.job_id; }) record.job_id = id;
+  else record.step_id.job_id = id;
+}
+
 struct Pending {
   std::string tres = "gres:gpu:2", partition = "main";
   slurm_job_info_t record{};
   Pending() {
-    record.job_id = 7;
+    set_id(record, 7);
     record.job_state = JOB_PENDING;
     record.state_reason = WAIT_RESOURCES;
     record.priority = 100;

@@ -12,6 +12,8 @@ echo 'boxuser:x:4242:4242:box user:/run/box/home:/bin/bash' >> /etc/passwd
 echo 'boxuser:x:4242:' >> /etc/group
 echo 'mallory:x:4243:4243:another user:/tmp:/bin/bash' >> /etc/passwd
 echo 'mallory:x:4243:' >> /etc/group
+# From Slurm 26.05 on --export=NONE starts su, which wants to know that the account has not expired.
+[ ! -e /etc/shadow ] || printf '%s:*::0:99999:7:::\n' boxuser mallory >> /etc/shadow
 chown 4242:4242 "$BOX/home"
 slurm_user=slurm
 id slurm > /dev/null 2>&1 || slurm_user=root

@@ -1,6 +1,11 @@
 #!/bin/bash
 # Stands where espalier-launch would be, and shows what the plugin hands to it: argv, environment, who is launcher and keeper.
-task=$ESPALIER_TASK program=$ESPALIER_PROGRAM
+if [ -n "${ESPALIER_TASK:-}" ]; then
+  task=$ESPALIER_TASK program=$ESPALIER_PROGRAM
+else # from Slurm 23.11 on
+  task=$1 program=$3
+  shift 3
+fi
 unset ESPALIER_TASK ESPALIER_PROGRAM
 echo "task $SLURM_PROCID is $task of $program:$(printf ' [%s]' "$@")"
 echo "min=$ESPALIER_MIN max=$ESPALIER_MAX accuracy=$ESPALIER_ACCURACY deadline=$ESPALIER_DEADLINE active=${ESPALIER_ACTIVE/%"$SLURM_JOB_ID"/job}"

@@ -1,4 +1,4 @@
-#include "planner/daemon/topology_text.hpp"
+#include "planner/core/topology/topology_text.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -115,16 +115,16 @@ SwitchPaths parse_topology(const std::string& text) {
   add_groups(blocks, sizes, groups);
   nest(std::move(groups), parent);
   switches.insert(switches.end(), blocks.begin(), blocks.end());
-  SwitchPaths paths = climb(parent, switches);
-  if (paths.empty()) throw Error("topology: names no switch and no block with nodes");
-  return paths;
+  return climb(parent, switches);
 }
 
 SwitchPaths read_topology_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(path + ": cannot be read; check planner.topology_file in espalier.toml");
   try {
-    return parse_topology({std::istreambuf_iterator<char>(file), {}});
+    SwitchPaths paths = parse_topology({std::istreambuf_iterator<char>(file), {}});
+    if (paths.empty()) throw Error("topology: names no switch and no block with nodes");
+    return paths;
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "planner/core/error.hpp"
-#include "planner/daemon/topology_text.hpp"
+#include "planner/core/topology/topology_text.hpp"
 
 using namespace espalier;
 using Path = std::vector<std::string>;
@@ -75,9 +75,9 @@ TEST_CASE("blocks alone are leaves without anything above") {
   CHECK(paths.at("n2") == Path{"b2"});
 }
 
-TEST_CASE("a text that names nothing is refused; a loop of switches is cut") {
-  CHECK(refusal("") == "topology: names no switch and no block with nodes");
-  CHECK(refusal("No topology information available\n") == "topology: names no switch and no block with nodes");
+TEST_CASE("a text that names nothing gives nothing; a size that is none is refused; a loop of switches is cut") {
+  CHECK(parse_topology("").empty());
+  CHECK(parse_topology("No topology information available\n").empty());
   CHECK(refusal("BlockName=b1 Nodes=n1\nBlockSizes=4,many\n") == "topology: BlockSizes=4,many: \"many\" is no size");
   CHECK(refusal("BlockName=b1 Nodes=n1\nBlockSizes=0\n") == "topology: BlockSizes=0: \"0\" is no size");
   CHECK(refusal("BlockName=b1 Nodes=n1\nBlockSizes=4x\n") == "topology: BlockSizes=4x: \"4x\" is no size");
