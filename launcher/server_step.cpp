@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "launcher/child.hpp"
@@ -11,8 +12,10 @@
 
 namespace espalier::launcher {
 namespace {
-// Slurm refuses steps for a while when a job has just begun to end, and its controller may be restarting.
-constexpr auto kBetween = std::chrono::milliseconds(500);
+// Slurm refuses steps for a while when a job has just begun to end, and its controller may be restarting. The time
+// between two attempts doubles from the first of these to the second.
+constexpr auto kBetween = std::chrono::milliseconds(500), kLongestBetween = std::chrono::milliseconds(5000);
+constexpr auto kLived = std::chrono::seconds(10);
 }  // namespace
 
 ServerStep::~ServerStep() {
@@ -24,14 +27,18 @@ std::optional<int> ServerStep::attend(Time now) {
   if (pid_ > 0) {
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
     pid_ = -1;
-    next_ = now + kBetween;
+    failures_ = now - begun_ > kLived ? 0 : failures_ + 1;
+    next_ = now + std::min(kBetween * (1 << std::min(failures_, 5)), kLongestBetween);
     return exit_code(status);
   }
   if (now < next_) return std::nullopt;
-  next_ = now + kBetween;
+  begun_ = now;
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ < 0) return 127;
+  if (pid_ < 0) {
+    next_ = now + kLongestBetween;
+    return 127;
+  }
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // to the tether, which ends srun in good order
     if (::getppid() != parent) ::_exit(1);

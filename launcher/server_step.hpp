@@ -27,7 +27,8 @@ class ServerStep {
  private:
   std::vector<std::string> command_;
   pid_t pid_ = -1;
-  Time next_{};
+  Time begun_{}, next_{};
+  int failures_ = 0;  // in a row; a step that lived for a while is none
 };
 
 }  // namespace espalier::launcher

@@ -15,7 +15,9 @@ namespace espalier::launcher {
 namespace {
 
 constexpr int kMissedHeartbeats = 10;
-constexpr wire::Loop::Milliseconds kRestart{300};  // a server that ended is started again after this time
+// A server that ended is started again after the first of these times, then after twice as long, up to the second:
+// Slurm may refuse steps for a while, and thousands of them at once would be a burden to it.
+constexpr wire::Loop::Milliseconds kRestart{300}, kLongestRestart{5000};
 
 void write_all(int descriptor, const std::string& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
@@ -78,13 +80,15 @@ void RankServers::launch(const ServerId& id, int gpus) {
         if (ending_) return;
         const int code = exit_code(status);
         lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
-        servers_[id].restart = loop_.after(kRestart, [this, id, gpus] {
-          try {
-            launch(id, gpus);
-          } catch (const Error& error) {
-            spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
-          }
-        });
+        Server& gone = servers_[id];
+        gone.restart =
+            loop_.after(std::min(kRestart * (1 << std::min(gone.failures++, 5)), kLongestRestart), [this, id, gpus] {
+              try {
+                launch(id, gpus);
+              } catch (const Error& error) {
+                spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
+              }
+            });
       });
 }
 
@@ -94,7 +98,7 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   Server& server = servers_[id];
   if (server.connection) throw Error("rank server: that of job " + std::to_string(id.job) + " is there already");
   server.connection = connection;
-  server.missed = 0;
+  server.missed = server.failures = 0;
   connection->on_frame = [this, id](const wire::Frame& frame) {
     if (const auto at = servers_.find(id); at != servers_.end()) at->second.missed = 0;
     try {

@@ -62,6 +62,7 @@ class RankServers {
     int gpus = 0;  // 0: its extension has told it
     wire::ConnectionPtr connection;
     int missed = 0;                // heartbeats
+    int failures = 0;              // ends since it was last there
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
   };

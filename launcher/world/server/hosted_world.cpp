@@ -38,7 +38,8 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
 }
 
 HostedWorld::~HostedWorld() {
-  ranks_.clear();  // before PMIx forgets them
+  signal(SIGKILL);  // all at once: each is then waited for
+  ranks_.clear();   // before PMIx forgets them
   pmix_.remove(name_);
 }
 

@@ -190,8 +190,11 @@ void RankServer::keep_spares(wire::KeepSpares request) {
 
 void RankServer::end(int generation) {
   if (worlds_.erase(generation) == 0 || settings_.with_launcher) return;
+  // Another server of this node may still use the directory above.
+  const fs::path shared = fs::path(settings_.directory) / ("g" + std::to_string(generation));
   std::error_code ignored;
-  fs::remove_all(fs::path(settings_.directory) / ("g" + std::to_string(generation)), ignored);
+  fs::remove_all(shared / std::to_string(settings_.job), ignored);
+  fs::remove(shared, ignored);
 }
 
 // PMIx asks for the fences of a world in the same order on every server.
