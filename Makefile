@@ -38,10 +38,10 @@ WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
 CLI      := $(call objects,$(call sources,planner/cli))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
-LAUNCHER := $(call objects,$(call sources,launcher launcher/world))
+LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job recovery world node slurm process)))
 # The only objects that know PMIx. What the rank server shares with the launcher it links as well.
 RANKS    := $(call objects,$(call sources,launcher/world/server))
-RANKS_SHARED := $(call objects,$(addprefix launcher/,child.cpp directory.cpp launcher_address.cpp))
+RANKS_SHARED := $(call objects,$(addprefix launcher/,process/child.cpp node/directory.cpp node/launcher_address.cpp))
 PMIX_CFLAGS ?= $(patsubst -I%,-isystem %,$(shell pkg-config --cflags pmix 2>/dev/null))
 PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/null),-lpmix)
 

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "launcher/directory.hpp"
-#include "launcher/execute.hpp"
-#include "launcher/keeper.hpp"
-#include "launcher/launcher.hpp"
-#include "launcher/tether.hpp"
-#include "launcher/vault.hpp"
+#include "launcher/job/launcher.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/node/keeper.hpp"
+#include "launcher/node/tether.hpp"
+#include "launcher/node/vault.hpp"
+#include "launcher/process/execute.hpp"
 #include "planner/core/error.hpp"
 
 namespace {

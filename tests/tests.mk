@@ -18,11 +18,11 @@ $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENC
 # for which tests/sim/seams.cpp stands in.
 SIM_TEST         := $(BUILD)/test/sim
 SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
-  $(addprefix launcher/,launcher.cpp actions.cpp extensions.cpp faults.cpp grace.cpp holdings.cpp planner_link.cpp \
-    profile_relay.cpp recovery.cpp state_machine.cpp tenure.cpp world/world.cpp world/placement.cpp job_context.cpp) \
+  $(call sources,launcher/job launcher/recovery) \
+  $(addprefix launcher/,slurm/extensions.cpp slurm/job_context.cpp node/tenure.cpp world/world.cpp world/placement.cpp) \
   $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
     event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp strays.cpp) \
-  $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp toml_keys.cpp))
+  $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp rank_messages.cpp toml_keys.cpp))
 $(SIM_TEST): $(SIM_TEST_OBJECTS) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc
@@ -65,6 +65,10 @@ bench:
 $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS)
+# How soon MPI is initialised on rank servers and under mpirun: `espalier-bench world` runs it in a box.
+$(BUILD)/bin/espalier-bench-world: $(call objects,tests/bench/world/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
 bench-train:
 	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
 	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/run.py

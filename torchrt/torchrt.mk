@@ -73,7 +73,7 @@ $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addpre
 	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 
 # Plays the launcher in tests/torchrt.
-$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/vault.cpp) $(WIRE) $(CORE)
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/node/vault.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)

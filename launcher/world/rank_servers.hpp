@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/blocking_thread.hpp"
-#include "launcher/child.hpp"
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/process/child.hpp"
 #include "launcher/world/ranks.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/server.hpp"

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "launcher/child.hpp"
+#include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/messages.hpp"

@@ -307,7 +307,7 @@ void History::slurm_killed(const SimJob& job) {
   if (const auto at = keepers_.find(job.id); at != keepers_.end()) kill_keeper(*at->second, false);
 }
 
-// ---- keepers of extensions: launcher/keeper.cpp without its system calls
+// ---- keepers of extensions: launcher/node/keeper.cpp without its system calls
 
 void History::start_keeper(const SimJob& job) {
   auto keeper = std::make_shared<KeeperProcess>();

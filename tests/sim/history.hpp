@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "launcher/launcher.hpp"
-#include "launcher/tenure.hpp"
+#include "launcher/job/launcher.hpp"
+#include "launcher/node/tenure.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/planner.hpp"
 #include "tests/sim/slurm_model.hpp"

@@ -1,11 +1,11 @@
 // The product's edges to the outside, in the place of planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
-// launcher/{child,directory,slurm,blocking_thread}.cpp and planner/daemon/slurm_agent.cpp: the same classes and
-// functions on virtual time and on the model of Slurm.
+// launcher/{process/child,process/blocking_thread,node/directory,slurm/slurm,world/rank_servers}.cpp and
+// planner/daemon/slurm_agent.cpp: the same classes and functions on virtual time and on the model of Slurm.
 #include <csignal>
 
-#include "launcher/blocking_thread.hpp"
-#include "launcher/child.hpp"
-#include "launcher/directory.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/process/child.hpp"
 #include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"

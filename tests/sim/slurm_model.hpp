@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/slurm.hpp"
+#include "launcher/slurm/slurm.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "tests/sim/mutant.hpp"
 #include "tests/sim/timeline.hpp"

@@ -42,7 +42,7 @@
 #include <thread>
 #include <utility>
 
-#include "launcher/vault.hpp"
+#include "launcher/node/vault.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/descriptor.hpp"
 #include "planner/wire/handshake.hpp"

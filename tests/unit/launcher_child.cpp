@@ -6,7 +6,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "launcher/child.hpp"
+#include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 
 using namespace espalier;

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/directory.hpp"
+#include "launcher/node/directory.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "launcher/faults.hpp"
+#include "launcher/recovery/faults.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "launcher/grace.hpp"
+#include "launcher/job/grace.hpp"
 
 using namespace espalier::launcher;
 using espalier::HandoffMethod;

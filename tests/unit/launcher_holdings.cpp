@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "launcher/holdings.hpp"
+#include "launcher/job/holdings.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "launcher/profile_relay.hpp"
+#include "launcher/job/profile_relay.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/profile_check.hpp"
 

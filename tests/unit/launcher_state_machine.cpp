@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "launcher/state_machine.hpp"
+#include "launcher/job/state_machine.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;

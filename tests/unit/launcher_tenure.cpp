@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "launcher/tenure.hpp"
+#include "launcher/node/tenure.hpp"
 
 using espalier::launcher::AnchorTenure;
 using espalier::launcher::Tenure;

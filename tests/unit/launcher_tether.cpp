@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/child.hpp"
-#include "launcher/tether.hpp"
+#include "launcher/node/tether.hpp"
+#include "launcher/process/child.hpp"
 
 using namespace espalier::launcher;
 using Clock = std::chrono::steady_clock;

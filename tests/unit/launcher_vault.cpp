@@ -1,5 +1,5 @@
 // State that outlives the process that made it.
-#include "launcher/vault.hpp"
+#include "launcher/node/vault.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>

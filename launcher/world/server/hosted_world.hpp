@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/child.hpp"
+#include "launcher/process/child.hpp"
 #include "launcher/world/server/pmix_server.hpp"
 #include "launcher/world/server/spare_ranks.hpp"
 #include "planner/wire/rank_messages.hpp"

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "launcher/directory.hpp"
-#include "launcher/launcher_address.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/node/launcher_address.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/child.hpp"
+#include "launcher/process/child.hpp"
 #include "launcher/world/server/rank_output.hpp"
 #include "planner/wire/rank_messages.hpp"
 

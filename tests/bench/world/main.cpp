@@ -1,7 +1,7 @@
-// espalier-bench-world RANKS ROUNDS FOLDER PROBE: run in a step of a Slurm job of several nodes, which has GPUs on each. Starts
-// MPI worlds of RANKS ranks in turn: under mpirun with an agent that calls srun, as Espalier did before it had rank
-// servers; on rank servers that are started for it (cold); and on rank servers that are there (warm). Prints one JSON
-// object: milliseconds from the start to the end of MPI_Init in the last rank.
+// espalier-bench-world RANKS ROUNDS FOLDER PROBE: run in a step of a Slurm job of several nodes, which has GPUs on
+// each. Starts MPI worlds of RANKS ranks in turn: under mpirun with an agent that calls srun, as Espalier did before it
+// had rank servers; on rank servers that are started for it (cold); and on rank servers that are there (warm). Prints
+// one JSON object: milliseconds from the start to the end of MPI_Init in the last rank.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/child.hpp"
-#include "launcher/directory.hpp"
-#include "launcher/slurm.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/process/child.hpp"
+#include "launcher/slurm/slurm.hpp"
 #include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
@@ -110,7 +110,8 @@ struct Bench {
     for (int rank = 0; rank < ranks; ++rank) {
       long long done = 0;
       std::ifstream file(times / std::to_string(rank));
-      if (!(file >> done)) throw Error("rank " + std::to_string(rank) + " of run " + times.string() + " has not started");
+      if (!(file >> done))
+        throw Error("rank " + std::to_string(rank) + " of run " + times.string() + " has not started");
       last = std::max(last, done);
     }
     return static_cast<double>(last - start) / 1e6;
@@ -152,17 +153,17 @@ struct Bench {
                          << " --overlap --mpi=none --mem=0 --input=none --quiet -N1 -n1 -w $host --gres=gpu:"
                          << holdings.front().gpus.size() << " /bin/sh -c \"$*\"\n";
     fs::permissions(agent, fs::perms::owner_all);
-    std::vector<std::string> command{"mpirun", "--leave-session-attached", "--bind-to", "none", "--oversubscribe",
-                                     "--quiet"};
-    for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
-             {"plm", "rsh"},
-             {"plm_rsh_agent", agent.string()},
-             {"plm_rsh_no_tree_spawn", "1"},
-             {"ras", "^slurm"},
-             {"orte_tmpdir_base", times.string()},
-             {"btl_vader_backing_directory", "/tmp"},
-             {"btl_vader_single_copy_mechanism", "none"},
-             {"mpi_yield_when_idle", "1"}})
+    std::vector<std::string> command{"mpirun", "--leave-session-attached", "--bind-to",
+                                     "none",   "--oversubscribe",          "--quiet"};
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, std::string>>{{"plm", "rsh"},
+                                                          {"plm_rsh_agent", agent.string()},
+                                                          {"plm_rsh_no_tree_spawn", "1"},
+                                                          {"ras", "^slurm"},
+                                                          {"orte_tmpdir_base", times.string()},
+                                                          {"btl_vader_backing_directory", "/tmp"},
+                                                          {"btl_vader_single_copy_mechanism", "none"},
+                                                          {"mpi_yield_when_idle", "1"}})
       command.insert(command.end(), {"--mca", name, value});
     bool more = false;
     int left = ranks;

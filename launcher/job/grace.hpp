@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/slurm.hpp"
+#include "launcher/slurm/slurm.hpp"
 #include "planner/core/job.hpp"
 
 namespace espalier::launcher {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/slurm.hpp"
+#include "launcher/slurm/slurm.hpp"
 #include "planner/wire/config.hpp"
 
 namespace espalier::launcher {

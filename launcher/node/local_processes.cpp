@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/keeper.hpp"
+#include "launcher/node/keeper.hpp"
 #include "planner/wire/descriptor.hpp"
 
 namespace espalier::launcher {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/blocking_thread.hpp"
-#include "launcher/job_context.hpp"
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/job_context.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {

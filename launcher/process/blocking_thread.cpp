@@ -1,4 +1,4 @@
-#include "launcher/blocking_thread.hpp"
+#include "launcher/process/blocking_thread.hpp"
 
 #include <sys/eventfd.h>
 

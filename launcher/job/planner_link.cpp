@@ -1,4 +1,4 @@
-#include "launcher/planner_link.hpp"
+#include "launcher/job/planner_link.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>

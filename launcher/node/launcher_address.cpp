@@ -1,4 +1,4 @@
-#include "launcher/launcher_address.hpp"
+#include "launcher/node/launcher_address.hpp"
 
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-#include "launcher/vault.hpp"
+#include "launcher/node/vault.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

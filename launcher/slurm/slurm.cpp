@@ -1,4 +1,4 @@
-#include "launcher/slurm.hpp"
+#include "launcher/slurm/slurm.hpp"
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>

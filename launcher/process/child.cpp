@@ -1,4 +1,4 @@
-#include "launcher/child.hpp"
+#include "launcher/process/child.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "launcher/state_machine.hpp"
+#include "launcher/job/state_machine.hpp"
 
 #include <array>
 

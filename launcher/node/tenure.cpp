@@ -1,4 +1,4 @@
-#include "launcher/tenure.hpp"
+#include "launcher/node/tenure.hpp"
 
 #include "planner/wire/messages.hpp"
 

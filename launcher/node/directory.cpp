@@ -1,4 +1,4 @@
-#include "launcher/directory.hpp"
+#include "launcher/node/directory.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "launcher/server_step.hpp"
+#include "launcher/node/server_step.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/child.hpp"
-#include "launcher/execute.hpp"
+#include "launcher/process/child.hpp"
+#include "launcher/process/execute.hpp"
 
 namespace espalier::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/execute.hpp"
+#include "launcher/process/execute.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launcher/extensions.hpp"
+#include "launcher/slurm/extensions.hpp"
 
 #include <spdlog/spdlog.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/profile_relay.hpp"
+#include "launcher/job/profile_relay.hpp"
 
 #include <utility>
 

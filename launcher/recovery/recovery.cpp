@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "launcher/holdings.hpp"
-#include "launcher/launcher.hpp"
+#include "launcher/job/holdings.hpp"
+#include "launcher/job/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/wire/clock.hpp"

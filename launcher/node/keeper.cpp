@@ -1,4 +1,4 @@
-#include "launcher/keeper.hpp"
+#include "launcher/node/keeper.hpp"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -13,12 +13,12 @@
 #include <string>
 #include <thread>
 
-#include "launcher/directory.hpp"
-#include "launcher/job_context.hpp"
-#include "launcher/launcher_address.hpp"
-#include "launcher/server_step.hpp"
-#include "launcher/tenure.hpp"
-#include "launcher/vault.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/node/launcher_address.hpp"
+#include "launcher/node/server_step.hpp"
+#include "launcher/node/tenure.hpp"
+#include "launcher/node/vault.hpp"
+#include "launcher/slurm/job_context.hpp"
 #include "launcher/world/placement.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"

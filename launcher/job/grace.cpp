@@ -1,4 +1,4 @@
-#include "launcher/grace.hpp"
+#include "launcher/job/grace.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <csignal>
 
-#include "launcher/child.hpp"
-#include "launcher/launcher.hpp"
+#include "launcher/job/launcher.hpp"
+#include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 #include "planner/wire/clock.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/holdings.hpp"
+#include "launcher/job/holdings.hpp"
 
 #include <algorithm>
 

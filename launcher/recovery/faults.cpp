@@ -1,4 +1,4 @@
-#include "launcher/faults.hpp"
+#include "launcher/recovery/faults.hpp"
 
 #include <algorithm>
 

@@ -10,13 +10,13 @@
 #include <set>
 #include <string>
 
-#include "launcher/directory.hpp"
-#include "launcher/extensions.hpp"
-#include "launcher/faults.hpp"
-#include "launcher/grace.hpp"
-#include "launcher/planner_link.hpp"
-#include "launcher/profile_relay.hpp"
-#include "launcher/state_machine.hpp"
+#include "launcher/job/grace.hpp"
+#include "launcher/job/planner_link.hpp"
+#include "launcher/job/profile_relay.hpp"
+#include "launcher/job/state_machine.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/recovery/faults.hpp"
+#include "launcher/slurm/extensions.hpp"
 #include "launcher/world/rank_servers.hpp"
 #include "launcher/world/world.hpp"
 

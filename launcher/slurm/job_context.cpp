@@ -1,4 +1,4 @@
-#include "launcher/job_context.hpp"
+#include "launcher/slurm/job_context.hpp"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,5 +1,5 @@
 // The event side: sockets, workers, the planner, Slurm's notices. The actions are in actions.cpp.
-#include "launcher/launcher.hpp"
+#include "launcher/job/launcher.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <csignal>
 
-#include "launcher/child.hpp"
-#include "launcher/holdings.hpp"
+#include "launcher/job/holdings.hpp"
+#include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/wire/clock.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/tether.hpp"
+#include "launcher/node/tether.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,8 +12,8 @@
 #include <ctime>
 #include <optional>
 
-#include "launcher/child.hpp"
-#include "launcher/execute.hpp"
+#include "launcher/process/child.hpp"
+#include "launcher/process/execute.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
