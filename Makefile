@@ -48,7 +48,7 @@ PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/n
 WIRE_LIBS := -levent -lmunge
 CORE_LIBS := -lhwloc
 SIM_LIBS  := -lcsv -lz -lglpk
-BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench)
+BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench espalier-bench-world)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
 include torchrt/torchrt.mk

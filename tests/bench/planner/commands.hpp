@@ -12,5 +12,6 @@ void add_handoff(CLI::App& app);
 void add_optimality(CLI::App& app);
 void add_pause(CLI::App& app);
 void add_versus(CLI::App& app);
+void add_world(CLI::App& app);
 
 }  // namespace espalier::bench
