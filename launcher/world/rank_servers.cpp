@@ -114,17 +114,17 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   connection->send(wire::Heartbeat{});
   for (const auto& [generation, world] : std::map(worlds_))
     if (world->uses(id)) world->came(id);
-  send_spares(id, server);
+  send_spares(server);
 }
 
 void RankServers::keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
   std::error_code ignored;
   spares_ =
       wire::KeepSpares{0, program, environment, std::filesystem::current_path(ignored).string(), resource_limits()};
-  for (const auto& [id, server] : servers_) send_spares(id, server);
+  for (const auto& [id, server] : servers_) send_spares(server);
 }
 
-void RankServers::send_spares(const ServerId& id, const Server& server) {
+void RankServers::send_spares(const Server& server) {
   if (!spares_ || !server.connection) return;
   wire::KeepSpares own = *spares_;
   own.count = server.gpus;

@@ -67,7 +67,7 @@ class RankServers {
     wire::Watch restart;
   };
   void launch(const ServerId& id, int gpus);
-  void send_spares(const ServerId& id, const Server& server);
+  void send_spares(const Server& server);
   void handle(const ServerId& id, const wire::Frame& frame);
   void lose(const ServerId& id, const std::string& why);
   void beat();

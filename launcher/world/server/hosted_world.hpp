@@ -23,8 +23,8 @@ class HostedWorld {
   // Starts the ranks of request.places[request.here], as far as possible with spares. `local`: variables of this node
   // and Slurm job, which stand before those of the request. Throws Error; then no rank runs. The PmixServer outlives
   // this object.
-  HostedWorld(wire::Loop& loop, PmixServer& pmix, const wire::RunRanks& request, const std::vector<std::string>& local,
-              Callbacks callbacks);
+  HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares, const wire::RunRanks& request,
+              const std::vector<std::string>& local, Callbacks callbacks);
   ~HostedWorld();  // SIGKILL to all ranks
   HostedWorld(const HostedWorld&) = delete;
   HostedWorld& operator=(const HostedWorld&) = delete;
