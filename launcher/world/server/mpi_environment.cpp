@@ -15,6 +15,9 @@ std::vector<std::string> mpi_environment(const RankPosition& position, const std
       "OMPI_MCA_orte_local_daemon_uri=1.0;tcp://127.0.0.1:1",
       // Shared memory files of two generations must not meet: 4.1 calls the transport vader, later versions sm.
       "OMPI_MCA_btl_vader_backing_directory=" + directory, "OMPI_MCA_btl_sm_backing_directory=" + directory,
+      // The posix component tries itself out with a file /dev/shm/open_mpi.0000, which a rank that is killed then
+      // leaves.
+      "OMPI_MCA_shmem=mmap",
       // Copies from another process's memory need ptrace rights, which ranks of different Slurm steps may lack.
       "OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma,knem,xpmem",
       "OMPI_MCA_hwloc_base_binding_policy=none",
