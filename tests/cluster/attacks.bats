@@ -22,14 +22,15 @@ attack() { # NODE SECONDS BYTES HOST:PORT...
   local node=$1
   shift
   (cd /tmp && exec ip netns exec "$node" setpriv --reuid mallory --regid mallory --clear-groups \
-    python3 "$BOX_REPO/tests/attacks/connections.py" "$@" > "$BOX/log/attack" 3>&-) &
+    /usr/bin/python3 "$BOX_REPO/tests/attacks/connections.py" "$@" > "$BOX/log/attack" 3>&-) &
   wait_for 30 "mallory's connections stand" grep -q connected "$BOX/log/attack"
 }
+attack_and_wait() { attack "$@" && wait_for 60 "the attack is over" eval '! pgrep -u mallory > /dev/null'; }
 # The longest time between two steps of A while a command runs, in ms.
 longest_gap() {
   local from
   from=$(wc -l < "$BOX/home/A.jsonl")
-  "$@"
+  "$@" || return
   python3 - "$BOX/home/A.jsonl" "$from" <<'P'
 import json, sys
 steps = [json.loads(line) for line in open(sys.argv[1])][int(sys.argv[2]):]
@@ -66,17 +67,20 @@ P
 @test "another user's connections to all ports of a training, silent or with nonsense, from its node and from another, end nothing" {
   grown_cast
   as_user espalier hold "$A"
+  generation=$(metric A generation)
   for node in n1 n2; do
     targets=$(for port in $(ports n1 espalier-launch) $(ports n1 espalier-train); do echo "10.77.0.2:$port"; done
       for port in $(ports n2 espalier-train); do echo "10.77.0.3:$port"; done)
     for bytes in 0 7 200; do
       before=$(step_of A)
-      gap=$(longest_gap eval "attack $node 4 $bytes $(echo $targets); wait")
+      rm -f "$BOX/log/attack"
+      gap=$(longest_gap attack_and_wait "$node" 4 "$bytes" $targets)
+      cat "$BOX/log/attack"
       echo "from $node with $bytes bytes: the longest step took $gap ms" >&3
       wait_for 60 "A trains on" stepped_past A $((before + 5))
     done
   done
-  [ "$(metric A generation)" = "$(generation_of)" ]
+  [ "$(metric A generation)" = "$generation" ]
   refute reached recovering
   goes_on_well
 }
