@@ -11,6 +11,8 @@ SLURM_VERSION = $(shell $(CC) -E -dM -include slurm/slurm_version.h -x c - </dev
 $(SPANK_COMMON) $(SPANK_PLUGIN) $(SPANK_SUBMIT): CFLAGS += -fvisibility=hidden -D_GNU_SOURCE \
   -DESPALIER_PREFIX='"$(PREFIX)"' -DESPALIER_SLURM_BIN='"$(SLURM_BIN)"'
 
+$(SLURM_API): CFLAGS += -DESPALIER_SLURM_BIN='"$(SLURM_BIN)"'
+
 $(BUILD)/lib/espalier.so: $(SPANK_PLUGIN) $(SPANK_COMMON) spank/espalier.lds
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/espalier.lds -o $@ $(filter %.o,$^) -lmunge

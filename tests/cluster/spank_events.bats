@@ -8,7 +8,7 @@ setup_file() {
   load spank/common
   setup_spank
   export FORGE=$BOX/bin/forge
-  "${CC:-cc}" -Wall -Wextra -o "$FORGE" "$BATS_TEST_DIRNAME/spank/forge.c" -lslurm
+  "${CC:-cc}" -Wall -Wextra -o "$FORGE" -I"$BOX_REPO" "$BATS_TEST_DIRNAME/spank/forge.c" "$BOX_REPO/planner/slurm/job_record.c" -lslurm
 }
 setup() { start_ear; }
 teardown() {

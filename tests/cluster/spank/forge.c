@@ -10,6 +10,8 @@
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 
+#include "planner/slurm/job_record.h"
+
 int main(int argc, char** argv) {
   static char path[] = "PATH=/usr/bin:/bin", directory[] = "/tmp", output[] = "/dev/null";
   char* environment[] = {path, NULL};
@@ -35,6 +37,6 @@ int main(int argc, char** argv) {
            slurm_strerror(errno));
     return 1;
   }
-  printf("%u\n", response->job_id);
+  printf("%u\n", espalier_slurm_submitted_id(response));
   return 0;
 }
