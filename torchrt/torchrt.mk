@@ -44,8 +44,8 @@ $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
 
 # libtorch_cpu itself needs libcudart and libcupti, which it finds through its own RPATH when it starts; at link time they,
 # and what libtorch_cuda needs beyond them, may be absent.
-# Exported: the sched_yield of comm/waits.cpp, for MPI to use.
-TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
+# Exported for MPI to use: the sched_yield of comm/waits.cpp, and listen and accept of comm/mpi_accept.cpp.
+TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--export-dynamic-symbol=listen -Wl,--export-dynamic-symbol=accept -Wl,--unresolved-symbols=ignore-in-shared-libs -L$(TORCH_LIB) -Wl,-rpath,$(TORCH_LIB)
 
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

@@ -64,7 +64,7 @@ P
   goes_on_well
 }
 
-@test "another user's connections to all ports of a training, silent or with nonsense, from its node and from another, end nothing" {
+@test "another user's connections to all ports of a training, silent or with nonsense, from its node and from another, end and stop nothing" {
   grown_cast
   as_user espalier hold "$A"
   generation=$(metric A generation)
@@ -77,6 +77,7 @@ P
       gap=$(longest_gap attack_and_wait "$node" 4 "$bytes" $targets)
       cat "$BOX/log/attack"
       echo "from $node with $bytes bytes: the longest step took $gap ms" >&3
+      [ "$gap" -le 2000 ] # seen: below 600 ms; Open MPI alone waits for two seconds
       wait_for 60 "A trains on" stepped_past A $((before + 5))
     done
   done
