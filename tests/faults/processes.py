@@ -105,6 +105,6 @@ def generations():
     for pid in pids():
         if name_of(pid) == "espalier-train":
             generation = _environment(pid).get(b"ESPALIER_GENERATION")
-            if generation is not None:
+            if generation is not None and generation.isdigit():  # a spare is of none
                 found.add(int(generation))
     return found
