@@ -36,7 +36,7 @@ enum class Action {
   start_training,  // commit generation 0
   submit_extensions,
   cancel_acquired,  // give back what was acquired for the failed proposal
-  start_next,       // mpirun of generation g+1 beside g
+  start_next,       // the ranks of generation g+1 beside g
   abort_next,       // kill it
   send_switch,      // to the old generation: stop at the next boundary
   begin_load,       // to the next generation: take the state but for what the old one is about to give
@@ -47,7 +47,7 @@ enum class Action {
   release_leaving,  // give back extensions that the committed plan does not use
   kill_old,         // it did not leave by itself
   abort_current,    // kill what is left of the lost generation
-  start_recovery,   // mpirun of the generation that goes on, on the GPUs that are left
+  start_recovery,   // the ranks of the generation that goes on, on the GPUs that are left
   send_recover,     // to it: find what state is left, and take it
   commit_recovery,  // it is the job now
   report_committed,
