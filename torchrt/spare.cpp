@@ -1,5 +1,6 @@
 #include "torchrt/spare.hpp"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,7 +41,9 @@ void wait_as_spare() {
   const char* const number = std::getenv("ESPALIER_SPARE");
   if (number == nullptr) return;
   const int socket = std::atoi(number);
-  if (::write(socket, "r", 1) != 1) ::_exit(0);
+  // Whoever needed this process before it was loaded has written already and closed its end: no reason to die of
+  // SIGPIPE.
+  [[maybe_unused]] const ssize_t told = ::send(socket, "r", 1, MSG_NOSIGNAL);
   const std::string text = read_all(socket);
   ::close(socket);
   if (text.empty()) ::_exit(0);

@@ -266,7 +266,7 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
   talk boxuser "$(launcher)" login "$(rank_server "$(token)" "$A" n1)"
   refused "rank server: that of job $A is there already"
   for of in '"generation":0,"rank":1' '"generation":0,"rank":-1' '"generation":7,"rank":0'; do
-    talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" "frame:{\"type\":\"rank_ended\",$of,\"code\":1,\"finalized\":true}"
+    talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" "frame:{\"type\":\"rank_ended\",$of,\"code\":1,\"finalized\":true}" end
   done
   talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" 'frame:{"type":"mischief"}'
   trains_on
