@@ -32,9 +32,10 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
   on.noticed = [this](JobId id) { noticed(id); };
   on.lost = [this](const Holding& holding) { extension_lost(holding); };
   on.released = [this](JobId) { planner_->report(wire::Status{state()}); };
-  on.server_lost = [this](const Holding& holding, int code) {
-    rank_servers_->step_lost({holding.node, holding.job}, code);
+  on.came = [this](JobId id, const ExtensionRequest& request) {
+    rank_servers_->serve({request.node, id}, request.gpus);
   };
+  on.leaves = [this](JobId id) { rank_servers_->forget(id); };
   extensions_ = std::make_unique<Extensions>(loop_, slurm_, context_, environment(0), on);
   RankServersSettings servers;
   servers.launcher = context_.self;

@@ -15,17 +15,14 @@
 
 #include "launcher/node/directory.hpp"
 #include "launcher/node/launcher_address.hpp"
-#include "launcher/node/server_step.hpp"
 #include "launcher/node/tenure.hpp"
 #include "launcher/node/vault.hpp"
 #include "launcher/slurm/job_context.hpp"
-#include "launcher/world/placement.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/descriptor.hpp"
 #include "planner/wire/endpoint.hpp"
 #include "planner/wire/messages.hpp"
-#include "planner/wire/rank_messages.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -33,15 +30,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{500};  // how often an extension's keeper looks after its step
-
 wire::Descriptor catch_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGUSR1, SIGUSR2}) sigaddset(&set, number);  // meant for the program
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG, SIGCHLD}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG}) sigaddset(&set, number);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -58,7 +53,7 @@ struct Watcher {
     pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};
     ::poll(entries, 2, static_cast<int>(longest.count()));
     signalfd_siginfo info;
-    while (::read(signals.get(), &info, sizeof info) == sizeof info) noticed = noticed || info.ssi_signo != SIGCHLD;
+    while (::read(signals.get(), &info, sizeof info) == sizeof info) noticed = true;
   }
 };
 
@@ -79,25 +74,13 @@ void let_go(Vault* vault, const wire::Frame& frame) {
   vault->keep(keep.generation, keep.copies);
 }
 
-// The step that holds the rank server of this extension.
-std::vector<std::string> step_of_server(const JobContext& context) {
-  const char* const gpus = std::getenv("ESPALIER_GPUS");
-  const std::filesystem::path server = std::filesystem::path(context.self).parent_path() / "espalier-ranks";
-  std::vector<std::string> command{context.self, "step", "--"};
-  const auto step = step_command(context.job, context.node, gpus == nullptr ? 0 : std::atoi(gpus),
-                                 std::getenv("ESPALIER_CPU_BIND") != nullptr, {server.string()});
-  command.insert(command.end(), step.begin(), step.end());
-  return command;
-}
-
 // Until the connection is over.
-void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault, ServerStep& step) {
+void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
   const char* const token = std::getenv("ESPALIER_TOKEN");
   client.send(wire::KeeperHello{token != nullptr ? token : "", watcher.context.job, watcher.context.node, true});
   tenure.connected(Clock::now());
   for (;;) {
-    watcher.wait(client.fd(), std::min(watcher.heartbeat, kLook));
-    if (const auto code = step.attend(Clock::now())) client.send(wire::RankServerLost{*code});
+    watcher.wait(client.fd());
     if (watcher.noticed) tenure.signalled();
     while (const auto frame = client.receive(milliseconds(0))) {
       if (!tenure.hears(frame->type, Clock::now())) return;
@@ -155,19 +138,16 @@ int keep_extension() {
   const auto [host, port] = launcher_address();
   const char* prefix = std::getenv("ESPALIER_VAULT");
   auto vault = prefix == nullptr ? nullptr : open_vault(prefix, watcher.context.job);
-  std::optional<ServerStep> step(std::in_place, step_of_server(watcher.context));
-  step->attend(Clock::now());  // beside the search for the launcher
   for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
     try {
       auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
-      serve(client, watcher, tenure, vault.get(), *step);
+      serve(client, watcher, tenure, vault.get());
     } catch (const Error&) {
       // Lost or refused.
     }
     if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
   }
   vault.reset();
-  step.reset();
   fence(watcher.context.job);
   if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
     remove_if_abandoned(std::filesystem::path(directory).parent_path());

@@ -7,7 +7,6 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
-#include "planner/wire/rank_messages.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -101,7 +100,6 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
   job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + wire::fresh_nonce().substr(0, 8);
   job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
   job.environment = environment_;
-  job.environment.push_back("ESPALIER_GPUS=" + std::to_string(request.gpus));
   job.directory = "/";
   job.immediate = immediate;
   job.grant_seconds = context_.config.acquire_seconds;
@@ -225,9 +223,6 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
   connection->on_frame = [this, id = hello.job](const wire::Frame& frame) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.missed = 0;
     if (frame.type == wire::Notice::type) notice(id);
-    if (frame.type == wire::RankServerLost::type && callbacks_.server_lost)
-      if (const auto job = jobs_.find(id); job != jobs_.end())
-        callbacks_.server_lost(job->second.holding, wire::from_frame<wire::RankServerLost>(frame).code);
   };
   connection->on_closed = [this, id = hello.job](const std::string&) {
     if (const auto job = jobs_.find(id); job != jobs_.end()) job->second.keeper.reset();
@@ -235,6 +230,7 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
   };
   if (at->second.leaving) return connection->send(wire::GiveBack{});
   connection->send(wire::Heartbeat{});  // it is taken on: from now on losing us means to leave
+  if (callbacks_.came) callbacks_.came(hello.job, at->second.request);
   check_complete();
 }
 
@@ -254,6 +250,7 @@ void Extensions::release(JobId id, wire::Loop::Milliseconds in) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end() || at->second.leaving) return;
   at->second.leaving = true;
+  if (callbacks_.leaves) callbacks_.leaves(id);
   if (in.count() == 0) return send_away(id);
   at->second.lingers = true;
   at->second.check = loop_.after(in, [this, id] { send_away(id); });

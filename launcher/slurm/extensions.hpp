@@ -23,8 +23,9 @@ class Extensions {
     std::function<void(JobId)> noticed;                  // Slurm wants this one back
     std::function<void(const Holding&)> lost;            // in use, and its keeper is gone
     std::function<void(JobId)> released;                 // Slurm confirmed its end
-    // The step of its rank server has ended with that code. The keeper starts it again.
-    std::function<void(const Holding&, int code)> server_lost;
+    // Its keeper is there, so that steps can be started in it; and: it is being given back.
+    std::function<void(JobId, const ExtensionRequest&)> came;
+    std::function<void(JobId)> leaves;
   };
   // `environment`: what a keeper needs to find the launcher.
   Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,

@@ -77,19 +77,41 @@ void RankServers::launch(const ServerId& id, int gpus) {
   traits.keeps_stdin = here;  // of rank 0, which is on this node
   server.child =
       std::make_unique<Child>(loop_, command, clean_environment(environment), traits, [this, id, gpus](int status) {
-        if (ending_) return;
-        const int code = exit_code(status);
-        lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
-        Server& gone = servers_[id];
-        gone.restart =
-            loop_.after(std::min(kRestart * (1 << std::min(gone.failures++, 5)), kLongestRestart), [this, id, gpus] {
-              try {
-                launch(id, gpus);
-              } catch (const Error& error) {
-                spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
-              }
-            });
+        if (!ending_) ended(id, gpus, exit_code(status));
       });
+}
+
+void RankServers::ended(const ServerId& id, int gpus, int code) {
+  // A world that has begun since its connection was lost waits for the next server, not for this one.
+  if (!std::exchange(servers_.at(id).loss_known, false))
+    lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
+  Server& server = servers_.at(id);
+  const auto wait = std::min(kRestart * (1 << std::min(server.failures++, 5)), kLongestRestart);
+  server.restart = loop_.after(server.leaves ? wire::Loop::Milliseconds(0) : wait, [this, id, gpus] {
+    if (servers_.at(id).leaves) return void(servers_.erase(id));
+    try {
+      launch(id, gpus);
+    } catch (const Error& error) {
+      spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
+    }
+  });
+}
+
+void RankServers::serve(const ServerId& id, int gpus) {
+  if (const auto at = servers_.find(id); at != servers_.end() && at->second.child) return;  // the keeper came back
+  try {
+    launch(id, gpus);
+  } catch (const Error& error) {
+    spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
+  }
+}
+
+void RankServers::forget(JobId job) {
+  for (auto at = servers_.begin(); at != servers_.end();) {
+    at->second.leaves = at->second.leaves || at->first.job == job;
+    const bool over = at->second.leaves && (!at->second.child || !at->second.child->running());
+    at = over ? servers_.erase(at) : std::next(at);
+  }
 }
 
 void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankServerHello& hello) {
@@ -99,6 +121,7 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   if (server.connection) throw Error("rank server: that of job " + std::to_string(id.job) + " is there already");
   server.connection = connection;
   server.missed = server.failures = 0;
+  server.loss_known = false;
   connection->on_frame = [this, id](const wire::Frame& frame) {
     if (const auto at = servers_.find(id); at != servers_.end()) at->second.missed = 0;
     try {
@@ -108,7 +131,10 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
     }
   };
   connection->on_closed = [this, id](const std::string&) {
-    if (const auto at = servers_.find(id); at != servers_.end()) at->second.connection.reset();
+    if (const auto at = servers_.find(id); at != servers_.end()) {
+      at->second.connection.reset();
+      at->second.loss_known = true;
+    }
     lose(id, "the rank server on " + id.node + " was lost");
   };
   connection->send(wire::Heartbeat{});
@@ -160,10 +186,6 @@ void RankServers::lose(const ServerId& id, const std::string& why) {
     if (world->uses(id)) world->gone(id, why);
   if (const auto at = servers_.find(id); at != servers_.end() && !at->second.child && !at->second.connection)
     servers_.erase(at);  // that of an extension, which may be gone as well
-}
-
-void RankServers::step_lost(const ServerId& id, int code) {
-  lose(id, "the step of the rank server on " + id.node + " ended with code " + std::to_string(code));
 }
 
 void RankServers::beat() {

@@ -43,8 +43,11 @@ class RankServers {
   void start();
   // A server introduced itself. Throws Error when its token is not the launcher's, or it is there already.
   void adopt(const wire::ConnectionPtr& connection, const wire::RankServerHello& hello);
-  // A keeper says that the step of its rank server has ended, or was lost with the extension.
-  void step_lost(const ServerId& id, int code);
+  // Starts the server of an extension, whose keeper is there, as a step of it. The launcher and not the keeper does so:
+  // when Slurm ends a job it signals its batch script too, and an srun there would kill the step at once.
+  void serve(const ServerId& id, int gpus);
+  // The extension leaves: a server of it that ends is not started again.
+  void forget(JobId job);
 
   // Starts the ranks of a generation, each as soon as its server is there. Throws Error.
   std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
@@ -59,14 +62,17 @@ class RankServers {
 
  private:
   struct Server {
-    int gpus = 0;  // 0: its extension has told it
+    int gpus = 0;
     wire::ConnectionPtr connection;
     int missed = 0;                // heartbeats
     int failures = 0;              // ends since it was last there
+    bool loss_known = false;       // its connection is lost, and its process has not been seen to end since
+    bool leaves = false;           // it is not started again
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
   };
   void launch(const ServerId& id, int gpus);
+  void ended(const ServerId& id, int gpus, int code);
   void send_spares(const Server& server);
   void handle(const ServerId& id, const wire::Frame& frame);
   void lose(const ServerId& id, const std::string& why);

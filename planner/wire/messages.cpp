@@ -99,10 +99,6 @@ void visit(RankOutput& m, Visitor& v) {
   v("error", m.error), v("text", m.text);
 }
 template <class Visitor>
-void visit(RankServerLost& m, Visitor& v) {
-  v("code", m.code);
-}
-template <class Visitor>
 void visit(ModexWanted& m, Visitor& v) {
   v("generation", m.generation), v("rank", m.rank), v("ticket", m.ticket);
 }
@@ -328,7 +324,6 @@ ESPALIER_MESSAGE(RankAborted)
 ESPALIER_MESSAGE(RanksRefused)
 ESPALIER_MESSAGE(FenceEntered)
 ESPALIER_MESSAGE(RankOutput)
-ESPALIER_MESSAGE(RankServerLost)
 ESPALIER_MESSAGE(ModexWanted)
 ESPALIER_MESSAGE(ModexFound)
 ESPALIER_MESSAGE(RunRanks)

@@ -68,12 +68,6 @@ struct RankOutput {
   std::string text;
 };
 
-// From a keeper: the Slurm step that ran its rank server has ended.
-struct RankServerLost {
-  static constexpr const char* type = "rank_server_lost";
-  int code = 0;  // srun's
-};
-
 // ---- both ways ----------------------------------------------------------------------------------------------------
 
 // A server wants what `rank` of another server has published (PMIx direct modex). The launcher passes the question on

@@ -242,7 +242,8 @@ RankServers::RankServers(wire::Loop& loop, RankServersSettings settings, std::fu
 RankServers::~RankServers() = default;
 void RankServers::start() {}
 void RankServers::adopt(const wire::ConnectionPtr&, const wire::RankServerHello&) {}
-void RankServers::step_lost(const ServerId&, int) {}
+void RankServers::serve(const ServerId&, int) {}
+void RankServers::forget(JobId) {}
 std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {
   if (history().disk_full) throw Error("ranks: cannot be started");
   return std::make_unique<SimRanks>(

@@ -57,7 +57,6 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   settings.node = variable("SLURMD_NODENAME");
   settings.directory = fs::path(variable("ESPALIER_DIRECTORY")).parent_path().string();
   settings.with_launcher = with_launcher;
-  if (const char* gpus = std::getenv("ESPALIER_GPUS"); gpus != nullptr) settings.gpus = std::atoi(gpus);
   const std::string job = variable("SLURM_JOB_ID");
   if (const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), settings.job);
       error != std::errc{} || end != job.data() + job.size())
@@ -184,7 +183,6 @@ void RankServer::run_ranks(wire::RunRanks request) {
 }
 
 void RankServer::keep_spares(wire::KeepSpares request) {
-  if (request.count == 0) request.count = settings_.gpus;
   spares_.keep(std::move(request), local_variables(settings_), !worlds_.empty());
 }
 

@@ -18,7 +18,6 @@ struct RankServerSettings {
   std::string token;
   JobId job = 0;  // the Slurm job whose step this is
   std::string node;
-  int gpus = 0;           // of an extension
   std::string directory;  // the job's scratch directory on this node
   std::chrono::milliseconds heartbeat{1000};
   bool with_launcher = false;  // on the launcher's node, as its child
