@@ -1,5 +1,5 @@
-// The launcher's side of its rank servers: it starts those of the anchor's nodes, takes on those that the keepers of
-// extensions start, and runs generations on them.
+// The launcher's side of its rank servers: it starts one for each Slurm job on each node, takes their connections on,
+// and runs generations on them.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// espalier-ranks: see espalier-launch(1). Started by the launcher and by keepers, not by hand.
+// espalier-ranks: see espalier-launch(1). Started by the launcher, not by hand.
 #include <csignal>
 #include <cstdio>
 #include <exception>
