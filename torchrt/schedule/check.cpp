@@ -53,13 +53,15 @@ class Checker {
   }
 
  private:
+  using Part = std::pair<int, int>;  // chunk and micro-batch
+
   struct State {
     int rank = 0;
     std::size_t next = 0;
-    std::map<int, Cover> activations, gradients;         // samples received, by micro-batch
-    std::map<std::tuple<OpKind, int, int>, Cover> sent;  // by kind, micro-batch or unit, and peer
-    std::set<int> forwarded;
-    std::map<int, std::vector<int>> backwarded, weighted;           // units done, by micro-batch
+    std::map<Part, Cover> activations, gradients;         // samples received
+    std::map<std::tuple<OpKind, int, Part>, Cover> sent;  // by kind, peer, and part; tied: {unit, -1}
+    std::set<Part> forwarded;
+    std::map<Part, std::vector<int>> backwarded, weighted;          // units done
     std::size_t collectives = 0;                                    // started in the replica group
     std::set<int> reducing, reduced, updated, gathering, gathered;  // units
     std::map<int, Cover> tied_received, tied_added;                 // rows, by unit
@@ -70,6 +72,19 @@ class Checker {
   const RankLayout& place(const State& state) const {
     return schedule_.layout.ranks[static_cast<std::size_t>(state.rank)];
   }
+  static Part part(const Op& op) { return {op.chunk, op.micro_batch}; }
+  const ChunkLayout& chunk(const Op& op) const { return schedule_.layout.chunks[static_cast<std::size_t>(op.chunk)]; }
+  bool has_chunk(int chunk) const { return chunk >= 0 && chunk < static_cast<int>(schedule_.layout.chunks.size()); }
+  int stage_of(int chunk) const { return schedule_.layout.chunks[static_cast<std::size_t>(chunk)].stage; }
+  // True when what comes from, or goes to, this neighbour chunk is a message: it exists, on another stage.
+  bool is_sent(const State& state, int neighbour) const {
+    return has_chunk(neighbour) && stage_of(neighbour) != place(state).stage;
+  }
+  static bool of_chunk(OpKind kind) {
+    return kind == OpKind::forward || kind == OpKind::backward || kind == OpKind::weight_gradient ||
+           kind == OpKind::send_activation || kind == OpKind::receive_activation || kind == OpKind::send_gradient ||
+           kind == OpKind::receive_gradient;
+  }
   int micro_batches() const { return schedule_.layout.micro_batches; }
   bool gathers(const State& state) const { return schedule_.options.zero1 && place(state).replicas > 1; }
   bool tied(const State& state, int unit) const {
@@ -79,7 +94,7 @@ class Checker {
 
   void problem(const State& state, const std::string& text) {
     problems_.push_back("rank " + std::to_string(state.rank) + ", operation " + std::to_string(state.next) + " (" +
-                        describe(now(state)) + "): " + text);
+                        describe(now(state), schedule_.layout.chunked()) + "): " + text);
   }
   void expect(bool condition, const State& state, const char* text) {
     if (!condition) problem(state, text);
@@ -89,6 +104,10 @@ class Checker {
   // together wait for meet().
   bool step(State& state) {
     const Op& op = now(state);
+    if (of_chunk(op.kind) && (!has_chunk(op.chunk) || stage_of(op.chunk) != place(state).stage)) {
+      problem(state, "the chunk is not of this rank");
+      return false;
+    }
     if (is_receive(op.kind)) return receive(state, op);
     const bool together = place(state).tp > 1 && (op.kind == OpKind::forward || op.kind == OpKind::backward);
     if (together || op.kind == OpKind::agree) return false;
@@ -114,8 +133,12 @@ class Checker {
     switch (op.kind) {
       case OpKind::forward:
         expect(m >= 0 && m < micro_batches(), state, "no such micro-batch");
-        expect(state.forwarded.insert(m).second, state, "the micro-batch is done twice");
-        expect(self.first_stage || state.activations[m].total() == self.samples, state, "its input is incomplete");
+        expect(state.forwarded.insert(part(op)).second, state, "the micro-batch is done twice");
+        if (is_sent(state, op.chunk - 1))
+          expect(state.activations[part(op)].total() == self.samples, state, "its input is incomplete");
+        else
+          expect(op.chunk == 0 || state.forwarded.count({op.chunk - 1, m}) == 1, state,
+                 "the chunk before has not come yet");
         break;
       case OpKind::backward:
         backward(state, op);
@@ -156,40 +179,48 @@ class Checker {
 
   // Adds the units of `op` to `done`, the last unit first.
   void add_units(State& state, const Op& op, std::vector<int>& done) {
-    const std::vector<int>& units = place(state).units;
-    for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
-      if (op.unit >= 0 && *unit != op.unit) continue;
-      expect(std::find(done.begin(), done.end(), *unit) == done.end(), state, "the unit is done twice");
-      done.push_back(*unit);
+    expect(op.unit < 0 || chunk(op).holds(op.unit), state, "the unit is not of this chunk");
+    for (int unit = chunk(op).last_unit(); unit >= chunk(op).first_unit; --unit) {
+      if (op.unit >= 0 && unit != op.unit) continue;
+      expect(std::find(done.begin(), done.end(), unit) == done.end(), state, "the unit is done twice");
+      done.push_back(unit);
     }
+  }
+  bool has_input_gradient(State& state, const Part& at) {
+    return static_cast<int>(state.backwarded[at].size()) ==
+           schedule_.layout.chunks[static_cast<std::size_t>(at.first)].units;
   }
 
   void backward(State& state, const Op& op) {
-    const RankLayout& self = place(state);
-    std::vector<int>& done = state.backwarded[op.micro_batch];
-    expect(state.forwarded.count(op.micro_batch) == 1, state, "no forward came before");
-    expect(self.last_stage || state.gradients[op.micro_batch].total() == self.samples, state,
-           "its gradient is incomplete");
+    std::vector<int>& done = state.backwarded[part(op)];
+    expect(state.forwarded.count(part(op)) == 1, state, "no forward came before");
+    if (is_sent(state, op.chunk + 1))
+      expect(state.gradients[part(op)].total() == place(state).samples, state, "its gradient is incomplete");
+    else
+      expect(!has_chunk(op.chunk + 1) || has_input_gradient(state, {op.chunk + 1, op.micro_batch}), state,
+             "the chunk behind has not come yet");
     add_units(state, op, done);
     expect(std::is_sorted(done.rbegin(), done.rend()), state, "the units must come last to first");
     if (!done.empty())
-      expect(done.size() == static_cast<std::size_t>(self.units.back() - done.back() + 1), state, "a unit is left out");
+      expect(done.size() == static_cast<std::size_t>(chunk(op).last_unit() - done.back() + 1), state,
+             "a unit is left out");
   }
 
   void weight_gradient(State& state, const Op& op) {
     const int m = op.micro_batch;
-    const std::vector<int>& inputs = state.backwarded[m];
-    std::vector<int>& done = state.weighted[m];
+    const std::vector<int>& inputs = state.backwarded[part(op)];
+    std::vector<int>& done = state.weighted[part(op)];
     add_units(state, op, done);
     for (const int unit : done)
       expect(std::find(inputs.begin(), inputs.end(), unit) != inputs.end(), state, "no backward came before");
-    expect(m == 0 || state.weighted[m - 1].size() == place(state).units.size(), state,
+    expect(m == 0 || static_cast<int>(state.weighted[{op.chunk, m - 1}].size()) == chunk(op).units, state,
            "gradients must be summed in the order of micro-batches");
   }
 
   bool gradient_whole(State& state, int unit) {
+    const int chunk = schedule_.layout.chunk_of_unit(unit);
     for (int m = 0; m < micro_batches(); ++m) {
-      const std::vector<int>& done = state.weighted[m];
+      const std::vector<int>& done = state.weighted[{chunk, m}];
       if (std::find(done.begin(), done.end(), unit) == done.end()) return false;
     }
     return place(state).replicas == 1 || state.reducing.count(unit) == 0;
@@ -203,13 +234,15 @@ class Checker {
     const OpKind sent = tied_rows                             ? OpKind::send_tied
                         : op.kind == OpKind::receive_gradient ? OpKind::send_gradient
                                                               : OpKind::send_activation;
+    // The chunk before sends an activation, the chunk behind a gradient.
+    const int neighbour = tied_rows ? -1 : op.chunk + (op.kind == OpKind::receive_gradient ? 1 : -1);
     expect(message.kind == sent && message.micro_batch == op.micro_batch && message.first == op.first &&
-               message.count == op.count,
+               message.count == op.count && message.chunk == neighbour,
            state, "the sender sends something else");
     found->second.pop_front();
     Cover& cover = tied_rows                             ? state.tied_received[op.unit]
-                   : op.kind == OpKind::receive_gradient ? state.gradients[op.micro_batch]
-                                                         : state.activations[op.micro_batch];
+                   : op.kind == OpKind::receive_gradient ? state.gradients[part(op)]
+                                                         : state.activations[part(op)];
     expect(cover.add({op.first, op.count}), state, "is received twice");
     if (tied_rows) expect(tied(state, op.unit), state, "this rank has no such table");
     ++state.next;
@@ -222,12 +255,14 @@ class Checker {
     const RankLayout& peer = schedule_.layout.ranks[static_cast<std::size_t>(op.peer)];
     switch (op.kind) {
       case OpKind::send_activation:
-        expect(state.forwarded.count(op.micro_batch) == 1, state, "the activation does not exist yet");
-        expect(peer.stage == self.stage + 1, state, "the peer is not of the next stage");
+        expect(state.forwarded.count(part(op)) == 1, state, "the activation does not exist yet");
+        expect(is_sent(state, op.chunk + 1) && peer.stage == stage_of(op.chunk + 1), state,
+               "the peer does not hold the next chunk");
         break;
       case OpKind::send_gradient:
-        expect(state.backwarded[op.micro_batch].size() == self.units.size(), state, "the gradient does not exist yet");
-        expect(peer.stage == self.stage - 1, state, "the peer is not of the stage before");
+        expect(has_input_gradient(state, part(op)), state, "the gradient does not exist yet");
+        expect(is_sent(state, op.chunk - 1) && peer.stage == stage_of(op.chunk - 1), state,
+               "the peer does not hold the chunk before");
         break;
       default:
         expect(tied(state, op.unit), state, "this rank has no such table");
@@ -236,8 +271,8 @@ class Checker {
         expect(!state.tied_added[op.unit].overlaps({op.first, op.count}), state, "the other copy's rows are in it");
         break;
     }
-    const int what = op.kind == OpKind::send_tied ? op.unit : op.micro_batch;
-    expect(state.sent[{op.kind, what, op.peer}].add({op.first, op.count}), state, "is sent twice");
+    const Part what = op.kind == OpKind::send_tied ? Part{op.unit, -1} : part(op);
+    expect(state.sent[{op.kind, op.peer, what}].add({op.first, op.count}), state, "is sent twice");
     flying_[{state.rank, op.peer, lane_of(op)}].push_back(op);
   }
 
@@ -320,26 +355,30 @@ class Checker {
       }
       const RankLayout& self = place(state);
       const std::string who = "rank " + std::to_string(state.rank) + ": ";
-      if (static_cast<int>(state.forwarded.size()) != micro_batches())
+      if (state.forwarded.size() != static_cast<std::size_t>(micro_batches()) * self.chunks.size())
         problems_.push_back(who + "micro-batches are missing");
       if (!state.agreed) problems_.push_back(who + "does not agree with the others");
       if (state.updated.size() != self.units.size()) problems_.push_back(who + "units are not updated");
       if (gathers(state) && state.gathered.size() != self.units.size())
         problems_.push_back(who + "parameters are not gathered");
-      for (int m = 0; m < micro_batches(); ++m) {
-        if (state.backwarded[m].size() != self.units.size())
-          problems_.push_back(who + "the backward of micro-batch " + std::to_string(m) + " is incomplete");
-        if (state.weighted[m].size() != self.units.size())
-          problems_.push_back(who + "weight gradients of micro-batch " + std::to_string(m) + " are missing");
-        if (!self.last_stage && state.gradients[m].total() != self.samples)
-          problems_.push_back(who + "the gradient of micro-batch " + std::to_string(m) + " is not received whole");
-      }
+      for (const int chunk : self.chunks)
+        for (int m = 0; m < micro_batches(); ++m) finish(state, who, {chunk, m});
     }
     if (!problems_.empty()) return;
     for (const auto& [route, messages] : flying_)
       if (!messages.empty())
         problems_.push_back("rank " + std::to_string(std::get<0>(route)) + ": \"" + describe(messages.front()) +
                             "\" is never received");
+  }
+
+  void finish(State& state, const std::string& who, const Part& at) {
+    const auto units = static_cast<std::size_t>(schedule_.layout.chunks[static_cast<std::size_t>(at.first)].units);
+    const std::string what = "micro-batch " + std::to_string(at.second) +
+                             (schedule_.layout.chunked() ? " in chunk " + std::to_string(at.first) : "");
+    if (state.backwarded[at].size() != units) problems_.push_back(who + "the backward of " + what + " is incomplete");
+    if (state.weighted[at].size() != units) problems_.push_back(who + "weight gradients of " + what + " are missing");
+    if (is_sent(state, at.first + 1) && state.gradients[at].total() != place(state).samples)
+      problems_.push_back(who + "the gradient of " + what + " is not received whole");
   }
 
   const Schedule& schedule_;

@@ -4,9 +4,12 @@ namespace espalier::torchrt {
 
 Lane lane_of(const Op& op) {
   switch (op.kind) {
+    case OpKind::send_activation:
+    case OpKind::receive_activation:
+      return op.returns ? Lane::forward_return : Lane::forward;
     case OpKind::send_gradient:
     case OpKind::receive_gradient:
-      return Lane::backward;
+      return op.returns ? Lane::backward_return : Lane::backward;
     case OpKind::send_tied:
       return op.unit == 0 ? Lane::forward : Lane::backward;
     case OpKind::receive_tied:
@@ -69,9 +72,10 @@ std::string describe(OpKind kind) {
   return "unknown operation";
 }
 
-std::string describe(const Op& op) {
+std::string describe(const Op& op, bool chunked) {
   std::string text = describe(op.kind);
   if (op.micro_batch >= 0) text += " " + std::to_string(op.micro_batch);
+  if (chunked && op.chunk >= 0) text += " chunk " + std::to_string(op.chunk);
   if (op.unit >= 0) text += " unit " + std::to_string(op.unit);
   if (op.count > 0) text += " [" + std::to_string(op.first) + "," + std::to_string(op.first + op.count) + ")";
   if (op.peer < 0) return text;
@@ -80,14 +84,20 @@ std::string describe(const Op& op) {
 
 std::string describe(const Schedule& schedule) {
   std::string text;
+  const bool chunked = schedule.layout.chunked();
   for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
     const RankLayout& rank = schedule.layout.ranks[r];
     text += "rank " + std::to_string(r) + ": stage " + std::to_string(rank.stage) + " replica " +
             std::to_string(rank.replica);
     if (rank.tp > 1) text += " tp " + std::to_string(rank.tp_rank) + "/" + std::to_string(rank.tp);
-    text += " units " + std::to_string(rank.units.front()) + "-" + std::to_string(rank.units.back()) + " samples " +
-            std::to_string(rank.first_sample) + "-" + std::to_string(rank.first_sample + rank.samples - 1) + "\n";
-    for (const Op& op : schedule.ranks[r]) text += "  " + describe(op) + "\n";
+    for (const int c : rank.chunks) {
+      const ChunkLayout& chunk = schedule.layout.chunks[static_cast<std::size_t>(c)];
+      if (chunked) text += " chunk " + std::to_string(c) + ":";
+      text += " units " + std::to_string(chunk.first_unit) + "-" + std::to_string(chunk.last_unit());
+    }
+    text += " samples " + std::to_string(rank.first_sample) + "-" +
+            std::to_string(rank.first_sample + rank.samples - 1) + "\n";
+    for (const Op& op : schedule.ranks[r]) text += "  " + describe(op, chunked) + "\n";
   }
   return text;
 }

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "planner/core/pipeline/schedule.hpp"
 #include "torchrt/comm/group.hpp"
 #include "torchrt/layout.hpp"
 
@@ -13,11 +15,11 @@ namespace espalier::torchrt {
 
 enum class OpKind : std::uint8_t {
   receive_activation,  // samples [first, first + count) of the micro-batch from `peer`
-  forward,             // all units of the rank, on its samples
+  forward,             // all units of the chunk, on the rank's samples
   send_activation,     // does not wait for the receiver
   receive_gradient,
-  backward,  // gradients of the inputs of `unit`, or of all units
-  // Gradients of the parameters of `unit`, or of all units, which backward left out.
+  backward,  // gradients of the inputs of `unit`, or of all units of the chunk
+  // Gradients of the parameters of `unit`, or of all units of the chunk, which backward left out.
   weight_gradient,
   send_gradient,
   reduce,         // starts the sum of the gradient of `unit` over the replicas of the stage
@@ -34,15 +36,21 @@ enum class OpKind : std::uint8_t {
 struct Op {
   OpKind kind = OpKind::forward;
   int micro_batch = -1;
-  int unit = -1;  // backward, weight_gradient: -1 means all units of the rank, the last one first
+  int unit = -1;  // backward, weight_gradient: -1 means all units of the chunk, the last one first
   int peer = -1;
   int first = 0, count = 0;  // samples of the whole micro-batch; tied: rows of the whole table
+  // Compute: the chunk. Activations and gradients: this rank's chunk, whose input or output they are. Else -1.
+  int chunk = -1;
+  // The message goes against the usual direction: an activation to an earlier stage, a gradient to a later one.
+  bool returns = false;
   bool operator==(const Op&) const = default;
 };
 
 // Settings of a step's schedule beside the plan.
 struct ScheduleOptions {
   std::string name = "1f1b";
+  // Used instead of the name where it is made for the plan's stages, chunks and number of micro-batches; may be null.
+  std::shared_ptr<const pipeline::Schedule> given;
   bool zero1 = false;
   // Each unit's weight gradient then comes right after its backward, because its recomputed
   // activations must not be kept for all units.
@@ -58,9 +66,19 @@ struct Schedule {
   std::vector<std::vector<Op>> ranks;
 };
 
-// "1f1b": one forward, one backward, at most as many micro-batches in flight as stages remain.
-// "gpipe": all forwards, then all backwards. Backwards come in micro-batch order in both. Throws Error for any other
-// name.
+// The order of each stage's computations, as the options say. A name that needs several chunks per stage falls back to
+// "1f1b" where the plan has one. Throws Error for an unknown name, and for one that puts its chunks elsewhere.
+pipeline::Schedule order_of_work(const Layout& layout, const ScheduleOptions& options);
+// All forwards, then all backwards, for chunks anywhere.
+pipeline::Schedule forwards_then_backwards(const Layout& layout);
+
+// One rank's operations. Its computations come in the order of `work`. Each message is received right before the first
+// computation that needs it or a message behind it: what one rank sends another in one lane is received in the order
+// in which it is sent. Neighbouring chunks of one stage exchange no messages. With recomputing the parameters'
+// gradients are computed with the inputs' (W does nothing). Throws Error when `work` is for other chunks or another
+// number of micro-batches.
+std::vector<Op> lower(const Layout& layout, const ScheduleOptions& options, const pipeline::Schedule& work, int rank);
+
 Schedule make_schedule(const Layout& layout, const ScheduleOptions& options);
 // The list of one rank only: in a large world a rank does not need the other lists.
 std::vector<Op> make_operations(const Layout& layout, const ScheduleOptions& options, int rank);
@@ -79,7 +97,8 @@ Peers peers(const std::vector<Op>& ops, int self);
 
 // "backward", "send activation": one word or two.
 std::string describe(OpKind kind);
-std::string describe(const Op& op);
+// With `chunked` it names the chunk, too: "forward 3 chunk 1".
+std::string describe(const Op& op, bool chunked = false);
 // One block per rank, one operation per line.
 std::string describe(const Schedule& schedule);
 

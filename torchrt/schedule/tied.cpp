@@ -53,10 +53,10 @@ class Exchange {
 std::vector<Op> tied_operations(const Layout& layout, const ScheduleOptions& options, int rank) {
   std::vector<Op> ops;
   const RankLayout& self = layout.ranks[static_cast<std::size_t>(rank)];
-  const End front{layout.stages.front(), 0}, back{layout.stages.back(), layout.units - 1};
+  const End front{layout.stage_of_unit(0), 0}, back{layout.stage_of_unit(layout.units - 1), layout.units - 1};
   std::vector<Exchange> exchanges;
-  if (self.first_stage) exchanges.emplace_back(self, front, back, options.tied_rows);
-  if (self.last_stage) exchanges.emplace_back(self, back, front, options.tied_rows);
+  if (self.has_embedding) exchanges.emplace_back(self, front, back, options.tied_rows);
+  if (self.has_head) exchanges.emplace_back(self, back, front, options.tied_rows);
   if (exchanges.empty()) return ops;
   for (int first = 0; first < options.tied_rows; first += options.tied_block_rows) {
     const Range block{first, std::min(options.tied_block_rows, options.tied_rows - first)};

@@ -1,5 +1,5 @@
-// Exchanges rows of the tied embedding table's gradient. The first and the last stage hold one copy
-// each, cut by the stage's TP degree and repeated by its DP degree. Pure.
+// Exchanges rows of the tied embedding table's gradient. The stages of the embedding and of the head
+// hold one copy each, cut by the stage's TP degree and repeated by its DP degree. Pure.
 #pragma once
 
 #include <vector>

@@ -1,0 +1,11 @@
+// Whether a schedule from a file suits a plan. Pure.
+#pragma once
+
+#include "torchrt/schedule/op.hpp"
+
+namespace espalier::torchrt {
+
+// Throws Error when `options.given` is there and for other stages, chunks or micro-batches.
+void must_fit(const ScheduleOptions& options, const Layout& layout);
+
+}  // namespace espalier::torchrt
