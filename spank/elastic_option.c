@@ -76,6 +76,7 @@ static const char* parse_key(const char* item, size_t length, struct espalier_el
   const char* equals = memchr(item, '=', length);
   size_t key = (size_t)(equals - item), value = length - key - 1;
   if (is(item, key, "accuracy")) {
+    e->accuracy_given = 1;
     e->relaxed = is(equals + 1, value, "relaxed");
     return e->relaxed || is(equals + 1, value, "bitwise") ? NULL : "the accuracy is neither bitwise nor relaxed";
   }

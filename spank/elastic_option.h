@@ -19,6 +19,7 @@ extern "C" {
 struct espalier_elastic {
   int min;                              /* GPUs; 0: as many as requested */
   int max;                              /* GPUs; 0: the site's limit */
+  int accuracy_given;                   /* 0: the user left it to the default, bitwise */
   int relaxed;                          /* 0: losses stay bit-identical; 1: gradients may be summed in another order */
   char deadline[ESPALIER_DEADLINE_MAX]; /* local time "YYYY-MM-DDTHH:MM:SS"; empty: none */
 };

@@ -36,19 +36,26 @@ long espalier_gpus_in(const char* tres) {
     size_t length = strcspn(tres, ",;"), skip = 0;
     if (length > 5 && (memcmp(tres, "gres:", 5) == 0 || memcmp(tres, "gres/", 5) == 0)) skip = 5;
     sum += gpus_of_item(tres + skip, length - skip);
+    if (sum > ESPALIER_GPUS_LIMIT) sum = ESPALIER_GPUS_LIMIT;
     tres += length;
     if (*tres) tres++;
   }
-  return sum < ESPALIER_GPUS_LIMIT ? sum : ESPALIER_GPUS_LIMIT;
+  return sum;
 }
 
 static long at_least_one(long n) { return n > 0 ? n : 1; }
 
+/* Both factors are positive or 0. A user chooses them, and the product may not fit into a long. */
+static long product(long a, long b) {
+  long result;
+  return __builtin_mul_overflow(a, b, &result) || result > ESPALIER_GPUS_LIMIT ? ESPALIER_GPUS_LIMIT : result;
+}
+
 long espalier_gpus_requested(const struct espalier_shape* shape, int* exact) {
   long nodes = at_least_one(shape->nodes);
-  long per_job = espalier_gpus_in(shape->per_job), per_node = espalier_gpus_in(shape->per_node) * nodes;
-  long per_task = espalier_gpus_in(shape->per_task) * at_least_one(shape->tasks);
-  long per_socket = espalier_gpus_in(shape->per_socket) * nodes * at_least_one(shape->sockets_per_node);
+  long per_job = espalier_gpus_in(shape->per_job), per_node = product(espalier_gpus_in(shape->per_node), nodes);
+  long per_task = product(espalier_gpus_in(shape->per_task), at_least_one(shape->tasks));
+  long per_socket = product(product(espalier_gpus_in(shape->per_socket), nodes), at_least_one(shape->sockets_per_node));
   *exact = per_job || per_node || per_task || per_socket == 0 || shape->sockets_per_node > 0;
   /* If a job gives several, Slurm requires that they agree. */
   return per_job ? per_job : per_node ? per_node : per_task ? per_task : per_socket;

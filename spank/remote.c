@@ -91,7 +91,8 @@ static void set_environment(spank_t spank) {
   const struct espalier_elastic* e = &espalier_option()->elastic;
   set_number(spank, "ESPALIER_MIN", e->min);
   set_number(spank, "ESPALIER_MAX", e->max ? e->max : espalier_site()->max_gpus);
-  spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
+  if (e->accuracy_given) spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
+  else spank_unsetenv(spank, "ESPALIER_ACCURACY");
   spank_setenv(spank, "ESPALIER_DEADLINE", e->deadline, 1);
   char id[16];
   spank_get_item(spank, S_JOB_ID, &job);

@@ -8,10 +8,10 @@
  *                     ESPALIER_TASK=run|keeper and ESPALIER_PROGRAM=PROGRAM.
  * PROGRAM is as the user typed it. The launcher looks up a PROGRAM without a slash in PATH.
  * Before it starts anything, it removes ESPALIER_TASK and ESPALIER_PROGRAM from its environment.
- * These variables are always set, whatever values the user gave them:
+ * These variables are always set or removed, whatever values the user gave them:
  *   ESPALIER_MIN=N        0: as many GPUs as the job was given
  *   ESPALIER_MAX=N        never above the site's limit
- *   ESPALIER_ACCURACY=bitwise|relaxed
+ *   ESPALIER_ACCURACY=bitwise|relaxed, removed where the option does not say
  *   ESPALIER_DEADLINE=YYYY-MM-DDTHH:MM:SS in local time, or empty
  *   ESPALIER_ACTIVE=JOB   steps that this task starts in the same job stay as they are
  * The user can change the environment, so the launcher checks these values like any other input.

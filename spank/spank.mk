@@ -15,11 +15,11 @@ $(SLURM_API): CFLAGS += -DESPALIER_SLURM_BIN='"$(SLURM_BIN)"'
 
 $(BUILD)/lib/espalier.so: $(SPANK_PLUGIN) $(SPANK_COMMON) spank/espalier.lds
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/espalier.lds -o $@ $(filter %.o,$^) -lmunge
+	$(link)$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/espalier.lds -o $@ $(filter %.o,$^) -lmunge
 	@echo "espalier.so loads into Slurm $(basename $(SLURM_VERSION)).x only"
 $(BUILD)/lib/job_submit_espalier.so: $(SPANK_SUBMIT) $(SPANK_COMMON) spank/job_submit.lds
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/job_submit.lds -o $@ $(filter %.o,$^)
+	$(link)$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/job_submit.lds -o $@ $(filter %.o,$^)
 	@echo "job_submit_espalier.so loads into Slurm $(SLURM_VERSION) only"
 
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/topology.cpp) $(BUILD)/obj/spank/event_datagram.o

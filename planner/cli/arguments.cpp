@@ -38,6 +38,8 @@ std::vector<int> gpu_counts(const std::string& text) {
 
 // Rejects options that only `plan` has on other commands, and options that `plan` lacks on `plan`.
 void check_options(const Arguments& arguments) {
+  if (arguments.all && (arguments.words.empty() || arguments.words[0] != "forget"))
+    throw UsageError("--all: only with forget");
   if (!arguments.plans()) {
     if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");
     if (!arguments.gpu_counts.empty()) throw UsageError("--gpus: only with plan");
@@ -63,12 +65,18 @@ const char* const kUsage =
     "  hold JOBID                let the job not grow any more\n"
     "  release JOBID             let it grow again\n"
     "  reclaim JOBID             take its extensions back now\n"
+    "  show profiles             what earlier jobs taught, newest first\n"
+    "  show profile ID           one of them\n"
+    "  forget ID|--all           let the planner forget one, or all of yours (root: of everybody)\n"
     "  ping                      is the planner there?\n"
     "  plan                      the best plans of a job that need not exist; see plan --help\n"
     "  simulate                  what elasticity would do for a cluster; see simulate --help\n"
+    "  schedule                  compare, search and draw pipeline schedules; see schedule --help\n"
+    "  calibrate                 measure GPUs and links in a Slurm job; see calibrate --help\n"
     "\n"
     "  -o, --oneliner            one line per record\n"
     "      --json                JSON instead of records\n"
+    "      --all                 with forget: all profiles\n"
     "      --job=JOBID           with show decisions: of this job only\n"
     "      --limit=N             with show decisions: the last N (100)\n"
     "  -c, --config=FILE         instead of $ESPALIER_CONF or /etc/espalier/espalier.toml\n"
@@ -112,6 +120,7 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     };
     if (word == "-o" || word == "--oneliner") result.one_line = true;
     else if (word == "--json") result.json = true;
+    else if (word == "--all") result.all = true;
     else if (word == "--job") job = value();
     else if (word == "--limit") result.limit = count_option(word, value());
     else if (word == "--cluster") result.cluster = value();

@@ -19,6 +19,7 @@ class UsageError : public Error {
 struct Arguments {
   std::vector<std::string> words;  // command and operands
   bool one_line = false, json = false, help = false, version = false;
+  bool all = false;                    // forget's --all
   std::optional<std::uint32_t> job;    // --job of all commands except plan
   std::optional<std::uint32_t> limit;  // --limit
   std::string config;

@@ -42,7 +42,7 @@ wire::Client connect(const wire::Config& config) {
   }
   const std::string where = config.planner_host + ":" + std::to_string(config.planner_port);
   try {
-    return wire::Client::tcp(wire::Service::planner, config.planner_host, config.planner_port, planner_users(),
+    return wire::Client::tcp(wire::planner_caller(planner_users()), config.planner_host, config.planner_port,
                              kPatience);
   } catch (const Error& error) {
     throw Error("planner: cannot be reached at " + where + " (" + error.what() +
@@ -54,8 +54,10 @@ wire::Client connect(const wire::Config& config) {
 
 }  // namespace
 
-Json ask(const wire::Config& config, const std::string& what, const Json& arguments) {
-  wire::Client client = connect(config);
+namespace {
+
+// One question on an open connection.
+Json ask_once(wire::Client& client, const std::string& what, const Json& arguments) {
   try {
     client.send(wire::Query{what, arguments});
   } catch (const wire::ConnectionLost&) {
@@ -66,6 +68,41 @@ Json ask(const wire::Config& config, const std::string& what, const Json& argume
   if (!frame) throw Error("planner: did not answer within 5 s; see its log");
   if (frame->type == wire::Refused::type) throw Error(wire::from_frame<wire::Refused>(*frame).reason);
   return wire::from_frame<wire::Reply>(*frame).body;
+}
+
+// Adds the lists of a further page. Decisions come newest page first, each page oldest first.
+std::size_t add_page(Json& whole, Json page, bool in_front) {
+  std::size_t count = 0;
+  for (auto entry = page.begin(); entry != page.end(); ++entry) {
+    Json& value = entry.value();
+    if (!value.is_array()) continue;
+    count += value.size();
+    Json& list = whole[entry.key()];
+    if (in_front) std::swap(list, value);
+    list.insert(list.end(), value.begin(), value.end());
+  }
+  return count;
+}
+
+}  // namespace
+
+Json ask(const wire::Config& config, const std::string& what, const Json& arguments) {
+  constexpr int kMostPages = 10000;
+  wire::Client client = connect(config);
+  Json question = arguments, whole = ask_once(client, what, question);
+  const bool decisions = what == "decisions";
+  int left = question.value("limit", 100) - (decisions ? static_cast<int>(whole.at("decisions").size()) : 0);
+  for (int page = 1; whole.contains("next") && page < kMostPages; ++page) {
+    if (decisions && left <= 0) break;
+    question["page"] = whole["next"];
+    if (decisions) question["limit"] = left;
+    whole.erase("next");
+    Json more = ask_once(client, what, question);
+    if (more.contains("next")) whole["next"] = more["next"];
+    left -= static_cast<int>(add_page(whole, std::move(more), decisions));
+  }
+  whole.erase("next");
+  return whole;
 }
 
 }  // namespace espalier::cli

@@ -10,10 +10,17 @@ namespace espalier::cli {
 std::string show(const Arguments& arguments, const wire::Config& config);
 std::string explain(const Arguments& arguments, const wire::Config& config);
 std::string control(const Arguments& arguments, const wire::Config& config);  // hold, release, reclaim
+std::string forget(const Arguments& arguments, const wire::Config& config);
 std::string ping(const Arguments& arguments, const wire::Config& config);
 // Works offline, without configuration and planner.
 std::string plan(const Arguments& arguments);
 // Offline too; `words`: the words after "simulate".
 std::string simulate(const std::vector<std::string>& words);
+
+// Offline too; `words`: the words after "schedule". May write files that the words name.
+std::string schedule(const std::vector<std::string>& words);
+
+// `words`: the words after "calibrate". Runs a Slurm job.
+std::string calibrate(const std::vector<std::string>& words);
 
 }  // namespace espalier::cli

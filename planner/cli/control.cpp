@@ -15,4 +15,15 @@ std::string control(const Arguments& arguments, const wire::Config& config) {
   return "";  // silence is success, as in scontrol
 }
 
+std::string forget(const Arguments& arguments, const wire::Config& config) {
+  Json question{{"all", arguments.all}};
+  if (!arguments.all) question["profile"] = id_operand(arguments, 1, "a profile id, or --all");
+  expect_words(arguments, arguments.all ? 1 : 2);
+  const Json reply = ask(config, "forget", question);
+  if (arguments.json) return reply.dump(2) + "\n";
+  if (!arguments.all) return "";
+  const std::size_t count = reply.at("forgotten").size();
+  return std::to_string(count) + (count == 1 ? " profile is" : " profiles are") + " forgotten\n";
+}
+
 }  // namespace espalier::cli

@@ -4,6 +4,7 @@
 
 #include "planner/core/fields.hpp"
 #include "planner/core/model/model_sizes.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
 namespace {
@@ -35,8 +36,8 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
   if (!file) throw Error(path + ": cannot be read; give the path of a model's config.json");
   nlohmann::json json;
   try {
-    json = nlohmann::json::parse(file);
-  } catch (const nlohmann::json::exception& error) {
+    json = parse_json(file);
+  } catch (const std::exception& error) {
     throw Error(path + ": is not JSON: " + error.what());
   }
   const Fields fields(json, path);

@@ -1,20 +1,42 @@
-#include <pwd.h>
-
 #include <cctype>
+#include <cmath>
 
 #include "planner/cli/records.hpp"
 
 namespace espalier::cli {
 namespace {
 
-std::string user_text(std::uint32_t uid) {
-  const passwd* entry = ::getpwuid(uid);
-  return std::string(entry == nullptr ? "(null)" : entry->pw_name) + "(" + std::to_string(uid) + ")";
-}
-
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
+}
+
+// Of one job alone: where its coefficients come from, and which of them were measured.
+Record coefficient_lines(const Json& job) {
+  const Json source = job.value("coefficients_source", Json(nullptr));
+  if (!source.is_object()) return {{{"Coefficients", "assumed"}}};
+  std::string measured, assumed;
+  const Json states = job.value("coefficients_measured", Json::object());
+  for (const auto& [name, state] : states.items()) {
+    std::string& list = state.get<bool>() ? measured : assumed;
+    list += (list.empty() ? "" : ",") + name;
+  }
+  const bool settled = job.value("coefficients_settled", false), own = !source.contains("profiles");
+  Record lines{{{"Coefficients", !own      ? "recalled"
+                                 : settled ? "measured"
+                                           : "unsettled"},
+                {"CoefficientsAge", std::to_string(std::lround(source.value("age_seconds", 0.0))) + "s"}}};
+  if (own) {
+    lines[0].push_back({"ProfiledSteps", std::to_string(source.value("steps", 0))});
+    lines[0].push_back({"LastProfiled", std::to_string(source.value("step", std::int64_t{0}))});
+    lines[0].push_back({"Spread", percent_text(source.value("spread", Json(nullptr)))});
+  } else {
+    std::string ids;
+    for (const Json& id : source.at("profiles")) ids += (ids.empty() ? "" : ",") + id.dump();
+    lines[0].push_back({"ProfileIds", text_or_null(ids)});
+  }
+  lines.push_back({{"Measured", text_or_null(measured)}, {"Assumed", text_or_null(assumed)}});
+  return lines;
 }
 
 }  // namespace
@@ -23,7 +45,7 @@ Record job_record(const Json& job) {
   const Json& plan = job.at("plan");
   const bool ended = job.value("ended", false);
   const Json tokens = job.value("tokens_per_second", Json(nullptr));
-  return {
+  Record record{
       {{"JobId", std::to_string(job.at("id").get<std::uint32_t>())},
        {"Name", text_or_null(job.at("name").get<std::string>())},
        {"UserId", user_text(job.at("uid").get<std::uint32_t>())}},
@@ -43,6 +65,9 @@ Record job_record(const Json& job) {
       {{"StepTime", number_text(job.at("step_seconds").get<double>(), 4)},
        {"TokensPerSec", tokens.is_number() ? number_text(tokens.get<double>(), 1) : "(null)"}},
   };
+  if (job.contains("coefficients_settled"))
+    for (Pairs& line : coefficient_lines(job)) record.push_back(std::move(line));
+  return record;
 }
 
 }  // namespace espalier::cli

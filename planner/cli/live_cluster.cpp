@@ -19,6 +19,13 @@ namespace {
               "; describe the cluster in a file instead");
 }
 
+bool is_idle(std::uint32_t state) {
+  constexpr std::uint32_t kAway = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN |
+                                  NODE_STATE_POWERING_DOWN | NODE_STATE_MAINT | NODE_STATE_REBOOT_REQUESTED |
+                                  NODE_STATE_REBOOT_ISSUED | NODE_STATE_COMPLETING | NODE_STATE_INVALID_REG;
+  return (state & kAway) == 0 && (state & NODE_STATE_BASE) == NODE_STATE_IDLE;
+}
+
 }  // namespace
 
 PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology) {
@@ -39,6 +46,7 @@ PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology
       throw Error("slurm: node " + node.name + ": " + error.what());
     }
     if (const auto above = switches.find(node.name); above != switches.end()) node.switches = above->second;
+    if (is_idle(from.node_state)) cluster.idle.insert(node.name);
     cluster.view.nodes.push_back(std::move(node));
   }
   if (cluster.view.nodes.empty()) throw Error("slurm: no node has GPUs; describe the cluster in a file instead");

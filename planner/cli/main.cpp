@@ -17,6 +17,7 @@ std::string run(const cli::Arguments& arguments) {
   if (command == "show") return known(cli::show);
   if (command == "explain") return known(cli::explain);
   if (command == "hold" || command == "release" || command == "reclaim") return known(cli::control);
+  if (command == "forget") return known(cli::forget);
   if (command == "ping") return known(cli::ping);
   if (command == "plan") return cli::plan(arguments);
   throw cli::UsageError(command + ": no such command");
@@ -27,9 +28,11 @@ std::string run(const cli::Arguments& arguments) {
 int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
-    const bool simulates = !words.empty() && words.front() == "simulate";
-    const std::string text =
-        simulates ? cli::simulate({words.begin() + 1, words.end()}) : run(cli::parse_arguments(words));
+    const std::string command = words.empty() ? "" : words.front();
+    const std::string text = command == "simulate"    ? cli::simulate({words.begin() + 1, words.end()})
+                             : command == "schedule"  ? cli::schedule({words.begin() + 1, words.end()})
+                             : command == "calibrate" ? cli::calibrate({words.begin() + 1, words.end()})
+                                                      : run(cli::parse_arguments(words));
     std::fputs(text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
   } catch (const cli::UsageError& error) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PlanCluster {
   ClusterView view;                             // all GPUs idle, nodes in the file's order
   HardwareOverrides hardware;                   // [network], [gpu.NAME]
   std::map<std::string, NodeHardware> reports;  // by node name; only nodes with an hwloc file
+  std::set<std::string> idle;                   // of Slurm's nodes: up, and without a job
   // [redeploy], [redeploy.METHOD]; for `espalier simulate`.
   sim::RedeployOptions redeploy;
   sim::Delays delays;  // [slurm]; for `espalier simulate`

@@ -1,5 +1,7 @@
 #include "planner/cli/record.hpp"
 
+#include <pwd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -65,6 +67,18 @@ std::string time_text(double seconds) {
   char date[32], text[48];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &local);
   std::snprintf(text, sizeof text, "%s.%03d", date, static_cast<int>((seconds - std::floor(seconds)) * 1000));
+  return text;
+}
+
+std::string user_text(std::uint32_t uid) {
+  const passwd* entry = ::getpwuid(uid);
+  return std::string(entry == nullptr ? "(null)" : entry->pw_name) + "(" + std::to_string(uid) + ")";
+}
+
+std::string percent_text(const Json& share) {
+  if (!share.is_number()) return "(null)";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g%%", share.get<double>() * 100);
   return text;
 }
 

@@ -8,6 +8,7 @@ namespace espalier::cli {
 Record job_record(const Json& job);
 Record decision_record(const Json& decision);  // without its candidates
 std::vector<Record> candidate_records(const Json& decision);
+Record profile_record(const Json& profile);
 Record node_record(const Json& node);
 Record waiting_record(const Json& waiting);
 Record config_record(const Json& config);

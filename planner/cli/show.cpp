@@ -21,15 +21,21 @@ std::string show_decision(const Json& decision, bool one_line) {
 }  // namespace
 
 std::string show(const Arguments& arguments, const wire::Config& config) {
-  if (arguments.words.size() < 2) throw UsageError("show: needs job, jobs, decision, decisions, nodes or config");
+  if (arguments.words.size() < 2)
+    throw UsageError("show: needs job, jobs, decision, decisions, nodes, profile, profiles or config");
   const std::string& what = arguments.words[1];
   const bool line = arguments.one_line;
-  const bool single = what == "job" || what == "decision";
-  if (!single && what != "jobs" && what != "decisions" && what != "nodes" && what != "config")
-    throw UsageError("show " + what + ": no such thing; use job, jobs, decision, decisions, nodes or config");
+  const bool single = what == "job" || what == "decision" || what == "profile";
+  if (!single && what != "jobs" && what != "decisions" && what != "nodes" && what != "profiles" && what != "config")
+    throw UsageError("show " + what +
+                     ": no such thing; use job, jobs, decision, decisions, nodes, profile, profiles or config");
   expect_words(arguments, single ? 3 : 2);
   Json question = Json::object();
-  if (single) question[what] = id_operand(arguments, 2, what == "job" ? "a job id" : "a decision id");
+  if (single)
+    question[what] = id_operand(arguments, 2,
+                                what == "job"       ? "a job id"
+                                : what == "profile" ? "a profile id"
+                                                    : "a decision id");
   if (what == "decisions" && arguments.job) question["job"] = *arguments.job;
   if (what == "decisions" && arguments.limit) question["limit"] = *arguments.limit;
   const Json reply = ask(config, what, question);
@@ -38,6 +44,8 @@ std::string show(const Arguments& arguments, const wire::Config& config) {
   if (what == "jobs") return all(reply.at("jobs"), job_record, line, "No elastic job runs");
   if (what == "decision") return show_decision(reply.at("decision"), line);
   if (what == "decisions") return all(reply.at("decisions"), decision_record, line, "No decision yet");
+  if (what == "profile") return format(profile_record(reply.at("profile")), line);
+  if (what == "profiles") return all(reply.at("profiles"), profile_record, line, "Nothing was learnt yet");
   if (what == "config") return format(config_record(reply), line);
   return all(reply.at("nodes"), node_record, line, "No node") +
          (reply.at("waiting").empty() ? "" : all(reply.at("waiting"), waiting_record, line, ""));

@@ -48,7 +48,8 @@ std::array<double, 4> mix(const std::string& text) {
 sim::QueueOrder queue_order(const std::string& text) {
   if (text == "fifo") return sim::QueueOrder::fifo;
   if (text == "sjf") return sim::QueueOrder::sjf;
-  throw UsageError("--queue: \"" + text + "\" is no order; use fifo or sjf");
+  if (text == "backfill") return sim::QueueOrder::backfill;
+  throw UsageError("--queue: \"" + text + "\" is no order; use fifo, sjf or backfill");
 }
 
 // A number of hours, or a number with a unit: 8, 8h, 1d.
@@ -89,7 +90,8 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else if (key == "scale") arguments.workload.scale = real(option, value, 1e-6, 1e6);
   else if (key == "mix") arguments.workload.mix = mix(value);
   else if (key == "lambda") arguments.lambda = real(option, value, 0, 100);
-  else if (key == "small-first") arguments.small_first = real(option, value, 0, 4);
+  else if (key == "trade") arguments.trade = real(option, value, 0, 100);
+  else if (key == "short-first") arguments.short_first = real(option, value, 0, 4);
   else if (key == "queue") arguments.queue = queue_order(value);
   else if (key == "error") arguments.prediction_error = real(option, value, 0, 1);
   else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
@@ -97,7 +99,7 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else
     throw UsageError(
         "--sweep: \"" + key +
-        "\" cannot be swept; use bandwidth, load, scale, mix, lambda, small-first, queue, trace, error or seed");
+        "\" cannot be swept; use bandwidth, load, scale, mix, lambda, short-first, trade, queue, trace, error or seed");
 }
 
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
@@ -105,7 +107,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus, small_first;
+      trace_gpus, short_first, trade;
   app.add_option("--cluster", result.cluster,
                  "nodes, GPUs and switches: a file, cluster-a, cluster-b, or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
@@ -123,9 +125,12 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--load", load, "divides the time between submissions (1)");
   app.add_option("--mix", job_mix, "of sizes, S:M:L or S:M:L:XL (3:1:1)");
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
-  app.add_option("--queue", queue, "order of the base queue, fifo or sjf (fifo)");
+  app.add_option("--queue", queue, "order of the base queue: fifo, sjf or backfill (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
-  app.add_option("--small-first", small_first, "of espalier: how much small jobs come first, from 0 to 4");
+  app.add_option("--trade", trade,
+                 "of espalier: extensions go to a job that gains so many times as much (2; below 1: never)");
+  app.add_option("--short-first", short_first,
+                 "of espalier: how much jobs with little work left come first, from 0 to 4 (1)");
   app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
   app.add_option("--bandwidth", bandwidth, "factor on the bandwidth between nodes (1)");
   app.add_option("--sweep", sweep, "KEY=V1,V2,...: once for each value");
@@ -164,7 +169,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!scale.empty()) result.workload.scale = real("--scale", scale, 1e-6, 1e6);
   if (!load.empty()) result.workload.load = real("--load", load, 0.01, 100);
   if (!lambda.empty()) result.lambda = real("--lambda", lambda, 0, 100);
-  if (!small_first.empty()) result.small_first = real("--small-first", small_first, 0, 4);
+  if (!trade.empty()) result.trade = real("--trade", trade, 0, 100);
+  if (!short_first.empty()) result.short_first = real("--short-first", short_first, 0, 4);
   if (!error.empty()) result.prediction_error = real("--error", error, 0, 1);
   if (!bandwidth.empty()) result.bandwidth = real("--bandwidth", bandwidth, 1e-4, 100);
   if (!sweep.empty()) {

@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/sim/paper_jobs.hpp"
 #include "planner/wire/toml_keys.hpp"
 
@@ -52,7 +53,7 @@ void read_measured(const std::string& path, const toml::value& table, const Site
   if (!in) wire::fail_toml(path, at, "jobs.measured", file + " cannot be read");
   std::string problem;
   try {
-    return take_measured(Json::parse(in).at("job"), site, kind);
+    return take_measured(parse_json(in).at("job"), site, kind);
   } catch (const Json::exception& error) {
     problem = std::string("is not what `espalier show job ID --json` prints: ") + error.what();
   } catch (const Error& error) {

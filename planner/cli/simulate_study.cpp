@@ -66,7 +66,8 @@ sim::WorkloadOptions workload_options(const SimulateArguments& arguments, const 
 sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const sim::RedeployOptions& redeploy) {
   sim::PolicyOptions options;
   options.redeploy = redeploy;
-  options.small_first = arguments.small_first;
+  options.trade = arguments.trade;
+  options.short_first = arguments.short_first;
   if (!arguments.config.empty()) {
     const wire::Config config = wire::load_config(arguments.config);
     options.scheduler = wire::scheduler_options(config);

@@ -11,7 +11,8 @@
 namespace espalier {
 
 // A launcher itself decides `recover`: after a loss of GPUs it continues on the GPUs that are left.
-enum class DecisionKind { nothing, grow, shrink, migrate, recover };
+// `start`: the plan of generation 0.
+enum class DecisionKind { nothing, grow, shrink, migrate, recover, start };
 
 // The event that caused the decision.
 enum class Trigger {
@@ -22,7 +23,8 @@ enum class Trigger {
   generation_done,
   node_down,
   timer,
-  user
+  user,
+  preempted  // Slurm takes extensions back, and the launcher acts by itself
 };
 
 struct Candidate {

@@ -34,6 +34,12 @@ class Fields {
 
   bool has(const char* name) const { return object_.contains(name); }
 
+  // For a field that may be absent: `out` then keeps its value.
+  template <class T>
+  void get_if_there(const char* name, T& out) const {
+    if (has(name)) get(name, out);
+  }
+
   template <class T>
   void get(const char* name, T& out) const {
     const auto at = object_.find(name);

@@ -8,15 +8,16 @@
 
 #include "planner/core/model/profile.hpp"
 #include "planner/core/model_shape.hpp"
+#include "planner/core/parallel_limits.hpp"
 #include "planner/core/plan.hpp"
 
 namespace espalier {
 
 using JobId = std::uint32_t;  // Slurm's
 
-// bitwise: only plans that keep every loss and weight bit-identical. The TP degree and the number
-// of micro-batches stay fixed; all else may change. Gradients are summed as integers, which costs
-// time and memory.
+// bitwise: only plans that keep every loss and weight bit-identical. The TP degree stays the one
+// that the user chose (1 without a choice); all else may change. Gradients are summed as integers,
+// which costs time and memory.
 // relaxed: everything may change. Gradients are summed in the order in which they arrive.
 enum class Accuracy { bitwise, relaxed };
 
@@ -62,10 +63,15 @@ struct ElasticJob {
   std::uint32_t uid = 0;
   std::string name;
   int min_gpus = 0, max_gpus = 0;
+  // MIN of --elastic, if the user gave it: no plan has fewer GPUs. 0: the user gave none.
+  int floor_gpus = 0;
+  double deadline = 0;  // of --elastic, seconds since the epoch; 0: none
   Accuracy accuracy = Accuracy::bitwise;
   ModelShape model;          // layers == 0: not reported yet
+  ParallelLimits parallel;   // the user's
   std::optional<Plan> plan;  // of the committed generation
   int generation = 0;
+  bool ranks_run = false;  // while launching: generation 0 has a rank on each GPU already
   JobPhase phase = JobPhase::launching;
   std::vector<Holding> anchor;      // basic demand; the planner never takes it away
   std::vector<Holding> extensions;  // expansive demand

@@ -47,6 +47,14 @@ static void from_json(const Json& json, Stage& stage) {
   for (const Json& entry : list) from_json(entry, stage.replicas.emplace_back());
 }
 
+static void to_json(Json& json, const Chunk& chunk) { json = {{"stage", chunk.stage}, {"layers", chunk.layers}}; }
+static void from_json(const Json& json, Chunk& chunk) {
+  const Fields fields(json, "chunk", {"stage", "layers"});
+  fields.get("stage", chunk.stage);
+  fields.get("layers", chunk.layers);
+}
+
+// The last two fields were added later and may be absent: checkpoints and plan files of users hold plans.
 void to_json(Json& json, const Plan& plan) {
   json = {{"global_batch", plan.global_batch}, {"micro_batches", plan.micro_batches}, {"stages", Json::array()}};
   for (const Stage& stage : plan.stages) {
@@ -54,9 +62,15 @@ void to_json(Json& json, const Plan& plan) {
     to_json(entry, stage);
     json["stages"].push_back(std::move(entry));
   }
+  for (const Chunk& chunk : plan.chunks) {
+    Json entry;
+    to_json(entry, chunk);
+    json["chunks"].push_back(std::move(entry));
+  }
+  if (!plan.schedule.empty()) json["schedule"] = plan.schedule;
 }
 void from_json(const Json& json, Plan& plan) {
-  const Fields fields(json, "plan", {"global_batch", "micro_batches", "stages"});
+  const Fields fields(json, "plan", {"global_batch", "micro_batches", "stages", "chunks", "schedule"});
   fields.get("global_batch", plan.global_batch);
   fields.get("micro_batches", plan.micro_batches);
   Json list;
@@ -64,8 +78,31 @@ void from_json(const Json& json, Plan& plan) {
   if (!list.is_array()) throw Error("plan.stages: must be a list");
   plan.stages.clear();
   for (const Json& entry : list) from_json(entry, plan.stages.emplace_back());
+  plan.chunks.clear();
+  if (fields.has("chunks")) {
+    fields.get("chunks", list);
+    if (!list.is_array() || list.empty()) throw Error("plan.chunks: must be a list of at least one chunk");
+    for (const Json& entry : list) from_json(entry, plan.chunks.emplace_back());
+  }
+  plan.schedule.clear();
+  if (fields.has("schedule")) fields.get("schedule", plan.schedule);
 }
 
+static void to_json(Json& json, const TrainingSetting& setting) {
+  json = {{"program", setting.program},   {"runtime", setting.runtime},     {"precision", setting.precision},
+          {"schedule", setting.schedule}, {"recompute", setting.recompute}, {"zero1", setting.zero1}};
+}
+static void from_json(const Json& json, TrainingSetting& setting) {
+  const Fields fields(json, "model.setting", {"program", "runtime", "precision", "schedule", "recompute", "zero1"});
+  fields.get("program", setting.program);
+  fields.get("runtime", setting.runtime);
+  fields.get("precision", setting.precision);
+  fields.get("schedule", setting.schedule);
+  fields.get("recompute", setting.recompute);
+  fields.get("zero1", setting.zero1);
+}
+
+// The last three fields were added later and may be absent: programs of users send this too.
 void to_json(Json& json, const ModelShape& model) {
   json = {{"family", model.family},
           {"layers", model.layers},
@@ -75,11 +112,15 @@ void to_json(Json& json, const ModelShape& model) {
           {"vocabulary", model.vocabulary},
           {"global_batch", model.global_batch},
           {"micro_batches", model.micro_batches}};
+  if (model.key_value_heads != 0) json["key_value_heads"] = model.key_value_heads;
+  if (model.intermediate != 0) json["intermediate"] = model.intermediate;
+  if (model.tied) json["tied"] = true;
+  if (model.setting) to_json(json["setting"], *model.setting);
 }
 void from_json(const Json& json, ModelShape& model) {
-  const Fields fields(
-      json, "model",
-      {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches"});
+  const Fields fields(json, "model",
+                      {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches",
+                       "key_value_heads", "intermediate", "tied", "setting"});
   fields.get("family", model.family);
   fields.get("layers", model.layers);
   fields.get("hidden", model.hidden);
@@ -88,6 +129,41 @@ void from_json(const Json& json, ModelShape& model) {
   fields.get("vocabulary", model.vocabulary);
   fields.get("global_batch", model.global_batch);
   fields.get("micro_batches", model.micro_batches);
+  model.key_value_heads = model.intermediate = 0;
+  if (fields.has("key_value_heads")) fields.get("key_value_heads", model.key_value_heads);
+  if (fields.has("intermediate")) fields.get("intermediate", model.intermediate);
+  model.tied = false;
+  if (fields.has("tied")) fields.get("tied", model.tied);
+  model.setting.reset();
+  if (fields.has("setting")) from_json(json.at("setting"), model.setting.emplace());
+}
+
+void to_json(Json& json, const ParallelLimits& limits) {
+  json = {{"pp", limits.pp},
+          {"dp", limits.dp},
+          {"tp", limits.tp},
+          {"micro_batches", limits.micro_batches},
+          {"tp_degrees", limits.tp_degrees},
+          {"first", limits.first ? Json(*limits.first) : Json(nullptr)}};
+  if (limits.chunks != 0) json["chunks"] = limits.chunks;
+  if (limits.v_shaped) json["v_shaped"] = true;
+}
+void from_json(const Json& json, ParallelLimits& limits) {
+  const Fields fields(json, "parallel",
+                      {"pp", "dp", "tp", "micro_batches", "tp_degrees", "first", "chunks", "v_shaped"});
+  fields.get("pp", limits.pp);
+  fields.get("dp", limits.dp);
+  fields.get("tp", limits.tp);
+  fields.get("micro_batches", limits.micro_batches);
+  fields.get("tp_degrees", limits.tp_degrees);
+  limits.first.reset();
+  Json first;
+  fields.get("first", first);
+  if (!first.is_null()) limits.first = first.get<Plan>();
+  limits.chunks = 0;
+  fields.get_if_there("chunks", limits.chunks);
+  limits.v_shaped = false;
+  fields.get_if_there("v_shaped", limits.v_shaped);
 }
 
 void to_json(Json& json, const Holding& holding) {
@@ -177,8 +253,11 @@ void to_json(Json& json, const ElasticJob& job) {
           {"name", job.name},
           {"min_gpus", job.min_gpus},
           {"max_gpus", job.max_gpus},
+          {"floor_gpus", job.floor_gpus},
+          {"deadline", job.deadline},
           {"accuracy", to_string(job.accuracy)},
           {"model", job.model},
+          {"parallel", job.parallel},
           {"plan", job.plan ? Json(*job.plan) : Json(nullptr)},
           {"generation", job.generation},
           {"phase", to_string(job.phase)},
@@ -192,9 +271,10 @@ void to_json(Json& json, const ElasticJob& job) {
           {"unfit", job.unfit}};
 }
 void from_json(const Json& json, ElasticJob& job) {
-  const Fields fields(json, "job",
-                      {"id", "uid", "name", "min_gpus", "max_gpus", "accuracy", "model", "plan", "generation", "phase",
-                       "anchor", "extensions", "step_seconds", "step", "total_steps", "held", "profile", "unfit"});
+  const Fields fields(json, "job", {"id",           "uid",      "name",        "min_gpus", "max_gpus", "accuracy",
+                                    "model",        "plan",     "generation",  "phase",    "anchor",   "extensions",
+                                    "step_seconds", "step",     "total_steps", "held",     "profile",  "unfit",
+                                    "floor_gpus",   "deadline", "parallel",    "ranks_run"});
   std::string accuracy, phase;
   fields.get("id", job.id);
   fields.get("uid", job.uid);
@@ -204,6 +284,14 @@ void from_json(const Json& json, ElasticJob& job) {
   fields.get("accuracy", accuracy);
   job.accuracy = accuracy_from(accuracy);
   fields.get("model", job.model);
+  job.floor_gpus = 0;
+  job.deadline = 0;
+  job.ranks_run = false;
+  fields.get_if_there("ranks_run", job.ranks_run);
+  job.parallel = {};
+  fields.get_if_there("floor_gpus", job.floor_gpus);
+  fields.get_if_there("deadline", job.deadline);
+  fields.get_if_there("parallel", job.parallel);
   Json plan;
   fields.get("plan", plan);
   job.plan.reset();

@@ -16,6 +16,8 @@ void to_json(Json&, const Plan&);
 void from_json(const Json&, Plan&);
 void to_json(Json&, const ModelShape&);
 void from_json(const Json&, ModelShape&);
+void to_json(Json&, const ParallelLimits&);
+void from_json(const Json&, ParallelLimits&);
 void to_json(Json&, const Profile&);
 void from_json(const Json&, Profile&);  // figures must be finite and not negative
 void to_json(Json&, const Holding&);

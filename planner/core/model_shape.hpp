@@ -1,9 +1,22 @@
 // The parts of a job's model that planning needs.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace espalier {
+
+// How a model is trained. Jobs with the same shape and setting have the same coefficients on the
+// same GPUs. Empty texts: the program did not tell.
+struct TrainingSetting {
+  std::string program;    // "espalier-train 0.1.0"
+  std::string runtime;    // everything else that decides its speed: "torch 2.11.0, 1 thread"
+  std::string precision;  // of parameters and activations: "float32"
+  std::string schedule;   // of the pipeline: "1f1b"
+  bool recompute = false;
+  bool zero1 = false;
+  bool operator==(const TrainingSetting&) const = default;
+};
 
 // Input of the performance model. The workers report it when they start.
 struct ModelShape {
@@ -15,6 +28,12 @@ struct ModelShape {
   int vocabulary = 0;
   int global_batch = 0;   // samples per iteration
   int micro_batches = 0;  // N_b that the user configured
+  // A tensor-parallel degree must divide heads, key_value_heads and intermediate. 0: not told; it
+  // is then taken not to limit the degree.
+  int key_value_heads = 0;
+  int intermediate = 0;                                   // width of a layer's feed-forward
+  bool tied = false;                                      // embedding and LM head are one matrix; may be absent
+  std::optional<TrainingSetting> setting = std::nullopt;  // may be absent
   bool operator==(const ModelShape&) const = default;
 };
 

@@ -13,9 +13,10 @@ constexpr std::array<std::string_view, 4> kHandoffMethod{"adopt", "device", "ove
 constexpr std::array<std::string_view, 11> kPhase{"launching", "running",    "acquiring", "starting",
                                                   "ready",     "switching",  "committed", "recovering",
                                                   "saving",    "restarting", "ending"};
-constexpr std::array<std::string_view, 5> kKind{"nothing", "grow", "shrink", "migrate", "recover"};
-constexpr std::array<std::string_view, 8> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
-                                                   "generation_done", "node_down",     "timer",       "user"};
+constexpr std::array<std::string_view, 6> kKind{"nothing", "grow", "shrink", "migrate", "recover", "start"};
+constexpr std::array<std::string_view, 9> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
+                                                   "generation_done", "node_down",     "timer",       "user",
+                                                   "preempted"};
 
 template <class Enum, std::size_t N>
 std::string name_of(Enum value, const std::array<std::string_view, N>& names) {

@@ -27,15 +27,20 @@ std::vector<GpuId> Plan::ranks() const {
   return all;
 }
 
+std::vector<Chunk> Plan::model_chunks() const {
+  if (!chunks.empty()) return chunks;
+  std::vector<Chunk> implied;
+  for (std::size_t s = 0; s < stages.size(); ++s) implied.push_back({static_cast<int>(s), stages[s].layers});
+  return implied;
+}
+
 std::vector<RankPlace> rank_places(const Plan& plan) {
   std::vector<RankPlace> places;
-  int first_layer = 0;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     for (std::size_t j = 0; j < stage.replicas.size(); ++j)
       for (std::size_t t = 0; t < stage.replicas[j].gpus.size(); ++t)
-        places.push_back({static_cast<int>(s), static_cast<int>(j), static_cast<int>(t), first_layer});
-    first_layer += stage.layers;
+        places.push_back({static_cast<int>(s), static_cast<int>(j), static_cast<int>(t)});
   }
   return places;
 }
@@ -70,6 +75,32 @@ void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std:
                      std::to_string(micro_batch) + " samples");
 }
 
+void validate_chunks(const Plan& plan, std::vector<std::string>& broken) {
+  std::vector<int> held(plan.stages.size(), 0), layers(plan.stages.size(), 0);
+  for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
+    const Chunk& chunk = plan.chunks[c];
+    const std::string where = "chunk " + std::to_string(c);
+    const auto stage = static_cast<std::size_t>(chunk.stage);
+    if (chunk.stage < 0 || stage >= plan.stages.size()) {
+      broken.push_back(where + " is on stage " + std::to_string(chunk.stage) + ", the plan has " +
+                       std::to_string(plan.stages.size()) + " stages");
+      continue;
+    }
+    if (chunk.layers < 0) broken.push_back(where + " has " + std::to_string(chunk.layers) + " layers");
+    if (chunk.layers == 0 && c > 0 && c + 1 < plan.chunks.size())
+      broken.push_back(where + " has no layer; only the first and the last chunk of the model may have none");
+    ++held[stage];
+    layers[stage] += chunk.layers;
+  }
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const std::string where = "stage " + std::to_string(s);
+    if (held[s] == 0) broken.push_back(where + " has no chunk; every stage needs at least one");
+    else if (layers[s] != plan.stages[s].layers)
+      broken.push_back(where + " has " + std::to_string(plan.stages[s].layers) + " layers, its chunks hold " +
+                       std::to_string(layers[s]));
+  }
+}
+
 // Every use of a GPU after its first use.
 std::vector<const GpuId*> repeated(std::vector<const GpuId*> used) {
   std::sort(used.begin(), used.end(), [](const GpuId* a, const GpuId* b) { return *a < *b; });
@@ -92,6 +123,7 @@ std::vector<std::string> validate(const Plan& plan, int model_layers) {
   std::vector<const GpuId*> used;
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
     validate_stage(plan.stages[s], s, plan.micro_batch(), used, broken);
+  if (!plan.chunks.empty()) validate_chunks(plan, broken);
   for (const GpuId* gpu : repeated(std::move(used)))
     broken.push_back("GPU " + gpu->node + "/" + std::to_string(gpu->index) + " is used twice");
   if (model_layers > 0 && plan.total_layers() != model_layers)
@@ -116,6 +148,11 @@ std::size_t hash_value(const Plan& plan) {
       }
     }
   }
+  for (const Chunk& chunk : plan.chunks) {
+    mix(static_cast<std::size_t>(chunk.stage));
+    mix(static_cast<std::size_t>(chunk.layers));
+  }
+  if (!plan.schedule.empty()) mix(std::hash<std::string>{}(plan.schedule));
   return hash;
 }
 
@@ -129,8 +166,13 @@ std::string describe(const Plan& plan) {
   };
   std::string text = "pp" + std::to_string(plan.stages.size());
   text += " dp" + degree([](const Stage& s) { return s.replicas.size(); });
-  text += " tp" + degree([](const Stage& s) { return static_cast<std::size_t>(s.tp); }) + " | ";
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) text += (s ? "+" : "") + std::to_string(plan.stages[s].layers);
+  text += " tp" + degree([](const Stage& s) { return static_cast<std::size_t>(s.tp); });
+  text += (plan.schedule.empty() ? "" : " " + plan.schedule) + " | ";
+  for (const Chunk& chunk : plan.model_chunks()) {
+    if (text.back() != ' ') text += '+';
+    text += std::to_string(chunk.layers);
+    if (!plan.chunks.empty()) text += "@" + std::to_string(chunk.stage);
+  }
   text += " layers |";
   for (const GpuId& gpu : plan.ranks()) text += " " + gpu.node + "/" + std::to_string(gpu.index);
   return text;

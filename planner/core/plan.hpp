@@ -26,17 +26,28 @@ struct Replica {
 };
 
 struct Stage {
-  int layers = 0;                 // transformer layers of this stage (l_i >= 1)
+  int layers = 0;                 // transformer layers of this stage (l_i >= 1), in all its chunks
   int tp = 1;                     // GPUs per replica
   std::vector<Replica> replicas;  // DP groups; their shares sum to the micro-batch
   bool operator==(const Stage&) const = default;
 };
 
-// Stage 0 also holds the embedding. The last stage also holds the final norm and the LM head.
+// A run of consecutive layers, held by one stage (FlexTrain §4.2-4.3). The model's first chunk also holds the
+// embedding, its last chunk also the final norm and the LM head. Only these two may be without a layer.
+struct Chunk {
+  int stage = 0;   // that holds it
+  int layers = 0;  // transformer layers
+  bool operator==(const Chunk&) const = default;
+};
+
 struct Plan {
   int global_batch = 0;   // samples per iteration; fixed by the user, never changes
   int micro_batches = 1;  // N_b; divides global_batch
   std::vector<Stage> stages;
+  // In the order of the model; every stage holds one or more. Empty: one chunk per stage, in the order of the stages.
+  std::vector<Chunk> chunks = {};
+  // Pipeline schedule by name ("1f1b", "interleaved", ...). Empty: the one of the training configuration.
+  std::string schedule = {};
 
   bool operator==(const Plan&) const = default;
   int micro_batch() const { return micro_batches > 0 ? global_batch / micro_batches : 0; }
@@ -44,12 +55,13 @@ struct Plan {
   int gpu_count() const;
   // All GPUs in rank order: stage by stage, replica by replica. Rank r of a generation runs on ranks()[r].
   std::vector<GpuId> ranks() const;
+  // `chunks`, or the chunks that an empty list means.
+  std::vector<Chunk> model_chunks() const;
 };
 
 // Position of a rank in the tree.
 struct RankPlace {
   int stage = 0, replica = 0, tp_rank = 0;
-  int first_layer = 0;  // of the stage, in the whole model
   bool operator==(const RankPlace&) const = default;
 };
 
@@ -62,7 +74,8 @@ std::vector<std::string> validate(const Plan& plan, int model_layers = 0);
 
 std::size_t hash_value(const Plan& plan);
 
-// One line for people: "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1".
+// One line for people: "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1". With chunks, each as layers@stage, and a schedule:
+// "pp2 dp1 tp1 interleaved | 2@0+2@1+2@0+2@1 layers | n1/0 n1/1".
 std::string describe(const Plan& plan);
 
 // The plan with `pp` stages of `dp` replicas of `tp` GPUs each. Layers and shares are as even as

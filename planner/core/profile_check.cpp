@@ -1,5 +1,6 @@
 #include "planner/core/profile_check.hpp"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -8,6 +9,8 @@ namespace {
 
 constexpr double kMostMilliseconds = 1e9;  // eleven days
 constexpr double kMostBytes = 1e15;
+constexpr double kMostSpread = 1e6;
+constexpr std::size_t kLongestDriver = 64;
 
 // NaN fails every comparison.
 bool within(double value, double most) { return value >= 0 && value <= most; }
@@ -27,6 +30,7 @@ std::string unfit(const ReplicaProfile& one) {
                                     {"edge_state_bytes", one.edge_state_bytes},
                                     {"peak_bytes", one.peak_bytes}})
     if (!within(bytes, kMostBytes)) return std::string(name) + " is no size in bytes";
+  if (!within(one.spread.value_or(0), kMostSpread)) return "spread is no share";
   if (one.comm_fwd > one.fwd) return "comm_fwd is more than fwd, of which it is a part";
   if (one.bwd_weights > one.bwd) return "bwd_weights is more than bwd, of which it is a part";
   return "";
@@ -39,6 +43,10 @@ std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& sh
   if (!(profile.shape == shape)) return "profile: it is of another model than the job's";
   if (profile.step < 1) return "profile: its step must be at least 1";
   if (!within(profile.boundary_bytes, kMostBytes)) return "profile: boundary_bytes is no size in bytes";
+  if (profile.steps < 0) return "profile: its number of steps must not be negative";
+  if (profile.driver.size() > kLongestDriver ||
+      std::any_of(profile.driver.begin(), profile.driver.end(), [](char c) { return c < ' ' || c > '~'; }))
+    return "profile: its driver is no version";
   if (profile.replicas.empty()) return "profile: it holds no replica";
   std::set<std::pair<int, int>> seen;
   for (const ReplicaProfile& one : profile.replicas) {

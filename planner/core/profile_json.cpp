@@ -30,13 +30,15 @@ Json to_json(const ReplicaProfile& one) {
   Json json{{"stage", one.stage}, {"replica", one.replica}};
   for (const Figure& figure : kFigures) json[figure.name] = one.*figure.value;
   json["sync"] = one.sync ? Json(*one.sync) : Json(nullptr);
+  if (one.spread) json["spread"] = *one.spread;
   return json;
 }
 
 ReplicaProfile replica_from(const Json& json) {
-  const Fields fields(json, "profile.replicas",
-                      {"stage", "replica", "fwd", "comm_fwd", "bwd", "bwd_weights", "optim", "sync", "gradient_bytes",
-                       "weight_bytes", "state_bytes", "edge_gradient_bytes", "edge_state_bytes", "peak_bytes"});
+  const Fields fields(
+      json, "profile.replicas",
+      {"stage", "replica", "fwd", "comm_fwd", "bwd", "bwd_weights", "optim", "sync", "gradient_bytes", "weight_bytes",
+       "state_bytes", "edge_gradient_bytes", "edge_state_bytes", "peak_bytes", "spread"});
   ReplicaProfile one;
   fields.get("stage", one.stage);
   fields.get("replica", one.replica);
@@ -49,6 +51,10 @@ ReplicaProfile replica_from(const Json& json) {
   if (!sync.is_null()) {
     fields.get("sync", one.sync.emplace());
     check("profile.replicas.sync", *one.sync);
+  }
+  if (fields.has("spread")) {
+    fields.get("spread", one.spread.emplace());
+    check("profile.replicas.spread", *one.spread);
   }
   return one;
 }
@@ -63,11 +69,14 @@ void to_json(Json& json, const Profile& profile) {
           {"zero1", profile.zero1},
           {"replicas", Json::array()},
           {"step", profile.step}};
+  if (profile.steps != 0) json["steps"] = profile.steps;
+  if (!profile.driver.empty()) json["driver"] = profile.driver;
   for (const ReplicaProfile& one : profile.replicas) json["replicas"].push_back(to_json(one));
 }
 
 void from_json(const Json& json, Profile& profile) {
-  const Fields fields(json, "profile", {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step"});
+  const Fields fields(json, "profile",
+                      {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step", "steps", "driver"});
   fields.get("plan", profile.plan);
   fields.get("shape", profile.shape);
   fields.get("boundary_bytes", profile.boundary_bytes);
@@ -75,6 +84,10 @@ void from_json(const Json& json, Profile& profile) {
   fields.get("recompute", profile.recompute);
   fields.get("zero1", profile.zero1);
   fields.get("step", profile.step);
+  profile.steps = 0;
+  if (fields.has("steps")) fields.get("steps", profile.steps);
+  profile.driver.clear();
+  if (fields.has("driver")) fields.get("driver", profile.driver);
   Json list;
   fields.get("replicas", list);
   if (!list.is_array()) throw Error("profile.replicas: must be a list");

@@ -9,6 +9,7 @@
 
 #include "planner/core/decision.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
 #include "planner/core/topology/site.hpp"
 
 namespace espalier {
@@ -32,6 +33,9 @@ struct PlanningInput {
   std::map<JobId, double> last_change;
   // Measured pause of each job's reconfigurations; absent: SchedulerOptions::redeploy_seconds.
   std::map<JobId, double> redeploy_seconds;
+  // Measured time that a generation of each job takes to start; absent:
+  // SchedulerOptions::start_seconds.
+  std::map<JobId, double> start_seconds;
 };
 
 class PrefixSolver;
@@ -50,10 +54,12 @@ struct SchedulerOptions {
   // Time from a decision to the new plan's first step; training goes on meanwhile.
   double start_seconds = 0;
   // Which job grows next. Not in the paper; used only with as_printed false. Benefits are
-  // multiplied by |R0|^-small_first before they are compared. 0 weighs a job by its GPUs, as the
-  // paper does. 1 counts every job alike, as an average of completion times does. Thresholds do not
-  // change.
-  double small_first = 0.5;
+  // multiplied by (work left)^-short_first before they are compared (schedule/turns.hpp). 0 leaves
+  // them alone, as the paper does. Thresholds do not change.
+  double short_first = 1;
+  // Extensions go from one job to another whose benefit, multiplied so, is more than this many
+  // times as high (schedule/trades.hpp). Below 1: never, as in the paper.
+  double trade = 2;
   // Estimates how many seconds `gpus` idle GPUs will stay idle. Empty: `idle_seconds`.
   std::function<double(const PlanningInput&, int gpus)> likely_idle_seconds;
   double idle_seconds = 300;
@@ -98,7 +104,10 @@ class Scheduler {
 std::unique_ptr<Scheduler> make_suika_scheduler(const SchedulerOptions& options);
 
 // The best plan on a subset of the GPUs that the job has now. The planner uses it for a shrink. The
-// launcher uses it when Slurm takes GPUs while the planner is away. nullopt: no valid plan fits.
-std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus);
+// launcher uses it when Slurm takes GPUs. `known`: the GPUs' memory and bandwidths and the job's
+// coefficients; null or without these nodes: all GPUs count as equal and as large enough. The
+// user's pp, dp and tp_degrees give way if no plan can keep them. nullopt: no valid plan fits.
+std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus,
+                                   const PlanningBasis* known = nullptr);
 
 }  // namespace espalier

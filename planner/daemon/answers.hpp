@@ -6,6 +6,14 @@
 
 namespace espalier {
 
+// Whose jobs a question may be about. With PrivateData=jobs in slurm.conf an ordinary user sees the
+// user's own ones only.
+struct Viewer {
+  uid_t uid;
+  bool all;
+  bool sees(uid_t owner) const { return all || owner == uid; }
+};
+
 class Answers {
  public:
   // `planner` and `config` must outlive this object.
@@ -15,13 +23,17 @@ class Answers {
 
  private:
   Json ping() const;
-  Json job(const Json& arguments) const;
-  Json jobs() const;
-  Json decision(const Json& arguments) const;
-  Json decisions(const Json& arguments) const;
-  Json nodes() const;
+  Viewer viewer_of(const wire::Peer& peer) const;
+  Json job(const Json& arguments, const Viewer& viewer) const;
+  Json jobs(const Json& arguments, const Viewer& viewer) const;
+  Json decision(const Json& arguments, const Viewer& viewer) const;
+  Json decisions(const Json& arguments, const Viewer& viewer) const;
+  Json nodes(const Json& arguments, const Viewer& viewer) const;
+  Json profiles(const Json& arguments, const Viewer& viewer) const;
+  Json profile(const Json& arguments, const Viewer& viewer) const;
+  Json forget(const Json& arguments, const wire::Peer& peer);
   Json config() const;
-  Json explain(const Json& arguments) const;
+  Json explain(const Json& arguments, const Viewer& viewer) const;
   Json control(const std::string& what, const Json& arguments, const wire::Peer& peer);
 
   Planner& planner_;

@@ -20,6 +20,8 @@ namespace {
 // At most this many datagrams are read at a time, so that other work gets its turn.
 constexpr int kBurst = 64;
 constexpr std::size_t kLargest = 16384;
+// Credentials that wait for MUNGE. An event that is dropped is noticed at the next poll.
+constexpr std::size_t kMostQuestions = 1024;
 
 wire::Descriptor bound(int family, const wire::Endpoint& endpoint, const std::string& what) {
   wire::Descriptor fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -32,7 +34,7 @@ wire::Descriptor bound(int family, const wire::Endpoint& endpoint, const std::st
 
 EventSockets::EventSockets(wire::Loop& loop, const std::string& path, std::uint16_t udp_port, Trusted trusted,
                            OnEvent on_event)
-    : path_(path), trusted_(std::move(trusted)), on_event_(std::move(on_event)) {
+    : path_(path), trusted_(std::move(trusted)), on_event_(std::move(on_event)), munge_(loop, kMostQuestions) {
   ::unlink(path.c_str());
   local_ = bound(AF_UNIX, wire::local_endpoint(path), path);
   ::chmod(path.c_str(), 0666);  // everybody may send; the sender's uid decides
@@ -88,12 +90,15 @@ bool EventSockets::read_udp() {
   const ssize_t size = ::recv(udp_.get(), text.data(), text.size(), 0);
   if (size < 0) return errno == EINTR;
   text.resize(static_cast<std::size_t>(size));
-  try {
-    const auto credential = wire::munge_open(text);
-    take(credential.payload, credential.uid, "UDP");
-  } catch (const Error& error) {
-    drop(error.what());
-  }
+  if (!text.starts_with("MUNGE:")) return drop("UDP: no credential"), true;
+  const bool posted = munge_.post([this, text = std::move(text)]() -> std::function<void()> {
+    try {
+      return [this, credential = wire::munge_open(text)] { take(credential.payload, credential.uid, "UDP"); };
+    } catch (const Error& error) {
+      return [this, why = std::string(error.what())] { drop(why); };
+    }
+  });
+  if (!posted) drop("UDP: too many credentials at once");
   return true;
 }
 

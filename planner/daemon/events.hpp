@@ -9,6 +9,7 @@
 #include "planner/wire/descriptor.hpp"
 #include "planner/wire/event.hpp"
 #include "planner/wire/loop.hpp"
+#include "planner/wire/side_thread.hpp"
 
 namespace espalier {
 
@@ -35,6 +36,7 @@ class EventSockets {
   std::string path_;
   Trusted trusted_;
   OnEvent on_event_;
+  wire::SideThread munge_;  // a stranger's datagrams must not stall the loop
   wire::Descriptor local_, udp_;
   wire::Watch local_watch_, udp_watch_;
   long dropped_ = 0;

@@ -1,6 +1,7 @@
 #include "planner/daemon/gate.hpp"
 
 #include <spdlog/spdlog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,15 @@ namespace {
 constexpr Allowance::Rate kFrames{500, 100}, kFramesPerJob{100, 20};
 // Connections of one user. One more is allowed for each of the user's jobs.
 constexpr std::size_t kMostSeats = 64;
+constexpr std::size_t kMostXml = 4u << 20;
+// Answers that wait to be read, of one connection and of all of a user's.
+constexpr std::size_t kMostUnread = 512u << 10, kMostUnreadOfUser = 8u << 20;
+
+double own_seconds() {  // that this thread has computed
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 }  // namespace
 
@@ -55,6 +65,9 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
     link->close();
     return;
   }
+  auto& links = links_[link->peer().uid];
+  std::erase_if(links, [](const auto& one) { return one.expired(); });
+  links.push_back(link);
   link->limit_frames(trusts(link->peer().uid) ? wire::kMaxFrame : wire::kMaxNewcomer, wire::kFrameTime);
   // The connection keeps itself alive until it closes. A strong reference in its own callbacks
   // would keep it for ever.
@@ -67,6 +80,9 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
       if (!pace->take(clock_seconds(),
                       {kFrames.most + jobs * kFramesPerJob.most, kFrames.per_second + jobs * kFramesPerJob.per_second}))
         throw Error("too many messages");
+      if (!trusts(self->peer().uid) && !received_.take(self->peer().uid, planner_.jobs_of(self->peer().uid),
+                                                       clock_seconds(), static_cast<double>(frame.bytes)))
+        throw Error("too many bytes of messages");
       handle(self, frame);
     } catch (const std::exception& error) {
       // A query without an answer is common. Any other refused message comes from a broken or
@@ -89,7 +105,7 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
 
 void Gate::handle(const wire::ConnectionPtr& link, const wire::Frame& frame) {
   if (frame.type == wire::Query::type) {
-    link->send(wire::Reply{on_query_(wire::from_frame<wire::Query>(frame), link->peer())});
+    query(link, wire::from_frame<wire::Query>(frame));
   } else if (frame.type == wire::Topology::type) {
     topology(link->peer(), wire::from_frame<wire::Topology>(frame));
   } else if (frame.type == wire::Register::type) {
@@ -100,6 +116,40 @@ void Gate::handle(const wire::ConnectionPtr& link, const wire::Frame& frame) {
   } else {
     from_launcher(link, frame);
   }
+}
+
+std::size_t Gate::unread_of(uid_t uid) {
+  const auto found = links_.find(uid);
+  if (found == links_.end()) return 0;
+  std::size_t sum = 0;
+  for (const auto& weak : found->second)
+    if (const auto link = weak.lock()) sum += link->unread();
+  return sum;
+}
+
+// A question costs what it costs, whatever it is: a user who has used up the daemon's time or room
+// is asked to wait. A ping is nearly free and always answered.
+void Gate::query(const wire::ConnectionPtr& link, const wire::Query& question) {
+  const uid_t uid = link->peer().uid;
+  if (trusts(uid)) return link->send(wire::Reply{on_query_(question, link->peer())});
+  const double now = clock_seconds();
+  if (question.what != "ping" && (!query_seconds_.left(uid, 0, now) || !query_bytes_.left(uid, 0, now)))
+    throw Error("uid " + std::to_string(uid) + " has asked for too much; ask again in a few seconds");
+  const std::size_t waiting = link->unread();
+  if (waiting > kMostUnread || unread_of(uid) > kMostUnreadOfUser)
+    throw Error("uid " + std::to_string(uid) + " does not read its answers; read them first");
+  const double before = own_seconds();
+  const auto charge = [&] {
+    query_seconds_.charge(uid, 0, now, own_seconds() - before);
+    query_bytes_.charge(uid, 0, now, static_cast<double>(link->unread() - waiting));
+  };
+  try {
+    link->send(wire::Reply{on_query_(question, link->peer())});
+  } catch (...) {
+    charge();
+    throw;
+  }
+  charge();
 }
 
 void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame) {
@@ -133,6 +183,7 @@ void Gate::topology(const wire::Peer& peer, const wire::Topology& message) {
   if (!trusts(peer.uid)) throw Error("topology is taken from root and SlurmUser only");
   if (message.node.empty() || message.node.size() > 255) throw Error("topology: no node name");
   if (!message.xml.starts_with("<?xml")) throw Error("topology of " + message.node + ": not XML");
+  if (message.xml.size() > kMostXml) throw Error("topology of " + message.node + ": larger than any node's");
   planner_.topology_reported(message.node, message.xml);
   spdlog::info("node {}: topology received, {} bytes", message.node, message.xml.size());
 }

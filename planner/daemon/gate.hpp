@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "planner/daemon/allowance.hpp"
 #include "planner/daemon/planner.hpp"
@@ -35,11 +36,20 @@ class Gate {
   void handle(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void topology(const wire::Peer& peer, const wire::Topology& message);
+  void query(const wire::ConnectionPtr& link, const wire::Query& question);
+  // Bytes of answers that the user's connections have not taken yet.
+  std::size_t unread_of(uid_t uid);
 
   Planner& planner_;
   OnQuery on_query_;
   std::shared_ptr<std::map<uid_t, rlim_t>> seats_ = std::make_shared<std::map<uid_t, rlim_t>>();
   std::map<uid_t, std::shared_ptr<Allowance>> paces_;
+  std::map<uid_t, std::vector<std::weak_ptr<wire::Connection>>> links_;
+  // What an ordinary user's messages and questions may cost: bytes that come, seconds of the
+  // daemon's own time, bytes of answers.
+  Spending received_{{16 << 20, 1 << 20}, {16 << 20, 4 << 20}};
+  Spending query_seconds_{{1, 0.1}, {0, 0}};
+  Spending query_bytes_{{16 << 20, 1 << 20}, {0, 0}};
 };
 
 }  // namespace espalier

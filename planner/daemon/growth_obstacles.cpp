@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "planner/core/data_parallel.hpp"
+
 namespace espalier {
 namespace {
 
@@ -34,6 +36,8 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::option
   if (job.phase != JobPhase::running) list.push_back("its phase is " + to_string(job.phase) + ", not running");
   if (job.held) list.push_back("it is held; `espalier release " + std::to_string(job.id) + "` lets it grow");
   if (job.model.layers <= 0) list.push_back("its workers have not reported a model");
+  if (data_parallel_only(job) && !live.profiles.settled() && !live.profiles.recalled())
+    list.push_back("its model is not known, and it has not been measured yet");
   if (job.step_seconds <= 0) list.push_back("no step has been measured on its present plan");
   if (gpus_of(job.anchor) + gpus_of(job.extensions) >= limit)
     list.push_back("it holds its maximum of " + std::to_string(limit) + " GPUs");

@@ -57,6 +57,7 @@ class LibSlurm final : public Slurm {
       load_topology(result.time);
     }
     result.slurm_user = slurm_user_;
+    result.private_jobs = private_jobs_;
     load_partitions();
     load_nodes(result);
     load_jobs(result);
@@ -81,6 +82,7 @@ class LibSlurm final : public Slurm {
     Owned<slurm_conf_t, espalier_slurm_free_conf> conf;
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
+    private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
     preempt_type_ = conf->preempt_type == nullptr ? "" : conf->preempt_type;
   }
 
@@ -145,6 +147,7 @@ class LibSlurm final : public Slurm {
 
   std::string partition_, topology_file_;
   uid_t slurm_user_ = 0;
+  bool private_jobs_ = false;
   std::string preempt_type_;
   bool preempts_ = false;  // Slurm, extensions
   double topology_time_ = 0;

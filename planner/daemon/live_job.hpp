@@ -1,12 +1,13 @@
 // One elastic job whose launcher the planner knows.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "planner/core/job.hpp"
-#include "planner/daemon/allowance.hpp"
 #include "planner/daemon/profile_book.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/wire/server.hpp"
@@ -26,8 +27,18 @@ struct LiveJob {
   double saved = 0;                   // when the store last got `job`
   double tokens_per_second = 0;
   ProfileBook profiles;
-  std::string unfit_profile;            // why the last profile was refused before `profiles` got it
-  std::optional<double> pause_seconds;  // mean of the last committed reconfigurations
+  // What it has of earlier jobs. It is looked up again when the cluster's hardware changes, or when
+  // the job's model becomes known.
+  std::shared_ptr<const Site> recalled_on;
+  ModelShape recalled_for;
+  std::vector<std::int64_t> recalled_rows;  // ids of Knowledge
+  std::string driver;                       // of the last profile
+  std::string unfit_profile;                // why the last profile was refused before `profiles` got it
+  std::optional<double> pause_seconds;      // mean of the last committed reconfigurations
+  std::optional<double> start_seconds;      // mean time that a generation of a job like it took to start
+
+  bool start_planned = false;  // the plan of generation 0 was decided, or cannot be
+  std::string told;            // the last `known` that the launcher got, as text
 
   std::optional<DecisionRecord> open;  // proposed, without an outcome yet
   // The generation that ran when `open` was proposed. A recovery after a reconnect raises it to its
@@ -37,8 +48,8 @@ struct LiveJob {
   std::set<JobId> before;                  // extensions when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed; its step time is still being measured
   std::string shadowed;                    // the last decision that --shadow recorded
-  Allowance own_acts;                      // limits the acts of its own that the launcher reports
-  bool own_acts_refused = false;           // whether a warning about too many such acts was logged
+  bool excess_told = false;                // whether a warning about too many of its reports was logged
+  int confirmed_gpus = 0;                  // the most GPUs that Slurm has confirmed for it
 };
 
 }  // namespace espalier

@@ -24,6 +24,10 @@ namespace {
 
 constexpr int kKeptDecisions = 20000, kKeptTransitions = 200000;
 
+StoreLimits store_limits(const wire::Config& config) {
+  return {kKeptDecisions, kKeptTransitions, std::int64_t{config.store_mb} << 20};
+}
+
 PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   PlannerSettings settings;
   settings.scheduler = wire::scheduler_options(config);
@@ -36,6 +40,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   // Each of the three may take hang_seconds.
   settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.shadow = shadow;
+  settings.share_profiles = config.share_profiles;
   return settings;
 }
 
@@ -48,9 +53,18 @@ void set_up_log(const Options& options, const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level));
 }
 
-void make_directory(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
+void make_directory(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST)
     throw Error(path + ": cannot be made: " + std::strerror(errno) + "; make it and give it to the user of espalierd");
+}
+
+// What the store holds of users' jobs is for the user of espalierd alone, also where an earlier
+// espalierd or the administrator made the folder.
+void make_private(const std::string& path) {
+  make_directory(path, 0700);
+  if (::chmod(path.c_str(), 0700) != 0)
+    spdlog::warn("{}: its mode cannot be set to 0700: {}; give it to the user of espalierd", path,
+                 std::strerror(errno));
 }
 
 // Each elastic job holds a connection, so the limit is raised as far as the system allows.
@@ -61,11 +75,21 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void log_calibrated(const wire::Config& config) {
+  const wire::Calibrated& calibrated = config.calibrated;
+  if (!calibrated.problem.empty())
+    spdlog::error("{}; nothing of that file is used: run espalier calibrate again", calibrated.problem);
+  else if (!calibrated.path.empty())
+    spdlog::info("{}: {} figures measured, {} of them overruled by {}", calibrated.path,
+                 calibrated.used.size() + calibrated.overruled.size(), calibrated.overruled.size(),
+                 config.path.empty() ? "nothing" : config.path);
+}
+
 // Applies new settings to the running daemon. A setting that needs a restart keeps its old value
 // and logs a warning.
-void reload(wire::Config& config, Planner& planner, const Options& options) {
+void reload(wire::Config& config, Planner& planner, Store& store, const Options& options) {
   try {
-    const wire::Config fresh = wire::load_config(options.config);
+    const wire::Config fresh = wire::load_planner_config(options.config);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
         fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
         fresh.topology_file != config.topology_file)
@@ -77,7 +101,9 @@ void reload(wire::Config& config, Planner& planner, const Options& options) {
     config.partition = old.partition;
     config.topology_file = old.topology_file;
     planner.configure(settings_of(config, options.shadow));
+    store.limit(store_limits(config));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
+    log_calibrated(config);
     spdlog::info("configuration read again from {}", config.path.empty() ? "the defaults" : config.path);
   } catch (const Error& error) {
     spdlog::error("{}; the configuration stays as it was", error.what());
@@ -86,14 +112,16 @@ void reload(wire::Config& config, Planner& planner, const Options& options) {
 
 // Runs until a signal ends the loop. False: a thread is still inside libslurm.
 bool serve(const Options& options) {
-  wire::Config config = wire::load_config(options.config);
+  wire::Config config = wire::load_planner_config(options.config);
   set_up_log(options, config.log_level);
+  log_calibrated(config);
   std::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
-  make_directory(config.run_dir);
-  make_directory(config.state_dir);
+  make_directory(config.run_dir, 0755);
+  make_private(config.state_dir);
   const InstanceLock lock(config.state_dir + "/espalierd.lock");
   Store store(config.state_dir + "/espalier.db");
+  store.limit(store_limits(config));
   store.prune(kKeptDecisions, kKeptTransitions);
 
   wire::Loop loop;
@@ -102,13 +130,14 @@ bool serve(const Options& options) {
   Answers answers(planner, config);
   Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
-  const auto tcp = wire::listen_tcp(loop, wire::Service::planner, "0.0.0.0", config.planner_port, on_connection);
+  const auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0",
+                                    config.planner_port, on_connection);
   const auto local = wire::listen_local(loop, config.run_dir + "/control.sock", on_connection);
   const EventSockets events(
       loop, config.run_dir + "/events.sock", config.planner_port,
       [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
       [&](const wire::Event& event) { dispatch(event, planner); });
-  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, options); });
+  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, options); });
   const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
   const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
   const auto tidy = loop.every(wire::Loop::Milliseconds(3600 * 1000), [&] {

@@ -27,6 +27,10 @@ constexpr double kLeastInterval = 0.01;
 // reports.
 constexpr Allowance::Rate kPrompts{5, 1};
 
+// Bytes of topologies of nodes that Slurm does not know (yet). Nobody but root and SlurmUser sends
+// them; a node whose name Slurm never tells must fill neither store nor memory.
+constexpr std::size_t kMostEarly = 64u << 20;
+
 // When triggers are merged, the decision is recorded under the strongest one.
 int strength(Trigger trigger) {
   switch (trigger) {
@@ -37,6 +41,7 @@ int strength(Trigger trigger) {
     case Trigger::gpus_released:
       return 4;
     case Trigger::node_down:
+    case Trigger::preempted:
       return 3;
     case Trigger::job_started:
     case Trigger::profile_ready:
@@ -84,7 +89,15 @@ void Planner::gpus_released(JobId job, const std::string& node) {
   think(Trigger::gpus_released);
 }
 
+// A node may report before Slurm has told of it. Until then the report is kept in memory.
 void Planner::topology_reported(const std::string& node, const std::string& xml) {
+  if (!last_ || last_->cluster.find(node) == nullptr) {
+    std::size_t bytes = xml.size();
+    for (const auto& [name, early] : early_topologies_) bytes += early.size();
+    if (bytes <= kMostEarly) early_topologies_[node] = xml;
+    else spdlog::warn("node {}: its topology is dropped: Slurm knows no such node, and too many such came", node);
+    return;
+  }
   store_.save_topology(node, xml, clock_seconds());
   sites_.reported(node, xml);
 }
@@ -155,6 +168,9 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
   last_ = std::move(std::get<SlurmSnapshot>(answer));
+  int gpus = 0;
+  for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
+  cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
   try {
     review(*last_);
   } catch (const std::exception& error) {
@@ -167,9 +183,23 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   }
 }
 
+void Planner::take_early_topologies(const SlurmSnapshot& slurm) {
+  std::erase_if(early_topologies_, [&](const auto& entry) {
+    const bool known = slurm.cluster.find(entry.first) != nullptr;
+    if (known) topology_reported(entry.first, entry.second);
+    return known;
+  });
+}
+
 void Planner::review(const SlurmSnapshot& slurm) {
+  try {
+    take_early_topologies(slurm);
+  } catch (const Error& error) {
+    spdlog::error("{}", error.what());
+  }
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   admit_applicants(slurm);
+  plan_starts(slurm);
   // If the store cannot be written, only the failing step is skipped.
   const auto apart = [](const auto& step) {
     try {
@@ -230,6 +260,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
 
 void Planner::propose(LiveJob& live, DecisionRecord record) {
   Decision& decision = record.decision;
+  record.uid = live.job.uid;
   if (settings_.shadow) {
     // The same decision on the next poll is not recorded again.
     const std::string thought =
@@ -243,6 +274,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
     return;
   }
   decision.id = store_.add(record);  // stored first: a restart must know it
+  tell_known(live, decision.acquire);
   Decision told = decision;
   told.candidates.clear();  // candidates may be large, and the launcher does not need them
   live.link->send(wire::Propose{std::move(told)});
@@ -281,35 +313,24 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   const bool committed = decision.outcome == "committed";
   spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
               decision.job, decision.outcome);
-  live.failures = committed ? 0 : std::min(live.failures + 1, 6);
-  live.last_change = now;
-  // Each failure in a row doubles the wait until the next try. A growth also waits for the
-  // cooldown.
-  const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
-  live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
+  if (decision.kind != DecisionKind::start) {  // a start is no reconfiguration: nothing has to rest after it
+    live.failures = committed ? 0 : std::min(live.failures + 1, 6);
+    live.last_change = now;
+    // Each failure in a row doubles the wait until the next try. A growth also waits for the
+    // cooldown.
+    const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
+    live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
+  }
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
   if (!committed) return;
+  learn_change(live, record);
   live.measured = std::move(record);
   note_pause(live);
 }
 
-// The cost of a reconfiguration of this job: the mean of its last three pauses.
-void Planner::note_pause(LiveJob& live) {
-  constexpr int kLooked = 10, kMeant = 3;
-  double sum = 0;
-  int count = 0;
-  for (const DecisionRecord& record : store_.decisions(live.job.id, kLooked)) {
-    if (record.decision.outcome != "committed" || record.decision.pause_ms <= 0) continue;
-    if (record.decision.kind == DecisionKind::recover) continue;  // nobody chose or prepared it
-    sum += record.decision.pause_ms / 1000;
-    if (++count == kMeant) break;
-  }
-  if (count > 0) live.pause_seconds = sum / count;
-}
-
 void Planner::kill_strays(const SlurmSnapshot& slurm) {
   if (settings_.shadow) return;
-  for (const auto& stray : strays_.look(slurm, jobs_)) {
+  for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) {
     spdlog::warn("extension {} of job {}: {}; ending it", stray.extension, stray.anchor, stray.why);
     slurm_.kill(stray.extension, [id = stray.extension](const std::string& error) {
       if (!error.empty()) spdlog::error("extension {}: cannot be ended: {}", id, error);

@@ -31,6 +31,8 @@ struct PlannerSettings {
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
   double boundary_seconds = 0;
   bool shadow = false;  // decide and record, propose nothing
+  // Whether what the jobs of one user taught counts for the jobs of others.
+  bool share_profiles = false;
 };
 
 class Planner {
@@ -61,6 +63,9 @@ class Planner {
   // ---- users. Both throw Error on failure.
   void hold(JobId job, bool held);
   std::int64_t reclaim(JobId job);
+  // What was learnt from earlier jobs. Running jobs that still rely on it lose it too. Throws Error
+  // where there is none.
+  void forget(std::int64_t knowledge);
 
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
@@ -93,6 +98,7 @@ class Planner {
   void send_question();
   void answered(SlurmAgent::Snapshot answer);
   void review(const SlurmSnapshot& slurm);
+  void take_early_topologies(const SlurmSnapshot& slurm);
   void admit_applicants(const SlurmSnapshot& slurm);
   void admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm);
   void forget_ended(const SlurmSnapshot& slurm);
@@ -103,12 +109,31 @@ class Planner {
   void decide(const SlurmSnapshot& slurm);
   void count_out(uid_t user);  // a job of `user` has ended
   void propose(LiveJob& live, DecisionRecord record);
+  void plan_starts(const SlurmSnapshot& slurm);
+  void plan_start(LiveJob& live, const SlurmSnapshot& slurm);
+  // Sends `known` if it differs from what the launcher was told last. `more`: nodes that the job
+  // may get.
+  void tell_known(LiveJob& live, const std::vector<ExtensionRequest>& more = {});
   void finish(LiveJob& live, DecisionRecord record, double now);
   void measure(LiveJob& live);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
   void save_coefficients(const LiveJob& live);
+  void recall(LiveJob& live);
+  bool restore(LiveJob& live);
+  void learn_profile(LiveJob& live, double spread);
+  void learn_change(const LiveJob& live, const DecisionRecord& record);
+  std::optional<Knowledge> row_of(const LiveJob& live) const;
   void save(LiveJob& live, double now);
+  // The most GPUs that a plan of the job may have: the site's limit, or what Slurm has confirmed.
+  int most_gpus(const LiveJob& live) const;
+  void confirm_gpus(LiveJob& live) const;
+  template <class Report>
+  void check_gpus(LiveJob& live, const Report& report) const;  // throws Error
+  // Whether the user may still have something written down now; charge_writes() afterwards.
+  bool may_write(const LiveJob& live, double now);
+  void charge_writes(const LiveJob& live, double now);
+  void tell_excess(LiveJob& live, const char* what);
 
   wire::Loop& loop_;
   SlurmAgent& slurm_;
@@ -122,7 +147,8 @@ class Planner {
   std::vector<Applicant> applicants_;
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
-  std::optional<std::set<JobId>> unclaimed_;  // not set: not read yet
+  std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
+  std::map<std::string, std::string> early_topologies_;  // hwloc's XML, by node
   Releases releases_;
   Strays strays_;
 
@@ -131,8 +157,14 @@ class Planner {
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
   std::optional<Trigger> again_;    // strongest trigger while Slurm is being asked
   std::map<uid_t, Prompting> prompting_;
+  // What a user's launchers may have recorded: acts of their own, transitions, and bytes of rows that
+  // are written again and again. Enough for a job that is reconfigured without pause.
+  Spending acts_{{15, 0.25}, {15, 0.25}};
+  Spending transitions_{{200, 4}, {200, 4}};
+  Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}};
   std::optional<double> submitted_at_;
   std::optional<SlurmSnapshot> last_;
+  int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
   wire::Watch poll_, soon_, again_soon_, look_again_, paced_;
   // Lets callbacks see whether the planner still exists when an answer comes.

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -17,11 +15,20 @@ namespace espalier {
 namespace {
 
 constexpr std::int64_t kMeasuredSteps = 20;
-// Acts of its own that a launcher may have recorded: 30 at once, then 30 a minute. Each record
-// pushes out an older one.
-constexpr Allowance::Rate kOwnActs{30, 0.5};
+// Largest frame of a launcher: what a newcomer may send, and room for each GPU in plans and profile.
+constexpr std::size_t kBytesPerGpu = 4096;
 
 }  // namespace
+
+template <class Report>
+void Planner::check_gpus(LiveJob& live, const Report& report) const {
+  try {
+    check_size(report, most_gpus(live));
+  } catch (const Error&) {
+    confirm_gpus(live);
+    check_size(report, most_gpus(live));
+  }
+}
 
 std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
   for (const auto& [id, live] : jobs_)
@@ -68,6 +75,10 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
 }
 
 void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm) {
+  LiveJob asked;
+  asked.job = message.job;
+  asked.job.uid = slurm.uid;
+  check_gpus(asked, message.job);
   const auto [at, fresh] = jobs_.try_emplace(slurm.id);
   LiveJob& live = at->second;
   if (!fresh) count_out(live.job.uid);
@@ -75,6 +86,8 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   const bool again = live.link != nullptr || live.pid == message.pid;
   if (live.link && live.link != link) live.link->close();  // the same launcher's older one
   live.link = link;
+  live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);
+  live.excess_told = false;
   live.back_since = true;
   live.host = printable(message.host, 255);
   live.pid = message.pid;
@@ -83,9 +96,16 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job.held = store_.held(slurm.id);
   take_profile(live);
   note_pause(live);
+  may_write(live, clock_seconds());
   save(live, clock_seconds());
-  link->limit_frames(wire::kMaxFrame, wire::kFrameTime);
+  charge_writes(live, clock_seconds());
+  link->limit_frames(
+      std::min(wire::kMaxFrame, wire::kMaxNewcomer + static_cast<std::size_t>(most_gpus(live)) * kBytesPerGpu),
+      wire::kFrameTime);
   link->send(wire::Registered{});
+  live.start_planned = false;
+  live.told.clear();
+  tell_known(live);
   spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
                again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
                live.job.generation);
@@ -97,6 +117,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   check_report(news);
   if (news.id != id) throw Error("status of job " + std::to_string(news.id) + " from job " + std::to_string(id));
   LiveJob& live = found->second;
+  check_gpus(live, news);
   const ElasticJob old = std::exchange(live.job, news);
   live.job.uid = old.uid;
   live.job.held = old.held;
@@ -105,7 +126,12 @@ void Planner::status(JobId id, const ElasticJob& news) {
   const double now = clock_seconds();
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);
-  if (changed || now - live.saved > 30) save(live, now);
+  if (now - live.saved > 30 || (changed && may_write(live, now))) {
+    save(live, now);
+    charge_writes(live, now);
+  }
+  if (news.phase == JobPhase::launching && !live.start_planned && news.model.layers > 0 && !news.plan)
+    think_for(live.job.uid, Trigger::job_started);
   if (news.phase != JobPhase::running) return;
   // After a registration a launcher first repeats its last outcomes and then sends news. It reports
   // the outcome of a new generation before it reports that generation's first step. An open
@@ -126,43 +152,12 @@ void Planner::status(JobId id, const ElasticJob& news) {
 void Planner::measure(LiveJob& live) {
   if (!live.measured || live.job.generation != live.measured->generation || live.job.step_seconds <= 0) return;
   live.measured->decision.measured_step_seconds = live.job.step_seconds;
-  store_.update(*live.measured);
+  const double now = clock_seconds();
+  if (may_write(live, now)) {
+    store_.update(*live.measured);
+    charge_writes(live, now);
+  }
   if (live.job.step >= live.measured->step + kMeasuredSteps) live.measured.reset();
-}
-
-// Takes only a profile of the running plan. A profile of the previous generation may arrive late.
-void Planner::take_profile(LiveJob& live) {
-  const auto profile = std::exchange(live.job.profile, std::nullopt);
-  if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
-  if (const std::string why = unfit(*profile, *live.job.plan, live.job.model); !why.empty()) {
-    if (std::exchange(live.unfit_profile, why) != why)
-      spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(why));
-    return;
-  }
-  const std::string known_trouble = live.profiles.trouble();
-  switch (live.profiles.add(*site_, *profile, live.job.generation)) {
-    case ProfileBook::News::ready:
-      spdlog::info("job {}: its profiles agree; it is planned with them from now on", live.job.id);
-      save_coefficients(live);
-      think_for(live.job.uid, Trigger::profile_ready);
-      break;
-    case ProfileBook::News::unusable:
-      if (live.profiles.trouble() != known_trouble)
-        spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(live.profiles.trouble()));
-      break;
-    case ProfileBook::News::taken:
-      if (!live.profiles.settled()) save_coefficients(live);
-      break;
-    case ProfileBook::News::none:
-      break;
-  }
-}
-
-void Planner::save_coefficients(const LiveJob& live) {
-  if (!site_) return;
-  if (const auto known = live.profiles.latest(*site_))
-    store_.save_coefficients(
-        live.job.id, {{"settled", live.profiles.settled()}, {"values", coefficients_json(*known, site_->hardware)}});
 }
 
 void Planner::save(LiveJob& live, double now) {
@@ -171,9 +166,13 @@ void Planner::save(LiveJob& live, double now) {
 }
 
 void Planner::transition(const wire::Transition& message) {
+  const auto found = jobs_.find(message.job);
+  if (found == jobs_.end()) return;
+  const uid_t user = found->second.job.uid;
+  if (!transitions_.take(user, jobs_of(user), clock_seconds())) return tell_excess(found->second, "transitions");
   wire::Transition clean = message;
   for (std::string* text : {&clean.from, &clean.event, &clean.to}) *text = printable(*text, 40);
-  store_.add(clean);
+  store_.add(clean, user);
   spdlog::debug("job {}: {} --{}--> {} (generation {}, decision {})", clean.job, clean.from, clean.event, clean.to,
                 clean.generation, clean.decision);
 }
@@ -183,10 +182,13 @@ void Planner::outcome(const wire::Outcome& message) {
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;
   LiveJob& live = found->second;
+  check_gpus(live, message);
   const double now = clock_seconds();
+  const bool open = live.open && live.open->decision.id == message.decision;
+  if (!may_write(live, now) && !open) return tell_excess(live, "outcomes");
   std::optional<DecisionRecord> record;
   if (message.decision != 0) {
-    record = live.open && live.open->decision.id == message.decision ? live.open : store_.decision(message.decision);
+    record = open ? live.open : store_.decision(message.decision);
     // Launchers repeat their last outcome after every registration. The store may have been
     // replaced since. It may then lack the decision, or hold another job's decision under its
     // number.
@@ -196,16 +198,13 @@ void Planner::outcome(const wire::Outcome& message) {
       return;
     }
   } else {  // the launcher acted by itself
-    if (!live.own_acts.take(now, kOwnActs)) {
-      if (!std::exchange(live.own_acts_refused, true))
-        spdlog::warn("job {}: its launcher reports more acts of its own than can be; the excess is not recorded",
-                     message.job);
-      return;
-    }
+    if (!acts_.take(live.job.uid, jobs_of(live.job.uid), now)) return tell_excess(live, "acts of their own");
     record.emplace();
+    record->uid = live.job.uid;
     Decision& own = record->decision;
     own.time = now;
-    own.trigger = Trigger::node_down;
+    own.trigger = message.trigger;
+    own.candidates = message.candidates;
     own.kind = message.kind;
     own.job = message.job;
     own.plan = message.plan;
@@ -224,6 +223,7 @@ void Planner::outcome(const wire::Outcome& message) {
   record->step = message.step;
   if (message.result == "committed" && !message.plan.stages.empty()) record->decision.plan = message.plan;
   finish(live, std::move(*record), now);
+  charge_writes(live, now);
   think_for(live.job.uid, Trigger::generation_done);
 }
 
@@ -250,7 +250,6 @@ void Planner::bye(JobId id, int exit_code) {
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
     user = found->second.job.uid;
     save(found->second, clock_seconds());
-    save_coefficients(found->second);
     if (found->second.open) {
       DecisionRecord record = std::move(*found->second.open);
       record.decision.outcome = "aborted: the job ended";

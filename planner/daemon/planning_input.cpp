@@ -109,8 +109,10 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
     if (live.pause_seconds) input.redeploy_seconds[id] = *live.pause_seconds;
+    if (live.start_seconds) input.start_seconds[id] = *live.start_seconds;
     if (live.open) {
-      if (live.job.phase == JobPhase::running || live.job.phase == JobPhase::acquiring)
+      if (live.job.phase == JobPhase::running || live.job.phase == JobPhase::acquiring ||
+          live.job.phase == JobPhase::launching)
         take_promised(input.cluster, slurm, live);
       free_released(input.cluster, live.open->decision);
     }

@@ -5,6 +5,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/calibrate.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/model/step_statistics.hpp"
 
 namespace espalier {
 namespace {
@@ -42,10 +43,10 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
     trouble_ = error.what();
     return News::unusable;
   }
-  // The training runtime cannot split a tensor further than the present plan does.
-  int tp = 1;
-  for (const Stage& stage : profile.plan.stages) tp = std::max(tp, stage.tp);
-  found.tp_degrees = {tp};
+  // A user may run degrees that are no powers of two. The plan that runs must stay possible.
+  for (const Stage& stage : profile.plan.stages) found.tp_degrees.push_back(stage.tp);
+  std::sort(found.tp_degrees.begin(), found.tp_degrees.end());
+  found.tp_degrees.erase(std::unique(found.tp_degrees.begin(), found.tp_degrees.end()), found.tp_degrees.end());
   if (!usable(found)) {
     trouble_ = "profile: its figures are out of range";
     return News::unusable;
@@ -53,16 +54,49 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
   hardware_ = site.hardware;
   if (other_generation) window_.start_generation();
   const bool before = window_.stable();
-  window_.add(std::move(found), [&, placed = place_plan(site.topology, profile.plan)](const JobCoefficients& job) {
-    return evaluate_plan(site.hardware, job, placed).exact_ms;
-  });
+  steps_ = profile.steps;
+  if (tells_statistics(profile)) {
+    window_.add_told(std::move(found), calm(profile));
+    if (calm(profile) || !ready_) spread_ = spread_of(profile);
+  } else {
+    window_.add(std::move(found), [&, placed = place_plan(site.topology, profile.plan)](const JobCoefficients& job) {
+      return evaluate_plan(site.hardware, job, placed).exact_ms;
+    });
+  }
   if (before || !window_.stable()) return News::taken;
   ready_ = true;
+  recalled_ = false;
   return News::ready;
 }
 
+void ProfileBook::recall(const Site& site, JobCoefficients known) {
+  if (hardware_ && !(*hardware_ == site.hardware)) *this = ProfileBook();
+  hardware_ = site.hardware;
+  window_.recall(std::move(known));
+  recalled_ = true;
+}
+
+void ProfileBook::restore(const Site& site, JobCoefficients own, int generation, std::int64_t step, double spread) {
+  *this = ProfileBook();
+  hardware_ = site.hardware;
+  window_.restore(std::move(own));
+  generation_ = generation;
+  step_ = step;
+  spread_ = spread;
+  ready_ = true;
+}
+
+void ProfileBook::forget_recalled() {
+  if (recalled_) *this = ProfileBook();
+}
+
 std::optional<JobCoefficients> ProfileBook::coefficients(const Site& site) const {
-  return ready_ ? latest(site) : std::nullopt;
+  return ready_ || recalled_ ? latest(site) : std::nullopt;
+}
+
+std::optional<JobCoefficients> ProfileBook::measured(const Site& site) const {
+  if (!hardware_ || !(*hardware_ == site.hardware)) return std::nullopt;
+  return window_.latest();
 }
 
 std::optional<JobCoefficients> ProfileBook::latest(const Site& site) const {

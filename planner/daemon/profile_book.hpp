@@ -1,4 +1,5 @@
-// The coefficients of a running job, from its profiles. They are used once they are stable. Pure.
+// The coefficients of a running job, from its profiles. They are used once they are stable. Until
+// then those of an earlier job like it count, where they are known. Pure.
 #pragma once
 
 #include <optional>
@@ -19,13 +20,29 @@ class ProfileBook {
   // when the hardware changes.
   News add(const Site& site, const Profile& profile, int generation);
 
-  // The means of the newest stable window. Nothing before the first stable window, and nothing on
-  // other hardware.
+  // Coefficients of earlier jobs like this one. They count until a profile of this job is calm;
+  // what that one does not show, they go on to tell.
+  void recall(const Site& site, JobCoefficients known);
+  // This job's own, of before a restart of the planner: it had taken the profile of `step`.
+  void restore(const Site& site, JobCoefficients own, int generation, std::int64_t step, double spread);
+  // Starts again where nothing but recall() has told coefficients.
+  void forget_recalled();
+
+  // Those of the newest calm profile or stable window, or recalled ones. Nothing before, and nothing
+  // on other hardware.
   std::optional<JobCoefficients> coefficients(const Site& site) const;
+  // Those of the latest profile alone, without what was known before.
+  std::optional<JobCoefficients> measured(const Site& site) const;
   // For records: the same, but before the first stable window the coefficients of the latest
   // profile.
   std::optional<JobCoefficients> latest(const Site& site) const;
-  bool settled() const { return ready_; }
+  bool settled() const { return ready_; }      // by profiles of this job
+  bool recalled() const { return recalled_; }  // coefficients() are an earlier job's
+  int generation() const { return generation_; }
+  std::int64_t step() const { return step_; }  // of the latest profile
+  int steps() const { return steps_; }         // that it measured; 0: it did not tell
+  // Of the profile that coefficients() come from (step_statistics.hpp); 0: it did not tell.
+  double spread() const { return spread_; }
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -33,7 +50,9 @@ class ProfileBook {
   CoefficientWindow window_;
   int generation_ = -1;
   std::int64_t step_ = -1;
-  bool ready_ = false;
+  int steps_ = 0;
+  double spread_ = 0;
+  bool ready_ = false, recalled_ = false;
   std::string trouble_;
 };
 

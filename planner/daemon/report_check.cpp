@@ -18,7 +18,8 @@ constexpr int kMostLayers = 100000, kMostGpus = 1 << 20;
 constexpr int kMostSamples = 1 << 20;
 constexpr int kMostHidden = 1 << 20, kMostHeads = 1 << 16, kMostTokens = 1 << 26;
 constexpr std::size_t kLongestName = 1024, kLongestNode = 255, kLongestFamily = 64, kLongestPhase = 64;
-constexpr int kMostPhases = 64;
+constexpr std::size_t kLongestSetting = 128;
+constexpr int kMostPhases = 64, kMostDegrees = 32, kMostCandidates = 32, kMostChunks = 64;
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 62;  // adding to a step cannot overflow
 
 class Check {
@@ -59,8 +60,8 @@ class Check {
       fail("GPU " + *std::get<1>(*twice) + "/" + std::to_string(std::get<2>(*twice)) + " twice in its " + what);
   }
 
-  // `model_layers` 0: unknown.
-  void plan(const Plan& plan, int model_layers) const {
+  // `model_layers` 0: unknown. `most`: GPUs.
+  void plan(const Plan& plan, int model_layers, std::int64_t most = kMostGpus) const {
     within("a plan with a global batch of", plan.global_batch, 1, kMostSamples);
     within("a plan with a number of micro-batches of", plan.micro_batches, 1, kMostSamples);
     if (plan.stages.empty()) fail("a plan without stages");
@@ -78,9 +79,17 @@ class Check {
       within("a plan with a stage's sum of shares of", samples, 1, kMostSamples);
     }
     within("a plan with a number of layers of", layers, 1, kMostLayers);
-    within("a plan with a number of GPUs of", gpus, 1, kMostGpus);
+    within("a plan with a number of chunks of", static_cast<std::int64_t>(plan.chunks.size()), 0, kMostLayers + 2);
+    for (const Chunk& chunk : plan.chunks) within("a plan with a chunk's layers of", chunk.layers, 0, kMostLayers);
+    no_longer("the name of a plan's schedule", plan.schedule, kLongestSetting);
+    if (printable(plan.schedule) != plan.schedule) fail("a plan whose schedule is not plain text");
+    within("a plan with a number of GPUs of", gpus, 1, most);
     // All sums are in range now, so validate() cannot overflow.
     if (const auto broken = validate(plan, model_layers); !broken.empty()) fail("an invalid plan: " + broken.front());
+  }
+
+  void count(std::string_view what, std::size_t number, std::int64_t most) const {
+    within(what, static_cast<std::int64_t>(number), 0, most);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -110,6 +119,23 @@ void check_report(const ElasticJob& job) {
   check.within("model.vocabulary", model.vocabulary, 0, kMostTokens);
   check.within("model.global_batch", model.global_batch, 0, kMostSamples);
   check.within("model.micro_batches", model.micro_batches, 0, kMostSamples);
+  check.within("model.key_value_heads", model.key_value_heads, 0, kMostHeads);
+  check.within("model.intermediate", model.intermediate, 0, kMostHidden * 64);
+  if (model.setting)
+    for (const std::string* text :
+         {&model.setting->program, &model.setting->runtime, &model.setting->precision, &model.setting->schedule}) {
+      check.no_longer("a text of its training's setting", *text, kLongestSetting);
+      if (printable(*text) != *text) check.fail("a text of its training's setting that is not plain text");
+    }
+  check.within("floor_gpus", job.floor_gpus, 0, kMostGpus);
+  check.time("deadline", job.deadline);
+  const ParallelLimits& limits = job.parallel;
+  for (const int degree : {limits.pp, limits.dp, limits.tp}) check.within("a parallel degree of", degree, 0, kMostGpus);
+  check.within("parallel.micro_batches", limits.micro_batches, 0, kMostSamples);
+  check.within("parallel.chunks", limits.chunks, 0, kMostChunks);
+  check.within("a number of TP degrees of", static_cast<std::int64_t>(limits.tp_degrees.size()), 0, kMostDegrees);
+  for (const int degree : limits.tp_degrees) check.within("a TP degree of", degree, 1, kMostGpus);
+  if (limits.first) check.plan(*limits.first, model.layers);
   check.holdings(job.anchor, "anchor");
   check.holdings(job.extensions, "extensions");
   check.within("a number of unfit GPUs of", static_cast<std::int64_t>(job.unfit.size()), 0, kMostGpus);
@@ -122,12 +148,39 @@ void check_report(const wire::Outcome& outcome) {
   check.within("a step", outcome.step, 0, kMostSteps);
   check.within("a generation", outcome.generation, 0, std::numeric_limits<int>::max());
   if (!outcome.plan.stages.empty()) check.plan(outcome.plan, 0);
+  check.within("a number of candidates of", static_cast<std::int64_t>(outcome.candidates.size()), 0, kMostCandidates);
+  for (const Candidate& one : outcome.candidates)
+    for (const std::string* text : {&one.plan, &one.rejected_by}) {
+      check.no_longer("a candidate's text", *text, kLongestName);
+      if (printable(*text) != *text) check.fail("a candidate whose text is not plain");
+    }
   check.time("a pause", outcome.pause_ms);
   check.within("a number of phases of", static_cast<std::int64_t>(outcome.phases_ms.size()), 0, kMostPhases);
   for (const auto& [phase, ms] : outcome.phases_ms) {
     check.no_longer("a phase's name", phase, kLongestPhase);
     if (printable(phase) != phase) check.fail("a phase whose name is not plain text");
   }
+}
+
+// A launcher may name GPUs that its job is about to lose or has just got. Lists other than plans
+// may therefore be twice as long.
+void check_size(const ElasticJob& job, int most_gpus) {
+  const Check check(job.id);
+  if (job.plan) check.plan(*job.plan, 0, most_gpus);
+  if (job.parallel.first) check.plan(*job.parallel.first, 0, most_gpus);
+  if (job.profile) check.count("a profile with a number of replicas of", job.profile->replicas.size(), most_gpus);
+  const std::int64_t most = 2 * std::int64_t{most_gpus};
+  check.count("a number of unfit GPUs of", job.unfit.size(), most);
+  std::size_t gpus = job.anchor.size() + job.extensions.size();
+  check.count("a number of holdings of", gpus, most);
+  gpus = 0;
+  for (const auto* holdings : {&job.anchor, &job.extensions})
+    for (const Holding& held : *holdings) gpus += held.gpus.size();
+  check.count("a number of held GPUs of", gpus, most);
+}
+
+void check_size(const wire::Outcome& outcome, int most_gpus) {
+  if (!outcome.plan.stages.empty()) Check(outcome.job).plan(outcome.plan, 0, most_gpus);
 }
 
 }  // namespace espalier

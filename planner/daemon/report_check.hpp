@@ -11,4 +11,9 @@ namespace espalier {
 void check_report(const ElasticJob& job);
 void check_report(const wire::Outcome& outcome);  // an outcome without a plan is valid
 
+// The same for plans and lists of more than `most_gpus` GPUs: what Slurm confirms for the job, or
+// the site's limit. What is stored and shown of a job is thereby no larger than the job.
+void check_size(const ElasticJob& job, int most_gpus);
+void check_size(const wire::Outcome& outcome, int most_gpus);
+
 }  // namespace espalier

@@ -34,6 +34,7 @@ struct SlurmJob {
 struct SlurmSnapshot {
   double time = 0;  // when it was asked for, seconds since the epoch
   uid_t slurm_user = 0;
+  bool private_jobs = false;  // PrivateData has "jobs": users do not see each other's
   ClusterView cluster;
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
 

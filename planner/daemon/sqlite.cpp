@@ -86,6 +86,7 @@ Database::Database(const std::string& path) {
     sqlite3_busy_timeout(handle_, 2000);
     execute("PRAGMA journal_mode=WAL");
     execute("PRAGMA synchronous=NORMAL");
+    execute("PRAGMA journal_size_limit=16777216");  // what one large write left of the log is given back
   } catch (...) {
     sqlite3_close(handle_);
     throw;

@@ -1,114 +1,144 @@
 #include "planner/daemon/store.hpp"
 
-#include "planner/core/error.hpp"
+#include <utility>
+
 #include "planner/core/json.hpp"
-#include "planner/daemon/sqlite.hpp"
+#include "planner/daemon/store_statements.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr const char* kTables = R"(
-CREATE TABLE decisions(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL, job INTEGER, outcome TEXT, record TEXT,
-                       moments TEXT, phases TEXT, generation INTEGER, step INTEGER);
-CREATE INDEX decisions_job ON decisions(job);
-CREATE TABLE transitions(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL, job INTEGER, source TEXT, event TEXT,
-                         target TEXT, generation INTEGER, decision INTEGER);
-CREATE INDEX transitions_job ON transitions(job);
-CREATE TABLE jobs(id INTEGER PRIMARY KEY, record TEXT, ended INTEGER, exit_code INTEGER, seen REAL);
-CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT);
-CREATE TABLE holds(job INTEGER PRIMARY KEY);
-CREATE TABLE extensions(id INTEGER PRIMARY KEY, anchor INTEGER, node TEXT, since REAL, gone REAL);
-CREATE TABLE topology(node TEXT PRIMARY KEY, time REAL, xml TEXT);
-)";
+constexpr const char* kColumns = "id, record, moments, phases, generation, step, uid, candidates";
+constexpr const char* kWithoutCandidates = "id, record, moments, phases, generation, step, uid, NULL";
 
-}  // namespace
-
-struct Store::Statements {
-  Database db;
-  explicit Statements(const std::string& path) : db(path) { migrate(path); }
-
-  void migrate(const std::string& path) {
-    auto version = db.prepare("PRAGMA user_version");
-    const std::int64_t found = version.step() ? version.integer(0) : 0;
-    if (found > kSchema)
-      throw Error(path + ": schema " + std::to_string(found) + " is newer than this espalierd knows (" +
-                  std::to_string(kSchema) + "); install the newer espalierd, or move the file away");
-    version.run();
-    if (found == kSchema) return;
-    Transaction transaction(db);
-    if (found == 0) db.execute(kTables);
-    // The candidates of schema 1 have a form that is no longer read.
-    if (found == 1) db.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[]'))");
-    if (found == 1 || found == 2) db.execute("CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT)");
-    db.execute("PRAGMA user_version=" + std::to_string(kSchema));
-    transaction.commit();
-  }
-
-  std::vector<JobId> ids(const char* select) {
-    auto query = db.prepare(select);
-    std::vector<JobId> found;
-    while (query.step()) found.push_back(static_cast<JobId>(query.integer(0)));
-    return found;
-  }
-};
-
-namespace {
-
-constexpr const char* kColumns = "id, record, moments, phases, generation, step";
-
-DecisionRecord read_decision(const Statement& row) {
+// A record of an older schema holds its candidates itself.
+DecisionRecord read_decision(const Statement& row, bool candidates) {
   DecisionRecord record;
-  record.decision = Json::parse(row.text(1)).get<Decision>();
+  Json json = Json::parse(row.text(1));
+  if (const std::string listed = row.text(7); !listed.empty()) json["candidates"] = Json::parse(listed);
+  if (!candidates || !json.contains("candidates")) json["candidates"] = Json::array();
+  record.decision = json.get<Decision>();
   record.decision.id = row.integer(0);
   record.moments = Json::parse(row.text(2)).get<std::map<std::string, double>>();
   record.phases_ms = Json::parse(row.text(3)).get<std::map<std::string, double>>();
   record.generation = static_cast<int>(row.integer(4));
   record.step = row.integer(5);
+  record.uid = static_cast<std::uint32_t>(row.integer(6));
   return record;
+}
+
+// A record's long texts as they are stored.
+struct Texts {
+  std::string record, candidates, moments, phases;
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(record.size() + candidates.size() + moments.size() + phases.size());
+  }
+};
+
+Texts texts_of(const DecisionRecord& r) {
+  Decision decision = r.decision;
+  decision.candidates.clear();
+  Texts texts{Json(decision).dump(), Json(r.decision.candidates).dump(), Json(r.moments).dump(),
+              Json(r.phases_ms).dump()};
+  if (texts.record.size() > Store::kMostRow) {
+    decision.plan = {};
+    decision.reason += " (its plan is too large to be kept)";
+    texts.record = Json(decision).dump();
+  }
+  if (texts.candidates.size() > Store::kMostRow) texts.candidates = "[]";
+  return texts;
 }
 
 }  // namespace
 
-Store::Store(const std::string& path) : s_(std::make_unique<Statements>(path)) {}
+Store::Store(const std::string& path) : s_(std::make_unique<Statements>(Statements::for_owner_alone(path))) {}
 Store::~Store() = default;
 
 std::int64_t Store::add(const DecisionRecord& r) {
+  const Texts texts = texts_of(r);
   s_->db
       .prepare(
-          "INSERT INTO decisions(time, job, outcome, record, moments, phases, generation, step)"
-          " VALUES(?,?,?,?,?,?,?,?)")
-      .bind(r.decision.time, r.decision.job, r.decision.outcome, Json(r.decision).dump(), Json(r.moments).dump(),
-            Json(r.phases_ms).dump(), r.generation, r.step)
+          "INSERT INTO decisions(uid, time, job, kind, pause, bytes, generation, step, outcome, moments, phases, "
+          "record,"
+          " candidates) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)")
+      .bind(r.uid, r.decision.time, r.decision.job, to_string(r.decision.kind), r.decision.pause_ms, texts.bytes(),
+            r.generation, r.step, r.decision.outcome, texts.moments, texts.phases, texts.record, texts.candidates)
       .run();
-  return s_->db.last_id();
+  const std::int64_t id = s_->db.last_id();
+  s_->add(r.uid, &Statements::Usage::decisions, 1);
+  s_->add(r.uid, &Statements::Usage::decision_bytes, texts.bytes());
+  s_->written += static_cast<std::size_t>(texts.bytes());
+  trim();
+  return id;
 }
 
 void Store::update(const DecisionRecord& r) {
-  s_->db.prepare("UPDATE decisions SET outcome=?, record=?, moments=?, phases=?, generation=?, step=? WHERE id=?")
-      .bind(r.decision.outcome, Json(r.decision).dump(), Json(r.moments).dump(), Json(r.phases_ms).dump(), r.generation,
-            r.step, r.decision.id)
+  auto known = s_->db.prepare("SELECT uid, bytes FROM decisions WHERE id=?");
+  if (!known.bind(r.decision.id).step()) return;
+  const auto uid = static_cast<std::uint32_t>(known.integer(0));
+  const std::int64_t before = known.integer(1);
+  known.run();
+  const Texts texts = texts_of(r);
+  s_->db
+      .prepare(
+          "UPDATE decisions SET kind=?, pause=?, bytes=?, generation=?, step=?, outcome=?, moments=?, phases=?,"
+          " record=?, candidates=? WHERE id=?")
+      .bind(to_string(r.decision.kind), r.decision.pause_ms, texts.bytes(), r.generation, r.step, r.decision.outcome,
+            texts.moments, texts.phases, texts.record, texts.candidates, r.decision.id)
       .run();
+  s_->add(uid, &Statements::Usage::decision_bytes, texts.bytes() - before);
+  s_->written += static_cast<std::size_t>(texts.bytes());
+  trim();
 }
 
 std::optional<DecisionRecord> Store::decision(std::int64_t id) {
   auto query = s_->db.prepare(std::string("SELECT ") + kColumns + " FROM decisions WHERE id=?");
   if (!query.bind(id).step()) return std::nullopt;
-  return read_decision(query);
+  return read_decision(query, true);
+}
+
+DecisionPage Store::decisions(const DecisionQuery& asked) {
+  std::string sql =
+      std::string("SELECT ") + (asked.candidates ? kColumns : kWithoutCandidates) + ", bytes FROM decisions WHERE id<?";
+  if (asked.job) sql += " AND job=?2";
+  if (asked.uid) sql += " AND uid=?3";
+  // SQLite wants each parameter to be named, also those that this question does not use.
+  auto query = s_->db.prepare(sql + " AND (1 OR ?2=?3) ORDER BY id DESC LIMIT ?4");
+  query.bind(asked.before, asked.job.value_or(0), asked.uid.value_or(0), asked.limit);
+  DecisionPage page;
+  std::size_t bytes = 0;
+  while (query.step()) {
+    bytes += static_cast<std::size_t>(query.integer(8));
+    if (bytes > asked.bytes && !page.records.empty()) {
+      page.more = true;
+      break;
+    }
+    page.records.push_back(read_decision(query, asked.candidates));
+  }
+  return page;
 }
 
 std::vector<DecisionRecord> Store::decisions(std::optional<JobId> job, int limit) {
-  auto query =
-      s_->db.prepare(std::string("SELECT ") + kColumns + " FROM decisions WHERE (? OR job=?) ORDER BY id DESC LIMIT ?");
-  std::vector<DecisionRecord> found;
-  query.bind(!job.has_value(), job.value_or(0), limit);
-  while (query.step()) found.push_back(read_decision(query));
+  DecisionQuery query;
+  query.job = job;
+  query.limit = limit;
+  return decisions(query).records;
+}
+
+std::vector<double> Store::pauses(JobId job, int limit) {
+  auto query = s_->db.prepare(
+      "SELECT pause FROM (SELECT pause, kind, outcome FROM decisions WHERE job=? ORDER BY id DESC LIMIT ?)"
+      " WHERE outcome='committed' AND kind<>? AND pause>0");
+  query.bind(job, limit, to_string(DecisionKind::recover));
+  std::vector<double> found;
+  while (query.step()) found.push_back(query.real(0));
   return found;
 }
 
 std::vector<std::int64_t> Store::close_open(const std::string& outcome) {
   std::vector<DecisionRecord> open;
   auto query = s_->db.prepare(std::string("SELECT ") + kColumns + " FROM decisions WHERE outcome=''");
-  while (query.step()) open.push_back(read_decision(query));
+  while (query.step()) open.push_back(read_decision(query, true));
   std::vector<std::int64_t> ids;
   Transaction transaction(s_->db);
   for (DecisionRecord& record : open) {
@@ -120,11 +150,15 @@ std::vector<std::int64_t> Store::close_open(const std::string& outcome) {
   return ids;
 }
 
-void Store::add(const wire::Transition& t) {
+void Store::add(const wire::Transition& t, std::uint32_t uid) {
   s_->db
-      .prepare("INSERT INTO transitions(time, job, source, event, target, generation, decision) VALUES(?,?,?,?,?,?,?)")
-      .bind(t.time, t.job, t.from, t.event, t.to, t.generation, t.decision)
+      .prepare(
+          "INSERT INTO transitions(uid, time, job, source, event, target, generation, decision)"
+          " VALUES(?,?,?,?,?,?,?,?)")
+      .bind(uid, t.time, t.job, t.from, t.event, t.to, t.generation, t.decision)
       .run();
+  s_->add(uid, &Statements::Usage::transitions, 1);
+  trim();
 }
 
 std::vector<wire::Transition> Store::transitions(JobId job, int limit) {
@@ -139,9 +173,30 @@ std::vector<wire::Transition> Store::transitions(JobId job, int limit) {
 }
 
 void Store::save(const ElasticJob& job, double now) {
-  s_->db.prepare("INSERT OR REPLACE INTO jobs(id, record, ended, exit_code, seen) VALUES(?,?,0,0,?)")
-      .bind(job.id, Json(job).dump(), now)
+  std::uint32_t owner = 0;
+  std::int64_t before = 0;
+  if (auto known = s_->db.prepare("SELECT uid, bytes FROM jobs WHERE id=?"); known.bind(job.id).step()) {
+    owner = static_cast<std::uint32_t>(known.integer(0));
+    before = known.integer(1);
+  }
+  std::string text = Json(job).dump();
+  if (text.size() > kMostRow) {
+    ElasticJob less = job;
+    less.plan.reset();
+    less.parallel.first.reset();
+    less.unfit.clear();
+    less.anchor.clear();
+    less.extensions.clear();
+    text = Json(less).dump();
+  }
+  const auto bytes = static_cast<std::int64_t>(text.size());
+  s_->db.prepare("INSERT OR REPLACE INTO jobs(id, uid, bytes, ended, exit_code, seen, record) VALUES(?,?,?,0,0,?,?)")
+      .bind(job.id, job.uid, bytes, now, text)
       .run();
+  s_->add(owner, &Statements::Usage::job_bytes, -before);
+  s_->add(job.uid, &Statements::Usage::job_bytes, bytes);
+  s_->written += text.size();
+  trim();
 }
 
 void Store::end(JobId job, int exit_code, double now) {
@@ -206,17 +261,6 @@ std::map<std::string, std::string> Store::topology_documents() {
   std::map<std::string, std::string> found;
   while (query.step()) found[query.text(0)] = query.text(1);
   return found;
-}
-
-void Store::prune(int decisions, int transitions) {
-  const auto keep = [&](const std::string& table, int count) {
-    s_->db.prepare("DELETE FROM " + table + " WHERE id <= (SELECT max(id) FROM " + table + ") - ?").bind(count).run();
-  };
-  keep("decisions", decisions);
-  keep("transitions", transitions);
-  s_->db.execute("DELETE FROM jobs WHERE ended=1 AND id NOT IN (SELECT DISTINCT job FROM decisions)");
-  s_->db.execute("DELETE FROM coefficients WHERE job NOT IN (SELECT id FROM jobs)");
-  s_->db.execute("DELETE FROM extensions WHERE gone>0 AND anchor NOT IN (SELECT id FROM jobs)");
 }
 
 }  // namespace espalier

@@ -7,6 +7,13 @@ namespace {
 
 constexpr double kAnchorGoneSeconds = 10;
 constexpr double kUnclaimedSeconds = 30;
+constexpr double kUnregisteredSeconds = 120;
+
+int gpus_of(const SlurmJob& job) {
+  std::size_t sum = 0;
+  for (const Holding& held : job.holdings) sum += held.gpus.size();
+  return static_cast<int>(sum);
+}
 
 bool claims(const ElasticJob& job, JobId extension) {
   return std::any_of(job.extensions.begin(), job.extensions.end(),
@@ -15,8 +22,10 @@ bool claims(const ElasticJob& job, JobId extension) {
 
 }  // namespace
 
-std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs) {
+std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
+                                        int max_gpus) {
   std::map<JobId, double> still;
+  std::map<JobId, int> sums;  // GPUs of anchors and of their extensions so far; older ones come first
   std::vector<Stray> found;
   for (const auto& [id, job] : slurm.jobs) {
     const JobId anchor = anchor_of_comment(job.comment);
@@ -27,10 +36,17 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     double grace = kAnchorGoneSeconds;
     if (owner == nullptr || owner->state == SlurmJobState::completing) {
       why = "its anchor has ended";
-    } else if (const auto live = jobs.find(anchor); live != jobs.end() && live->second.link && !live->second.open &&
-                                                    live->second.job.phase == JobPhase::running &&
-                                                    !claims(live->second.job, id)) {
-      why = "its anchor's launcher does not claim it";
+    } else if (owner->uid != job.uid) {
+      why = "its anchor is a job of another user";
+    } else if (const auto live = jobs.find(anchor); live == jobs.end()) {
+      why = "its anchor is no elastic job: no launcher of it has registered";
+      grace = kUnregisteredSeconds;
+    } else {
+      int& sum = sums.try_emplace(anchor, gpus_of(*owner)).first->second;
+      sum += gpus_of(job);
+      const bool settled = live->second.link && !live->second.open && live->second.job.phase == JobPhase::running;
+      if (settled && !claims(live->second.job, id)) why = "its anchor's launcher does not claim it";
+      else if (settled && sum > max_gpus) why = "its job holds more GPUs than extensions.max_gpus allows";
       grace = kUnclaimedSeconds;
     }
     if (why.empty()) continue;

@@ -3,6 +3,7 @@
 // The planner ends the rest. Pure.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -22,9 +23,12 @@ class Strays {
     std::string why;
   };
   // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
-  // ended. It is 30 s when the anchor's launcher is connected, not reconfiguring, and does not
-  // claim the extension. A stray that is still there is named again 10 s later.
-  std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs);
+  // ended or is another user's job. It is 30 s when the anchor's launcher is connected, not
+  // reconfiguring, and does not claim the extension, or holds more than `max_gpus` with it. It is
+  // 120 s when no launcher of the anchor has registered: the planner may have been restarted. A
+  // stray that is still there is named again 10 s later.
+  std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
+                          int max_gpus = std::numeric_limits<int>::max());
 
  private:
   std::string partition_;

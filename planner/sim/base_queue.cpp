@@ -4,6 +4,7 @@
 #include <limits>
 #include <tuple>
 
+#include "planner/core/error.hpp"
 #include "planner/sim/free_gpus.hpp"
 
 namespace espalier::sim {
@@ -24,6 +25,12 @@ int largest_node(const ClusterView& cluster) {
   return static_cast<int>(most);
 }
 
+JobId& owner_of(ClusterView& cluster, const GpuId& gpu) {
+  for (NodeView& node : cluster.nodes)
+    if (node.name == gpu.node) return node.gpu_owner[static_cast<std::size_t>(gpu.index)];
+  throw Error("simulation: no node " + gpu.node);
+}
+
 // All nodes with the GPU type of `node`, sorted by name: a job runs on GPUs of one type. Empty: the
 // cluster has no other type.
 std::vector<std::string> alike(const ClusterView& cluster, const std::string& node) {
@@ -38,7 +45,7 @@ std::vector<std::string> alike(const ClusterView& cluster, const std::string& no
 }  // namespace
 
 double BaseQueue::key(const SimulatedJobState& job) const {
-  if (order_ == QueueOrder::fifo) return job.job->submit;
+  if (order_ != QueueOrder::sjf) return job.job->submit;
   return job.kind->gpus() * job.kind->step_seconds * job.iterations_left;
 }
 
@@ -76,21 +83,61 @@ double expected_start(const ClusterView& cluster, const std::vector<JobId>& exte
   return when[nodes - 1];
 }
 
+double time_limit(const SimulatedJobState& job) { return kTimeLimit * job.job->iterations * job.kind->step_seconds; }
+
+bool may_pass(ClusterView& cluster, const std::vector<JobId>& extensions, const SimulatedJobState& head,
+              const SimulatedJobState& job, const std::vector<GpuId>& gpus, double now,
+              const std::function<double(JobId)>& end_of) {
+  const double start = expected_start(cluster, extensions, head.kind->gpus(), end_of);
+  const double end = now + time_limit(job);
+  if (end <= start) return true;
+  std::vector<JobId> before;
+  for (const GpuId& gpu : gpus) {
+    JobId& owner = owner_of(cluster, gpu);
+    before.push_back(owner);
+    owner = job.id;
+  }
+  const double later =
+      expected_start(cluster, extensions, head.kind->gpus(), [&](JobId id) { return id == job.id ? end : end_of(id); });
+  for (std::size_t i = 0; i < gpus.size(); ++i) owner_of(cluster, gpus[i]) = before[i];
+  return later <= start;
+}
+
 std::vector<WaitingJob> shown_waiting(const BaseQueue& queue, const ClusterView& cluster,
-                                      const std::vector<JobId>& extensions,
+                                      const std::vector<JobId>& extensions, double now,
                                       const std::function<double(JobId)>& end_of) {
   std::vector<WaitingJob> result;
   if (queue.empty()) return result;
   const int node_gpus = largest_node(cluster);
-  FreeGpus free(cluster, [&](JobId owner) { return std::binary_search(extensions.begin(), extensions.end(), owner); });
+  const auto goes = [&](JobId owner) { return std::binary_search(extensions.begin(), extensions.end(), owner); };
+  FreeGpus free(cluster, goes);
+  const SimulatedJobState* head = nullptr;
+  ClusterView then = queue.backfills() ? cluster : ClusterView{};
+  std::map<JobId, double> placed;  // ends of the jobs that are shown and would start
+  const auto end_then = [&](JobId id) {
+    const auto found = placed.find(id);
+    return found != placed.end() ? found->second : end_of(id);
+  };
   for (const SimulatedJobState* job : queue.waiting()) {
-    result.push_back(shown(*job, result.size(), node_gpus));
-    if (const auto place = free.take(result.back().gpus)) {
-      result.back().only_nodes = alike(cluster, place->front().node);
+    WaitingJob one = shown(*job, result.size(), node_gpus);
+    const auto place = free.take(one.gpus);
+    if (!place && head == nullptr) {
+      one.expected_start = expected_start(queue.backfills() ? then : cluster, extensions, one.gpus, end_then);
+      result.push_back(one);
+      head = job;
+      if (!queue.backfills()) break;
       continue;
     }
-    result.back().expected_start = expected_start(cluster, extensions, result.back().gpus, end_of);
-    break;
+    if (!place) continue;
+    if (head != nullptr && !may_pass(then, extensions, *head, *job, *place, now, end_then)) {
+      free.give_back(*place);
+      continue;
+    }
+    one.only_nodes = alike(cluster, place->front().node);
+    result.push_back(one);
+    if (!queue.backfills()) continue;
+    for (const GpuId& gpu : *place) owner_of(then, gpu) = job->id;
+    placed[job->id] = now + time_limit(*job);
   }
   return result;
 }

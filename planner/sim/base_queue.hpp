@@ -12,6 +12,7 @@ namespace espalier::sim {
 class BaseQueue {
  public:
   explicit BaseQueue(QueueOrder order) : order_(order) {}
+  bool backfills() const { return order_ == QueueOrder::backfill; }
   void add(const SimulatedJobState& job);
   void remove(JobId job);
   bool empty() const { return waiting_.empty(); }
@@ -30,10 +31,21 @@ class BaseQueue {
 double expected_start(const ClusterView& cluster, const std::vector<JobId>& extensions, int gpus,
                       const std::function<double(JobId)>& end_of);
 
+// Seconds after its start at which Slurm would end the job.
+double time_limit(const SimulatedJobState& job);
+
+// Whether `job` on `gpus` leaves the expected start of `head` as early as it is. `cluster` is the same
+// after the call.
+bool may_pass(ClusterView& cluster, const std::vector<JobId>& extensions, const SimulatedJobState& head,
+              const SimulatedJobState& job, const std::vector<GpuId>& gpus, double now,
+              const std::function<double(JobId)>& end_of);
+
 // The waiting jobs that the scheduler sees, in order: the jobs that would start if all extensions
 // were gone, and the first job that would not, with its expected start. Later jobs cannot start
-// before that job, so they are not shown.
+// before that job, so they are not shown. With backfill the later jobs are shown that may start
+// before it. `end_of`: with backfill by time limits.
 std::vector<WaitingJob> shown_waiting(const BaseQueue& queue, const ClusterView& cluster,
-                                      const std::vector<JobId>& extensions, const std::function<double(JobId)>& end_of);
+                                      const std::vector<JobId>& extensions, double now,
+                                      const std::function<double(JobId)>& end_of);
 
 }  // namespace espalier::sim

@@ -16,6 +16,7 @@ struct LiveJob {
   double since = 0;  // time up to which progress is accounted for
   bool training = false;
   bool stopped_before = false;  // it must load its state when it starts
+  bool wide_start = false;      // its kind is known and it has not trained yet
   bool seen_by_slurm = false;   // Slurm has looked at it while it waits
   int held = 0;                 // GPUs that it holds
   double lost_gpu_seconds = 0;

@@ -5,8 +5,8 @@
 #include <cctype>
 
 #include "planner/core/error.hpp"
-#include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/model/sheet_coefficients.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -62,23 +62,11 @@ ModelShape paper_shape(const PaperJob& job) {
 int paper_batch(const PaperJob& job) { return job.size == JobSize::XL ? 512 : 256; }
 
 JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware) {
-  JobCoefficients coefficients =
-      model_sizes(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1}, hardware.types.size());
-  coefficients.global_batch = shape.global_batch;
+  JobCoefficients coefficients = sheet_coefficients(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1},
+                                                    hardware, assumed.utilization);
   coefficients.tp_degrees.clear();
   for (const int tp : {1, 2, 4, 8})
     if (shape.heads % tp == 0) coefficients.tp_degrees.push_back(tp);
-  for (std::size_t t = 0; t < hardware.types.size(); ++t) {
-    GpuCoefficients& gpu = coefficients.gpu[t];
-    gpu.comp = layer_flops(shape) / (hardware.types[t].tflops * 1e9 * assumed.utilization);
-    gpu.backward = 2;
-    gpu.overlap = 2;
-    // Adam reads and writes every byte of weights, gradients and optimizer state once.
-    gpu.optim =
-        hardware.types[t].memory_bandwidth > 0
-            ? 2 * (coefficients.param_optim_bytes + coefficients.param_bytes) / hardware.types[t].memory_bandwidth
-            : 0;
-  }
   return coefficients;
 }
 

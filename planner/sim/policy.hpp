@@ -14,8 +14,14 @@
 namespace espalier::sim {
 
 // Order of the base queue. sjf: least remaining GPU time on the basic plan first. Both are strict:
-// a job that does not fit blocks the jobs behind it.
-enum class QueueOrder { fifo, sjf };
+// a job that does not fit blocks the jobs behind it. backfill: the order of submission, but a job may
+// start before the first one that does not fit if this does not delay that one's expected start by
+// the time limits of all jobs, as Slurm's backfill scheduler does.
+enum class QueueOrder { fifo, sjf, backfill };
+
+// A job's time limit under backfill, as a multiple of its time on its basic plan. Users ask for more
+// than they need.
+inline constexpr double kTimeLimit = 2;
 
 // One job of the workload.
 struct SimulatedJob {
@@ -88,6 +94,9 @@ class Policy {
   // True: jobs have an anchor and extensions (Suika §3.2.3). A started job never loses the GPUs of
   // its basic plan. False: a job holds exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }
+  // True: what the profile of a job showed is known of later jobs of its kind when they start. Such a
+  // job may grow before its first step (a wide start), at no cost beyond its first start.
+  virtual bool shares_profiles() const { return false; }
   // All acts of one call are applied together, at most one per job. A plan may use GPUs that
   // another job gives up in the same call. (With overlap, device and adopt a job gives up GPUs only
   // at the end of its redeployment: other plans must not use them before.) A plan must be valid,

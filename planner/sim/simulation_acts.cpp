@@ -8,10 +8,8 @@
 namespace espalier::sim {
 void Simulation::think() {
   if (policy_.keeps_basic()) {
-    input_.cluster.waiting = shown_waiting(queue_, input_.cluster, input_.extensions, [this](JobId owner) {
-      const auto found = live_.find(owner);
-      return found == live_.end() ? kNever : end_of(found->second);
-    });
+    input_.cluster.waiting = shown_waiting(queue_, input_.cluster, input_.extensions, input_.now,
+                                           [this](JobId owner) { return expected_end(owner); });
     if (preempts())
       for (WaitingJob& waiting : input_.cluster.waiting) waiting.left_to_slurm = !live_.at(waiting.id).seen_by_slurm;
   } else {
@@ -23,12 +21,27 @@ void Simulation::think() {
     job.advance(input_.now);
     if (job.state.plan)
       elastic_job(id)->step = static_cast<std::int64_t>(job.state.job->iterations - job.state.iterations_left);
+    if (job.wide_start) input_.start_seconds[id] = input_.redeploy_seconds[id] = 0;
   }
   const double begin = options_.clock ? options_.clock() : 0;
   const auto acts = policy_.decide({input_, present_});
   if (options_.clock) run_.latencies.push_back(options_.clock() - begin);
   ++run_.decisions;
   apply(acts);
+  for (auto& [id, job] : live_) {
+    if (!job.wide_start) continue;
+    job.wide_start = false;
+    input_.start_seconds.erase(id);
+    input_.redeploy_seconds.erase(id);
+  }
+}
+
+// What the base queue knows: with backfill the time limits.
+double Simulation::expected_end(JobId owner) const {
+  const auto found = live_.find(owner);
+  if (found == live_.end()) return kNever;
+  const LiveJob& job = found->second;
+  return queue_.backfills() ? std::max(job.state.started + time_limit(job.state), input_.now) : end_of(job);
 }
 
 double Simulation::end_of(const LiveJob& job) const {
@@ -108,6 +121,7 @@ void Simulation::enact(LiveJob& job, const Act& act) {
   ElasticJob& elastic = *elastic_job(act.job);
   RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
                                     job.state.kind->coefficients, *job.state.plan, *act.plan);
+  if (job.wide_start) cost = {};
   cost.overlap_seconds += act.thought_seconds;
   if (policy_.keeps_basic()) {
     extend(job, elastic, act);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/assumed_range.hpp"
 #include "planner/sim/random.hpp"
 
 namespace espalier::sim {
@@ -31,8 +32,7 @@ bool Simulation::happen(const Event& event) {
     case EventKind::leave:
       return complete(job);
     case EventKind::begin:
-      begin(job);
-      return false;
+      return begin(job);
     case EventKind::pause:
       return event.version == job.change_version && pause(job);
     case EventKind::commit:
@@ -77,7 +77,7 @@ JobCoefficients Simulation::mistaken(const SimulatedJob& job) const {
   return known;
 }
 
-void Simulation::begin(LiveJob& job) {
+bool Simulation::begin(LiveJob& job) {
   job.advance(input_.now);
   job.state.redeploying = false;
   ElasticJob& elastic = *elastic_job(job.state.id);
@@ -86,8 +86,16 @@ void Simulation::begin(LiveJob& job) {
   input_.last_change.erase(job.state.id);  // a start is no change, so no cooldown follows
   elastic.phase = JobPhase::running;
   elastic.step_seconds = 0;
+  if (policy_.shares_profiles() && known_kinds_.contains(job.state.job->kind)) {
+    job.wide_start = true;
+    elastic.step_seconds = job.state.step_seconds;
+    input_.coefficients[job.state.id] = *job.state.coefficients;
+    count_as_measured(input_.coefficients[job.state.id]);
+    return true;
+  }
   const double until = options_.redeploy.profile_seconds + options_.redeploy.profile_steps * job.state.step_seconds;
   events_.add({input_.now + until, EventKind::profile, job.state.id, 0});
+  return false;
 }
 
 bool Simulation::profiled(LiveJob& job) {
@@ -105,7 +113,10 @@ void Simulation::await_settling(const LiveJob& job) {
 }
 
 bool Simulation::settled(const LiveJob& job) {
-  input_.coefficients[job.state.id] = *job.state.coefficients;
+  known_kinds_.insert(job.state.job->kind);
+  JobCoefficients& known = input_.coefficients[job.state.id];
+  known = *job.state.coefficients;
+  count_as_measured(known);
   return tell_profile(job);
 }
 

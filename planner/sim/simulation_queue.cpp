@@ -47,8 +47,22 @@ void Simulation::start_those_that_fit() {
   while (!queue_.empty()) {
     const SimulatedJobState& head = *queue_.waiting().front();
     const auto gpus = free.take(head.kind->gpus());
-    if (!gpus) return;
+    if (!gpus) return backfill(free, head);
     start(live_.at(head.id), basic_plan(*head.kind, *gpus));
+  }
+}
+
+// Starts jobs behind `head`, which does not fit.
+void Simulation::backfill(FreeGpus& free, const SimulatedJobState& head) {
+  if (!queue_.backfills()) return;
+  const auto end_of = [this](JobId owner) { return expected_end(owner); };
+  const std::vector<const SimulatedJobState*> behind(queue_.waiting().begin() + 1, queue_.waiting().end());
+  for (const SimulatedJobState* job : behind) {
+    const auto gpus = free.take(job->kind->gpus());
+    if (!gpus) continue;
+    if (may_pass(input_.cluster, input_.extensions, head, *job, *gpus, input_.now, end_of))
+      start(live_.at(job->id), basic_plan(*job->kind, *gpus));
+    else free.give_back(*gpus);
   }
 }
 
@@ -65,7 +79,10 @@ void Simulation::start(LiveJob& job, Plan plan) {
   if (!job.stopped_before) {
     elastic.plan = job.state.plan = job.target = std::move(plan);
     job.state.step_seconds = job.target_step_seconds = step;
-    if (options_.delays.launch_seconds <= 0) return begin(job);
+    if (options_.delays.launch_seconds <= 0) {
+      begin(job);
+      return;
+    }
     job.state.redeploying = true;
     elastic.phase = JobPhase::launching;
     events_.add({input_.now + options_.delays.launch_seconds, EventKind::begin, job.state.id, 0});

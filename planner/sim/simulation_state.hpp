@@ -9,6 +9,7 @@
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/sim/base_queue.hpp"
 #include "planner/sim/event_queue.hpp"
+#include "planner/sim/free_gpus.hpp"
 #include "planner/sim/gpu_holders.hpp"
 #include "planner/sim/live_job.hpp"
 #include "planner/sim/simulation.hpp"
@@ -32,7 +33,7 @@ class Simulation {
   bool happen(const Event& event);
   bool arrive(const SimulatedJob& job);
   JobCoefficients mistaken(const SimulatedJob& job) const;
-  void begin(LiveJob& job);
+  bool begin(LiveJob& job);
   bool profiled(LiveJob& job);
   void await_settling(const LiveJob& job);
   bool settled(const LiveJob& job);
@@ -48,6 +49,7 @@ class Simulation {
   bool fits(const SimulatedJobState& job) const;
   void serve_queue();
   void start_those_that_fit();
+  void backfill(FreeGpus& free, const SimulatedJobState& head);
   void start(LiveJob& job, Plan plan);
   ElasticJob& add_elastic(const LiveJob& job);
   bool preempts() const;
@@ -61,6 +63,7 @@ class Simulation {
   // ---- the policy's decisions
   void think();
   double end_of(const LiveJob& job) const;
+  double expected_end(JobId owner) const;
   [[noreturn]] void refuse(const Act& act, const std::string& why) const;
   void apply(const std::vector<Act>& acts);
   bool overlaps() const;
@@ -94,7 +97,8 @@ class Simulation {
   BaseQueue queue_;
   EventQueue events_;
   JobId next_extension_;
-  std::set<JobId> noticed_;  // extensions that Slurm has told to end
+  std::set<std::size_t> known_kinds_;  // of which a job has been profiled
+  std::set<JobId> noticed_;            // extensions that Slurm has told to end
   int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "planner/wire/endpoint.hpp"
+#include "planner/wire/framing.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/loop.hpp"
 #include "planner/wire/name_lookup.hpp"
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 struct Client::Stream {
   Descriptor fd;
   std::string input;
+  Framing framing;
 
   // True when `events` came before `deadline`. False: the deadline has passed.
   bool wait(short events, Clock::time_point deadline) const {
@@ -48,7 +50,7 @@ struct Client::Stream {
   std::optional<Frame> read(Clock::time_point deadline) {
     for (;;) {
       Frame frame;
-      if (const auto used = decode(input, frame)) {
+      if (const auto used = framing.decode(input, frame)) {
         input.erase(0, *used);
         return frame;
       }
@@ -57,7 +59,7 @@ struct Client::Stream {
       if (count > 0) {
         input.append(block, static_cast<std::size_t>(count));
       } else if (count == 0) {
-        throw ConnectionLost("connection: closed by the peer");
+        throw ConnectionLost(input.empty() ? "connection: closed by the peer" : "connection: ended within a message");
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         if (!wait(POLLIN, deadline)) return std::nullopt;
       } else if (errno != EINTR) {
@@ -101,8 +103,7 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-Client Client::tcp(Service service, const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
-                   Milliseconds timeout) {
+Client Client::tcp(Caller caller, const std::string& host, std::uint16_t port, Milliseconds timeout) {
   const std::string what = host + ":" + std::to_string(port);
   const auto deadline = Clock::now() + timeout;
   auto stream = std::make_unique<Stream>();
@@ -110,12 +111,14 @@ Client Client::tcp(Service service, const std::string& host, std::uint16_t port,
   const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
   stream->fd = connect_to(endpoint, what, std::max(left, Milliseconds(1)));
   notice_loss(stream->fd.get(), 10);
-  const std::string nonce = fresh_nonce();
-  stream->write(encode(client_challenge(nonce)));
-  stream->write(encode(client_identity(service, stream->expect(deadline, what), nonce, server_uids)));
-  if (const Frame answer = stream->expect(deadline, what); answer.type != "welcome")
-    throw Error(what + ": not welcome: " + answer.body.value("reason", "no reason given"));
-  return Client(std::move(stream));
+  const auto login = client_login(std::move(caller), to_string(endpoint));
+  for (;;) {
+    const Login::Answer answer = login->answer(stream->expect(deadline, what));
+    if (answer.reply) stream->write(stream->framing.encode(*answer.reply));
+    if (!answer.keys) continue;
+    stream->framing.protect(*answer.keys, Side::client);
+    return Client(std::move(stream));
+  }
 }
 
 Client Client::local(const std::string& path, const std::vector<uid_t>& server_uids, Milliseconds timeout) {
@@ -130,7 +133,7 @@ Client Client::local(const std::string& path, const std::vector<uid_t>& server_u
   return Client(std::move(stream));
 }
 
-void Client::send(const Frame& frame) { stream_->write(encode(frame)); }
+void Client::send(const Frame& frame) { stream_->write(stream_->framing.encode(frame)); }
 
 std::optional<Frame> Client::receive(Milliseconds timeout) {
   try {

@@ -28,10 +28,9 @@ class Client {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // TCP with the mutual MUNGE handshake of handshake.hpp. The server must run as one of
-  // `server_uids`. Throws Error when the server cannot be reached, fails the handshake or is late.
-  static Client tcp(Service service, const std::string& host, std::uint16_t port, const std::vector<uid_t>& server_uids,
-                    Milliseconds timeout);
+  // TCP with the login of handshake.hpp. Throws Error when the server cannot be reached, fails the login
+  // or is late.
+  static Client tcp(Caller caller, const std::string& host, std::uint16_t port, Milliseconds timeout);
   // A Unix stream socket. The kernel names the server's user (SO_PEERCRED), which must be one of
   // `server_uids`. Throws Error.
   static Client local(const std::string& path, const std::vector<uid_t>& server_uids, Milliseconds timeout);

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 
+#include "planner/core/error.hpp"
 #include "planner/wire/event.h"
 #include "planner/wire/hardware_keys.hpp"
 
@@ -28,12 +30,15 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "cooldown_seconds",
       [&](const std::string& k) { return toml_real(path, k, c.cooldown_seconds, 0, 86400); });
   add("planner", "lambda", [&](const std::string& k) { return toml_real(path, k, c.lambda, 0, 1000); });
+  add("planner", "trade", [&](const std::string& k) { return toml_real(path, k, c.trade, 0, 1000); });
   add("planner", "hysteresis", [&](const std::string& k) { return toml_real(path, k, c.hysteresis, 0, 1); });
   add("planner", "least_gain", [&](const std::string& k) { return toml_real(path, k, c.least_gain, 1, 10); });
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
   add("planner", "reclaim", [&](const std::string& k) { return toml_truth(path, k, c.reclaim); });
   add("planner", "policy", [&](const std::string& k) { return toml_one_of(path, k, c.policy, {"espalier", "suika"}); });
+  add("planner", "share_profiles", [&](const std::string& k) { return toml_truth(path, k, c.share_profiles); });
   add("planner", "topology_file", [&](const std::string& k) { return toml_text(path, k, c.topology_file, true); });
+  add("planner", "store_mb", [&](const std::string& k) { return toml_whole(path, k, c.store_mb, 16, 1000000); });
   add("extensions", "partition", [&](const std::string& k) { return toml_text(path, k, c.partition, false); });
   add("extensions", "max_gpus", [&](const std::string& k) { return toml_whole(path, k, c.max_gpus, 1, 1000000); });
   add("extensions", "max_lease_minutes",
@@ -46,6 +51,8 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("launch", "start_seconds", [&](const std::string& k) { return toml_whole(path, k, c.start_seconds, 1, 86400); });
   add("launch", "acquire_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.acquire_seconds, 1, 86400); });
+  add("launch", "plan_seconds", [&](const std::string& k) { return toml_real(path, k, c.plan_seconds, 0, 3600); });
+  add("launch", "wide_seconds", [&](const std::string& k) { return toml_real(path, k, c.wide_seconds, 0, 3600); });
   add("launch", "switch_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.switch_seconds, 1, 86400); });
   add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
@@ -56,28 +63,81 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   return tables;
 }
 
-}  // namespace
-
-Config load_config(const std::string& given) {
-  Config config;
-  std::string path = given;
+// espalier.toml, or nothing where there is none.
+std::optional<toml::value> read_file(const std::string& given, std::string& path) {
+  path = given;
   if (const char* environment = std::getenv("ESPALIER_CONF"); path.empty() && environment != nullptr)
     path = environment;
   if (path.empty()) {
-    if (::access(ESPALIER_CONFIG, F_OK) != 0) return config;
+    if (::access(ESPALIER_CONFIG, F_OK) != 0) return std::nullopt;
     path = ESPALIER_CONFIG;
   }
-  const toml::value root = parse_toml_file(path);
-  config.path = path;
-  const auto tables = known_keys(config, path);
+  return parse_toml_file(path);
+}
+
+void read_all_but_hardware(const toml::value& root, Config& config) {
+  const auto tables = known_keys(config, config.path);
   for (const auto& [table, content] : root.as_table()) {
-    if (read_hardware_section(path, table, content, config.hardware, kManual)) continue;
+    if (table == "network" || table == "gpu") continue;
     const auto known = tables.find(table);
-    if (known == tables.end()) fail_toml(path, content, table, std::string("unknown table; see ") + kManual);
-    read_toml_table(path, table, content, known->second, kManual);
+    if (known == tables.end()) fail_toml(config.path, content, table, std::string("unknown table; see ") + kManual);
+    read_toml_table(config.path, table, content, known->second, kManual);
   }
-  check_hardware(path, config.hardware);
+}
+
+void read_hardware(const std::string& path, const toml::value& root, HardwareOverrides& hardware) {
+  for (const auto& [table, content] : root.as_table()) read_hardware_section(path, table, content, hardware, kManual);
+}
+
+// Reads it into the hardware before espalier.toml's own keys come over it.
+void read_calibrated(const std::set<std::string>& given, Config& config) {
+  const std::string path = calibrated_path(config);
+  if (::access(path.c_str(), F_OK) != 0) return;
+  Calibrated& calibrated = config.calibrated;
+  calibrated.path = path;
+  try {
+    const toml::value root = parse_toml_file(path);
+    HardwareOverrides hardware;
+    for (const auto& [table, content] : root.as_table())
+      if (!read_hardware_section(path, table, content, hardware, kManual))
+        fail_toml(path, content, table, std::string("unknown table; see ") + kManual);
+    check_hardware(path, hardware);
+    // These two describe one curve.
+    const bool own_curve = given.contains("network.v0_mb") || given.contains("network.v_sat_mb");
+    if (own_curve) {
+      hardware.v0_mb = HardwareOverrides().v0_mb;
+      hardware.v_sat_mb = HardwareOverrides().v_sat_mb;
+    }
+    for (const std::string& key : hardware_keys(root)) {
+      const bool curve = key == "network.v0_mb" || key == "network.v_sat_mb";
+      (given.contains(key) || (curve && own_curve) ? calibrated.overruled : calibrated.used).insert(key);
+    }
+    config.hardware = hardware;
+  } catch (const Error& error) {
+    calibrated.problem = error.what();
+  }
+}
+
+Config load(const std::string& given, bool with_calibrated) {
+  Config config;
+  const auto root = read_file(given, config.path);
+  if (root) read_all_but_hardware(*root, config);
+  std::set<std::string> keys;
+  if (root) {
+    HardwareOverrides own;  // first alone, so that a wrong key is found whatever was calibrated
+    read_hardware(config.path, *root, own);
+    check_hardware(config.path, own);
+    keys = hardware_keys(*root);
+  }
+  if (with_calibrated) read_calibrated(keys, config);
+  if (root) read_hardware(config.path, *root, config.hardware);
   return config;
 }
+
+}  // namespace
+
+Config load_config(const std::string& path) { return load(path, false); }
+Config load_planner_config(const std::string& path) { return load(path, true); }
+std::string calibrated_path(const Config& config) { return config.state_dir + "/calibrated.toml"; }
 
 }  // namespace espalier::wire

@@ -3,11 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "planner/core/topology/hardware_overrides.hpp"
 
 namespace espalier::wire {
+
+// What `espalier calibrate` wrote. Keys as "network.nic_gb_s".
+struct Calibrated {
+  std::string path;                 // empty: there is no such file, or it was not asked for
+  std::set<std::string> used;       // keys in force
+  std::set<std::string> overruled;  // keys that espalier.toml gives, too
+  std::string problem;              // why nothing of the file is used; empty: all is well
+  bool operator==(const Calibrated&) const = default;
+};
 
 struct Config {
   std::string path;  // where it was read from; empty: defaults
@@ -21,12 +31,15 @@ struct Config {
   double poll_seconds = 2;  // how often Slurm is asked what no event told
   double cooldown_seconds = 10;
   double lambda = 1;  // the threshold on marginal benefits is U^lambda
+  double trade = 2;
   double hysteresis = 0.1;
   double least_gain = 1.02;
   double idle_seconds = 300;  // how long idle GPUs are expected to stay idle
   bool reclaim = true;        // also without a waiting job, when the cluster fills
   std::string policy = "espalier";
-  std::string topology_file;  // read where Slurm itself tells no switches; empty: none
+  bool share_profiles = false;  // one user's measurements count for the jobs of others
+  int store_mb = 512;           // what the decision store keeps of jobs
+  std::string topology_file;    // read where Slurm itself tells no switches; empty: none
 
   // [extensions]
   std::string partition = "elastic";
@@ -38,6 +51,8 @@ struct Config {
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
   int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity
   int start_seconds = 60;        // a generation not ready by then is given up
+  double plan_seconds = 2;       // generation 0 waits so long for the planner's plan
+  double wide_seconds = 5;       // and so long for extensions that the planner adds to it; 0: none are taken
   int acquire_seconds = 20;      // an extension not granted by then is cancelled
   bool spares = true;            // keep processes of the program that have loaded their libraries, for the next change
   int switch_seconds = 60;       // a hand-off not done by then is aborted
@@ -46,6 +61,7 @@ struct Config {
   std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp
 
   HardwareOverrides hardware;  // [network], [gpu.NAME]
+  Calibrated calibrated;
 
   bool operator==(const Config&) const = default;
 };
@@ -53,5 +69,12 @@ struct Config {
 // `path` empty: $ESPALIER_CONF, else ESPALIER_CONFIG if it exists, else defaults. An explicitly named missing file is
 // an Error.
 Config load_config(const std::string& path = "");
+
+// The same on the planner's host: with [network] and [gpu.NAME] of the file that `espalier calibrate` wrote, for keys
+// that espalier.toml does not give. That file being unreadable is no Error; Config::calibrated tells.
+Config load_planner_config(const std::string& path = "");
+
+// The file that `espalier calibrate` writes and espalierd reads.
+std::string calibrated_path(const Config& config);
 
 }  // namespace espalier::wire

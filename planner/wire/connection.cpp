@@ -3,47 +3,46 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "planner/core/error.hpp"
-#include "planner/wire/handshake.hpp"
 
 namespace espalier::wire {
 namespace {
 constexpr std::size_t kMaxOutput = 16u << 20;
 constexpr std::size_t kMaxReason = 400;
-constexpr Loop::Milliseconds kHandshakeTime{5000};
+constexpr Loop::Milliseconds kLoginTime{5000};
 constexpr int kFramesAtOnce = 4;
 }  // namespace
 
-std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Service service, Descriptor socket, Side side,
-                                                              bool local, Peer peer, std::vector<uid_t> server_uids,
+std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descriptor socket, Side side,
+                                                              std::unique_ptr<Login> login, Peer peer,
                                                               OnConnection on_ready,
-                                                              std::function<void(const std::string&)> on_failed) {
+                                                              std::function<void(const std::string&)> on_failed,
+                                                              std::shared_ptr<SideThread> munge) {
   std::shared_ptr<BufferedConnection> self(new BufferedConnection(loop));
   self->buffer_ = bufferevent_socket_new(loop.base(), socket.get(), BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
   if (self->buffer_ == nullptr) throw Error("connection: no memory for a stream");
   socket.release();
   self->self_ = self;
-  self->service_ = service;
   self->side_ = side;
-  self->local_ = local;
+  self->login_ = std::move(login);
   self->peer_ = std::move(peer);
-  self->server_uids_ = std::move(server_uids);
   self->on_ready_ = std::move(on_ready);
   self->on_failed_ = std::move(on_failed);
+  self->munge_ = std::move(munge);
   bufferevent_setcb(self->buffer_, on_read, on_written, on_event, self.get());
   bufferevent_enable(self->buffer_, EV_READ | EV_WRITE);
-  if (local) {
+  if (!self->login_) {
     self->send(welcome());
     self->loop_.defer([self] {
       if (self->state_ == State::greeting) self->ready();
     });
     return self;
   }
-  self->deadline_ = loop.after(kHandshakeTime, [raw = self.get()] { raw->lose("handshake: not finished in time"); });
-  self->nonce_ = fresh_nonce();
-  if (side == Side::client) self->send(client_challenge(self->nonce_));
+  self->deadline_ = loop.after(kLoginTime, [raw = self.get()] { raw->lose("handshake: not finished in time"); });
+  if (const auto opening = self->login_->opening()) self->send(*opening);
   return self;
 }
 
@@ -53,7 +52,7 @@ BufferedConnection::~BufferedConnection() {
 
 void BufferedConnection::send(const Frame& frame) {
   if (!open() || overflown_) return;
-  const std::string bytes = encode(frame);
+  const std::string bytes = framing_.encode(frame);
   evbuffer* output = bufferevent_get_output(buffer_);
   if (evbuffer_get_length(output) + bytes.size() > kMaxOutput) {
     overflown_ = true;
@@ -74,7 +73,7 @@ void BufferedConnection::close() {
   on_closed = nullptr;
   bufferevent_disable(buffer_, EV_READ);
   // Queued output is still sent, but only until this deadline.
-  deadline_ = loop_.after(kHandshakeTime, [raw = this] { raw->lose(""); });
+  deadline_ = loop_.after(kLoginTime, [raw = this] { raw->lose(""); });
   if (evbuffer_get_length(bufferevent_get_output(buffer_)) == 0)
     loop_.defer([self = self_] {
       if (self) self->lose("");
@@ -88,7 +87,7 @@ void BufferedConnection::limit_frames(std::size_t most, Loop::Milliseconds withi
 
 void BufferedConnection::on_read(bufferevent*, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
-  if (self && !self->more_) self->take_frames();
+  if (self && !self->more_ && !self->asking_) self->take_frames();
 }
 
 // Handles a few frames. The others wait for the loop's next turn, and nothing is read until then. A
@@ -97,7 +96,7 @@ void BufferedConnection::take_frames() {
   const auto keep = self_;
   try {
     const bool paused = std::exchange(more_, false);
-    for (int taken = 0; open() && !overflown_; ++taken) {
+    for (int taken = 0; open() && !overflown_ && !asking_; ++taken) {
       if (taken == kFramesAtOnce && frame_waits()) {
         more_ = true;
         bufferevent_disable(buffer_, EV_READ);
@@ -110,7 +109,7 @@ void BufferedConnection::take_frames() {
       if (!next_frame(frame)) break;
       handle(frame);
     }
-    if (!open() || overflown_) return;
+    if (!open() || overflown_ || asking_) return;
     watch_unfinished();
     if (ended_) return lose(*ended_);
     if (paused) bufferevent_enable(buffer_, EV_READ);
@@ -121,25 +120,22 @@ void BufferedConnection::take_frames() {
 
 std::size_t BufferedConnection::frame_limit() const { return state_ == State::ready ? most_frame_ : kMaxStranger; }
 
-// Whether decode() can judge the input: it holds a whole frame, or bytes that can never become one.
-// The header is enough for this. Linearising a partial large frame at each arrival would be
-// quadratic.
+// Whether decode() can judge the input. The header is enough to say so. Linearising a partial large
+// frame at each arrival would be quadratic.
 bool BufferedConnection::frame_waits() const {
   evbuffer* input = bufferevent_get_input(buffer_);
-  const std::size_t size = evbuffer_get_length(input);
-  if (size < kHeaderBytes) return size > 0;
-  unsigned char header[kHeaderBytes];
-  evbuffer_copyout(input, header, sizeof header);
-  const std::size_t body = static_cast<std::size_t>(header[4]) << 24 | static_cast<std::size_t>(header[5]) << 16 |
-                           static_cast<std::size_t>(header[6]) << 8 | header[7];
-  return body > frame_limit() || size >= kHeaderBytes + body || header[3] != kProtocolVersion || header[0] != 'E';
+  char header[kHeaderBytes];
+  const auto size = evbuffer_copyout(input, header, sizeof header);
+  return framing_.judges({header, static_cast<std::size_t>(std::max<ev_ssize_t>(size, 0))}, evbuffer_get_length(input),
+                         frame_limit());
 }
 
 bool BufferedConnection::next_frame(Frame& frame) {
   if (!frame_waits()) return false;
   evbuffer* input = bufferevent_get_input(buffer_);
   const std::size_t size = evbuffer_get_length(input);
-  const auto used = decode({reinterpret_cast<const char*>(evbuffer_pullup(input, -1)), size}, frame, frame_limit());
+  const auto used =
+      framing_.decode({reinterpret_cast<const char*>(evbuffer_pullup(input, -1)), size}, frame, frame_limit());
   if (!used) return false;
   evbuffer_drain(input, *used);
   frame_deadline_.reset();
@@ -172,41 +168,71 @@ void BufferedConnection::on_written(bufferevent*, void* raw) {
 void BufferedConnection::on_event(bufferevent*, short what, void* raw) {
   const auto self = static_cast<BufferedConnection*>(raw)->self_;
   if (!self || (what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) == 0) return;
-  const std::string why = what & BEV_EVENT_EOF
-                              ? "connection: closed by the peer"
-                              : std::string("connection: ") + evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR());
-  if (self->more_ && self->open()) self->ended_ = why;  // after the frames before it
+  const bool torn = evbuffer_get_length(bufferevent_get_input(self->buffer_)) > 0 && !self->frame_waits();
+  const std::string why = (what & BEV_EVENT_EOF) == 0
+                              ? std::string("connection: ") + evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR())
+                          : torn ? "connection: ended within a message"
+                                 : "connection: closed by the peer";
+  if ((self->more_ || self->asking_) && self->open()) self->ended_ = why;  // after the frames before it
   else self->lose(why);
 }
 
 void BufferedConnection::handle(const Frame& frame) {
   // A local peer may answer the welcome before the owner has been told of the connection.
-  if (local_ && state_ == State::greeting) ready();
+  if (!login_ && state_ == State::greeting) ready();
   if (state_ != State::ready) return greet(frame);
   const auto callback = on_frame;  // the callback may replace itself
   if (callback) callback(frame);
 }
 
+// A frame of the login. MUNGE is asked, and frames wait.
 void BufferedConnection::greet(const Frame& frame) {
-  if (side_ == Side::server) {
-    if (state_ == State::greeting) {
-      send(server_identity(service_, frame, nonce_, client_nonce_));
-      state_ = State::identifying;
-      return;
+  if (!munge_) return answered(login_->answer(frame));
+  asking_ = true;
+  bufferevent_disable(buffer_, EV_READ);
+  const std::weak_ptr<BufferedConnection> weak = self_;
+  const bool posted = munge_->post([weak, frame, login = login_]() -> std::function<void()> {
+    if (weak.expired()) return nullptr;
+    std::optional<Login::Answer> answer;
+    std::string why;
+    try {
+      answer = login->answer(frame);
+    } catch (const std::exception& error) {
+      why = error.what();
     }
-    const Credential client = check_client(service_, frame, client_nonce_, nonce_);
-    peer_.uid = client.uid;
-    peer_.gid = client.gid;
-    send(welcome());
-    return ready();
+    return [weak, answer, why] {
+      if (const auto self = weak.lock()) self->answered_late(answer, why);
+    };
+  });
+  if (!posted) throw Error("handshake: too many peers at once; try again");
+}
+
+void BufferedConnection::answered_late(const std::optional<Login::Answer>& answer, const std::string& why_not) {
+  const auto keep = self_;
+  asking_ = false;
+  if (!open()) return;
+  if (!answer) return refuse(why_not.substr(0, kMaxReason));
+  try {
+    answered(*answer);
+  } catch (const std::exception& error) {
+    return refuse(std::string(error.what()).substr(0, kMaxReason));
   }
-  if (state_ == State::greeting) {
-    send(client_identity(service_, frame, nonce_, server_uids_));
-    state_ = State::identifying;
-    return;
-  }
-  if (frame.type != "welcome") throw Error("handshake: not welcome: " + frame.body.value("reason", "no reason given"));
+  if (!open()) return;
+  bufferevent_enable(buffer_, EV_READ);
+  take_frames();
+}
+
+void BufferedConnection::answered(const Login::Answer& answer) {
+  if (answer.reply) send(*answer.reply);
+  if (!answer.keys) return;
+  framing_.protect(*answer.keys, side_);
+  if (side_ == Side::server) peer_.uid = answer.uid, peer_.gid = answer.gid;
+  peer_.service = answer.service;
   ready();
+}
+
+std::size_t BufferedConnection::unread() const {
+  return buffer_ == nullptr ? 0 : evbuffer_get_length(bufferevent_get_output(buffer_));
 }
 
 void BufferedConnection::ready() {

@@ -1,4 +1,4 @@
-// The stream behind server.hpp: a libevent buffer, framing, and the server's or client's half of the handshake.
+// The stream behind server.hpp: a libevent buffer, framing, and one side of the login.
 #pragma once
 
 #include <event2/bufferevent.h>
@@ -8,19 +8,22 @@
 #include <vector>
 
 #include "planner/wire/descriptor.hpp"
+#include "planner/wire/framing.hpp"
+#include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
+#include "planner/wire/side_thread.hpp"
 
 namespace espalier::wire {
 
 class BufferedConnection final : public Connection {
  public:
-  enum class Side { server, client };
-  // Runs the handshake on `socket`. `on_ready` gets the connection after the handshake. `on_failed`
-  // gets the reason when the handshake fails.
-  static std::shared_ptr<BufferedConnection> start(Loop& loop, Service service, Descriptor socket, Side side,
-                                                   bool local, Peer peer, std::vector<uid_t> server_uids,
-                                                   OnConnection on_ready,
-                                                   std::function<void(const std::string&)> on_failed);
+  // Runs `login` on `socket`; null: the kernel has named the peer, and there is no login. `on_ready` gets
+  // the connection after the login. `on_failed` gets the reason when the login fails. MUNGE is asked on
+  // `munge`; null: on the loop's thread.
+  static std::shared_ptr<BufferedConnection> start(Loop& loop, Descriptor socket, Side side,
+                                                   std::unique_ptr<Login> login, Peer peer, OnConnection on_ready,
+                                                   std::function<void(const std::string&)> on_failed,
+                                                   std::shared_ptr<SideThread> munge = nullptr);
   ~BufferedConnection() override;
   BufferedConnection(const BufferedConnection&) = delete;
   BufferedConnection& operator=(const BufferedConnection&) = delete;
@@ -29,9 +32,13 @@ class BufferedConnection final : public Connection {
   void send(const Frame& frame) override;
   void close() override;
   void limit_frames(std::size_t most, Loop::Milliseconds within) override;
+  std::size_t unread() const override;
+  // Whether the peer has not proved yet who it is.
+  bool is_stranger() const { return state_ == State::greeting; }
+  void drop() { lose("connection: too many peers that have not said who they are"); }
 
  private:
-  enum class State { greeting, identifying, ready, closing, closed };
+  enum class State { greeting, ready, closing, closed };
   explicit BufferedConnection(Loop& loop) : loop_(loop) {}
   static void on_read(bufferevent*, void* self);
   static void on_written(bufferevent*, void* self);
@@ -44,6 +51,8 @@ class BufferedConnection final : public Connection {
   void watch_unfinished();
   void handle(const Frame& frame);
   void greet(const Frame& frame);
+  void answered(const Login::Answer& answer);
+  void answered_late(const std::optional<Login::Answer>& answer, const std::string& why_not);
   void ready();
   void refuse(const std::string& why);  // the peer broke the protocol: tells it why, then closes
   void lose(const std::string& why);
@@ -51,18 +60,18 @@ class BufferedConnection final : public Connection {
   Loop& loop_;
   bufferevent* buffer_ = nullptr;
   Side side_ = Side::server;
-  bool local_ = false;  // the kernel has named the peer; there is no handshake
   State state_ = State::greeting;
   Peer peer_;
-  Service service_ = Service::planner;
-  std::string nonce_, client_nonce_;
-  std::vector<uid_t> server_uids_;
+  std::shared_ptr<Login> login_;  // null: a local peer
+  Framing framing_;
   OnConnection on_ready_;
   std::function<void(const std::string&)> on_failed_;
-  Watch deadline_;  // of the handshake or of closing
+  Watch deadline_;  // of the login or of closing
   std::size_t most_frame_ = kMaxFrame;
-  Loop::Milliseconds frame_time_{0};          // 0: no limit
-  Watch frame_deadline_;                      // for the rest of a frame that has begun
+  Loop::Milliseconds frame_time_{0};  // 0: no limit
+  Watch frame_deadline_;              // for the rest of a frame that has begun
+  std::shared_ptr<SideThread> munge_;
+  bool asking_ = false;                       // MUNGE is being asked; frames wait
   bool more_ = false;                         // frames wait for the loop's next turn
   bool overflown_ = false;                    // the peer does not read and is about to be closed
   std::optional<std::string> ended_;          // why the stream ended behind those frames

@@ -16,13 +16,12 @@ namespace {
 
 class RetryingDialler final : public Dialler {
  public:
-  RetryingDialler(Loop& loop, Service service, std::string host, std::uint16_t port, std::vector<uid_t> server_uids,
-                  OnConnection on_connection, std::function<void(const std::string&)> on_unreachable)
+  RetryingDialler(Loop& loop, Caller caller, std::string host, std::uint16_t port, OnConnection on_connection,
+                  std::function<void(const std::string&)> on_unreachable)
       : loop_(loop),
-        service_(service),
+        caller_(std::move(caller)),
         host_(std::move(host)),
         port_(port),
-        server_uids_(std::move(server_uids)),
         on_connection_(std::move(on_connection)),
         on_unreachable_(std::move(on_unreachable)) {
     retry_ = loop_.after(Loop::Milliseconds(0), [this] { dial(); });
@@ -38,6 +37,7 @@ class RetryingDialler final : public Dialler {
 
  private:
   static constexpr Loop::Milliseconds kFirstDelay{200}, kLastDelay{5000}, kLookUp{2000};
+  static constexpr std::size_t kMostQuestions = 2;  // of one connection at a time
 
   // Looks up the name for each attempt, because the server may have moved. Until an answer comes,
   // the last known address is used.
@@ -76,14 +76,15 @@ class RetryingDialler final : public Dialler {
       notice_loss(socket.get(), 10);
       // The handshake's deadline also covers a connect that never completes.
       pending_ = BufferedConnection::start(
-          loop_, service_, std::move(socket), BufferedConnection::Side::client, false, {0, 0, to_string(endpoint)},
-          server_uids_,
+          loop_, std::move(socket), Side::client, client_login(caller_, to_string(endpoint)),
+          {0, 0, to_string(endpoint)},
           [this, alive = alive_](ConnectionPtr made) {
             if (*alive) connected(std::move(made));
           },
           [this, alive = alive_](const std::string& why) {
             if (*alive) failed(why);
-          });
+          },
+          munge_);
     } catch (const Error& error) {
       failed(error.what());
     }
@@ -118,14 +119,14 @@ class RetryingDialler final : public Dialler {
   }
 
   Loop& loop_;
-  Service service_;
+  Caller caller_;
   std::string host_;
   std::uint16_t port_;
-  std::vector<uid_t> server_uids_;
   OnConnection on_connection_;
   std::function<void(const std::string&)> on_unreachable_;
   ConnectionPtr connection_;
   std::shared_ptr<BufferedConnection> pending_;
+  std::shared_ptr<SideThread> munge_ = std::make_shared<SideThread>(loop_, kMostQuestions);
   std::optional<NameLookup> lookup_;
   std::optional<Endpoint> endpoint_;  // the last address that was found
   std::chrono::steady_clock::time_point connected_at_{};
@@ -137,10 +138,10 @@ class RetryingDialler final : public Dialler {
 
 }  // namespace
 
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service service, const std::string& host, std::uint16_t port,
-                                  std::vector<uid_t> server_uids, OnConnection on_connection,
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Caller caller, const std::string& host, std::uint16_t port,
+                                  OnConnection on_connection,
                                   std::function<void(const std::string& why)> on_unreachable) {
-  return std::make_unique<RetryingDialler>(loop, service, host, port, std::move(server_uids), std::move(on_connection),
+  return std::make_unique<RetryingDialler>(loop, std::move(caller), host, port, std::move(on_connection),
                                            std::move(on_unreachable));
 }
 

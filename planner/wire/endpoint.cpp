@@ -57,7 +57,15 @@ std::string to_string(const Endpoint& endpoint) {
       getnameinfo(reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size, host, sizeof host, port,
                   sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
     return "local";
+  host[std::strcspn(host, "%")] = '\0';
   return std::string(host) + ":" + port;
+}
+
+Endpoint own_endpoint(int socket) {
+  Endpoint endpoint;
+  endpoint.size = sizeof endpoint.address;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.size) != 0) return {};
+  return endpoint;
 }
 
 Descriptor connect_to(const Endpoint& endpoint, const std::string& what, std::chrono::milliseconds timeout) {

@@ -22,7 +22,9 @@ struct Endpoint {
 Endpoint resolve(const std::string& host, std::uint16_t port);
 bool is_address(const std::string& host);          // numeric: it needs no look-up
 Endpoint local_endpoint(const std::string& path);  // throws Error when the path is too long
+// "10.0.0.1:4711", or "local" for what is no internet address. Always numeric, and without an interface's name.
 std::string to_string(const Endpoint& endpoint);
+Endpoint own_endpoint(int socket);  // this end of a connection; empty: the kernel does not say
 
 // The host has answered that nobody listens on the port.
 class NobodyListens : public Error {

@@ -3,23 +3,15 @@
 #include <cstring>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::wire {
 namespace {
 
-// Greatest depth of nested lists and objects. Parsing is recursive. No message of Espalier comes
-// near this depth.
-constexpr int kMaxDepth = 64;
-
 // Throws Error when the text is nested too deeply. Returns a discarded value when it is not JSON.
 Json parse(std::string_view text) {
-  return Json::parse(
-      text,
-      [](int depth, Json::parse_event_t, Json&) {
-        if (depth > kMaxDepth) throw Error("stream: a message is nested too deeply");
-        return true;
-      },
-      false);
+  if (json_depth(text) > kMaxDepth) throw Error("stream: a message is nested too deeply");
+  return Json::parse(text, nullptr, false);
 }
 
 }  // namespace
@@ -37,7 +29,7 @@ std::string encode(const Frame& frame) {
   return bytes + body;
 }
 
-std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::size_t limit) {
+std::optional<std::size_t> frame_bytes(std::string_view buffer, std::size_t limit) {
   if (std::string_view("ESP").substr(0, std::min<std::size_t>(3, buffer.size())) != buffer.substr(0, 3))
     throw Error("stream: not the Espalier protocol; check the port");
   if (buffer.size() < kHeaderBytes) return std::nullopt;
@@ -48,8 +40,13 @@ std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::si
   std::size_t size = 0;
   for (std::size_t i = 4; i < kHeaderBytes; ++i) size = size << 8 | static_cast<unsigned char>(buffer[i]);
   if (size > limit) throw Error("stream: a message of " + std::to_string(size) + " bytes is larger than allowed");
-  if (buffer.size() - kHeaderBytes < size) return std::nullopt;
-  Json object = parse(buffer.substr(kHeaderBytes, size));
+  return kHeaderBytes + size;
+}
+
+std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::size_t limit) {
+  const auto size = frame_bytes(buffer, limit);
+  if (!size || buffer.size() < *size) return std::nullopt;
+  Json object = parse(buffer.substr(kHeaderBytes, *size - kHeaderBytes));
   if (!object.is_object()) throw Error("stream: a message is not a JSON object");
   const auto type = object.find("type");
   if (type == object.end() || !type->is_string()) throw Error("stream: a message has no type");
@@ -57,7 +54,8 @@ std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::si
   if (frame.type.size() > 64) throw Error("stream: a message's type is longer than any there is");
   object.erase(type);
   frame.body = std::move(object);
-  return kHeaderBytes + size;
+  frame.bytes = *size;
+  return size;
 }
 
 }  // namespace espalier::wire

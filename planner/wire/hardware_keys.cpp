@@ -16,6 +16,7 @@ TomlKeys network_keys(const std::string& path, HardwareOverrides& h) {
   real("crossing", h.crossing, 0.01, 1);
   real("v0_mb", h.v0_mb, 0.001, 10000);
   real("v_sat_mb", h.v_sat_mb, 0.001, 1000000);
+  keys["measured"] = toml_text(path, "network.measured", h.measured, true);
   keys["nics"] = toml_whole(path, "network.nics", h.nics, 0, 64);
   return keys;
 }
@@ -28,10 +29,11 @@ void read_gpus(const std::string& path, const toml::value& content, HardwareOver
     const std::string name = "gpu." + type;
     GpuOverride& gpu = hardware.gpus[type];
     read_toml_table(path, name, figures,
-                    {{"tflops", toml_real(path, name + ".tflops", gpu.tflops, 0.1, 1000000)},
+                    {{"tflops", toml_real(path, name + ".tflops", gpu.tflops, 0.001, 1000000)},
                      {"memory_gb", toml_real(path, name + ".memory_gb", gpu.memory_gb, 0.1, 100000)},
                      {"memory_bandwidth_gb_s",
-                      toml_real(path, name + ".memory_bandwidth_gb_s", gpu.memory_bandwidth_gb_s, 1, 1000000)}},
+                      toml_real(path, name + ".memory_bandwidth_gb_s", gpu.memory_bandwidth_gb_s, 0.1, 1000000)},
+                     {"measured", toml_text(path, name + ".measured", gpu.measured, true)}},
                     manual);
   }
 }
@@ -44,6 +46,20 @@ bool read_hardware_section(const std::string& path, const std::string& section, 
   else if (section == "network") read_toml_table(path, section, content, network_keys(path, out), manual);
   else return false;
   return true;
+}
+
+std::set<std::string> hardware_keys(const toml::value& root) {
+  std::set<std::string> names;
+  const auto add = [&](const std::string& table, const toml::value& content) {
+    for (const auto& [key, value] : content.as_table())
+      if (key != "measured") names.insert(table + "." + key);
+  };
+  for (const auto& [table, content] : root.as_table()) {
+    if (table == "network") add(table, content);
+    if (table == "gpu")
+      for (const auto& [type, figures] : content.as_table()) add("gpu." + type, figures);
+  }
+  return names;
 }
 
 void check_hardware(const std::string& path, const HardwareOverrides& hardware) {

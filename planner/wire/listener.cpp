@@ -1,21 +1,36 @@
 #include <event2/listener.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/connection.hpp"
 #include "planner/wire/endpoint.hpp"
+#include "planner/wire/strangers.hpp"
 
 namespace espalier::wire {
 namespace {
 
+constexpr std::size_t kMostOfAddress = 64, kMostStrangers = 512, kMostQuestions = 2 * kMostStrangers;
+
+// Three quarters of the descriptors are for peers that have said who they are.
+std::size_t most_strangers() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
+  return std::min<std::size_t>(kMostStrangers, std::max<std::size_t>(16, limit.rlim_cur / 4));
+}
+
 class EventListener final : public Listener {
  public:
-  EventListener(Loop& loop, Service service, bool local, OnConnection on_connection)
-      : loop_(loop), service_(service), local_(local), on_connection_(std::move(on_connection)) {}
+  // No `door`: a local socket.
+  EventListener(Loop& loop, std::shared_ptr<const Door> door, OnConnection on_connection)
+      : loop_(loop), door_(std::move(door)), on_connection_(std::move(on_connection)) {
+    if (door_) munge_ = std::make_shared<SideThread>(loop, kMostQuestions);
+  }
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
   ~EventListener() override {
@@ -35,12 +50,9 @@ class EventListener final : public Listener {
       evconnlistener_disable(listener);
       self->pause_ = self->loop_.after(Loop::Milliseconds(100), [listener] { evconnlistener_enable(listener); });
     });
-    sockaddr_storage bound{};
-    socklen_t size = sizeof bound;
-    if (::getsockname(evconnlistener_get_fd(listener_), reinterpret_cast<sockaddr*>(&bound), &size) == 0) {
-      if (bound.ss_family == AF_INET) port_ = ntohs(reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
-      if (bound.ss_family == AF_INET6) port_ = ntohs(reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port);
-    }
+    const sockaddr_storage bound = own_endpoint(evconnlistener_get_fd(listener_)).address;
+    if (bound.ss_family == AF_INET) port_ = ntohs(reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+    if (bound.ss_family == AF_INET6) port_ = ntohs(reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port);
   }
   void own_path(const std::string& path) { path_ = path; }
   std::uint16_t port() const override { return port_; }
@@ -50,7 +62,7 @@ class EventListener final : public Listener {
     auto* self = static_cast<EventListener*>(raw);
     Descriptor socket(fd);
     Peer peer;
-    if (self->local_) {
+    if (!self->door_) {
       ucred credentials{};
       socklen_t length = sizeof credentials;
       if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return;
@@ -63,17 +75,23 @@ class EventListener final : public Listener {
       peer.address = to_string(endpoint);
     }
     try {
-      BufferedConnection::start(self->loop_, self->service_, std::move(socket), BufferedConnection::Side::server,
-                                self->local_, std::move(peer), {}, self->on_connection_, nullptr);
+      const std::string from = peer.address;
+      std::unique_ptr<Login> login;
+      if (self->door_) login = server_login(self->door_, to_string(own_endpoint(fd)));
+      const bool stranger = login != nullptr;
+      const auto made = BufferedConnection::start(self->loop_, std::move(socket), Side::server, std::move(login),
+                                                  std::move(peer), self->on_connection_, nullptr, self->munge_);
+      if (stranger) self->strangers_.add(from, made);
     } catch (const Error&) {
       // There is no memory or no random number. This peer is dropped, and the listener goes on.
     }
   }
 
   Loop& loop_;
-  Service service_;
-  bool local_;
+  std::shared_ptr<const Door> door_;
   OnConnection on_connection_;
+  std::shared_ptr<SideThread> munge_;
+  Strangers strangers_{kMostOfAddress, most_strangers()};
   evconnlistener* listener_ = nullptr;
   std::uint16_t port_ = 0;
   std::string path_;
@@ -82,15 +100,16 @@ class EventListener final : public Listener {
 
 }  // namespace
 
-std::unique_ptr<Listener> listen_tcp(Loop& loop, Service service, const std::string& address, std::uint16_t port,
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Door door, const std::string& address, std::uint16_t port,
                                      OnConnection on_connection) {
-  auto listener = std::make_unique<EventListener>(loop, service, false, std::move(on_connection));
+  auto listener =
+      std::make_unique<EventListener>(loop, std::make_shared<const Door>(std::move(door)), std::move(on_connection));
   listener->listen(resolve(address, port), address + ":" + std::to_string(port));
   return listener;
 }
 
 std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection) {
-  auto listener = std::make_unique<EventListener>(loop, Service::planner, true, std::move(on_connection));
+  auto listener = std::make_unique<EventListener>(loop, nullptr, std::move(on_connection));
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) throw Error(path + ": exists and is no socket; remove it or choose another run_dir");

@@ -6,6 +6,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
 #include "planner/wire/rank_messages.hpp"
+#include "planner/wire/start_messages.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -13,8 +14,22 @@ namespace {
 // One description of each message's fields serves both directions.
 template <class Visitor>
 void visit(Hello& m, Visitor& v) {
-  v("token", m.token), v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
+  v("generation", m.generation), v("rank", m.rank), v("node", m.node), v("pid", m.pid);
   v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff), v.maybe("spare", m.spare);
+  v.maybe("parallel", m.parallel);
+}
+template <class Visitor>
+void visit(Description& m, Visitor& v) {
+  v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff), v("spare", m.spare);
+  v("parallel", m.parallel);
+}
+template <class Visitor>
+void visit(Unplanned& m, Visitor& v) {
+  v("reason", m.reason);
+}
+template <class Visitor>
+void visit(Known& m, Visitor& v) {
+  v("basis", m.basis);
 }
 template <class Visitor>
 void visit(Ready&, Visitor&) {}
@@ -72,11 +87,11 @@ template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
 void visit(KeeperHello& m, Visitor& v) {
-  v("token", m.token), v("job", m.job), v("node", m.node), v("extension", m.extension);
+  v("job", m.job), v("node", m.node), v("extension", m.extension);
 }
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {
-  v("token", m.token), v("job", m.job), v("node", m.node), v("pid", m.pid);
+  v("job", m.job), v("node", m.node), v("pid", m.pid);
 }
 template <class Visitor>
 void visit(RankEnded& m, Visitor& v) {
@@ -110,7 +125,11 @@ template <class Visitor>
 void visit(RunRanks& m, Visitor& v) {
   v("generation", m.generation), v("name", m.name), v("places", m.places), v("here", m.here);
   v("program", m.program), v("environment", m.environment), v("directory", m.directory), v("folder", m.folder);
-  v("limits", m.limits), v("network", m.network), v("first", m.first);
+  v("limits", m.limits), v("network", m.network), v("first", m.first), v("address", m.address), v("port", m.port);
+}
+template <class Visitor>
+void visit(Rendezvous& m, Visitor& v) {
+  v("generation", m.generation), v("address", m.address), v("port", m.port);
 }
 template <class Visitor>
 void visit(FenceDone& m, Visitor& v) {
@@ -163,6 +182,7 @@ void visit(Outcome& m, Visitor& v) {
   v("job", m.job), v("decision", m.decision), v("kind", m.kind), v("result", m.result), v("reason", m.reason);
   v("generation", m.generation);
   v("step", m.step), v("pause_ms", m.pause_ms), v("phases_ms", m.phases_ms), v("plan", m.plan);
+  v.maybe("trigger", m.trigger), v.maybe("candidates", m.candidates);
 }
 template <class Visitor>
 void visit(Bye& m, Visitor& v) {
@@ -199,11 +219,15 @@ struct Writer {
   }
   void operator()(const char* name, DecisionKind value) { body[name] = to_string(value); }
   void operator()(const char* name, Accuracy value) { body[name] = to_string(value); }
+  void operator()(const char* name, Trigger value) { body[name] = to_string(value); }
   void operator()(const char* name, HandoffMethod value) { body[name] = to_string(value); }
   void operator()(const char* name, const std::optional<int>& value) {
     if (value) body[name] = *value;
   }
-  void maybe(const char* name, bool value) { body[name] = value; }
+  template <class T>
+  void maybe(const char* name, const T& value) {
+    (*this)(name, value);
+  }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
     if (!source) return;
@@ -232,6 +256,11 @@ struct Reader {
     (*this)(name, text);
     value = kind_from(text);
   }
+  void operator()(const char* name, Trigger& value) {
+    std::string text;
+    (*this)(name, text);
+    value = trigger_from(text);
+  }
   void operator()(const char* name, Accuracy& value) {
     std::string text;
     (*this)(name, text);
@@ -242,9 +271,10 @@ struct Reader {
     (*this)(name, text);
     value = handoff_method_from(text);
   }
-  void maybe(const char* name, bool& value) {
+  template <class T>
+  void maybe(const char* name, T& value) {
     seen.insert(name);
-    if (fields.has(name)) fields.get(name, value);
+    if (fields.has(name)) (*this)(name, value);
   }
   void operator()(const char* name, std::optional<int>& value) {
     seen.insert(name);
@@ -277,6 +307,18 @@ struct Reader {
 
 }  // namespace
 
+// Workers and launchers may be of different versions: a field that a side does not know has no meaning for it.
+// Everything else comes from the same build, where an unknown field is an error.
+template <class Message>
+constexpr bool kOfWorker =
+    std::disjunction_v<std::is_same<Message, Hello>, std::is_same<Message, Ready>, std::is_same<Message, Step>,
+                       std::is_same<Message, Profiled>, std::is_same<Message, Standing>,
+                       std::is_same<Message, Switched>, std::is_same<Message, Loaded>, std::is_same<Message, Done>,
+                       std::is_same<Message, Failed>, std::is_same<Message, Assign>, std::is_same<Message, Switch>,
+                       std::is_same<Message, Load>, std::is_same<Message, Given>, std::is_same<Message, Commit>,
+                       std::is_same<Message, Resume>, std::is_same<Message, Checkpoint>, std::is_same<Message, Exit>,
+                       std::is_same<Message, Notice>, std::is_same<Message, Heartbeat>>;
+
 template <class Message>
 Frame to_frame(const Message& message) {
   Frame frame{Message::type, Json::object()};
@@ -292,6 +334,7 @@ Message from_frame(const Frame& frame) {
   Message message;
   Reader reader{Fields(frame.body, frame.type), {}};
   visit(message, reader);
+  if constexpr (kOfWorker<Message>) return message;
   for (const auto& [key, value] : frame.body.items())
     if (!reader.seen.contains(key)) throw Error(frame.type + "." + key + ": unknown field");
   return message;
@@ -301,6 +344,9 @@ Message from_frame(const Frame& frame) {
   template Frame to_frame<T>(const T&); \
   template T from_frame<T>(const Frame&);
 ESPALIER_MESSAGE(Hello)
+ESPALIER_MESSAGE(Description)
+ESPALIER_MESSAGE(Known)
+ESPALIER_MESSAGE(Unplanned)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
 ESPALIER_MESSAGE(Profiled)
@@ -322,6 +368,7 @@ ESPALIER_MESSAGE(RankServerHello)
 ESPALIER_MESSAGE(RankEnded)
 ESPALIER_MESSAGE(RankAborted)
 ESPALIER_MESSAGE(RanksRefused)
+ESPALIER_MESSAGE(Rendezvous)
 ESPALIER_MESSAGE(FenceEntered)
 ESPALIER_MESSAGE(RankOutput)
 ESPALIER_MESSAGE(ModexWanted)

@@ -14,10 +14,9 @@ namespace espalier::wire {
 
 // ---- worker -> launcher -------------------------------------------------------------------------------------------
 
-// First message of a worker. `token` is the launcher's, from ESPALIER_TOKEN.
+// First message of a worker.
 struct Hello {
   static constexpr const char* type = "hello";
-  std::string token;
   int generation = 0;
   int rank = 0;
   std::string node;
@@ -26,6 +25,18 @@ struct Hello {
   std::int64_t total_steps = 0;
   HandoffMethod handoff = HandoffMethod::adopt;
   bool spare = false;  // the program may be started ahead and told later who it is (ESPALIER_SPARE). May be absent
+  ParallelLimits parallel = {};  // May be absent
+};
+
+// What `PROGRAM --describe` prints, as one line of JSON: what the hello of its workers will say. A
+// program without it is asked nothing, and its hello says the same later.
+struct Description {
+  static constexpr const char* type = "description";
+  ModelShape model;
+  std::int64_t total_steps = 0;
+  HandoffMethod handoff = HandoffMethod::adopt;
+  bool spare = false;
+  ParallelLimits parallel = {};
 };
 
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.
@@ -165,7 +176,6 @@ struct Exit {
 
 struct KeeperHello {
   static constexpr const char* type = "keeper";
-  std::string token;
   JobId job = 0;  // the extension's, or the anchor's
   std::string node;
   bool extension = false;
@@ -226,8 +236,10 @@ struct Outcome {
   JobId job = 0;
   std::int64_t decision = 0;  // 0: the launcher acted by itself; the planner then records a decision of its own
   DecisionKind kind = DecisionKind::nothing;
-  std::string result;  // "committed" or "aborted: why"
-  std::string reason;  // one sentence; of a decision of the launcher's own
+  std::string result;                      // "committed" or "aborted: why"
+  std::string reason;                      // one sentence; of a decision of the launcher's own
+  Trigger trigger = Trigger::node_down;    // of a decision of the launcher's own. May be absent
+  std::vector<Candidate> candidates = {};  // what the launcher weighed for it. May be absent
   int generation = 0;
   std::int64_t step = 0;  // last step of the old generation; in a recovery the one whose state training went on from
   double pause_ms = 0;
@@ -259,9 +271,18 @@ struct Propose {
   Decision decision;
 };
 
+// What the planner knows that a launcher needs to plan by itself: the job's nodes, their GPUs and
+// bandwidths, and the job's coefficients (planner/core/schedule/planning_basis.hpp). Sent after
+// `registered`, and again when it changes.
+struct Known {
+  static constexpr const char* type = "known";
+  Json basis = Json::object();
+};
+
 // ---- tools and nodes -> planner -----------------------------------------------------------------------------------
 
-// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "config", "hold", "release", "reclaim", "explain".
+// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "profiles", "profile", "config", "hold", "release",
+// "reclaim", "explain", "forget".
 struct Query {
   static constexpr const char* type = "query";
   std::string what;

@@ -36,12 +36,15 @@ std::string text_to_bytes(const std::string& text) {
   return bytes;
 }
 
-void to_json(Json& json, const RankPlace& place) { json = {{"server", place.server}, {"ranks", place.ranks}}; }
+void to_json(Json& json, const RankPlace& place) {
+  json = {{"server", place.server}, {"ranks", place.ranks}, {"devices", place.devices}};
+}
 
 void from_json(const Json& json, RankPlace& place) {
-  const Fields fields(json, "run_ranks.places", {"server", "ranks"});
+  const Fields fields(json, "run_ranks.places", {"server", "ranks", "devices"});
   fields.get("server", place.server);
   fields.get("ranks", place.ranks);
+  fields.get("devices", place.devices);
 }
 
 }  // namespace espalier::wire

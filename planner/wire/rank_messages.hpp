@@ -18,11 +18,9 @@ std::string text_to_bytes(const std::string& text);
 
 // ---- rank server -> launcher --------------------------------------------------------------------------------------
 
-// First message. `token` is the launcher's, from ESPALIER_TOKEN; `job` is the Slurm job whose GPUs the server's ranks
-// use.
+// First message. `job` is the Slurm job whose GPUs the server's ranks use.
 struct RankServerHello {
   static constexpr const char* type = "rank_server";
-  std::string token;
   JobId job = 0;
   std::string node;
   int pid = 0;
@@ -51,6 +49,15 @@ struct RanksRefused {
   static constexpr const char* type = "ranks_refused";
   int generation = 0;
   std::string reason;
+};
+
+// From the server of rank 0, before its ranks start: where the ranks of the generation can meet. Nothing listens at the
+// port; it is for rank 0 to take (MASTER_ADDR and MASTER_PORT of PyTorch's programs).
+struct Rendezvous {
+  static constexpr const char* type = "rendezvous";
+  int generation = 0;
+  std::string address;
+  int port = 0;
 };
 
 // All ranks of this server have entered their fence number `number` (0, 1, ...) with `data`, bytes.
@@ -92,6 +99,7 @@ struct ModexFound {
 struct RankPlace {
   std::string server;
   std::vector<int> ranks;
+  std::vector<int> devices;  // by rank: which of the GPUs that its process can see is its own
 };
 void to_json(Json&, const RankPlace&);
 void from_json(const Json&, RankPlace&);
@@ -110,6 +118,9 @@ struct RunRanks {
   std::vector<std::int64_t> limits;      // soft resource limits by number; -1: unlimited
   std::string network;                   // CIDR that MPI's connections use; empty: any
   bool first = false;  // generation 0: rank 0 has the job's standard input, and SIGTERM is not held back
+  // Where the ranks of other servers meet rank 0: `rendezvous` of its server. Empty and 0 to that server itself.
+  std::string address = {};
+  int port = 0;
 };
 
 // All servers of the world have entered the fence; `data` is what they sent, in the order of places. `complete` is

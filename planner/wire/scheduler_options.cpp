@@ -9,6 +9,7 @@ SchedulerOptions scheduler_options(const Config& config) {
   options.cooldown_seconds = config.cooldown_seconds;
   options.lambda = config.lambda;
   options.hysteresis = config.hysteresis;
+  options.trade = config.trade;
   options.least_gain = config.least_gain;
   options.idle_seconds = config.idle_seconds;
   options.reclaim = config.reclaim;

@@ -21,7 +21,8 @@ namespace espalier::wire {
 struct Peer {
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
-  std::string address;  // "10.0.0.1:4711" or "local"
+  std::string address;                 // "10.0.0.1:4711" or "local"
+  Service service = Service::planner;  // what the peer has logged in for
 };
 
 // Largest frame of an authenticated peer that has not been admitted yet. A registration of some
@@ -31,7 +32,8 @@ inline constexpr std::size_t kMaxNewcomer = 256u << 10;
 // a frame for ever.
 inline constexpr Loop::Milliseconds kFrameTime{10000};
 
-// An authenticated stream. Callbacks run on the loop; none follows on_closed. A peer is closed when
+// An authenticated stream. Over TCP each frame proves that it comes from the peer, in its place
+// (frame_tags.hpp). Callbacks run on the loop; none follows on_closed. A peer is closed when
 // it breaks the protocol or leaves 16 MiB of output unread. Frames that arrive together are handled
 // a few at a time, so that other connections and timers get their turn. All frames before the end
 // of the stream are handled.
@@ -45,6 +47,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // first byte. A frame beyond a limit closes the connection. Without this call: kMaxFrame bytes
   // and no time limit.
   virtual void limit_frames(std::size_t most, Loop::Milliseconds within) = 0;
+  // Bytes of output that the peer has not taken yet.
+  virtual std::size_t unread() const { return 0; }
   template <class Message>
   void send(const Message& message) {
     send(to_frame(message));
@@ -64,8 +68,10 @@ class Listener {
 
 using OnConnection = std::function<void(ConnectionPtr)>;
 
-// `port` 0: any free port. A peer must finish the MUNGE handshake within 5 s. Throws Error.
-std::unique_ptr<Listener> listen_tcp(Loop& loop, Service service, const std::string& address, std::uint16_t port,
+// `port` 0: any free port. A peer must finish the login of handshake.hpp within 5 s. MUNGE is asked on a
+// thread of the listener's. The connections of peers that have not finished it are bounded in number
+// (strangers.hpp). Throws Error.
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Door door, const std::string& address, std::uint16_t port,
                                      OnConnection on_connection);
 // Replaces a stale socket file. The file's mode is 0666, because the peer's identity decides.
 // Throws Error.
@@ -78,9 +84,9 @@ class Dialler {
   virtual ConnectionPtr connection() const = 0;  // null while there is none
 };
 // `on_connection` runs for each new connection. `on_unreachable` runs once per outage.
-// `server_uids` as in Client::tcp.
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service service, const std::string& host, std::uint16_t port,
-                                  std::vector<uid_t> server_uids, OnConnection on_connection,
+// MUNGE is asked on a thread of the dialler's.
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Caller caller, const std::string& host, std::uint16_t port,
+                                  OnConnection on_connection,
                                   std::function<void(const std::string& why)> on_unreachable);
 
 }  // namespace espalier::wire

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/wire/toml_version.hpp"
 
 namespace espalier::wire {
@@ -14,6 +16,8 @@ namespace espalier::wire {
 toml::value parse_toml_file(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0) throw Error(path + ": cannot be read; check the path and its mode");
   try {
+    std::ifstream in(path, std::ios::binary);
+    check_toml(read_text(in, kMaxTomlText));
     return toml::parse(path);
   } catch (const toml::syntax_error& error) {
     throw Error(path + ":" + std::to_string(toml_error_line(error)) + ": no valid TOML: " + error.what());

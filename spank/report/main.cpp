@@ -74,7 +74,7 @@ std::string short_host_name() {
 
 void send_topology(const Address& planner, const std::string& user, const std::string& node) {
   const auto port = static_cast<std::uint16_t>(std::stoi(planner.port));
-  auto client = wire::Client::tcp(espalier::wire::Service::planner, planner.host, port, planner_uids(user), kConnect);
+  auto client = wire::Client::tcp(espalier::wire::planner_caller(planner_uids(user)), planner.host, port, kConnect);
   client.send(wire::Topology{node, node_topology()});
   // The planner closes or refuses when it has the message. Leaving earlier could lose it.
   try {

@@ -71,6 +71,13 @@ void CoefficientWindow::add(JobCoefficients coefficients, const IterationModel& 
   settled_ = settled_ ? refine(*settled_, std::move(found)) : std::move(found);
 }
 
+void CoefficientWindow::add_told(JobCoefficients coefficients, bool calm) {
+  latest_ = coefficients;
+  if (!calm) return;
+  stable_ = true;
+  settled_ = settled_ ? refine(*settled_, std::move(coefficients)) : std::move(coefficients);
+}
+
 bool CoefficientWindow::calm(const IterationModel& iteration) const {
   if (window_.size() < static_cast<std::size_t>(limits_.profiles)) return false;
   struct Range {
@@ -146,6 +153,25 @@ JobCoefficients refine(const JobCoefficients& known, JobCoefficients fresh) {
     fresh.memory_assumed = false;
   }
   return fresh;
+}
+
+JobCoefficients blend(const JobCoefficients& known, const JobCoefficients& fresh, double weight) {
+  JobCoefficients result = refine(known, fresh);
+  for (std::size_t type = 0; type < std::min(known.gpu.size(), fresh.gpu.size()); ++type) {
+    const GpuCoefficients &old = known.gpu[type], &now = fresh.gpu[type];
+    for (const GpuAccess& time : kTimes)
+      if (!(old.*time.assumed) && !(now.*time.assumed))
+        result.gpu[type].*time.value = old.*time.value + weight * (now.*time.value - old.*time.value);
+    if (!old.assumed_overlap && !now.assumed_overlap)
+      result.gpu[type].overlap = 1 / (1 / old.overlap + weight * (1 / now.overlap - 1 / old.overlap));
+  }
+  const auto mean = [&](const EdgeCoefficients& old, const EdgeCoefficients& now, EdgeCoefficients& edge) {
+    if (!old.assumed_compute && !now.assumed_compute)
+      edge.compute_layers = old.compute_layers + weight * (now.compute_layers - old.compute_layers);
+  };
+  mean(known.first, fresh.first, result.first);
+  mean(known.last, fresh.last, result.last);
+  return result;
 }
 
 }  // namespace espalier

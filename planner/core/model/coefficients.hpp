@@ -32,7 +32,8 @@ struct EdgeCoefficients {
 struct JobCoefficients {
   int layers = 0;
   int global_batch = 0;  // G: samples per iteration, fixed
-  // TP degrees that the model allows: ascending powers of two that divide the heads.
+  // TP degrees that the model allows: ascending powers of two that divide the heads, the key and
+  // value heads and the feed-forward's width.
   std::vector<int> tp_degrees{1};
   double activ_bytes = 0;        // k_activ: one activation at a layer boundary, per sample
   double param_bytes = 0;        // k_param: gradients per layer

@@ -1,24 +1,29 @@
 #include "planner/core/model/model_sizes.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier {
 namespace {
 
-enum class Family { gpt2, llama, qwen2 };
+// unknown: data_parallel.hpp. Its sizes are one element each, until a profile tells them.
+enum class Family { gpt2, llama, qwen2, unknown };
 
 Family family_of(const std::string& name) {
   if (name == "gpt2") return Family::gpt2;
   if (name == "llama") return Family::llama;
   if (name == "qwen2") return Family::qwen2;
+  if (name == kDataFamily) return Family::unknown;
   throw Error("model family \"" + name + "\": unknown; use one of gpt2, llama, qwen2");
 }
 
 // Width of the inner activations of a layer's MLP.
 double inner(const ModelShape& shape) {
   const double hidden = shape.hidden;
+  if (shape.intermediate > 0) return shape.intermediate;
   switch (family_of(shape.family)) {
     case Family::gpt2:
       return 4 * hidden;
@@ -26,8 +31,16 @@ double inner(const ModelShape& shape) {
       return 256 * std::ceil(8 * hidden / 3 / 256);
     case Family::qwen2:
       return 16 * hidden / 3;
+    case Family::unknown:
+      return 0;
   }
   return 0;
+}
+
+// K and V heads in proportion to the query heads.
+double key_value_share(const ModelShape& shape) {
+  if (shape.key_value_heads > 0 && shape.heads > 0) return static_cast<double>(shape.key_value_heads) / shape.heads;
+  return family_of(shape.family) == Family::qwen2 ? 1.0 / 7 : 1;
 }
 
 // Elements of all matrices of a layer. FLOPs are proportional to them.
@@ -35,11 +48,12 @@ double layer_matrices(const ModelShape& shape) {
   const double hidden = shape.hidden;
   switch (family_of(shape.family)) {
     case Family::gpt2:
-      return 12 * hidden * hidden;
+      return 4 * hidden * hidden + 2 * hidden * inner(shape);
     case Family::llama:
-      return 4 * hidden * hidden + 3 * hidden * inner(shape);
     case Family::qwen2:
-      return (2 + 2.0 / 7) * hidden * hidden + 3 * hidden * inner(shape);
+      return (2 + 2 * key_value_share(shape)) * hidden * hidden + 3 * hidden * inner(shape);
+    case Family::unknown:
+      return 1;
   }
   return 0;
 }
@@ -54,13 +68,29 @@ double partitioned_activations(const ModelShape& shape) {
   return 4 + 4 * inner(shape) / shape.hidden + scores;
 }
 
-std::vector<int> tp_degrees(int heads) {
+// The powers of two that the training runtime can divide a layer by (torchrt/model/units.cpp).
+std::vector<int> tp_degrees(const ModelShape& shape) {
+  if (family_of(shape.family) == Family::unknown) return {std::max(1, shape.heads)};  // the replica's GPUs
   std::vector<int> degrees{1};
-  while (heads > 0 && heads % (2 * degrees.back()) == 0) degrees.push_back(2 * degrees.back());
+  const auto divides = [](int degree, int count) { return count == 0 || count % degree == 0; };
+  for (int next = 2; shape.heads > 0 && divides(next, shape.heads) && divides(next, shape.key_value_heads) &&
+                     divides(next, shape.intermediate);
+       next *= 2)
+    degrees.push_back(next);
   return degrees;
 }
 
 }  // namespace
+
+Training training_of(const ModelShape& shape) {
+  Training training;
+  training.tied = shape.tied;
+  if (!shape.setting) return training;
+  if (shape.setting->precision != "float32") training.bytes = {2, 2, 12, 2};
+  training.recompute = shape.setting->recompute;
+  training.zero1 = shape.setting->zero1;
+  return training;
+}
 
 double layer_parameters(const ModelShape& shape) {
   const double hidden = shape.hidden;
@@ -70,7 +100,9 @@ double layer_parameters(const ModelShape& shape) {
     case Family::llama:
       return layer_matrices(shape) + 2 * hidden;
     case Family::qwen2:
-      return layer_matrices(shape) + (2 + 1 + 2.0 / 7) * hidden;
+      return layer_matrices(shape) + (2 + 1 + 2 * key_value_share(shape)) * hidden;
+    case Family::unknown:
+      return 1;
   }
   return 0;
 }
@@ -108,7 +140,7 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
   JobCoefficients job;
   job.layers = shape.layers;
   job.global_batch = shape.global_batch;
-  job.tp_degrees = tp_degrees(shape.heads);
+  job.tp_degrees = tp_degrees(shape);
   job.activ_bytes = bytes.activation * shape.sequence * shape.hidden;
   const auto edge = [&](double parameters) {
     EdgeCoefficients result;

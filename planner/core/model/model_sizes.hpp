@@ -36,6 +36,10 @@ struct Training {
   bool zero1 = false;
 };
 
+// The training that a worker's report of its shape describes. Mixed precision keeps FP32 master
+// weights beside the moments.
+Training training_of(const ModelShape& shape);
+
 double layer_parameters(const ModelShape& shape);
 double embedding_parameters(const ModelShape& shape);  // including GPT-2's positions
 double head_parameters(const ModelShape& shape);       // including the final norm

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/core/model_shape.hpp"
@@ -11,8 +12,8 @@
 
 namespace espalier {
 
-// One replica of one stage, as its first rank measured it. Times are in ms, averaged over some
-// iterations. Bytes are the bytes on that rank's GPU. 0: not measured.
+// One replica of one stage, as its first rank measured it. Times are in ms: means or medians over
+// some iterations. Bytes are the bytes on that rank's GPU. 0: not measured.
 struct ReplicaProfile {
   int stage = 0, replica = 0;
   double fwd = 0;       // one micro-batch, including its all-reduces
@@ -32,6 +33,9 @@ struct ReplicaProfile {
   // The same of embedding, final norm and LM head.
   double edge_gradient_bytes = 0, edge_state_bytes = 0;
   double peak_bytes = 0;  // allocator's peak, without context and communicator buffers
+  // How well the replica's work of one iteration is known, as a share of it (step_statistics.hpp).
+  // Absent: the program does not tell.
+  std::optional<double> spread;
 };
 
 // Should contain the slowest replica of every GPU type on every stage, and at least one replica of
@@ -45,6 +49,8 @@ struct Profile {
   bool zero1 = false;
   std::vector<ReplicaProfile> replicas;
   std::int64_t step = 0;  // the last step of the average; identifies the profile
+  int steps = 0;          // measured steps that the figures are medians of; 0: the program does not tell
+  std::string driver;     // the GPU driver's version; empty: none, or not told
 };
 
 }  // namespace espalier

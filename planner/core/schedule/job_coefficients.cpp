@@ -4,14 +4,17 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/iteration_profile.hpp"
+#include "planner/core/model/sheet_coefficients.hpp"
 
 namespace espalier {
 namespace {
 
 ModelShape known_shape(const ElasticJob& job) {
   ModelShape shape = job.model;
-  shape.layers = job.plan->total_layers();
-  shape.global_batch = job.plan->global_batch;
+  if (job.plan) {
+    shape.layers = job.plan->total_layers();
+    shape.global_batch = job.plan->global_batch;
+  }
   try {
     model_sizes(shape, {}, 1);
     return shape;
@@ -26,13 +29,13 @@ ModelShape known_shape(const ElasticJob& job) {
 
 JobCoefficients assumed_for(const ElasticJob& job, const Site& site) {
   const double step_ms = job.step_seconds > 0 ? job.step_seconds * 1000 : 1;
-  JobCoefficients coefficients =
-      assumed_coefficients(site.hardware, site.topology, known_shape(job), {}, *job.plan, step_ms);
-  // The training runtime cannot split a tensor further than the present plan does.
-  int tp = 1;
-  for (const Stage& stage : job.plan->stages) tp = std::max(tp, stage.tp);
-  coefficients.tp_degrees = {tp};
-  return coefficients;
+  const ModelShape shape = known_shape(job);
+  return assumed_coefficients(site.hardware, site.topology, shape, training_of(shape), *job.plan, step_ms);
+}
+
+JobCoefficients sheet_for(const ElasticJob& job, const Site& site) {
+  const ModelShape shape = known_shape(job);
+  return sheet_coefficients(shape, training_of(shape), site.hardware);
 }
 
 }  // namespace espalier

@@ -13,4 +13,8 @@ namespace espalier {
 // All values are marked as assumed. Needs job.plan.
 JobCoefficients assumed_for(const ElasticJob& job, const Site& site);
 
+// Coefficients of a job that does not run yet: sizes as above, times from the GPUs' data sheets.
+// Does not use job.plan.
+JobCoefficients sheet_for(const ElasticJob& job, const Site& site);
+
 }  // namespace espalier

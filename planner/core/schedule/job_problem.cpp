@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/core/data_parallel.hpp"
+
 namespace espalier {
 namespace {
 
@@ -28,17 +30,38 @@ int type_of(const Site& site, int node, int gpu) {
 
 PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only) {
   PlanBounds bounds;
-  bounds.min_gpus = 1;
+  bounds.min_gpus = std::max(1, job.floor_gpus);
   bounds.max_gpus = job.max_gpus;
+  // Each replica needs a sample.
+  if (espalier::data_parallel_only(job))
+    bounds.max_gpus =
+        static_cast<int>(std::min(std::int64_t{bounds.max_gpus},
+                                  std::int64_t{std::max(1, job.model.global_batch)} * std::max(1, job.parallel.tp)));
+  bounds.fixed_pp = job.parallel.pp;
+  bounds.fixed_dp = job.parallel.dp;
+  bounds.fixed_tp = job.parallel.tp;
+  bounds.fixed_micro_batches = job.parallel.micro_batches;
   if (!job.anchor.empty()) bounds.lead_node = site.topology.find(job.anchor.front().node);
   if (data_parallel_only && job.plan && !job.plan->stages.empty()) {
     bounds.fixed_pp = static_cast<int>(job.plan->stages.size());
     bounds.fixed_tp = job.plan->stages.front().tp;
   }
-  if (job.accuracy != Accuracy::bitwise || !job.plan || job.plan->stages.empty()) return bounds;
-  bounds.fixed_tp = job.plan->stages.front().tp;
-  bounds.fixed_micro_batches = job.plan->micro_batches;
+  // A job that runs already keeps its degree, whatever its launcher says of the user's choice.
+  if (job.accuracy == Accuracy::bitwise)
+    bounds.fixed_tp =
+        job.plan && !job.plan->stages.empty() ? job.plan->stages.front().tp : std::max(1, job.parallel.tp);
   return bounds;
+}
+
+JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job) {
+  const auto& allowed = job.parallel.tp_degrees;
+  if (allowed.empty()) return coefficients;
+  std::vector<int> degrees;
+  for (const int degree : coefficients.tp_degrees)
+    if (std::find(allowed.begin(), allowed.end(), degree) != allowed.end()) degrees.push_back(degree);
+  if (degrees.empty()) degrees.push_back(coefficients.tp_degrees.front());
+  coefficients.tp_degrees = std::move(degrees);
+  return coefficients;
 }
 
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {

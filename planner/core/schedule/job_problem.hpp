@@ -12,12 +12,16 @@
 
 namespace espalier {
 
-// Bounds of the planner's choice: the GPU range, and limits that the accuracy sets. With bitwise
-// the TP degree is fixed, because its sums are part of a sample's arithmetic, and so is the number
-// of micro-batches. Pipeline, replicas and shares change no bit, because gradients are then summed
-// as integers. Rank 0 stays on the anchor's first node. `data_parallel_only`: the present plan's
-// number of stages and TP degree are fixed as well.
+// Bounds of the planner's choice: the GPU range, the user's own degrees (ElasticJob::parallel), and
+// what the accuracy sets. With bitwise the TP degree is the user's or 1, because its sums are part
+// of a sample's arithmetic. Pipeline, replicas, shares and micro-batches change no bit, because
+// gradients are then summed as integers. Rank 0 stays on the anchor's first node.
+// `data_parallel_only`: the present plan's number of stages and TP degree are fixed as well.
 PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only = false);
+
+// The coefficients with only those TP degrees that the user allows. Some degree always remains: if
+// the user allows none that the model allows, the smallest one.
+JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job);
 
 // The counts of a plan. nullopt: the plan names a GPU that the site does not have.
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);

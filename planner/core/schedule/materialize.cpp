@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "planner/core/in_chunks.hpp"
+
 namespace espalier {
 namespace {
 
@@ -15,16 +17,24 @@ struct Seat {
   int stage = -1;                   // in the new plan
 };
 
-// By node and GPU: the place of the GPU's rank, and the number of layers of its stage.
-std::map<std::pair<int, int>, std::pair<RankPlace, int>> present_places(const Topology& topology,
-                                                                        const ElasticJob& job) {
-  std::map<std::pair<int, int>, std::pair<RankPlace, int>> places;
+struct Present {
+  int first_layer = 0, layers = 0, replica = 0;
+};
+
+// By node and GPU: what the GPU's rank holds. A stage of several chunks counts as if its layers came after those of the
+// stages before it: the new plan is cut into chunks in the same way, so such stages have the same layers in common.
+std::map<std::pair<int, int>, Present> present_places(const Topology& topology, const ElasticJob& job) {
+  std::map<std::pair<int, int>, Present> places;
   if (!job.plan) return places;
   const auto ranks = job.plan->ranks();
   const auto where = rank_places(*job.plan);
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    places[{topology.find(ranks[r].node), ranks[r].index}] = {
-        where[r], job.plan->stages[static_cast<std::size_t>(where[r].stage)].layers};
+  std::vector<int> first{0};
+  for (const Stage& stage : job.plan->stages) first.push_back(first.back() + stage.layers);
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const auto stage = static_cast<std::size_t>(where[r].stage);
+    places[{topology.find(ranks[r].node), ranks[r].index}] = {first[stage], job.plan->stages[stage].layers,
+                                                              where[r].replica};
+  }
   return places;
 }
 
@@ -36,9 +46,9 @@ std::vector<Seat> seats_of(const Problem& problem, const ElasticJob& job, const 
       Seat seat{node.node, gpu, problem.topology.gpu_types(node.node)[static_cast<std::size_t>(gpu)], 0, 0,
                 1 << 20,   -1};
       if (const auto at = places.find({node.node, gpu}); at != places.end()) {
-        seat.first_layer = at->second.first.first_layer;
-        seat.layers = at->second.second;
-        seat.replica = at->second.first.replica;
+        seat.first_layer = at->second.first_layer;
+        seat.layers = at->second.layers;
+        seat.replica = at->second.replica;
       }
       seats.push_back(seat);
     }
@@ -158,7 +168,7 @@ std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch
     share_out(problem, stage_shape(problem, from.pieces, {}, from.tp), plan.micro_batch(), stage.replicas);
     plan.stages.push_back(std::move(stage));
   }
-  return plan;
+  return in_chunks(std::move(plan), job.parallel);
 }
 
 }  // namespace espalier

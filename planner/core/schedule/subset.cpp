@@ -3,6 +3,7 @@
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/core/solver/shrink.hpp"
 
@@ -52,28 +53,62 @@ std::vector<NodeGpus> by_node(const std::vector<GpuId>& gpus, const Site& site) 
   return result;
 }
 
+int held_by_all(const std::vector<NodeGpus>& nodes) {
+  std::size_t sum = 0;
+  for (const NodeGpus& node : nodes) sum += node.gpus.size();
+  return static_cast<int>(sum);
+}
+
 std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::vector<NodeGpus>& kept,
                           JobCoefficients coefficients) {
-  const PlanBounds bounds = bounds_of(job, site);
+  PlanBounds bounds = bounds_of(job, site);
+  bounds.min_gpus = std::max(1, std::min(bounds.min_gpus, held_by_all(kept)));
+  coefficients = with_allowed_degrees(std::move(coefficients), job);
   const Problem problem{site.hardware, site.topology, coefficients, bounds};
   const auto present = sketch_of(*job.plan, site);
   if (!present) return std::nullopt;
+  fit_memory_to_running_plan(problem, *present, coefficients);
   Evaluator evaluator(problem);
   const auto plan = shrink_plan(evaluator, *present, pieces_of(kept, site), {4, 60, 0});
   return plan ? materialize(problem, plan->sketch, job, kept) : std::nullopt;
 }
 
+// The user's pp, dp and allowed TP degrees give way where no plan on fewer GPUs can keep them.
+std::optional<Plan> solve_for(ElasticJob job, const Site& site, const std::vector<NodeGpus>& kept,
+                              const JobCoefficients& coefficients) {
+  if (auto plan = solve(job, site, kept, coefficients)) return plan;
+  if (job.parallel.pp == 0 && job.parallel.dp == 0 && job.parallel.tp_degrees.empty()) return std::nullopt;
+  job.parallel.pp = job.parallel.dp = 0;
+  job.parallel.tp_degrees.clear();
+  return solve(job, site, kept, coefficients);
+}
+
+bool has_all(const Site& site, const ElasticJob& job, const std::vector<GpuId>& gpus) {
+  const auto has = [&](const GpuId& gpu) {
+    const int node = site.topology.find(gpu.node);
+    return node >= 0 && gpu.index >= 0 && static_cast<std::size_t>(gpu.index) < site.topology.gpu_types(node).size();
+  };
+  const auto present = job.plan->ranks();
+  return std::all_of(gpus.begin(), gpus.end(), has) && std::all_of(present.begin(), present.end(), has);
+}
+
 }  // namespace
 
-std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus) {
+std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuId>& gpus, const PlanningBasis* known) {
   if (!job.plan || job.plan->stages.empty() || job.plan->stages.front().replicas.empty()) return std::nullopt;
   if (job.model.layers <= 0 || gpus.empty()) return std::nullopt;
   const auto view = view_of(job, gpus);
   if (!view) return std::nullopt;
-  // The GPUs' memory is not known here. So no plan is refused for lack of memory.
+  if (known != nullptr && has_all(known->site, job, gpus)) {
+    const Site& site = known->site;
+    auto plan = solve_for(job, site, by_node(gpus, site), known->coefficients.value_or(assumed_for(job, site)));
+    if (plan) return plan;
+  }
+  // Without knowledge of the GPUs' memory, or if by estimate nothing fits, no plan is refused for
+  // lack of memory: a plan that may be too large is better than the end of the job.
   Site site = *neutral_site(*view);
   for (GpuType& type : site.hardware.types) type.memory_bytes = 1e18;
-  return solve(job, site, by_node(gpus, site), assumed_for(job, site));
+  return solve_for(job, site, by_node(gpus, site), assumed_for(job, site));
 }
 
 }  // namespace espalier

@@ -2,61 +2,33 @@
 // given back. Then, in rounds, the best (job, prefix) takes its GPUs in a virtual cluster. The
 // result is at most one reconfiguration per job.
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstdio>
 #include <set>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/benefit.hpp"
-#include "planner/core/schedule/describe_sketch.hpp"
+#include "planner/core/schedule/growing.hpp"
 #include "planner/core/schedule/growth_record.hpp"
 #include "planner/core/schedule/idle_gpus.hpp"
 #include "planner/core/schedule/intensity.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
-#include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
-#include "planner/core/schedule/state_transfer.hpp"
+#include "planner/core/schedule/payoff.hpp"
+#include "planner/core/schedule/shrinking.hpp"
+#include "planner/core/schedule/trades.hpp"
+#include "planner/core/schedule/turns.hpp"
+#include "planner/core/schedule/urgency.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
 
 namespace espalier {
 namespace {
 
-// Many remainders are weighed for each one that is used, so local search is left out here. The
-// plans are then a little slower than possible, which favours keeping scale-outs.
-constexpr SearchEffort kStackEffort{1, 0, 0};
-constexpr SearchEffort kShrinkEffort{1, 4, 0, 1'000};
-constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
 // A planner that starts on a full cluster sees hundreds of jobs at once. The remaining jobs are
 // replanned at the next events.
 constexpr int kReplansPerDecision = 8;
-constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
-
-// A job in one decision.
-struct Player {
-  const ElasticJob* job = nullptr;
-  VirtualJob* virtual_job = nullptr;
-  double discount = 1;
-  // Factor on its benefits when the next job to grow is chosen.
-  double turn = 1;
-  // Times of its plan at the beginning of the decision: printed and exact.
-  double first_ms = 0;
-  double first_exact = 0;
-  // Exact time of the best plan known on its present GPUs. Benefits are measured against it.
-  double base_exact = 0;
-  double first_size = 0;  // size of its GPUs at the beginning
-  int first_gpus = 0;
-  std::vector<NodeGpus> first_held;
-  bool grows = false;  // takes part in the rounds
-  bool grown = false;
-  bool fresh = false;    // `best` is still available
-  bool shifted = false;  // `best` is available, but on other GPUs that the job has not looked at
-  ScaleOut best;
-  std::vector<Candidate> candidates;  // of the first round that it won
-  double first_benefit = 0;
-};
 
 struct BeforeById {
   bool operator()(const ElasticJob& job, JobId id) const { return job.id < id; }
@@ -89,12 +61,14 @@ class Suika final : public Scheduler {
     reclaim_below_threshold(input, stacks, decisions);
     for (const Decision& d : decisions) player(d.job)->grows = false;
     rounds(input, served);
+    Growing growing(options_, input, *site_, threshold_);
     for (Player& one : players_)
       if (one.grown)
-        if (auto d = growth(input, one, served.supplies)) decisions.push_back(std::move(*d));
+        if (auto d = growing.growth(one, served.supplies, weighed_)) decisions.push_back(std::move(*d));
+    trade(input, served, decisions);
     for (Player& one : players_)
       if (one.grows && !one.grown)
-        if (auto d = replan(input, one)) decisions.push_back(std::move(*d));
+        if (auto d = growing.replan(one)) decisions.push_back(std::move(*d));
     // A VirtualJob that has grown shows an imagined state. It must not be reused as the job's real
     // state.
     for (const Player& one : players_)
@@ -130,17 +104,17 @@ class Suika final : public Scheduler {
       Player one;
       one.job = &job;
       one.virtual_job = slot.get();
-      one.discount = options_.discount ? options_.discount(job) : 1;
+      one.discount = (options_.discount ? options_.discount(job) : 1) * urgency(job, input.now);
       one.first_ms = slot->present().ms;
       one.first_exact = slot->evaluator().exact_sketch(slot->present().sketch);
       one.base_exact = one.first_exact;
       one.first_size = slot->size_of(slot->held());
       one.first_gpus = slot->present().sketch.gpus();
       one.first_held = slot->held();
-      if (!options_.as_printed) one.turn = std::pow(one.first_size, -options_.small_first);
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
+    if (!options_.as_printed) take_turns(players_, options_.short_first);
     for (auto& [id, left] : known_)
       if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);
@@ -172,6 +146,8 @@ class Suika final : public Scheduler {
   }
 
   bool may_grow(const ElasticJob& job, const PlanningInput& input) const {
+    // Of a model that is not known, nothing is assumed: without sizes, the synchronization of gradients would be free.
+    if (data_parallel_only(job) && !input.coefficients.contains(job.id)) return false;
     return !job.held && job.model.layers > 0 && job.step_seconds > 0 && rested(job, input);
   }
   bool rested(const ElasticJob& job, const PlanningInput& input) const {
@@ -201,101 +177,12 @@ class Suika final : public Scheduler {
     return stacks;
   }
 
-  Decision decision(const PlanningInput& input, const ElasticJob& job, DecisionKind kind) const {
-    Decision d;
-    d.time = input.now;
-    d.trigger = input.trigger;
-    d.kind = kind;
-    d.job = job.id;
-    return d;
-  }
-
-  // Gives back `leaving` (sorted), and extensions that the smaller plan does not use. nullopt: no
-  // valid plan.
-  std::optional<Decision> shrink(const PlanningInput& input, Player& one, std::vector<JobId> leaving) {
-    auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(leaving), shrink_effort());
-    if (!below) return std::nullopt;
-    leave_what_brings_nothing(one, *below, leaving);
-    auto plan =
-        materialize(one.virtual_job->problem(), below->sketch, *one.job, one.virtual_job->held_without(leaving));
-    if (!plan) return std::nullopt;
-    Decision d = decision(input, *one.job, DecisionKind::shrink);
-    add_unused(*one.job, *plan, leaving);
-    d.release = std::move(leaving);
-    d.plan = std::move(*plan);
-    d.predicted_step_seconds =
-        one.job->step_seconds * one.virtual_job->evaluator().exact_sketch(below->sketch) / one.first_exact;
-    d.candidates.push_back({describe_sketch(below->sketch, site_->topology),
-                            d.plan.gpu_count() - one.first_gpus,
-                            d.predicted_step_seconds,
-                            0,
-                            {}});
-    return d;
-  }
-
-  // The paper undoes scale-outs in the order of their history, without a search of its own.
-  const SearchEffort& shrink_effort() const { return options_.as_printed ? kStackEffort : kShrinkEffort; }
-
-  // If the plan leaves GPUs idle, it may be as fast without a whole extension. Such extensions are
-  // given back too: first the ones that hold no state, then the newest.
-  void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const {
-    VirtualJob& job = *one.virtual_job;
-    std::vector<JobId> extensions;
-    for (const Holding& held : one.job->extensions) extensions.push_back(held.job);
-    std::vector<JobId> unused;
-    add_unused(*one.job, *one.job->plan, unused);
-    const auto before = [&](JobId a, JobId b) {
-      return std::pair(!std::binary_search(unused.begin(), unused.end(), a), b) <
-             std::pair(!std::binary_search(unused.begin(), unused.end(), b), a);
-    };
-    std::sort(extensions.begin(), extensions.end(), before);
-    extensions.erase(std::unique(extensions.begin(), extensions.end()), extensions.end());
-    auto kept = pieces_of(job.held_without(leaving), *site_);
-    for (const JobId extension : extensions) {
-      if (std::binary_search(leaving.begin(), leaving.end(), extension)) continue;
-      const int spare = count_gpus(kept) - below.sketch.gpus();
-      if (spare == 0) return;
-      auto more = leaving;
-      more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
-      const auto held = job.held_without(more);
-      auto fewer = pieces_of(held, *site_);
-      if (count_gpus(kept) - count_gpus(fewer) > spare) continue;
-      if (!fits(below.sketch, fewer)) {
-        auto less = job.shrunk_to(held, kStackEffort);
-        if (!less || job.evaluator().exact_sketch(less->sketch) > job.evaluator().exact_sketch(below.sketch)) continue;
-        below = std::move(*less);
-      }
-      leaving = std::move(more);
-      kept = std::move(fewer);
-    }
-  }
-
-  static void add_unused(const ElasticJob& job, const Plan& plan, std::vector<JobId>& leaving) {
-    std::map<std::string, std::vector<int>> ranks;
-    for (const GpuId& gpu : plan.ranks()) ranks[gpu.node].push_back(gpu.index);
-    for (const Holding& held : job.extensions) {
-      const std::vector<int>& here = ranks[held.node];
-      const bool used = std::any_of(held.gpus.begin(), held.gpus.end(), [&](int index) {
-        return std::find(here.begin(), here.end(), index) != here.end();
-      });
-      if (!used && std::find(leaving.begin(), leaving.end(), held.job) == leaving.end()) leaving.push_back(held.job);
-    }
-    std::sort(leaving.begin(), leaving.end());
-  }
-
-  static int gpus_in(const ElasticJob& job, const std::vector<JobId>& extensions) {
-    std::size_t sum = 0;
-    for (const Holding& held : job.extensions)
-      if (std::binary_search(extensions.begin(), extensions.end(), held.job)) sum += held.gpus.size();
-    return static_cast<int>(sum);
-  }
-
   std::vector<Decision> shrinks(const PlanningInput& input, const WaitingPlan& served) {
     std::vector<Decision> result;
     for (Player& one : players_) {
       const auto found = served.reclaims.find(one.job->id);
       if (found == served.reclaims.end()) continue;
-      auto d = shrink(input, one, found->second.extensions);
+      auto d = Shrinking(options_, input, *site_).shrink(one, found->second.extensions);
       if (!d) continue;
       d->reason = "job " + std::to_string(found->second.waiting.front()) +
                   (found->second.waiting.size() > 1 ? " and others wait" : " waits") +
@@ -317,7 +204,7 @@ class Suika final : public Scheduler {
       for (const StackTop& top : stack)
         if (top.benefit * one.discount < limit) deepest = &top;
       if (deepest == nullptr) continue;
-      auto d = shrink(input, one, deepest->extensions);
+      auto d = Shrinking(options_, input, *site_).shrink(one, deepest->extensions);
       if (!d) continue;
       char text[160];
       std::snprintf(text, sizeof text,
@@ -331,54 +218,21 @@ class Suika final : public Scheduler {
     }
   }
 
-  // Seconds until the job ends at its present speed. Infinity: its steps are not known.
-  static double remaining_seconds(const ElasticJob& job) {
-    if (job.total_steps <= 0 || job.step_seconds <= 0) return std::numeric_limits<double>::infinity();
-    return static_cast<double>(std::max<std::int64_t>(0, job.total_steps - job.step)) * job.step_seconds;
-  }
-
-  bool worth_its_cost(const PlanningInput& input, const Player& one, double present_ms, double next_ms,
-                      const PlanSketch& next, int gpus) const {
-    if (next_ms * options_.least_gain > present_ms) return false;
-    double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input, gpus) : options_.idle_seconds;
-    // A change gains nothing after the job's end.
-    if (!options_.as_printed) idle = std::min(idle, remaining_seconds(*one.job) - options_.start_seconds);
-    const auto measured = input.redeploy_seconds.find(one.job->id);
-    const double known = measured != input.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
-    const double won = (present_ms / next_ms - 1) * idle;
-    return won > known && won > transfer_seconds(one.virtual_job->problem(), next, one.first_held);
-  }
-
-  // The search ignores activations on slow links between stages. Its result is therefore checked
-  // once more, GPU by GPU.
-  bool pays_as_placed(const PlanningInput& input, const Player& one, const PlanSketch& sketch, const Plan& plan,
-                      int gpus) const {
-    const Problem& problem = one.virtual_job->problem();
-    const auto exact_ms = [&](const Plan& placed) {
-      return evaluate_plan(problem.hardware, problem.topology, problem.job, placed).exact_ms;
+  void trade(const PlanningInput& input, const WaitingPlan& served, std::vector<Decision>& decisions) {
+    if (options_.as_printed) return;
+    const auto may_give = [&](const Player& one) {
+      return one.job->step_seconds > 0 && rested(*one.job, input) &&
+             std::none_of(decisions.begin(), decisions.end(), [&](const Decision& d) { return d.job == one.job->id; });
     };
-    return worth_its_cost(input, one, exact_ms(*one.job->plan), exact_ms(plan), sketch, gpus);
-  }
-
-  // The best prefix that is worth its cost. Prefix 0: none is.
-  ScaleOut best_of(const PlanningInput& input, const Player& one) const {
-    ScaleOut best;
-    const auto& prefixes = one.virtual_job->prefixes();
-    for (std::size_t i = 1; i < prefixes.size(); ++i) {
-      if (!prefixes[i].plan.feasible()) continue;
-      if (!worth_its_cost(input, one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].plan.sketch,
-                          prefixes[i].gpus))
-        continue;
-      const double benefit = one.virtual_job->benefit_of(i) * one.discount;
-      if (benefit > best.benefit) best = {i, benefit, prefixes[i].plan.ms};
-    }
-    return best;
+    const Trades::Market market{options_, input, *site_, served.supplies, expand_, threshold_};
+    for (Decision& d : trades_.find(market, players_, may_give)) decisions.push_back(std::move(d));
   }
 
   void look(const PlanningInput& input, Player& one, const IdleGpus& idle) {
     if (options_.eager) one.virtual_job->forget();
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
-    one.best = best_of(input, one);
+    one.doubtful.clear();
+    one.best = Payoff(options_, input).best_of(one);
     one.fresh = true;
     one.shifted = false;
   }
@@ -387,7 +241,8 @@ class Suika final : public Scheduler {
   void look_again(const PlanningInput& input, Player& one, const IdleGpus& idle) {
     const ScaleOut before = one.best;
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
-    one.best = best_of(input, one);
+    one.doubtful.clear();
+    one.best = Payoff(options_, input).best_of(one);
     one.fresh = one.best.prefix == before.prefix;
     one.shifted = false;
     if (!one.fresh) look(input, one, idle);
@@ -406,7 +261,14 @@ class Suika final : public Scheduler {
         if (hope >= threshold_ && hope * one.turn > most) most = hope * one.turn, top = &one;
       }
       if (top == nullptr) return nullptr;
-      if (top->fresh && !top->shifted) return top;
+      if (top->fresh && !top->shifted) {
+        const PrefixPlan& chosen = top->virtual_job->prefixes()[top->best.prefix];
+        if (Payoff(options_, input).holds_if_assumed(*top, chosen.plan.sketch, chosen.gpus)) return top;
+        if (top->doubtful.empty()) top->doubted = top->best;
+        top->doubtful.insert(top->best.prefix);
+        top->best = Payoff(options_, input).best_of(*top);
+        continue;
+      }
       if (++looks_ > options_.looks) return nullptr;
       look_again(input, *top, idle);
     }
@@ -414,11 +276,12 @@ class Suika final : public Scheduler {
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
     looks_ = 0;
+    const Growing growing(options_, input, *site_, threshold_);
     IdleGpus idle(served.supplies, *site_);
     int replans = 0;
     for (Player& one : players_) {
       if (!one.grows) continue;
-      if (may_replan(input, one) && !one.virtual_job->is_replanned() &&
+      if (growing.may_replan(one) && !one.virtual_job->is_replanned() &&
           (options_.eager || replans++ < kReplansPerDecision))
         one.virtual_job->replanned(kReplanEffort);
       if (one.virtual_job->is_replanned())
@@ -435,6 +298,10 @@ class Suika final : public Scheduler {
       if (!winner->grown) {
         winner->candidates = candidates_of(*winner->virtual_job, count, threshold_, winner->discount,
                                            options_.least_gain, winner->job->step_seconds / winner->first_ms);
+        for (const std::size_t doubtful : winner->doubtful)
+          for (Candidate& candidate : winner->candidates)
+            if (candidate.gpus == winner->virtual_job->prefixes()[doubtful].gpus)
+              candidate.rejected_by = "its gain does not hold over the whole range of what is assumed";
         winner->first_benefit = winner->best.benefit;
       }
       winner->grown = true;
@@ -458,120 +325,23 @@ class Suika final : public Scheduler {
         look(input, *winner, idle);
       }
     }
-    for (const Player& one : players_) {
+    for (Player& one : players_) {
       if (!one.grows || one.grown) continue;
       Weighed note{one.job->id, 0, one.best.benefit, threshold_, {}};
       if (one.best.prefix > 0) note.gpus = one.virtual_job->prefixes()[one.best.prefix].gpus;
       if (one.virtual_job->prefixes().size() <= 1) note.verdict = "there are no idle GPUs for it";
+      else if (!one.doubtful.empty()) doubt(one, note);
       else if (one.best.prefix == 0) note.verdict = "no set of the idle GPUs would pay for the change";
       else note.verdict = "its best marginal benefit is below the threshold";
       weighed_.push_back(std::move(note));
     }
   }
 
-  // The planner's own search on a winner's final GPUs. The exact recurrence decides.
-  void polish(Player& one) {
-    if (options_.as_printed) return;
-    VirtualJob& job = *one.virtual_job;
-    const auto pieces = pieces_of(job.held(), *site_);
-    const auto found = best_plan(job.evaluator(), pieces, std::span(&job.present().sketch, 1), kPolishEffort);
-    if (!found || found->ms >= job.present().ms) return;
-    WorkingPlan better = working_plan(job.evaluator(), found->sketch, true);
-    if (job.evaluator().exact_sketch(better.sketch) < job.evaluator().exact_sketch(job.present().sketch))
-      job.settle(std::move(better));
-  }
-
-  std::optional<Decision> growth(const PlanningInput& input, Player& one, std::vector<Supply>& supplies) {
-    polish(one);
-    VirtualJob& job = *one.virtual_job;
-    auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
-    if (!plan) return std::nullopt;
-    if (!pays_as_placed(input, one, job.present().sketch, *plan, plan->gpu_count() - one.first_gpus))
-      return std::nullopt;
-    Decision d = decision(input, *one.job, DecisionKind::grow);
-    const double exact = job.evaluator().exact_sketch(job.present().sketch);
-    d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
-    std::set<GpuId> own;
-    for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
-      for (const Holding& held : *holdings)
-        for (const int gpu : held.gpus) own.insert({held.node, gpu});
-    std::map<std::string, std::vector<int>> wanted;
-    for (const GpuId& gpu : plan->ranks())
-      if (!own.contains(gpu)) wanted[gpu.node].push_back(gpu.index);
-    if (wanted.empty()) return std::nullopt;
-    int extra = 0;
-    for (Supply& supply : supplies) {
-      const auto want = wanted.find(supply.node->name);
-      if (want == wanted.end()) continue;
-      const std::vector<int>& taken = want->second;
-      const int count = static_cast<int>(taken.size());
-      const ExtensionRequest request = request_for(supply, count);
-      std::erase_if(supply.gpus, [&](int gpu) { return std::find(taken.begin(), taken.end(), gpu) != taken.end(); });
-      supply.free_cpus -= request.cpus;
-      supply.free_memory_mb -= request.memory_mb;
-      extra += count;
-      d.acquire.push_back(request);
-    }
-    char text[200];
-    std::snprintf(
-        text, sizeof text,
-        "%d idle GPUs on %zu node(s): from %s to a predicted %s per step (marginal benefit %.3g, threshold %.3g)",
-        extra, d.acquire.size(), seconds_text(one.job->step_seconds).c_str(),
-        seconds_text(d.predicted_step_seconds).c_str(), one.first_benefit, threshold_);
-    d.reason = text;
-    add_unused(*one.job, *plan, d.release);
-    if (!d.release.empty()) d.kind = DecisionKind::migrate;
-    d.candidates = std::move(one.candidates);
-    choose_among(d, one);
-    d.plan = std::move(*plan);
-    return d;
-  }
-
-  // The first round's choice is the final plan only if no further round and no search changed it.
-  void choose_among(Decision& d, const Player& one) const {
-    const PlanSketch& final = one.virtual_job->present().sketch;
-    const Candidate winner{
-        describe_sketch(final, site_->topology),
-        final.gpus() - one.first_gpus,
-        d.predicted_step_seconds,
-        marginal_benefit(one.first_size, one.virtual_job->size_of(one.virtual_job->held()) - one.first_size,
-                         one.base_exact, one.first_exact * d.predicted_step_seconds / one.job->step_seconds) *
-            one.discount,
-        {}};
-    for (Candidate& candidate : d.candidates)
-      if (candidate.rejected_by.empty())
-        candidate.rejected_by = candidate.gpus < winner.gpus ? "chosen first, then grown further in the same decision"
-                                                             : "chosen first, then a faster plan was found on its GPUs";
-    std::erase_if(d.candidates, [&](const Candidate& candidate) { return candidate.plan == winner.plan; });
-    d.candidates.push_back(winner);
-  }
-
-  bool may_replan(const PlanningInput& input, const Player& one) const {
-    return !options_.as_printed && input.coefficients.contains(one.job->id);
-  }
-
-  // A better plan on the same GPUs. Only if coefficients were observed and the change is worth its
-  // cost.
-  std::optional<Decision> replan(const PlanningInput& input, Player& one) {
-    VirtualJob& job = *one.virtual_job;
-    if (!may_replan(input, one) || !job.is_replanned()) return std::nullopt;
-    const WorkingPlan& better = job.replanned(kReplanEffort);
-    const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
-    if (!worth_its_cost(input, one, now, next, better.sketch, 0)) return std::nullopt;
-    auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
-    if (!plan || *plan == *one.job->plan || !pays_as_placed(input, one, better.sketch, *plan, 0)) return std::nullopt;
-    Decision d = decision(input, *one.job, DecisionKind::migrate);
-    add_unused(*one.job, *plan, d.release);
-    d.predicted_step_seconds = one.job->step_seconds * next / now;
-    d.reason = "a faster plan on the GPUs it has: from " + seconds_text(one.job->step_seconds) + " to a predicted " +
-               seconds_text(d.predicted_step_seconds) + " per step";
-    d.candidates.push_back({describe_sketch(better.sketch, site_->topology),
-                            better.sketch.gpus() - one.first_gpus,
-                            d.predicted_step_seconds,
-                            0,
-                            {}});
-    d.plan = std::move(*plan);
-    return d;
+  void doubt(Player& one, Weighed& note) const {
+    const PrefixPlan& best = one.virtual_job->prefixes()[one.doubted.prefix];
+    note.gpus = best.gpus;
+    note.benefit = one.doubted.benefit;
+    note.verdict = "its gain does not hold " + doubt_text(one, best.plan.sketch) + "; it waits until more is measured";
   }
 
   const SchedulerOptions options_;
@@ -585,6 +355,7 @@ class Suika final : public Scheduler {
   std::map<JobId, std::unique_ptr<VirtualJob>> spent_;
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
+  Trades trades_;
 };
 
 }  // namespace

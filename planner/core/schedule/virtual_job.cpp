@@ -99,7 +99,8 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   std::unique_ptr<VirtualJob> made(new VirtualJob);
   made->job_ = job;
   made->site_ = std::move(site);
-  made->given_ = made->coefficients_ = coefficients;
+  made->given_ = coefficients;
+  made->coefficients_ = with_allowed_degrees(coefficients, job);
   made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
   const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
@@ -116,8 +117,8 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
 bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
                             const JobCoefficients& coefficients) const {
   return site == site_ && job.plan == job_.plan && job.anchor == job_.anchor && job.extensions == job_.extensions &&
-         job.max_gpus == job_.max_gpus && job.min_gpus == job_.min_gpus && job.accuracy == job_.accuracy &&
-         coefficients == given_;
+         job.max_gpus == job_.max_gpus && job.floor_gpus == job_.floor_gpus && job.accuracy == job_.accuracy &&
+         job.parallel == job_.parallel && coefficients == given_;
 }
 
 void VirtualJob::inherit(VirtualJob& before) {
@@ -238,15 +239,6 @@ const WorkingPlan& VirtualJob::replanned(const SearchEffort& effort) {
     replanned_ = found && found->ms < present_.ms ? working_plan(*evaluator_, found->sketch, true) : present_;
   }
   return *replanned_;
-}
-
-ScaleOut VirtualJob::best_scale_out() const {
-  ScaleOut best;
-  for (std::size_t i = 1; i < prefixes_.size(); ++i) {
-    const double benefit = benefit_of(i);
-    if (benefit > best.benefit) best = {i, benefit, prefixes_[i].plan.ms};
-  }
-  return best;
 }
 
 void VirtualJob::apply(std::size_t prefix) {

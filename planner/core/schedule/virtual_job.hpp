@@ -68,8 +68,6 @@ class VirtualJob {
   // Whether a unit is on one of `nodes` (sorted).
   bool looks_at(const std::vector<int>& nodes) const;
 
-  // The prefix with the highest marginal benefit. Prefix 0: none brings a gain.
-  ScaleOut best_scale_out() const;
   double benefit_of(std::size_t prefix) const;
 
   // The fastest plan found on the GPUs held, without a new GPU; the present plan if nothing beats

@@ -1,5 +1,5 @@
 // The site's own figures, which override data sheets and hwloc: sections [gpu.NAME] and [network]
-// of espalier.toml.
+// of espalier.toml, and of what `espalier calibrate` wrote.
 #pragma once
 
 #include <map>
@@ -11,6 +11,7 @@ struct GpuOverride {  // 0: not given
   double tflops = 0;
   double memory_gb = 0;  // 1e9 bytes
   double memory_bandwidth_gb_s = 0;
+  std::string measured = {};  // when `espalier calibrate` measured it; empty: it did not
   bool operator==(const GpuOverride&) const = default;
 };
 
@@ -23,6 +24,7 @@ struct HardwareOverrides {
   double crossing = 0.5;
   double v0_mb = 1;
   double v_sat_mb = 150;
+  std::string measured = {};  // as GpuOverride::measured
   bool operator==(const HardwareOverrides&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// fifo, sjf: jobs run on their submitted plan from start to end.
+// fifo, sjf, backfill: jobs run on their submitted plan from start to end.
 #include <limits>
 
 #include "planner/sim/policies/policies.hpp"
@@ -22,6 +22,7 @@ class NonElastic final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_non_elastic(const std::string& name) {
+  if (name == "backfill") return std::make_unique<NonElastic>(name, QueueOrder::backfill);
   return std::make_unique<NonElastic>(name, name == "sjf" ? QueueOrder::sjf : QueueOrder::fifo);
 }
 

@@ -24,6 +24,7 @@ std::unique_ptr<Policy> only(const std::string&, const PolicyOptions& options) {
 constexpr std::array kPolicies{
     Named{"fifo", non_elastic},
     Named{"sjf", non_elastic},
+    Named{"backfill", non_elastic},
     Named{"suika", make_scheduler_policy},
     Named{"suika-dp", make_scheduler_policy},
     Named{"espalier", make_scheduler_policy},

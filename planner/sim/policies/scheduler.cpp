@@ -12,6 +12,7 @@ class SchedulerPolicy final : public Policy {
   // Suika copies, Espalier adopts. All other costs of a redeployment are the same for both.
   Method redeployment() const override { return options_.as_printed ? Method::device : Method::adopt; }
   bool keeps_basic() const override { return true; }
+  bool shares_profiles() const override { return !options_.as_printed; }
   int most_gpus() const override { return most_gpus_; }
   double cooldown() const override { return options_.cooldown_seconds; }
 
@@ -38,7 +39,8 @@ std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const Pol
   options.as_printed = name != "espalier";
   options.data_parallel_only = name == "suika-dp";
   if (!given.scheduler) options.start_seconds = given.redeploy.start_seconds;
-  if (given.small_first) options.small_first = *given.small_first;
+  if (given.trade) options.trade = *given.trade;
+  if (given.short_first) options.short_first = *given.short_first;
   return std::make_unique<SchedulerPolicy>(name, options, given.most_gpus);
 }
 

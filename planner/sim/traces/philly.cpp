@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {
@@ -48,7 +49,7 @@ Trace parse_philly(const std::string& text) {
 
 // Lines are not rows here, so damage is reported by the entry's number.
 Trace parse_philly_json(const std::string& text) {
-  const auto root = nlohmann::json::parse(text, nullptr, false);
+  const auto root = try_json(text);
   if (!root.is_array()) throw Error("philly-json: the file is no JSON list of jobs; give cluster_job_log as published");
   Trace trace;
   trace.cluster_gpus = kPhillyGpus;

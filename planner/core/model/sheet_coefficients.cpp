@@ -1,0 +1,21 @@
+#include "planner/core/model/sheet_coefficients.hpp"
+
+namespace espalier {
+
+JobCoefficients sheet_coefficients(const ModelShape& shape, const Training& training, const Hardware& hardware,
+                                   double utilization) {
+  JobCoefficients job = model_sizes(shape, training, hardware.types.size());
+  job.global_batch = shape.global_batch;
+  for (std::size_t t = 0; t < hardware.types.size(); ++t) {
+    const GpuType& type = hardware.types[t];
+    GpuCoefficients& gpu = job.gpu[t];
+    gpu.comp = layer_flops(shape) / (type.tflops * 1e9 * utilization);
+    gpu.backward = 2;
+    gpu.overlap = 2;
+    // Adam reads and writes every byte of weights, gradients and optimizer state once.
+    gpu.optim = type.memory_bandwidth > 0 ? 2 * (job.param_optim_bytes + job.param_bytes) / type.memory_bandwidth : 0;
+  }
+  return job;
+}
+
+}  // namespace espalier

@@ -1,0 +1,17 @@
+// Links between nodes: which are slow, and what the others say of the network. For findings.cpp.
+#pragma once
+
+#include "planner/core/probe/findings.hpp"
+
+namespace espalier {
+
+// The middle value, the upper one of an even number. `values` must not be empty.
+double upper_median(std::vector<double> values);
+
+// Below this share of its like something is called slow.
+inline constexpr double kSlowShare = 0.75;
+
+// Adds nic_gb_s, nics, crossing, by_distance, and sentences about slow links.
+void find_links(const ProbeReport& report, const Topology& topology, Findings& findings);
+
+}  // namespace espalier

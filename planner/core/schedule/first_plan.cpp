@@ -1,0 +1,254 @@
+#include "planner/core/schedule/first_plan.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <optional>
+
+#include "planner/core/data_parallel.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/in_chunks.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/materialize.hpp"
+#include "planner/core/solver/best_plan.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr SearchEffort kEffort{3, 20, 50'000};
+constexpr std::size_t kMostCandidates = 6, kMany = 512;
+
+std::vector<GpuId> gpus_of(const ElasticJob& job) {
+  std::vector<GpuId> gpus;
+  for (const auto* holdings : {&job.anchor, &job.extensions})
+    for (const Holding& held : *holdings)
+      for (const int gpu : held.gpus) gpus.push_back({held.node, gpu});
+  return gpus;
+}
+
+// `plan` on `gpus`, in the order of its ranks. nullopt: there are too few, or a replica would lie on
+// two nodes.
+std::optional<Plan> on_gpus(Plan plan, const std::vector<GpuId>& gpus) {
+  if (static_cast<std::size_t>(plan.gpu_count()) > gpus.size()) return std::nullopt;
+  std::size_t next = 0;
+  for (Stage& stage : plan.stages)
+    for (Replica& replica : stage.replicas)
+      for (GpuId& gpu : replica.gpus) gpu = gpus[next++];
+  if (!validate(plan).empty()) return std::nullopt;
+  return plan;
+}
+
+// Each run of `tp` GPUs is on one node.
+bool groups(const std::vector<GpuId>& gpus, int count, int tp) {
+  for (int i = 0; i + tp <= count; i += tp)
+    for (int k = 1; k < tp; ++k)
+      if (gpus[static_cast<std::size_t>(i + k)].node != gpus[static_cast<std::size_t>(i)].node) return false;
+  return true;
+}
+
+double gigabytes(double bytes) { return bytes / 1e9; }
+
+class FirstSearch {
+ public:
+  FirstSearch(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients, RankOrder order)
+      : job_(job),
+        site_(site),
+        coefficients_(with_allowed_degrees(coefficients, job)),
+        bounds_(bounds_of(without_plan(job), site)),
+        order_(order),
+        gpus_(gpus_of(job)) {
+    const int batch = job.model.global_batch;
+    for (int count = 1; count <= batch; ++count)
+      if (batch % count == 0 && (bounds_.fixed_micro_batches == 0 || count == bounds_.fixed_micro_batches))
+        counts_.push_back(count);
+    // A plan of many GPUs takes long to weigh. The solver tries all counts for them.
+    if (gpus_.size() > kMany && counts_.size() > 3)
+      counts_ = {counts_.front(), counts_[counts_.size() / 2], counts_.back()};
+  }
+
+  FirstPlan solve() {
+    if (gpus_.empty()) throw Error("job " + std::to_string(job_.id) + ": has no GPUs to plan for");
+    if (job_.parallel.first) return given_by_user();
+    if (data_parallel_only(job_)) demand_samples();
+    for (const bool activations : {true, false}) {
+      found_.clear();
+      memory_ = coefficients_;
+      if (!activations) {
+        memory_.activ_p_bytes = memory_.activ_np_bytes = memory_.activ_bytes = 0;
+        memory_.first.activation_bytes = memory_.last.activation_bytes = 0;
+      }
+      look_at_uniform_plans();
+      if (activations) look_at_solver();
+      if (!found_.empty()) return best(activations);
+    }
+    throw Error(why_none());
+  }
+
+ private:
+  struct Found {
+    Plan plan;
+    double ms = 0;
+    double fill = 0;  // the fullest GPU's need over what a plan may fill
+  };
+
+  static ElasticJob without_plan(ElasticJob job) {
+    job.plan.reset();
+    return job;
+  }
+
+  // Without enough samples, or with GPUs that fill no replica, no plan uses the ranks that run.
+  void demand_samples() const {
+    const int unit = std::max(1, job_.parallel.tp), count = static_cast<int>(gpus_.size());
+    const std::string start = "no plan on " + std::to_string(count) + " GPU(s): ";
+    if (order_ == RankOrder::given && count % unit != 0)
+      throw Error(start + "the program takes GPUs in groups of " + std::to_string(unit) +
+                  "; ask Slurm for a multiple of that");
+    if (order_ == RankOrder::given && count / unit > job_.model.global_batch)
+      throw Error(start + "the program's global batch is " + std::to_string(job_.model.global_batch) +
+                  " samples, and each replica needs one; ask Slurm for fewer GPUs or make the global batch larger");
+  }
+
+  FirstPlan given_by_user() {
+    const Plan& wanted = *job_.parallel.first;
+    const std::string what = "[parallel] plan: ";
+    if (const auto broken = validate(wanted, job_.model.layers); !broken.empty()) throw Error(what + broken.front());
+    if (wanted.global_batch != job_.model.global_batch)
+      throw Error(what + "its global_batch is " + std::to_string(wanted.global_batch) + ", training.global_batch is " +
+                  std::to_string(job_.model.global_batch));
+    const int count = static_cast<int>(gpus_.size());
+    if (wanted.gpu_count() > count || (order_ == RankOrder::given && wanted.gpu_count() != count))
+      throw Error(what + "it is for " + std::to_string(wanted.gpu_count()) + " GPUs, the job has " +
+                  std::to_string(count) + "; ask Slurm for as many, or change the plan");
+    const auto plan = on_gpus(in_chunks(wanted, job_.parallel), gpus_);
+    if (!plan)
+      throw Error(what + "a replica would lie on two nodes of this allocation; ask for fewer nodes, or lower its tp");
+    const Prediction all = evaluate_plan(site_.hardware, site_.topology, coefficients_, *plan);
+    FirstPlan result{*plan, all.exact_ms, {{describe(*plan), plan->gpu_count(), 0, 0, {}}}, {}};
+    if (!all.feasible) result.remark = "the model doubts the user's plan: " + all.why_not;
+    return result;
+  }
+
+  void look_at_uniform_plans() {
+    const int count = static_cast<int>(gpus_.size()), layers = job_.model.layers;
+    const int least = order_ == RankOrder::given ? count : std::max(1, bounds_.min_gpus);
+    // Fewer GPUs than all only if no plan uses all: a number of GPUs need not have a divisor that suits.
+    for (int used = count; used >= least && found_.empty(); --used)
+      for (const int tp : coefficients_.tp_degrees) {
+        if (used % tp != 0 || (bounds_.fixed_tp > 0 && tp != bounds_.fixed_tp) || !groups(gpus_, used, tp)) continue;
+        for (int pp = 1; pp <= std::min(layers, used / tp); ++pp) {
+          if ((used / tp) % pp != 0 || (bounds_.fixed_pp > 0 && pp != bounds_.fixed_pp)) continue;
+          const int dp = used / tp / pp;
+          if (bounds_.fixed_dp > 0 && dp != bounds_.fixed_dp) continue;
+          look_at_micro_batches(pp, dp, tp, used);
+        }
+      }
+  }
+
+  void look_at_micro_batches(int pp, int dp, int tp, int used) {
+    const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
+    for (const int count : counts_)
+      if (count <= job_.model.global_batch / dp)
+        consider(in_chunks(uniform_plan(pp, dp, job_.model.layers, job_.model.global_batch, count, gpus, tp),
+                           job_.parallel));
+  }
+
+  void look_at_solver() {
+    const auto held = held_gpus(held_by(job_, site_));
+    const Problem problem{site_.hardware, site_.topology, coefficients_, bounds_};
+    Evaluator evaluator(problem);
+    const auto solution = best_plan(evaluator, pieces_of(held, site_), {}, kEffort);
+    if (!solution) return;
+    auto plan = materialize(problem, solution->sketch, without_plan(job_), held);
+    if (!plan || plan->ranks().front() != gpus_.front()) return;
+    if (order_ == RankOrder::planned) return consider(*plan);
+    if (static_cast<std::size_t>(plan->gpu_count()) != gpus_.size()) return;
+    if (const auto same = on_gpus(*plan, gpus_)) consider(*same);
+  }
+
+  void consider(const Plan& plan) {
+    if (!validate(plan, job_.model.layers).empty()) return;
+    const Prediction with = evaluate_plan(site_.hardware, site_.topology, memory_, plan);
+    double fill = 0;
+    for (const StagePrediction& stage : with.stages)
+      if (stage.capacity > 0) fill = std::max(fill, stage.memory.peak / stage.capacity);
+    if (least_fill_ < 0 || fill < least_fill_) {
+      least_fill_ = fill;
+      for (const StagePrediction& stage : with.stages)
+        if (stage.capacity > 0 && stage.memory.peak / stage.capacity >= fill) {
+          least_peak_ = stage.memory.peak;
+          capacity_ = stage.capacity;
+        }
+    }
+    if (!with.feasible) return;
+    found_.push_back({plan, evaluate_plan(site_.hardware, site_.topology, coefficients_, plan).exact_ms, fill});
+  }
+
+  FirstPlan best(bool fits) {
+    // Where memory is doubtful, the plan that needs least; else the fastest. Ties: the first found.
+    std::stable_sort(found_.begin(), found_.end(),
+                     [&](const Found& a, const Found& b) { return fits ? a.ms < b.ms : full_fill(a) < full_fill(b); });
+    FirstPlan result{found_.front().plan, found_.front().ms, {}, {}};
+    for (const Found& one : found_) {
+      if (result.candidates.size() == kMostCandidates) break;
+      const std::string plan = describe(one.plan);
+      if (std::any_of(result.candidates.begin(), result.candidates.end(),
+                      [&](const Candidate& known) { return known.plan == plan; }))
+        continue;
+      char why[80] = "";
+      if (!result.candidates.empty())
+        std::snprintf(why, sizeof why, fits ? "%.2f times the predicted step time" : "needs more memory",
+                      one.ms / std::max(found_.front().ms, 1e-9));
+      result.candidates.push_back({plan, one.plan.gpu_count(), one.ms / 1000, 0, why});
+    }
+    if (!fits)
+      result.remark =
+          "by estimate its activations do not fit into the GPUs' memory; the plan that needs least was chosen";
+    return result;
+  }
+
+  double full_fill(const Found& one) const {
+    const Prediction with = evaluate_plan(site_.hardware, site_.topology, coefficients_, one.plan);
+    double fill = 0;
+    for (const StagePrediction& stage : with.stages)
+      if (stage.capacity > 0) fill = std::max(fill, stage.memory.peak / stage.capacity);
+    return fill;
+  }
+
+  std::string why_none() const {
+    const std::string start = "no plan on " + std::to_string(gpus_.size()) + " GPU(s): ";
+    char text[240];
+    if (least_fill_ < 0) {
+      std::snprintf(text, sizeof text,
+                    "pp=%d dp=%d tp=%d micro_batches=%d of [parallel] (0: free) do not divide %d layers, a global "
+                    "batch of %d and %d heads among them; change [parallel] or the number of GPUs",
+                    bounds_.fixed_pp, bounds_.fixed_dp, bounds_.fixed_tp, bounds_.fixed_micro_batches,
+                    job_.model.layers, job_.model.global_batch, job_.model.heads);
+      return start + text;
+    }
+    std::snprintf(text, sizeof text,
+                  "parameters and optimizer state need at least %.2f GB on a GPU that has %.2f GB for them; ask for "
+                  "more GPUs, or set training.zero1",
+                  gigabytes(least_peak_), gigabytes(capacity_));
+    return start + text;
+  }
+
+  const ElasticJob& job_;
+  const Site& site_;
+  const JobCoefficients coefficients_;
+  JobCoefficients memory_;  // what decides whether a plan fits
+  const PlanBounds bounds_;
+  const RankOrder order_;
+  const std::vector<GpuId> gpus_;
+  std::vector<int> counts_;  // N_b to weigh in uniform plans
+  std::vector<Found> found_;
+  double least_fill_ = -1, least_peak_ = 0, capacity_ = 0;
+};
+
+}  // namespace
+
+FirstPlan first_plan(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients, RankOrder order) {
+  return FirstSearch(job, site, coefficients, order).solve();
+}
+
+}  // namespace espalier

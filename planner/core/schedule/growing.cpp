@@ -1,0 +1,133 @@
+#include "planner/core/schedule/growing.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "planner/core/schedule/benefit.hpp"
+#include "planner/core/schedule/describe_sketch.hpp"
+#include "planner/core/schedule/growth_record.hpp"
+#include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/shrinking.hpp"
+
+namespace espalier {
+namespace {
+constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
+}  // namespace
+
+// The planner's own search on a winner's final GPUs. The exact recurrence decides.
+void Growing::polish(Player& one) {
+  if (options_.as_printed) return;
+  VirtualJob& job = *one.virtual_job;
+  const auto pieces = pieces_of(job.held(), site_);
+  const auto found = best_plan(job.evaluator(), pieces, std::span(&job.present().sketch, 1), kPolishEffort);
+  if (!found || found->ms >= job.present().ms) return;
+  WorkingPlan better = working_plan(job.evaluator(), found->sketch, true);
+  if (job.evaluator().exact_sketch(better.sketch) < job.evaluator().exact_sketch(job.present().sketch))
+    job.settle(std::move(better));
+}
+
+std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& supplies, std::vector<Weighed>& weighed) {
+  polish(one);
+  VirtualJob& job = *one.virtual_job;
+  auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
+  if (!plan) return std::nullopt;
+  const int more = plan->gpu_count() - one.first_gpus;
+  if (!payoff_.pays_as_placed(one, job.present().sketch, *plan, more)) return std::nullopt;
+  if (!payoff_.holds_as_placed(one, job.present().sketch, *plan, more)) {
+    weighed.push_back(
+        {one.job->id, more, one.first_benefit, threshold_,
+         "its gain does not hold " + doubt_text(one, job.present().sketch) + "; it waits until more is measured"});
+    return std::nullopt;
+  }
+  Decision d = decision_for(input_, *one.job, DecisionKind::grow);
+  const double exact = job.evaluator().exact_sketch(job.present().sketch);
+  d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
+  std::set<GpuId> own;
+  for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
+    for (const Holding& held : *holdings)
+      for (const int gpu : held.gpus) own.insert({held.node, gpu});
+  std::map<std::string, std::vector<int>> wanted;
+  for (const GpuId& gpu : plan->ranks())
+    if (!own.contains(gpu)) wanted[gpu.node].push_back(gpu.index);
+  if (wanted.empty()) return std::nullopt;
+  int extra = 0;
+  for (Supply& supply : supplies) {
+    const auto want = wanted.find(supply.node->name);
+    if (want == wanted.end()) continue;
+    const std::vector<int>& taken = want->second;
+    const int count = static_cast<int>(taken.size());
+    const ExtensionRequest request = request_for(supply, count);
+    std::erase_if(supply.gpus, [&](int gpu) { return std::find(taken.begin(), taken.end(), gpu) != taken.end(); });
+    supply.free_cpus -= request.cpus;
+    supply.free_memory_mb -= request.memory_mb;
+    extra += count;
+    d.acquire.push_back(request);
+  }
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "%d idle GPUs on %zu node(s): from %s to a predicted %s per step (marginal benefit %.3g, threshold %.3g)", extra,
+      d.acquire.size(), seconds_text(one.job->step_seconds).c_str(), seconds_text(d.predicted_step_seconds).c_str(),
+      one.first_benefit, threshold_);
+  d.reason = text;
+  if (!options_.as_printed && pessimist(one).doubts(job.present().sketch))
+    d.reason += "; the gain holds " + doubt_text(one, job.present().sketch);
+  add_unused(*one.job, *plan, d.release);
+  if (!d.release.empty()) d.kind = DecisionKind::migrate;
+  d.candidates = std::move(one.candidates);
+  choose_among(d, one);
+  d.plan = std::move(*plan);
+  return d;
+}
+
+// The first round's choice is the final plan only if no further round and no search changed it.
+void Growing::choose_among(Decision& d, const Player& one) const {
+  const PlanSketch& final = one.virtual_job->present().sketch;
+  const Candidate winner{
+      describe_sketch(final, site_.topology),
+      final.gpus() - one.first_gpus,
+      d.predicted_step_seconds,
+      marginal_benefit(one.first_size, one.virtual_job->size_of(one.virtual_job->held()) - one.first_size,
+                       one.base_exact, one.first_exact * d.predicted_step_seconds / one.job->step_seconds) *
+          one.discount,
+      {}};
+  for (Candidate& candidate : d.candidates)
+    if (candidate.rejected_by.empty())
+      candidate.rejected_by = candidate.gpus < winner.gpus ? "chosen first, then grown further in the same decision"
+                                                           : "chosen first, then a faster plan was found on its GPUs";
+  std::erase_if(d.candidates, [&](const Candidate& candidate) { return candidate.plan == winner.plan; });
+  d.candidates.push_back(winner);
+}
+
+bool Growing::may_replan(const Player& one) const {
+  return !options_.as_printed && input_.coefficients.contains(one.job->id);
+}
+
+// A better plan on the same GPUs. Only if coefficients were observed and the change is worth its
+// cost.
+std::optional<Decision> Growing::replan(Player& one) {
+  VirtualJob& job = *one.virtual_job;
+  if (!may_replan(one) || !job.is_replanned()) return std::nullopt;
+  const WorkingPlan& better = job.replanned(kReplanEffort);
+  const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
+  if (!payoff_.worth_its_cost(one, now, next, better.sketch, 0)) return std::nullopt;
+  auto plan = materialize(job.problem(), better.sketch, *one.job, job.held());
+  if (!plan || *plan == *one.job->plan || !payoff_.pays_as_placed(one, better.sketch, *plan, 0) ||
+      !payoff_.holds_as_placed(one, better.sketch, *plan, 0))
+    return std::nullopt;
+  Decision d = decision_for(input_, *one.job, DecisionKind::migrate);
+  add_unused(*one.job, *plan, d.release);
+  d.predicted_step_seconds = one.job->step_seconds * next / now;
+  d.reason = "a faster plan on the GPUs it has: from " + seconds_text(one.job->step_seconds) + " to a predicted " +
+             seconds_text(d.predicted_step_seconds) + " per step";
+  d.candidates.push_back({describe_sketch(better.sketch, site_.topology),
+                          better.sketch.gpus() - one.first_gpus,
+                          d.predicted_step_seconds,
+                          0,
+                          {}});
+  d.plan = std::move(*plan);
+  return d;
+}
+
+}  // namespace espalier

@@ -1,0 +1,112 @@
+#include "planner/core/text_limits.hpp"
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+
+namespace espalier {
+namespace {
+
+// The place behind the TOML string that begins at `at`.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  const bool long_one = text.substr(at, 3) == three;
+  at += long_one ? 3 : 1;
+  while (at < text.size()) {
+    if (quote == '"' && text[at] == '\\') {
+      at += 2;
+    } else if (long_one && text.substr(at, 3) == three) {
+      at += 3;
+      // One or two quotes before the end belong to the string.
+      for (int more = 0; more < 2 && at < text.size() && text[at] == quote; ++more) ++at;
+      return at;
+    } else if (!long_one && (text[at] == quote || text[at] == '\n')) {
+      return at + 1;
+    } else {
+      ++at;
+    }
+  }
+  return text.size();
+}
+
+}  // namespace
+
+int json_depth(std::string_view text) {
+  int depth = 0, most = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\') ++at;
+    } else if (c == '[' || c == '{') {
+      most = std::max(most, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return most;
+}
+
+int toml_depth(std::string_view text) {
+  int depth = 0, dots = 0, most = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') depth = std::max(0, depth - 1);
+    if (c == '.') ++dots;
+    else if (std::string_view("\n,=[{").find(c) != std::string_view::npos) dots = 0;
+    most = std::max(most, depth + dots);
+    ++at;
+  }
+  return most;
+}
+
+nlohmann::json parse_json(std::string_view text) {
+  if (text.size() > kMaxJsonText) throw Error("it is larger than " + std::to_string(kMaxJsonText) + " bytes");
+  if (json_depth(text) > kMaxDepth) throw Error("it is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  return nlohmann::json::parse(text);
+}
+
+nlohmann::json parse_json(std::istream& in) { return parse_json(read_text(in, kMaxJsonText)); }
+
+nlohmann::json try_json(std::string_view text) {
+  try {
+    return parse_json(text);
+  } catch (const std::exception&) {
+    return nlohmann::json(nlohmann::json::value_t::discarded);
+  }
+}
+
+nlohmann::json try_json(std::istream& in) {
+  try {
+    return parse_json(in);
+  } catch (const std::exception&) {
+    return nlohmann::json(nlohmann::json::value_t::discarded);
+  }
+}
+
+void check_toml(std::string_view text) {
+  if (text.size() > kMaxTomlText) throw Error("it is larger than " + std::to_string(kMaxTomlText) + " bytes");
+  if (toml_depth(text) > kMaxDepth) throw Error("it is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+}
+
+std::string read_text(std::istream& in, std::size_t most) {
+  std::string text;
+  char block[65536];
+  while (in.read(block, sizeof block), in.gcount() > 0) {
+    text.append(block, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > most) throw Error("it is larger than " + std::to_string(most) + " bytes");
+  }
+  return text;
+}
+
+}  // namespace espalier

@@ -1,0 +1,98 @@
+// Answers about what was learnt of jobs.
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "planner/core/model/assumed_range.hpp"
+#include "planner/daemon/answers.hpp"
+#include "planner/daemon/answers_json.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/gate.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr std::int64_t kOnPage = 100;  // a row has at most 2 KiB of text, as its job is bounded
+
+Json describe(const Estimate& estimate) {
+  if (estimate.count == 0) return nullptr;
+  return {{"count", estimate.count}, {"mean", estimate.mean}, {"spread", estimate.spread()}};
+}
+
+Json describe(const Knowledge& row, bool values) {
+  Json json{{"id", row.id},
+            {"uid", row.uid},
+            {"job", Json::parse(row.job)},
+            {"gpus", row.gpus},
+            {"driver", row.driver},
+            {"measurements", row.speed.count},
+            {"spread", row.speed.count > 0 ? Json(row.doubt()) : Json(nullptr)},
+            {"computation_ms", describe(row.speed)},
+            {"pause_seconds", describe(row.pause)},
+            {"start_seconds", describe(row.start)},
+            {"first", row.first},
+            {"updated", row.updated},
+            {"age_seconds", std::max(0.0, clock_seconds() - row.updated)}};
+  if (values) json["coefficients"] = row.coefficients;
+  return json;
+}
+
+}  // namespace
+
+Json describe_source(const Json& known) {
+  if (!known.contains("values")) return nullptr;
+  const bool recalled = known.value("recalled", false);
+  Json json{{"kind", recalled ? "profiles of earlier jobs" : "own profiles"},
+            {"age_seconds", std::max(0.0, clock_seconds() - known.value("time", 0.0))}};
+  if (recalled) {
+    json["profiles"] = known.value("rows", Json::array());
+    return json;
+  }
+  json["step"] = known.value("step", 0);
+  json["steps"] = known.value("steps", 0);
+  json["spread"] = known.value("spread", 0.0);
+  return json;
+}
+
+// Newest first. A page begins with a row's place in that order.
+Json Answers::profiles(const Json& arguments, const Viewer& viewer) const {
+  const auto first = arguments.contains("page") ? number<std::int64_t>(arguments, "page") : 0;
+  std::int64_t read = 0;
+  Json list = Json::array();
+  for (const Knowledge& row : planner_.store().newest_knowledge(static_cast<int>(kOnPage), first)) {
+    ++read;
+    if (viewer.sees(row.uid)) list.push_back(describe(row, false));
+  }
+  Json reply{{"profiles", std::move(list)}};
+  if (read == kOnPage) reply["next"] = first + read;
+  return reply;
+}
+
+Json Answers::profile(const Json& arguments, const Viewer& viewer) const {
+  const auto id = number<std::int64_t>(arguments, "profile");
+  const auto row = planner_.store().knowledge(id);
+  if (!row || !viewer.sees(row->uid))
+    throw Error("profile " + std::to_string(id) + ": there is none; see espalier show profiles");
+  return {{"profile", describe(*row, true)}};
+}
+
+Json Answers::forget(const Json& arguments, const wire::Peer& peer) {
+  const bool administrator = is_administrator(peer.uid, planner_.slurm_user());
+  std::vector<std::int64_t> ids;
+  if (arguments.value("all", false)) {
+    for (const Knowledge& row : planner_.store().newest_knowledge(Store::kKnowledgeInAll))
+      if (administrator || row.uid == peer.uid) ids.push_back(row.id);
+  } else {
+    const auto id = number<std::int64_t>(arguments, "profile");
+    const auto row = planner_.store().knowledge(id);
+    if (!row || !viewer_of(peer).sees(row->uid))
+      throw Error("profile " + std::to_string(id) + ": there is none; see espalier show profiles");
+    if (!administrator && row->uid != peer.uid)
+      throw Error("profile " + std::to_string(id) + ": belongs to uid " + std::to_string(row->uid) +
+                  "; only its owner, root and SlurmUser may forget it");
+    ids.push_back(id);
+  }
+  for (const std::int64_t id : ids) planner_.forget(id);
+  return {{"forgotten", ids}};
+}
+
+}  // namespace espalier

@@ -1,0 +1,206 @@
+// What the planner measures of jobs, keeps in the store, and offers to the next job like them.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/core/coefficients_json.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/model/assumed_range.hpp"
+#include "planner/core/profile_check.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+#include "planner/daemon/printable.hpp"
+
+namespace espalier {
+namespace {
+
+std::vector<GpuId> gpus_of(const ElasticJob& job) {
+  if (job.plan) return job.plan->ranks();
+  std::vector<GpuId> gpus;
+  for (const Holding& held : job.anchor)
+    for (const int gpu : held.gpus) gpus.push_back({held.node, gpu});
+  return gpus;
+}
+
+// What is learnt is worth less than the connection to the launcher: it stays when the store cannot
+// be written.
+template <class Write>
+void written(JobId job, const Write& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    spdlog::error("job {}: what was measured of it is not kept: {}", job, error.what());
+  }
+}
+
+// The degrees of the plan that runs must stay possible, whatever earlier jobs ran.
+void allow_present_degrees(JobCoefficients& coefficients, const ElasticJob& job) {
+  if (!job.plan) return;
+  auto& degrees = coefficients.tp_degrees;
+  for (const Stage& stage : job.plan->stages) degrees.push_back(stage.tp);
+  std::sort(degrees.begin(), degrees.end());
+  degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
+}
+
+}  // namespace
+
+// Takes only a profile of the running plan. A profile of the previous generation may arrive late.
+void Planner::take_profile(LiveJob& live) {
+  const auto profile = std::exchange(live.job.profile, std::nullopt);
+  if (site_ && (live.recalled_on != site_ || !(live.recalled_for == live.job.model))) recall(live);
+  if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
+  if (const std::string why = unfit(*profile, *live.job.plan, live.job.model); !why.empty()) {
+    if (std::exchange(live.unfit_profile, why) != why)
+      spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(why));
+    return;
+  }
+  live.driver = profile->driver;
+  const std::string known_trouble = live.profiles.trouble();
+  switch (live.profiles.add(*site_, *profile, live.job.generation)) {
+    case ProfileBook::News::ready:
+      spdlog::info("job {}: measured after step {} (its profile is of step {}); it is planned with that from now on",
+                   live.job.id, live.job.step, profile->step);
+      save_coefficients(live);
+      learn_profile(live, live.profiles.spread());
+      tell_known(live);
+      think_for(live.job.uid, Trigger::profile_ready);
+      break;
+    case ProfileBook::News::unusable:
+      if (live.profiles.trouble() != known_trouble)
+        spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(live.profiles.trouble()));
+      break;
+    case ProfileBook::News::taken:
+      save_coefficients(live);
+      break;
+    case ProfileBook::News::none:
+      break;
+  }
+}
+
+void Planner::save_coefficients(const LiveJob& live) {
+  if (!site_) return;
+  const ProfileBook& book = live.profiles;
+  const auto known = book.latest(*site_);
+  if (!known) return;
+  Json measured = Json::object();
+  for (const CoefficientState& state : coefficient_states(*known, site_->hardware))
+    measured[state.name] = state.measured;
+  const Json record = {{"settled", book.settled() || book.recalled()},
+                       {"recalled", book.recalled()},
+                       {"rows", live.recalled_rows},
+                       {"values", coefficients_json(*known, site_->hardware)},
+                       {"measured", std::move(measured)},
+                       {"spread", book.spread()},
+                       {"generation", book.generation()},
+                       {"step", book.step()},
+                       {"steps", book.steps()},
+                       {"time", clock_seconds()},
+                       {"job", description(live.job)}};
+  written(live.job.id, [&] { store_.save_coefficients(live.job.id, record); });
+}
+
+// A restarted planner plans with what the job had measured before, and measures nothing anew.
+bool Planner::restore(LiveJob& live) {
+  const auto stored = store_.coefficients(live.job.id);
+  if (!stored || !stored->value("settled", false) || stored->value("recalled", false)) return false;
+  if (stored->value("job", "") != description(live.job)) return false;  // the id was given again
+  auto own = stored_coefficients(stored->value("values", Json()), site_->hardware);
+  if (!own) return false;
+  allow_present_degrees(*own, live.job);
+  live.profiles.restore(*site_, std::move(*own), stored->value("generation", -1),
+                        stored->value("step", std::int64_t{-1}), stored->value("spread", 0.0));
+  spdlog::info("job {}: it is planned with what it measured until step {}", live.job.id,
+               stored->value("step", std::int64_t{-1}));
+  return true;
+}
+
+void Planner::recall(LiveJob& live) {
+  live.recalled_on = site_;
+  live.recalled_for = live.job.model;
+  live.recalled_rows.clear();
+  const std::string job = description(live.job);
+  if (job.empty()) return;
+  if (live.profiles.settled() && live.profiles.coefficients(*site_)) return;
+  const bool restored = restore(live);
+  auto rows = store_.knowledge_of(job);
+  std::erase_if(rows, [&](const Knowledge& row) { return row.uid != live.job.uid && !settings_.share_profiles; });
+  std::stable_partition(rows.begin(), rows.end(), [&](const Knowledge& row) { return row.uid == live.job.uid; });
+  for (const Knowledge& row : rows) {
+    if (!live.pause_seconds && row.pause.count > 0) live.pause_seconds = row.pause.mean;
+    if (!live.start_seconds && row.start.count > 0) live.start_seconds = row.start.mean;
+  }
+  if (restored) return;
+  auto known = recalled(rows, gpu_types(*site_, gpus_of(live.job)), *site_);
+  if (!known) return;
+  allow_present_degrees(*known, live.job);
+  for (const Knowledge& row : rows)
+    if (!row.coefficients.is_null()) live.recalled_rows.push_back(row.id);
+  live.profiles.recall(*site_, std::move(*known));
+  save_coefficients(live);
+  spdlog::info("job {}: planned with what earlier jobs like it measured (profile {})", live.job.id,
+               live.recalled_rows.front());
+  think_for(live.job.uid, Trigger::profile_ready);
+}
+
+// The row that this job teaches; a new one where there is none yet. nullopt: nothing can be learnt.
+std::optional<Knowledge> Planner::row_of(const LiveJob& live) const {
+  Knowledge row;
+  row.job = description(live.job);
+  if (row.job.empty() || !site_) return std::nullopt;
+  row.uid = live.job.uid;
+  row.gpus = gpu_types(*site_, gpus_of(live.job));
+  row.driver = live.driver;
+  row.first = clock_seconds();
+  for (Knowledge& known : store_.knowledge_of(row.job))
+    if (known.uid == row.uid && known.gpus == row.gpus && known.driver == row.driver) row = std::move(known);
+  row.updated = clock_seconds();
+  return row;
+}
+
+void Planner::learn_profile(LiveJob& live, double spread) {
+  auto row = row_of(live);
+  const auto measured = row ? live.profiles.measured(*site_) : std::nullopt;
+  if (!measured) return;
+  learn(*row, *measured, spread, *site_);
+  written(live.job.id, [&] { store_.save(*row); });
+}
+
+// A recovery teaches nothing: nobody chose or prepared it. Nor does the start of a job: it begins with no
+// process of the program on the node.
+void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
+  if (record.decision.kind == DecisionKind::recover || record.decision.kind == DecisionKind::start) return;
+  const auto start = record.phases_ms.find("start");
+  const bool started = start != record.phases_ms.end() && start->second > 0;
+  if (record.decision.pause_ms <= 0 && !started) return;
+  auto row = row_of(live);
+  if (!row) return;
+  if (record.decision.pause_ms > 0) row->pause.add(record.decision.pause_ms / 1000);
+  if (started) row->start.add(start->second / 1000);
+  written(live.job.id, [&] { store_.save(*row); });
+}
+
+// The cost of a reconfiguration of this job: the mean of its last three pauses.
+void Planner::note_pause(LiveJob& live) {
+  constexpr std::size_t kMeant = 3;
+  constexpr int kLooked = 10;
+  auto pauses = store_.pauses(live.job.id, kLooked);  // nobody chose or prepared a recovery: it is none
+  if (pauses.empty()) return;
+  pauses.resize(std::min(pauses.size(), kMeant));
+  live.pause_seconds = std::accumulate(pauses.begin(), pauses.end(), 0.0) / 1000 / static_cast<double>(pauses.size());
+}
+
+void Planner::forget(std::int64_t knowledge) {
+  if (!store_.forget_knowledge(knowledge))
+    throw Error("profile " + std::to_string(knowledge) + ": there is none; see espalier show profiles");
+  for (auto& [id, live] : jobs_) {
+    const auto& rows = live.recalled_rows;
+    if (!live.profiles.recalled() || std::find(rows.begin(), rows.end(), knowledge) == rows.end()) continue;
+    live.profiles.forget_recalled();
+    live.recalled_on.reset();
+    store_.save_coefficients(id, Json::object());
+  }
+  spdlog::info("profile {}: forgotten", knowledge);
+}
+
+}  // namespace espalier

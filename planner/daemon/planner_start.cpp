@@ -1,0 +1,89 @@
+// The planner's work for jobs that do not run yet: the plan of generation 0.
+#include <spdlog/spdlog.h>
+
+#include "planner/core/error.hpp"
+#include "planner/core/schedule/first_plan.hpp"
+#include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+#include "planner/daemon/planning_input.hpp"
+#include "planner/wire/start_messages.hpp"
+
+namespace espalier {
+
+void Planner::tell_known(LiveJob& live, const std::vector<ExtensionRequest>& more) {
+  if (!live.link || !site_) return;
+  std::set<std::string> nodes;
+  for (const auto* holdings : {&live.job.anchor, &live.job.extensions})
+    for (const Holding& held : *holdings) nodes.insert(held.node);
+  for (const ExtensionRequest& request : more) nodes.insert(request.node);
+  wire::Known known{basis_json(*site_, nodes, live.profiles.coefficients(*site_))};
+  std::string text = known.basis.dump();
+  if (text == live.told) return;
+  live.told = std::move(text);
+  live.link->send(known);
+}
+
+void Planner::plan_starts(const SlurmSnapshot& slurm) {
+  if (!site_) return;
+  for (auto& [id, live] : jobs_) {
+    const ElasticJob& job = live.job;
+    if (!live.link || live.open || live.start_planned || job.phase != JobPhase::launching) continue;
+    if (job.plan || job.model.layers <= 0) continue;
+    live.start_planned = true;
+    try {
+      plan_start(live, slurm);
+    } catch (const Error& error) {  // its launcher finds the same and tells its user
+      spdlog::warn("job {}: {}", id, error.what());
+      live.link->send(wire::Unplanned{error.what()});
+    }
+    if (settings_.shadow) live.link->send(wire::Unplanned{"the planner runs in shadow mode"});
+  }
+}
+
+// With coefficients of a job like it the new job may start on idle GPUs at once. Without them it
+// starts on its own GPUs: a growth on assumed figures would only cost it time.
+void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
+  ElasticJob job = confirmed(live.job, slurm, settings_.max_gpus);
+  const auto measured = live.profiles.coefficients(*site_);
+  // A program that tells its shape only when it runs has ranks on all its GPUs already.
+  const RankOrder order = live.job.ranks_run ? RankOrder::given : RankOrder::planned;
+  FirstPlan first = first_plan(job, *site_, measured.value_or(sheet_for(job, *site_)), order);
+  DecisionRecord record;
+  Decision& decision = record.decision;
+  decision.time = clock_seconds();
+  decision.trigger = Trigger::job_started;
+  decision.kind = DecisionKind::start;
+  decision.job = job.id;
+  decision.plan = std::move(first.plan);
+  decision.candidates = std::move(first.candidates);
+  if (measured) decision.predicted_step_seconds = first.ms / 1000;
+  decision.reason = measured ? "the fastest plan on its own GPUs, from coefficients measured on a job like it"
+                             : "the fastest plan on its own GPUs by the GPUs' data sheets; nothing is measured yet";
+  if (job.parallel.first) decision.reason = "the user's own plan ([parallel] plan)";
+  if (!first.remark.empty()) decision.reason += "; " + first.remark;
+  if (measured && order == RankOrder::planned && !live.job.held) {
+    PlanningInput input =
+        make_input(slurm, jobs_, Trigger::job_started, {settings_.max_gpus, settings_.partition, site_});
+    job.plan = decision.plan;
+    job.phase = JobPhase::running;
+    job.step_seconds = first.ms / 1000;
+    input.coefficients = {{job.id, *measured}};
+    // It has to start anyway.
+    input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
+    input.jobs = {job};
+    for (Decision& wide : make_suika_scheduler(settings_.scheduler)->decide(input)) {
+      if (wide.kind != DecisionKind::grow) continue;
+      decision.reason = "starts wide: " + wide.reason;
+      decision.plan = std::move(wide.plan);
+      decision.acquire = std::move(wide.acquire);
+      decision.predicted_step_seconds = wide.predicted_step_seconds;
+      decision.candidates = std::move(wide.candidates);
+    }
+  }
+  record.moments["decided"] = decision.time;
+  propose(live, std::move(record));
+}
+
+}  // namespace espalier

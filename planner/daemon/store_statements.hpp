@@ -1,0 +1,54 @@
+// The database behind the store. For the store's own files.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "planner/daemon/sqlite.hpp"
+#include "planner/daemon/store.hpp"
+
+namespace espalier {
+
+struct Store::Statements {
+  // What one user's rows take.
+  struct Usage {
+    std::int64_t decisions = 0, decision_bytes = 0, transitions = 0, job_bytes = 0;
+    std::int64_t bytes() const { return decision_bytes + transitions * kTransitionBytes + job_bytes; }
+  };
+  static constexpr std::int64_t kTransitionBytes = 160;  // its texts are cut to 40 bytes each
+
+  Database db;
+  StoreLimits limits;
+  std::map<std::uint32_t, Usage> used;
+  Usage all;
+  std::size_t written = 0;
+
+  explicit Statements(const std::string& path) : db(path) {
+    migrate(path);
+    count();
+  }
+
+  // Gives the file, which need not be there yet, and SQLite's files beside it the mode 0600. Returns
+  // `path`.
+  static const std::string& for_owner_alone(const std::string& path);
+  void migrate(const std::string& path);
+  void count();  // fills in `used` and `all`
+  void add(std::uint32_t uid, std::int64_t Usage::*what, std::int64_t number) {
+    used[uid].*what += number;
+    all.*what += number;
+  }
+  // Each removes the user's oldest rows, at most `most`. False: there are none to remove.
+  bool drop_decisions(std::uint32_t uid, std::int64_t most);
+  bool drop_transitions(std::uint32_t uid, std::int64_t most);
+  bool drop_jobs(std::uint32_t uid, std::int64_t most);  // ended ones
+
+  std::vector<JobId> ids(const char* select) {
+    auto query = db.prepare(select);
+    std::vector<JobId> found;
+    while (query.step()) found.push_back(static_cast<JobId>(query.integer(0)));
+    return found;
+  }
+};
+
+}  // namespace espalier

@@ -1,0 +1,55 @@
+#include "planner/wire/capabilities.hpp"
+
+#include "planner/core/data_parallel.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/fields.hpp"
+
+namespace espalier::wire {
+namespace {
+
+constexpr int kLongestStart = 3600, kMostUnit = 1024, kMostSamples = 1 << 20;
+constexpr std::size_t kLongestProgram = 128;
+
+void demand(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high)
+    throw Error("hello.capabilities." + std::string(field) + ": must be between " + std::to_string(low) + " and " +
+                std::to_string(high));
+}
+
+Capabilities capabilities_of(const Json& json) {
+  const Fields fields(json, "hello.capabilities");
+  Capabilities can;
+  std::string parallel = "plan";
+  fields.get_if_there("parallel", parallel);
+  if (parallel != "plan" && parallel != "data")
+    throw Error("hello.capabilities.parallel: must be \"plan\" or \"data\"");
+  can.data_only = parallel == "data";
+  fields.get_if_there("unit", can.unit);
+  fields.get_if_there("start_seconds", can.start_seconds);
+  fields.get_if_there("program", can.program);
+  if (can.data_only) fields.get("global_batch", can.global_batch);
+  demand("unit", can.unit, 1, kMostUnit);
+  demand("start_seconds", can.start_seconds, 0, kLongestStart);
+  if (can.data_only) demand("global_batch", can.global_batch, 1, kMostSamples);
+  if (can.program.size() > kLongestProgram)
+    throw Error("hello.capabilities.program: is longer than " + std::to_string(kLongestProgram) + " bytes");
+  return can;
+}
+
+}  // namespace
+
+WorkerHello read_hello(const Frame& frame) {
+  WorkerHello read;
+  if (const auto at = frame.body.find("capabilities"); at != frame.body.end()) read.can = capabilities_of(*at);
+  if (!read.can.data_only) {
+    read.hello = from_frame<Hello>(frame);
+    return read;
+  }
+  Frame planned = frame;
+  planned.body["model"] = data_parallel_shape(read.can.global_batch, read.can.unit, read.can.program);
+  planned.body["parallel"] = data_parallel_limits(read.can.unit);
+  read.hello = from_frame<Hello>(planned);
+  return read;
+}
+
+}  // namespace espalier::wire

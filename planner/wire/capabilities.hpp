@@ -1,0 +1,30 @@
+// What a worker's `hello` says of its kind, beside what all workers say.
+#pragma once
+
+#include <string>
+
+#include "planner/wire/messages.hpp"
+
+namespace espalier::wire {
+
+// The field `capabilities` of a hello. Every field of it, and it itself, may be absent: the program then runs any plan.
+struct Capabilities {
+  // "parallel": "data", not "plan". Every plan has one stage, whose TP degree is `unit`. A replica is `unit` GPUs of
+  // one node, which the program divides among itself as it likes. Such a hello has no model, but the global batch.
+  bool data_only = false;
+  int unit = 1;
+  int global_batch = 0;   // samples of a step
+  std::string program;    // the same text for jobs that train the same model with the same code; empty: not told
+  int start_seconds = 0;  // the program's own limit for the start of its workers, if the site's is shorter; 0: none
+  bool operator==(const Capabilities&) const = default;
+};
+
+struct WorkerHello {
+  Hello hello;  // of a program that is data-parallel only with the model that it is planned as (data_parallel.hpp)
+  Capabilities can;
+};
+
+// Throws Error that names the field.
+WorkerHello read_hello(const Frame& frame);
+
+}  // namespace espalier::wire
