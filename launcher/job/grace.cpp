@@ -5,7 +5,7 @@
 
 namespace espalier::launcher {
 namespace {
-constexpr int kBoundaryMargin = 5;  // seconds, beside three steps
+constexpr int kBoundaryMargin = 5;  // seconds, added to three steps
 }  // namespace
 
 std::optional<double> grace_seconds(const SlurmSite& site, const std::string& partition) {

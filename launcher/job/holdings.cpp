@@ -1,6 +1,9 @@
 #include "launcher/job/holdings.hpp"
 
 #include <algorithm>
+#include <map>
+
+#include "planner/core/error.hpp"
 
 namespace espalier::launcher {
 
@@ -17,6 +20,26 @@ std::vector<JobId> leaving(const Plan& plan, const std::vector<Holding>& extensi
   for (const Holding& holding : extensions)
     if (!uses(plan, holding)) list.insert(holding.job);
   return {list.begin(), list.end()};
+}
+
+void place_on_granted(Plan& plan, const std::vector<Holding>& held, const std::vector<Holding>& granted) {
+  std::set<GpuId> had;
+  for (const Holding& holding : held)
+    for (const int index : holding.gpus) had.insert({holding.node, index});
+  std::map<std::string, std::vector<int>> free;
+  for (const Holding& holding : granted) {
+    auto& list = free[holding.node];
+    list.insert(list.end(), holding.gpus.begin(), holding.gpus.end());
+  }
+  for (Stage& stage : plan.stages)
+    for (Replica& replica : stage.replicas)
+      for (GpuId& gpu : replica.gpus) {
+        if (had.contains(gpu)) continue;
+        auto& left = free[gpu.node];
+        if (left.empty()) throw Error("the plan uses a GPU of " + gpu.node + " that was not granted");
+        gpu.index = left.front();
+        left.erase(left.begin());
+      }
 }
 
 std::vector<GpuId> with_lead(std::vector<GpuId> gpus, const std::vector<Holding>& own) {

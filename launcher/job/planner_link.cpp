@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -15,7 +16,7 @@ PlannerLink::PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_
                          Callbacks callbacks)
     : callbacks_(std::move(callbacks)) {
   dialler_ = wire::dial_tcp(
-      loop, wire::Service::planner, host, port, std::move(planner_uids),
+      loop, wire::planner_caller(std::move(planner_uids)), host, port,
       [this](const wire::ConnectionPtr& connection) { connected(connection); },
       [this](const std::string& why) {
         if (!refused_) callbacks_.unreachable(why);
@@ -32,13 +33,18 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
       if (frame.type == wire::Registered::type) {
         registered_ = true;
         refused_ = false;
-        if (last_) report(*last_);  // it may have gone down with the planner it was sent to
+        if (last_) report(*last_);  // the planner that it was sent to may have died before it stored it
         for (const wire::Outcome& outcome : unsent_) report(outcome);
         unsent_.clear();
       } else if (frame.type == wire::Propose::type) {
         callbacks_.proposed(wire::from_frame<wire::Propose>(frame).decision);
+      } else if (frame.type == wire::Unplanned::type) {
+        callbacks_.unplanned(wire::from_frame<wire::Unplanned>(frame).reason);
+      } else if (frame.type == wire::Known::type) {
+        callbacks_.known(wire::from_frame<wire::Known>(frame));
       } else if (frame.type == wire::Refused::type) {
-        // It may pass (another launcher of the job ends, Slurm's word arrives): the dialler goes on trying.
+        // A refusal may pass, e.g. when another launcher of the job ends, or when Slurm tells the planner of the job.
+        // So the dialler goes on trying.
         if (!refused_) callbacks_.refused(wire::from_frame<wire::Refused>(frame).reason);
         refused_ = true;
       }
@@ -58,7 +64,7 @@ void PlannerLink::report_outcome(const wire::Outcome& outcome) {
 void PlannerLink::leave(const wire::Bye& bye) {
   report(bye);
   registered_ = false;
-  left_ = true;  // no registering again, should the line be lost and come back
+  left_ = true;  // a connection that is lost and comes back does not register again
 }
 
 }  // namespace espalier::launcher

@@ -1,5 +1,5 @@
-// The launcher's line to espalierd: registers after every (re)connect, reports, and takes proposals. The job never
-// depends on it: without a planner it trains on.
+// The launcher's connection to espalierd. Registers after every connect, reports, and takes proposals. The job does not
+// depend on it: without a planner the job trains on.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,25 @@ namespace espalier::launcher {
 class PlannerLink {
  public:
   struct Callbacks {
-    std::function<ElasticJob()> state;  // for (re)registering
+    std::function<ElasticJob()> state;  // asked for at every registration
     std::function<void(const Decision&)> proposed;
-    std::function<void(const std::string&)> unreachable;  // once per outage
-    std::function<void(const std::string&)> refused;      // the planner wants nothing to do with this launcher
+    std::function<void(const wire::Known&)> known;
+    std::function<void(const std::string& reason)> unplanned;  // no plan of generation 0 comes
+    std::function<void(const std::string&)> unreachable;       // once per outage
+    std::function<void(const std::string&)> refused;  // the planner refuses this launcher; once until it registers
   };
   PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,
               Callbacks callbacks);
 
+  // Sends `message` if the planner has registered this launcher, else drops it.
   template <class Message>
   void report(const Message& message) {
     if (registered_ && dialler_->connection()) dialler_->connection()->send(message);
   }
-  // An outcome must not be lost with the connection: it is kept and sent again after the next registration.
+  // An outcome must not be lost with the connection. If it cannot be sent, it is kept (up to 64) and sent after the
+  // next registration. The outcome of the last decision is sent again after every registration.
   void report_outcome(const wire::Outcome& outcome);
-  // The last word: nothing is reported after it.
+  // Sends the last message. Nothing is reported after it.
   void leave(const wire::Bye& bye);
 
  private:

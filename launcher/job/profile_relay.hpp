@@ -1,5 +1,5 @@
-// Profiles on their way from the workers to the planner: checked, the newest kept, told no oftener than statuses are.
-// Pure.
+// Passes profiles from the workers to the planner. Checks them, keeps the newest, and tells each profile once, with a
+// status. Pure.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@ namespace espalier::launcher {
 
 class ProfileRelay {
  public:
-  // What `rank` of the committed generation sent, a wire::Profiled. Why it is refused, empty when it was taken, and
-  // empty too when it is refused for the same reason as the one before: a worker must not fill the log.
+  // Takes a wire::Profiled that `rank` of the committed generation sent. Returns why it is refused. Empty: it was
+  // taken, or it is refused for the same reason as the one before, since a worker must not fill the log.
   std::string take(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape);
 
-  // The newest profile, also when the planner was told before: it may be another planner.
+  // The newest profile, also if the planner was told: after a reconnect the planner may be another one.
   const std::optional<Profile>& newest() const { return newest_; }
-  // The newest profile if it was not yet taken here.
+  // The newest profile; nullopt if untold() has returned it before.
   std::optional<Profile> untold();
 
-  // Another generation is the job now: what is known is of a plan that no longer runs.
+  // Called when another generation becomes the job's: the profiles are of a plan that no longer runs.
   void forget();
 
  private:

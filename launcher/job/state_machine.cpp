@@ -8,10 +8,12 @@ std::span<const Row> transition_table() {
   using enum JobPhase;
   using enum Event;
   using enum Action;
-  // What is not here is ignored: e.g. a proposal while another is under way (the planner proposes again), or a notice
-  // for an extension that the next plan leaves anyway. Pending notices are raised again when `running` is entered.
+  // An event without a row is ignored. Examples: a proposal while another one is under way (the planner proposes
+  // again); a notice for an extension that the next plan leaves anyway. Pending notices are answered when the state is
+  // `running` again.
   static const std::vector<Row> table = {
       {launching, world_ready, running, {start_training}},
+      {launching, wide_lost, launching, {start_alone}},
 
       {running, propose_acquire, acquiring, {submit_extensions}},
       {running, propose_direct, starting, {start_next}},
@@ -35,7 +37,7 @@ std::span<const Row> transition_table() {
 
       {committed, old_gone, running, {kill_old, report_committed}},
 
-      // By checkpoint: from the end of the old generation to the start of the next one there is none.
+      // Hand-off by checkpoint. No generation runs from the end of the old one to the start of the next one.
       {running, propose_restart, saving, {send_switch}},
       {acquiring, granted_restart, saving, {send_switch}},
       {saving, old_switched, restarting, {end_old, start_next}},
@@ -109,20 +111,21 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{"world_ready",    "propose_acquire", "propose_direct",   "propose_restart",
-                                    "granted",        "granted_restart", "acquire_failed",   "next_ready",
-                                    "next_failed",    "old_stands",      "old_switched",     "next_loaded",
-                                    "old_gone",       "notice_breaks",   "current_finished", "current_lost",
-                                    "current_failed", "unrecoverable",   "terminate"};
+  static constexpr std::array names{"world_ready",     "wide_lost",      "propose_acquire", "propose_direct",
+                                    "propose_restart", "granted",        "granted_restart", "acquire_failed",
+                                    "next_ready",      "next_failed",    "old_stands",      "old_switched",
+                                    "next_loaded",     "old_gone",       "notice_breaks",   "current_finished",
+                                    "current_lost",    "current_failed", "unrecoverable",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 
 std::string to_string(Action action) {
-  static constexpr std::array names{"start_training",  "submit_extensions", "cancel_acquired", "start_next",
-                                    "abort_next",      "send_switch",       "begin_load",      "send_load",
-                                    "resume_old",      "end_old",           "commit",          "release_leaving",
-                                    "kill_old",        "abort_current",     "start_recovery",  "send_recover",
-                                    "commit_recovery", "report_committed",  "report_aborted",  "end_job"};
+  static constexpr std::array names{"start_training",  "start_alone",     "submit_extensions", "cancel_acquired",
+                                    "start_next",      "abort_next",      "send_switch",       "begin_load",
+                                    "send_load",       "resume_old",      "end_old",           "commit",
+                                    "release_leaving", "kill_old",        "abort_current",     "start_recovery",
+                                    "send_recover",    "commit_recovery", "report_committed",  "report_aborted",
+                                    "end_job"};
   return names.at(static_cast<std::size_t>(action));
 }
 

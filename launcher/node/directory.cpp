@@ -15,8 +15,9 @@ namespace espalier::launcher {
 namespace fs = std::filesystem;
 namespace {
 
-// Shared: the directory is used on this node. Exclusive: it is being removed. Empty where the other kind is held, or
-// the directory was removed meanwhile.
+// Locks `directory`. LOCK_SH: this process uses the directory on this node. LOCK_EX: the directory is being removed.
+// Returns an empty descriptor if a lock of the other kind is held (with LOCK_NB), if the directory was removed
+// meanwhile, or if the file system has no locks.
 wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
   const fs::path path = directory / "lock";
   wire::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
@@ -28,7 +29,8 @@ wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
   return file;
 }
 
-// The caller holds its lock. Out of the way first: whoever comes now makes another one of its name.
+// The caller holds the exclusive lock. The directory is renamed first, so that a process that comes now makes a new one
+// under the old name.
 void remove_locked(const fs::path& directory) {
   fs::path gone = directory;
   gone += ".gone-" + wire::fresh_nonce().substr(0, 8);
@@ -51,7 +53,7 @@ void make_directory(const fs::path& directory) {
 
 std::string prefix() { return "espalier-" + std::to_string(::getuid()) + "-"; }
 
-// One without a lock is being made.
+// A directory without a lock file is being made, and stays.
 void remove_abandoned(const fs::path& base) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(base, ignored)) {

@@ -1,4 +1,4 @@
-// The job's scratch directory on this node, removed with its owner.
+// The job's scratch directory on a node.
 #pragma once
 
 #include <filesystem>
@@ -10,31 +10,33 @@
 
 namespace espalier::launcher {
 
-// Where the job's directory is made: launch.work_dir, else $TMPDIR, else /tmp.
+// The folder in which job directories are made: launch.work_dir, else $TMPDIR if it is an absolute path, else /tmp.
 std::filesystem::path work_directory(const wire::Config& config);
 
-// Removes a job's directory on this node, unless somebody still uses it here: the launcher, or a generation's daemon.
-// For keepers, when they leave.
+// Removes a job's directory on this node, unless a process on this node uses it, e.g. the launcher or a rank server.
+// Keepers call this when they leave.
 void remove_if_abandoned(const std::filesystem::path& directory);
 
-// Removes what a killed launcher of this user's job left in `base`. For the end of the job.
+// Removes from `base` the directories that killed launchers of this user's job left. For the end of the job.
 void remove_of_job(const std::filesystem::path& base, JobId job);
 
-// Makes a generation's directory and the job's above it on another node. Nobody removes them while the descriptor, or
-// one inherited from it, is open; empty where the file system has no locks. Throws Error when somebody else made them.
+// Makes a generation's directory, and the job's directory above it, on a node without the launcher. No process removes
+// them while the returned descriptor, or an inherited copy of it, is open. The descriptor is empty if the file system
+// has no locks. Throws Error when another user made the directories.
 wire::Descriptor use_generation_directory(const std::filesystem::path& directory);
 
-// Holds <base>/espalier-<uid>-<job>-<step>-<random> (mode 0700) and a lock that tells it is in use.
+// Owns the directory <base>/espalier-<uid>-<job>-<step>-<random> (mode 0700), and a lock that shows that it is in use.
+// The destructor removes the directory.
 class Directory {
  public:
-  // Also removes directories that earlier launchers of this user left behind when they were killed. Throws Error.
+  // Also removes directories that this user's earlier launchers left when they were killed. Throws Error.
   Directory(const std::filesystem::path& base, JobId job, unsigned step);
   ~Directory();
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path generation(int number) const;  // made on first use
+  std::filesystem::path generation(int number) const;  // made on first use; throws Error
   void remove_generation(int number) const;
 
  private:

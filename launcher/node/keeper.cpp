@@ -4,12 +4,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -33,7 +35,8 @@ using std::chrono::milliseconds;
 wire::Descriptor catch_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGUSR1, SIGUSR2}) sigaddset(&set, number);  // meant for the program
+  // Not read below: these signals are meant for the user's program.
+  for (const int number : {SIGUSR1, SIGUSR2}) sigaddset(&set, number);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG}) sigaddset(&set, number);
@@ -47,7 +50,7 @@ struct Watcher {
   wire::Descriptor signals = catch_signals();
   bool noticed = false;
 
-  // Waits for input of the client or a signal, at most one heartbeat.
+  // Waits for input on `fd` or for a signal, at most one heartbeat.
   void wait(int fd) { wait(fd, heartbeat); }
   void wait(int fd, milliseconds longest) {
     pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};
@@ -57,8 +60,13 @@ struct Watcher {
   }
 };
 
-// A vault of the same name may be a job's that was started within this one: then this node's state does not outlive its
-// workers.
+wire::Client call_on(const LauncherPlace& place) {
+  return wire::Client::tcp({wire::Service::keeper, place.anchor, place.token, {::getuid()}}, place.host, place.port,
+                           std::chrono::seconds(2));
+}
+
+// Null: the vault's name is taken, e.g. by a job that was started within this one. Then this node's state does not
+// outlive its workers.
 std::unique_ptr<Vault> open_vault(const std::string& prefix, JobId owner) {
   try {
     return std::make_unique<Vault>(vault_name(prefix, std::to_string(owner)));
@@ -74,10 +82,9 @@ void let_go(Vault* vault, const wire::Frame& frame) {
   vault->keep(keep.generation, keep.copies);
 }
 
-// Until the connection is over.
+// Serves one connection to the launcher until it is over.
 void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
-  const char* const token = std::getenv("ESPALIER_TOKEN");
-  client.send(wire::KeeperHello{token != nullptr ? token : "", watcher.context.job, watcher.context.node, true});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, true});
   tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());
@@ -93,7 +100,7 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
   }
 }
 
-// After this nothing of the job runs here but this process.
+// Kills all processes of the job on this node except this one. Gives up after 3 s.
 void fence(JobId job) {
   for (const auto until = Clock::now() + std::chrono::seconds(3); Clock::now() < until;) {
     const int here = kill_local_processes(job);
@@ -101,17 +108,17 @@ void fence(JobId job) {
     try {
       steps = kill_steps(job);
     } catch (const Error&) {
-      // slurmctld is away; what runs on this node is dead all the same.
+      // slurmctld is away. The processes on this node are dead without it.
     }
     if (here == 0 && steps == 0) return;
     std::this_thread::sleep_for(milliseconds(20));
   }
 }
 
-// With the launcher of this step, until it tells us to leave or we are signalled (true). False: it is that of another.
-// Throws Error when it is lost.
+// Serves one connection. True: the launcher told this keeper to leave, or a signal came. False: the launcher refused
+// this keeper, e.g. because the launcher is another job's. Throws Error when the connection is lost.
 bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{"", watcher.context.job, watcher.context.node, false});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false});
   bool knows_us = false;
   for (auto sent = Clock::now();;) {
     watcher.wait(client.fd());
@@ -135,15 +142,15 @@ bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault*
 int keep_extension() {
   Watcher watcher{read_context({}), milliseconds(1000)};
   watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
-  const auto [host, port] = launcher_address();
+  const LauncherPlace place = own_launcher();
   const char* prefix = std::getenv("ESPALIER_VAULT");
   auto vault = prefix == nullptr ? nullptr : open_vault(prefix, watcher.context.job);
   for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
     try {
-      auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
+      auto client = call_on(place);
       serve(client, watcher, tenure, vault.get());
     } catch (const Error&) {
-      // Lost or refused.
+      // The connection was lost or refused.
     }
     if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
   }
@@ -157,20 +164,24 @@ int keep_extension() {
 int keep_anchor() {
   const JobContext context = read_context({});
   Watcher watcher{context, milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000))};
-  // The launcher has its own node's; of several tasks on a node one keeps its state.
+  const std::string steps_vaults = vault_prefix(context.job, context.step);
+  // The launcher keeps the vault of its own node. On every other node one of the tasks keeps the vault.
   const auto is_zero = [](const char* name) {
     const char* value = std::getenv(name);
     return value != nullptr && std::string(value) == "0";
   };
   const bool keeps = !is_zero("SLURM_NODEID") && is_zero("SLURM_LOCALID");
-  const auto vault = keeps ? open_vault(vault_prefix(context.job, context.step), context.job) : nullptr;
-  const char* nodes = std::getenv("SLURM_STEP_NODELIST");  // task 0, the launcher, is on the first
-  const std::string host = nodes == nullptr ? context.node : first_host(nodes);
+  const auto vault = keeps ? open_vault(steps_vaults, context.job) : nullptr;
+  std::optional<LauncherPlace> last;
   for (AnchorTenure tenure(Clock::now()); tenure.stays(Clock::now());) {
     bool nobody = true;
-    for (const std::uint16_t port : launcher_ports(context.job, context.step)) {
+    auto places = launchers_on_this_node(context.job, steps_vaults);
+    // The launcher outlives its rank server on this node.
+    if (last && std::find(places.begin(), places.end(), *last) == places.end()) places.push_back(*last);
+    for (const LauncherPlace& place : places) {
       try {
-        auto client = wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, std::chrono::seconds(2));
+        auto client = call_on(place);
+        last = place;
         if (attend(client, watcher, tenure, vault.get())) return 0;
       } catch (const wire::NobodyListens&) {
       } catch (const wire::ConnectionLost&) {

@@ -1,17 +1,20 @@
-// The keeper: one job's presence on one node. Not part of any MPI world.
+// The keeper: a process that represents a job on a node. It belongs to no generation's MPI world.
 #pragma once
 
 namespace espalier::launcher {
 
-// Script of an extension: heartbeats with the launcher, passes Slurm's notice on, and gives the node back when told to
-// or when the launcher is lost. Returns its exit code.
+// The body of an extension's batch script. Keeps the node's vault, exchanges heartbeats with the launcher, and passes
+// Slurm's notice on. Gives the node back when the launcher says so or is lost. Returns the exit code. Throws Error when
+// the environment is not an extension's.
 int keep_extension();
 
-// The anchor step's other tasks: wait until the launcher is gone, so that the step ends with task 0 and not before.
+// The body of the anchor step's tasks except task 0. Waits until the launcher tells this task to leave or is gone,
+// because a task that ends before task 0 may end the step. One task on each node keeps the node's vault. Returns the
+// exit code. Throws Error when the environment is not a Slurm step's.
 int keep_anchor();
 
-// SIGKILLs this user's processes on this node whose environment names the Slurm job, but not this process. Works
-// without slurmctld. Returns how many there were.
+// Sends SIGKILL to each process of this user on this node whose environment names the Slurm job, except this process.
+// Works without slurmctld. Returns how many processes it has killed.
 int kill_local_processes(unsigned job);
 
 }  // namespace espalier::launcher

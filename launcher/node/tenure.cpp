@@ -5,13 +5,16 @@
 namespace espalier::launcher {
 namespace {
 
-// A launcher that is gone closes its sockets at once; silence means a cut network, or a node that stands still.
+// A launcher that dies closes its sockets at once. Silence means that the network is cut or that a node stands still.
 constexpr int kMissedHeartbeats = 10;
-constexpr auto kReachLauncher = std::chrono::seconds(3);  // until it answers at all: it may be dead
-// Until it knows us: it may not have read Slurm's answer to its submission yet.
+// Limit until the launcher answers: it may be dead.
+constexpr auto kReachLauncher = std::chrono::seconds(3);
+// Limit until the launcher accepts this keeper: it may not have read Slurm's answer to the extension's submission yet.
 constexpr auto kFindLauncher = std::chrono::seconds(5);
-constexpr auto kSoon = std::chrono::seconds(30);    // after its start or a loss it looks often
-constexpr auto kNobody = std::chrono::seconds(60);  // has listened, where the launcher was
+// For this time after its start or a loss, the keeper of an anchor's node looks for the launcher often.
+constexpr auto kSoon = std::chrono::seconds(30);
+// If nothing has listened on the launcher's host for this time, the launcher has ended.
+constexpr auto kNobody = std::chrono::seconds(60);
 
 }  // namespace
 

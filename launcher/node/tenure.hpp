@@ -1,5 +1,5 @@
-// When a keeper looks for its launcher, what it says to it, and when it leaves. Pure: the keeper brings time, frames
-// and signals.
+// Decides when a keeper looks for its launcher, what the keeper sends to it, and when the keeper leaves. Pure: the
+// keeper passes time, frames and signals.
 #pragma once
 
 #include <chrono>
@@ -8,26 +8,28 @@
 
 namespace espalier::launcher {
 
-// Of an extension.
+// For the keeper of an extension.
 class Tenure {
  public:
   using Time = std::chrono::steady_clock::time_point;
   Tenure(Time start, std::chrono::milliseconds heartbeat);
 
-  // Without a connection: whether to try for one. False: leave, and fence the node.
+  // For a keeper without a connection. True: it tries to connect. False: it fences the node and leaves. False after
+  // GiveBack, after the loss of a launcher that had accepted this keeper, and when the time to find the launcher is
+  // over.
   bool looks(Time now) const;
-  void connected(Time now);  // and the hello was sent
-  // A frame of the launcher. False: this connection is over.
+  void connected(Time now);  // the keeper has a connection and has sent its hello
+  // The launcher sent a frame. False: this connection is over.
   bool hears(const std::string& type, Time now);
-  void signalled() { signalled_ = true; }  // Slurm wants the node back
+  void signalled() { signalled_ = true; }  // Slurm takes the node back
 
-  // What is due on the connection, at least once per heartbeat.
+  // What the keeper must do on its connection. Ask at least once per heartbeat.
   struct Turn {
     bool notice = false, heartbeat = false;
     bool lost = false;  // the launcher was silent for too long: this connection is over
   };
   Turn turn(Time now);
-  bool taken_on() const { return taken_on_; }
+  bool taken_on() const { return taken_on_; }  // the launcher has accepted this keeper
 
  private:
   std::chrono::milliseconds heartbeat_;
@@ -36,9 +38,9 @@ class Tenure {
   bool taken_on_ = false, over_ = false, signalled_ = false, told_ = false;
 };
 
-// Of a node of the anchor. It stays until it is told to leave: a task that ends may end the step, and the
-// node's state is with it. But a launcher whose host says for long that nobody listens there any more has ended, and
-// the word of that was lost.
+// For the keeper on a node of the anchor. The keeper stays until the launcher tells it to leave: a task that ends may
+// end the step, and the node's state ends with the keeper. Exception: if the launcher was found once, and then for a
+// long time its host answers that nothing listens there, the launcher has ended and its word to leave was lost.
 class AnchorTenure {
  public:
   using Time = Tenure::Time;
@@ -46,13 +48,13 @@ class AnchorTenure {
 
   void found() { found_ = true, nobody_since_.reset(); }
   void lost(Time now) { since_ = now; }
-  // All ports were tried. `nobody`: at none of them is the launcher, nor will it be.
+  // All places were tried. `nobody`: the launcher's host answered at each of them that nobody listens there.
   void looked(Time now, bool nobody);
   bool stays(Time now) const;
-  std::chrono::milliseconds pause(Time now) const;  // until they are tried again
+  std::chrono::milliseconds pause(Time now) const;  // until the places are tried again
 
  private:
-  Time since_;  // without a launcher
+  Time since_;  // the start, or the last loss of the launcher
   bool found_ = false;
   std::optional<Time> nobody_since_;
 };

@@ -22,7 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kTermToKill = std::chrono::seconds(2);
 
-// Waits for one of `set`; 0 when `until` passes first.
+// Waits for a signal of `set`. 0: `until` passed first.
 int next_signal(const sigset_t& set, std::optional<Clock::time_point> until) {
   for (;;) {
     timespec rest{};
@@ -50,14 +50,14 @@ int tether(const std::vector<std::string>& arguments) {
   sigprocmask(SIG_BLOCK, &heard, &before);
   const pid_t parent = ::getppid(), self = ::getpid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) return 1;  // died in between
+  if (::getppid() != parent) return 1;  // the parent died before prctl
 
   const pid_t child = ::fork();
   if (child < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(1);
-    ::setpgid(0, 0);  // a signal to our whole group reaches it once, from us
+    ::setpgid(0, 0);  // a signal to this process's group reaches the command once, from this process
     sigprocmask(SIG_SETMASK, &before, nullptr);
     ::_exit(replace_by(command));
   }

@@ -1,60 +1,53 @@
-// Keeps a node's training state while its workers come and go: descriptors of their memory. When workers die the next
-// generation finds here what they held, and at which step it stands.
+// Keeps a node's training state while its workers come and go. The vault holds descriptors of the workers' memory.
+// After workers have died, the next generation finds in the vault the state that they held, and the step of that state.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "launcher/node/deposits.hpp"
 #include "planner/wire/descriptor.hpp"
 #include "planner/wire/vault_message.hpp"
 
 namespace espalier::launcher {
 
-// "<base>-<owner>": base is ESPALIER_VAULT, owner the Slurm job whose keeper this is.
+// "<base>-<owner>". `base`: ESPALIER_VAULT. `owner`: the Slurm job whose step runs on the node.
 std::string vault_name(const std::string& base, const std::string& owner);
 
-// Serves workers of its own user from a thread of its own until destroyed, and waits for none of them.
+// Serves workers of this process's user from its own thread until it is destroyed. It never waits for a worker.
 class Vault {
  public:
-  // Throws Error, also when the name is taken. `abandoned`: so long after its end what a generation left that never
-  // became the job stays; its older one lives, or it would not be abandoned.
+  // Throws Error, also when the name is taken. `abandoned`: how long the vault keeps the state of an ended generation
+  // while an older one lives. The older one lives because the ended one never became the job's generation.
   explicit Vault(const std::string& name, std::chrono::milliseconds abandoned = std::chrono::seconds(30));
   ~Vault();
   Vault(const Vault&) = delete;
   Vault& operator=(const Vault&) = delete;
 
-  // What generations before `generation` trained on is let go once they have ended, and copies that are torn; of
-  // those before `copies` all is. From any thread.
+  // Lets state go once its worker has ended. Of generations before `generation`: the state that was trained on. Of
+  // generations before `copies`: everything. Torn snapshots go as well. Any thread may call this.
   void keep(int generation, int copies);
 
  private:
-  class Memory;
-  struct Deposit;
-  struct Depositor;
   struct Client;
   using Clock = std::chrono::steady_clock;
 
   void serve();
   void wake() const;
   void accept();
-  bool read(Client& client);  // false: the client is gone, or not one of ours
+  bool read(Client& client);         // false: the client is gone or breaks the protocol
+  bool write(Client& client) const;  // false: as read()
   bool handle(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
   bool enter(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
   bool deposit(Client& client, const wire::VaultRequest& request, wire::Descriptor fd);
   void kill_before(int generation, bool patient) const;
-  bool any_before(int generation) const;
   void answer_inventories();
   void send_inventory(Client& client);
   void fetch(Client& client, const wire::VaultRequest& request);
-  void let_go();
-  void drop_abandoned();
   int timeout() const;
 
   wire::Descriptor listener_, stop_;
@@ -62,7 +55,7 @@ class Vault {
   std::atomic<int> keep_{-1}, keep_copies_{-1};
   std::atomic<bool> ends_{false};
   std::vector<std::unique_ptr<Client>> clients_;
-  std::map<std::pair<int, int>, std::unique_ptr<Depositor>> depositors_;  // by generation and rank
+  Deposits deposits_;
   std::thread thread_;
 };
 

@@ -23,7 +23,7 @@ BlockingThread::BlockingThread(wire::Loop& loop) : shared_(std::make_shared<Shar
     }
     for (const auto& result : results) result();
   });
-  // Signals belong to the loop's thread.
+  // The loop's thread handles signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -76,7 +76,7 @@ void BlockingThread::serve(const std::shared_ptr<Shared>& shared) {
     if (result) shared->results.push_back(std::move(result));
     shared->changed.notify_all();
     const std::uint64_t one = 1;
-    // The descriptor only fails to take more when it already says "wake up".
+    // EAGAIN: the descriptor's counter is full, so that the loop wakes up anyway.
     if (::write(shared->wake.get(), &one, sizeof one) < 0 && errno != EAGAIN) return;
   }
 }

@@ -1,5 +1,6 @@
-// Runs blocking calls one after the other on a thread of their own and hands the results to the loop: calls of Slurm,
-// so that a slow slurmctld never stalls the launcher, and writing output, so that a reader that has stopped does not.
+// Runs blocking calls one after the other on its own thread, and hands their results to the loop. Calls of Slurm run
+// here, so that a slow slurmctld does not stall the launcher. Writes of output run here, so that a reader that has
+// stopped does not stall it either.
 #pragma once
 
 #include <condition_variable>
@@ -16,15 +17,18 @@ namespace espalier::launcher {
 class BlockingThread {
  public:
   explicit BlockingThread(wire::Loop& loop);
-  ~BlockingThread();  // gives a call in progress one second, then leaves it behind (the process is about to end)
+  // Drops queued calls. Waits one second for the call in progress, then leaves the thread behind: the process is about
+  // to end.
+  ~BlockingThread();
   BlockingThread(const BlockingThread&) = delete;
   BlockingThread& operator=(const BlockingThread&) = delete;
 
-  // `work` runs on the thread and returns what then runs on the loop. It must not throw.
+  // `work` runs on the thread and must not throw. The function that it returns, if any, runs on the loop.
   void post(std::function<std::function<void()>()> work);
-  // Before whatever is queued: giving back does not wait for questions.
+  // As post(), but `work` runs before all queued calls. For example, an extension is given back before Slurm is asked
+  // about others.
   void post_first(std::function<std::function<void()>()> work);
-  // For the end of the process: waits until everything posted has run, at most `timeout`. False when it has not.
+  // For the end of the process: waits until all posted calls have run, at most `timeout`. False: some have not.
   bool drain(std::chrono::milliseconds timeout);
 
  private:

@@ -33,7 +33,7 @@ bool belongs_to_step(std::string_view variable) {
   return false;
 }
 
-// A limit that the node's hard limit does not allow becomes the hard limit.
+// A limit above the node's hard limit becomes the hard limit.
 void limit_resources(const std::vector<std::int64_t>& limits) {
   for (std::size_t resource = 0; resource < limits.size(); ++resource) {
     rlimit limit{};
@@ -45,11 +45,11 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
   }
 }
 
-// Between fork and exec: async-signal-safe calls only.
+// Runs between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(char* const* command, char* const* environment, const Child::Traits& traits, pid_t parent,
                          int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // died in between
+  if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
   ::setpgid(0, 0);
   sigset_t blocked;
   sigemptyset(&blocked);
@@ -82,7 +82,8 @@ bool readable_within(int fd, int milliseconds) {
   return ready == 1;
 }
 
-// Bounded: what hangs in the kernel (a file system that is away) does not end even of SIGKILL. It is init's then.
+// Waits 2 s at most. A process that hangs in the kernel, e.g. in a file system that is away, does not even end on
+// SIGKILL. init reaps it.
 void kill_and_reap(pid_t pid, int pidfd) {
   if (::kill(-pid, SIGKILL) != 0) ::kill(pid, SIGKILL);
   if (pidfd < 0 || readable_within(pidfd, kReap)) ::waitpid(pid, nullptr, WNOHANG);
@@ -100,8 +101,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra) {
   std::vector<std::string> environment;
-  // Of two variables of one name most programs see the first: what the user, or an elastic job around this one, has set
-  // must not stand before ours.
+  // Most programs see the first of two variables of one name. A variable that the user, or an elastic job around this
+  // one, has set must not come before one of `extra`.
   std::set<std::string_view> ours;
   for (const std::string& variable : extra) ours.insert(std::string_view(variable).substr(0, variable.find('=')));
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -135,7 +136,8 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
   if (!readable_within(reader.get(), kStart))
     refuse("has not started within " + std::to_string(kStart / 1000) + " s; check the file system it is on");
   int error = 0;
-  if (::read(reader.get(), &error, sizeof error) == sizeof error)  // closed by a successful exec
+  // A successful exec has closed the pipe, so that there is nothing to read.
+  if (::read(reader.get(), &error, sizeof error) == sizeof error)
     refuse(std::string("cannot be started: ") + std::strerror(error));
   running_ = true;
   ::fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
@@ -162,7 +164,7 @@ void Child::reap() {
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return;
   running_ = false;
   watch_.reset();
-  ::kill(-pid_, SIGKILL);  // what it left in its group
+  ::kill(-pid_, SIGKILL);  // processes that the child has left in its group
   const auto callback = std::move(on_exit_);
   if (callback) callback(status);
 }

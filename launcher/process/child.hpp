@@ -13,34 +13,36 @@
 
 namespace espalier::launcher {
 
-// What a child starts with: this process's environment without what belongs to the Slurm step, PMI and SPANK, plus
-// `extra` ("NAME=value").
+// The environment for a child: this process's environment without the variables of the Slurm step, PMI and SPANK, plus
+// `extra` ("NAME=value"). A variable of `extra` replaces one of the same name.
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra);
 
-// Owns one child, in a process group of its own and with PR_SET_PDEATHSIG: SIGKILL of this process kills it too. Start
-// it from the main thread only (the signal follows the thread that forked).
+// Owns one child process. The child has its own process group, and dies with this process (PR_SET_PDEATHSIG), even if
+// SIGKILL ends this process. Construct it on the main thread only: the death signal comes when the thread that forked
+// ends.
 class Child {
  public:
   struct Traits {
-    bool keeps_stdin = false;               // else it reads /dev/null
-    bool blocks_term = false;               // SIGTERM
-    int output = -1, errors = -1;           // become its standard output and standard error; -1: those of this process
-    int inherited = -1;                     // a descriptor that it keeps under its number; -1: none
-    std::string folder = {};                // working directory; empty: that of this process
-    std::vector<std::int64_t> limits = {};  // soft resource limits by number, up to the hard ones; -1: unlimited
+    bool keeps_stdin = false;               // false: the child reads /dev/null
+    bool blocks_term = false;               // the child starts with SIGTERM blocked
+    int output = -1, errors = -1;           // descriptors for its standard output and error; -1: this process's
+    int inherited = -1;                     // a descriptor that the child keeps under its number; -1: none
+    std::string folder = {};                // working directory; empty: this process's
+    std::vector<std::int64_t> limits = {};  // soft resource limits by number, cut to the hard ones; -1: unlimited
   };
-  // Throws Error when the program cannot be started, or has not within 10 s.
+  // Waits until the program has started, at most 10 s. Throws Error when it has not. `on_exit` runs on the loop with
+  // the status that waitpid() gave.
   Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
         Traits traits, std::function<void(int status)> on_exit);
-  ~Child();  // SIGKILL to the group, reaped within 2 s or left to init
+  ~Child();  // sends SIGKILL to the group; reaps the child within 2 s or leaves it to init
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   void on_exit(std::function<void(int status)> callback) { on_exit_ = std::move(callback); }
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
-  void signal(int number) const;  // to the child's process group
-  void signal_alone(int number) const;
+  void signal(int number) const;        // to the child's process group
+  void signal_alone(int number) const;  // to the child only
 
  private:
   void reap();
@@ -51,10 +53,10 @@ class Child {
   int pidfd_ = -1;
 };
 
-// The soft resource limits of this process, as Child::Traits has them.
+// This process's soft resource limits, in the form of Child::Traits::limits.
 std::vector<std::int64_t> resource_limits();
 
-// Exit code as a shell would report it.
+// The exit code that a shell would report. `status`: as waitpid() gave it.
 int exit_code(int status);
 
 }  // namespace espalier::launcher

@@ -1,4 +1,4 @@
-// Becoming another program.
+// Executes another program in place of this one.
 #pragma once
 
 #include <string>
@@ -6,10 +6,12 @@
 
 namespace espalier::launcher {
 
-// execvp; returns 127 after a message when it fails, as a shell would.
+// Calls execvp. If that fails, prints a message and returns an exit code as a shell would: 127 if there is no such
+// program, else 126.
 int replace_by(const std::vector<std::string>& command);
 
-// 0, or the error number that executing `program` (looked up in PATH when it has no slash) would end in.
+// The error number with which executing `program` would fail; 0: it would not. `program` is looked up in PATH if it has
+// no slash.
 int execution_error(const std::string& program);
 
 }  // namespace espalier::launcher

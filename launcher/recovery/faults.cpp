@@ -65,7 +65,7 @@ void Faults::excuse() {
 std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
   if (step_is_to_blame()) return {};
   const auto unfit_now = unfit(now);
-  std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the one where least ranks have died
+  std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the GPU on which the fewest ranks died
   const auto badness = [&](const GpuId& gpu) {
     return unfit_now.contains(gpu) ? deaths_.at(gpu).size() : std::size_t{0};
   };
@@ -85,7 +85,8 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
   return {};
 }
 
-// A job that goes on from far back may have other losses on the way: they are not that step's.
+// Losses count by step. A job that went back to an old checkpoint may be lost again before it reaches the bad step. The
+// bad step is not to blame for such a loss.
 bool Faults::step_is_to_blame() const {
   const auto losses = losses_.find(last_step_);
   return losses != losses_.end() && losses->second >= kLossesOfOneStep;

@@ -1,5 +1,5 @@
-// What a job remembers of its losses, and what follows: which GPUs the next attempt to go on uses, and when to stop
-// trying. Pure: the launcher brings time and names what was lost.
+// The memory of a job's losses. From it Faults decides which GPUs the next attempt to go on uses, and when the job
+// gives up. Pure: the caller passes the time and the losses.
 #pragma once
 
 #include <chrono>
@@ -19,26 +19,33 @@ class Faults {
   using Time = std::chrono::steady_clock::time_point;
 
   // The running generation was lost after `step`. `died`: GPUs whose ranks ended without a word or fell silent.
-  // `explained`: GPUs of it are gone with their node or extension, so that the step is not to blame.
+  // `explained`: the step is not to blame, e.g. because GPUs of the generation went with their node or extension.
   void lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool explained);
-  // Did not come up, for whatever reason: attempts may do without, until there is progress.
+  // The ranks on `gpus` did not start, for whatever reason. Attempts may leave these GPUs out until the job has made
+  // progress, i.e. until a loss comes after a later step than all losses before.
   void suspect(const std::set<GpuId>& gpus) { suspects_.insert(gpus.begin(), gpus.end()); }
-  // A generation that was to go on was lost before it could.
+  // The generation of an attempt was lost before it trained.
   void failed(Time now, const std::set<GpuId>& died);
 
-  // The GPUs for the next attempt, of those of the lost generation that are left and in their order. First all (four
-  // times) but the unfit, save one of them on a node that has no other, since the state that was left there is reached
-  // from there only; then those where nothing died, then those of `anchor`, then the unfit too, which may be all
-  // there is. Empty: there is no use in another.
+  // Returns the GPUs for the next attempt, in the order of `left`. `left`: the lost generation's GPUs that are left.
+  // Empty: another attempt is of no use. Attempts use, one after the other:
+  // 1. Four times: all fit GPUs. On a node without a fit GPU one unfit GPU is used as well, because only a process on
+  //    the node reaches the state that was left there.
+  // 2. Once: the GPUs of 1 on which no rank has died or failed to start since the last progress.
+  // 3. Once: the anchor's GPUs among the GPUs of 2, or among the GPUs of 1 if there are none in 2.
+  // 4. Four times: all of `left`. All of them may be unfit.
   std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const;
-  void tried(const std::vector<GpuId>& gpus);  // what choose() gave, or found no plan for
-  // The last attempt failed for a reason that has nothing to do with its GPUs: it does not count.
+  // choose() returned `gpus`, and an attempt was made on them or no plan fits on them.
+  void tried(const std::vector<GpuId>& gpus);
+  // The last attempt does not count: it failed for a reason that has nothing to do with its GPUs, e.g. a restart of
+  // slurmctld.
   void excuse();
   int attempts() const { return attempts_; }  // since the last loss of a running generation
-  // Why choose() gave nothing.
+  // Why choose() returned nothing, in words.
   std::string why_ended() const;
 
-  // Where two ranks have died within an hour: not used, and the planner is asked for others.
+  // GPUs on which two ranks or more have died within the last hour. Attempts avoid them, and the planner is told to
+  // give the job others.
   std::set<GpuId> unfit(Time now) const;
 
  private:
@@ -46,13 +53,14 @@ class Faults {
   void note_deaths(Time now, const std::set<GpuId>& died);
 
   std::map<GpuId, std::vector<Time>> deaths_;
-  std::set<GpuId> suspects_;  // since the last progress
-  std::map<std::vector<GpuId>, int> tried_;
+  std::set<GpuId> suspects_;                 // GPUs whose ranks died or did not start since the last progress
+  std::map<std::vector<GpuId>, int> tried_;  // attempts on these GPUs since the last loss of a running generation
   std::vector<GpuId> last_tried_;
   int attempts_ = 0;
-  std::int64_t furthest_ = -1;          // the last step done before any loss
-  std::map<std::int64_t, int> losses_;  // by the last step done, as long as the job did not get past `furthest_`
-  std::int64_t last_step_ = -1;         // done before the last loss
+  std::int64_t furthest_ = -1;  // the largest step that a loss came after
+  // Losses that are not explained, by the last step done before them. Cleared when the job gets past `furthest_`.
+  std::map<std::int64_t, int> losses_;
+  std::int64_t last_step_ = -1;  // the last step done before the last loss
 };
 
 }  // namespace espalier::launcher

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
@@ -15,8 +16,9 @@ constexpr wire::Loop::Milliseconds kConfirm{150};
 constexpr wire::Loop::Milliseconds kWatch{5000};
 constexpr std::chrono::seconds kLook{1}, kTaken{5};
 constexpr int kMissedHeartbeats = 10;
-constexpr int kFalters = 3;      // of them
-constexpr int kKeeperTime = 10;  // confirmations before the launcher does itself what the keeper was told
+constexpr int kFalters = 3;  // missed heartbeats after which a keeper falters
+// After this many checks the launcher gives the extension back itself, even if its keeper was told to.
+constexpr int kKeeperTime = 10;
 }  // namespace
 
 Extensions::Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
@@ -29,36 +31,6 @@ Extensions::Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext
   const auto period = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
   heartbeat_ = loop_.every(period, [this] { heartbeat(); });
   watch_ = loop_.every(kWatch, [this] { watch(); });
-}
-
-// A preemption's SIGTERM goes to the steps of a job and not to its batch script: workers report it, the keeper may hear
-// nothing. Before there are workers, and should their word be lost, Slurm is asked.
-void Extensions::watch() {
-  for (auto& [id, job] : jobs_) {
-    if (!job.running || job.noticed || job.leaving || job.asked) continue;
-    job.asked = true;
-    slurm_.post([this, id = id]() -> std::function<void()> {
-      bool preempted = false;
-      try {
-        const auto seen = load_job(id);
-        preempted = seen && seen->preempted;
-      } catch (const Error&) {
-        // slurmctld is away, and with it whoever would preempt
-      }
-      return [this, id, preempted] {
-        if (const auto at = jobs_.find(id); at != jobs_.end()) at->second.asked = false;
-        if (preempted) notice(id);
-      };
-    });
-  }
-}
-
-void Extensions::notice(JobId id) {
-  const auto at = jobs_.find(id);
-  if (at == jobs_.end() || at->second.noticed || at->second.leaving) return;
-  at->second.noticed = true;
-  at->second.noticed_at = wire::steady_now();
-  callbacks_.noticed(id);
 }
 
 void Extensions::heartbeat() {
@@ -114,7 +86,7 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
     return [this, job, attempt, id, why] {
       --submitting_;
       if (id == 0) {
-        // Being refused at once only says that the queue must decide.
+        // A refusal to start at once only means that the extension must wait in the queue.
         if (job.immediate && attempt == attempt_ && acquiring_) return submit(job.request, false);
         if (attempt == attempt_) fail(why);
         return;
@@ -169,8 +141,8 @@ void Extensions::poll() {
   }
 }
 
-// Another job may have taken the GPUs before Slurm came to the extension. Those of a job that completes are not idle
-// yet and may be given to it: some patience.
+// Fails the proposal if another job has taken the GPUs before Slurm came to the extension. GPUs of a completing job are
+// not idle yet, and may still go to the extension. So the proposal fails only after some seconds.
 void Extensions::weigh_chances(JobId id, std::optional<int> idle) {
   if (!idle || !acquiring_) return;
   Job& job = jobs_.at(id);
@@ -216,7 +188,7 @@ void Extensions::keep_acquired() {
 
 void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
   const auto at = jobs_.find(hello.job);
-  // The keeper of a submission whose answer is still on its way is known in a moment; it tries again.
+  // A keeper may come before Slurm's answer to the submission. It tries again, and the extension is known in a moment.
   if (at == jobs_.end() || at->second.keeper)
     throw Error("keeper: job " + std::to_string(hello.job) + " is not awaited");
   at->second.keeper = connection;
@@ -229,7 +201,7 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
     lose_keeper(id);
   };
   if (at->second.leaving) return connection->send(wire::GiveBack{});
-  connection->send(wire::Heartbeat{});  // it is taken on: from now on losing us means to leave
+  connection->send(wire::Heartbeat{});  // accepts the keeper: from now on it leaves when it loses the launcher
   if (callbacks_.came) callbacks_.came(hello.job, at->second.request);
   check_complete();
 }
@@ -301,7 +273,7 @@ void Extensions::confirm_release(JobId id, int attempt) {
 
 void Extensions::release_all() {
   acquiring_ = false;
-  ++attempt_;  // a submission still on its way is given back when its answer comes
+  ++attempt_;  // an extension still being submitted is given back when the answer comes
   std::vector<JobId> ids;
   for (const auto& [id, job] : jobs_) ids.push_back(id);
   for (const JobId id : ids) release(id);
@@ -315,19 +287,11 @@ std::vector<Holding> Extensions::holdings(bool with_acquired) const {
   return list;
 }
 
-std::set<JobId> Extensions::noticed() const {
-  std::set<JobId> ids;
+std::vector<Holding> Extensions::granted() const {
+  std::vector<Holding> list;
   for (const auto& [id, job] : jobs_)
-    if (job.noticed && !job.leaving) ids.insert(id);
-  return ids;
-}
-
-double Extensions::since_notice(const std::set<JobId>& ids) const {
-  double longest = 0;
-  for (const auto& [id, job] : jobs_)
-    if (ids.contains(id) && job.noticed)
-      longest = std::max(longest, std::chrono::duration<double>(wire::steady_now() - job.noticed_at).count());
-  return longest;
+    if (!job.leaving && job.acquiring && job.running) list.push_back(job.holding);
+  return list;
 }
 
 bool Extensions::acquired(JobId id) const {

@@ -1,4 +1,5 @@
-// The extensions of one job: submitting, watching, giving back. The only owner of extension jobs besides their keepers.
+// The extensions of one job: submits them, watches them, gives them back. Only this object and their keepers own
+// extension jobs. Callbacks run on the loop.
 #pragma once
 
 #include <chrono>
@@ -19,61 +20,68 @@ class Extensions {
  public:
   struct Callbacks {
     std::function<void()> granted;                       // every requested extension runs and its keeper is connected
-    std::function<void(const std::string& why)> failed;  // of those being acquired: one was refused, lost or late
-    std::function<void(JobId)> noticed;                  // Slurm wants this one back
-    std::function<void(const Holding&)> lost;            // in use, and its keeper is gone
-    std::function<void(JobId)> released;                 // Slurm confirmed its end
-    // Its keeper is there, so that steps can be started in it; and: it is being given back.
-    std::function<void(JobId, const ExtensionRequest&)> came;
-    std::function<void(JobId)> leaves;
+    std::function<void(const std::string& why)> failed;  // an extension being acquired was refused, lost or late
+    std::function<void(JobId)> noticed;                  // Slurm takes this extension back
+    std::function<void(const Holding&)> lost;            // the keeper of this extension is gone, in use or not
+    std::function<void(JobId)> released;                 // Slurm confirmed the end of this extension
+    std::function<void(JobId, const ExtensionRequest&)> came;  // its keeper is connected: steps can be started in it
+    std::function<void(JobId)> leaves;                         // it is being given back
   };
-  // `environment`: what a keeper needs to find the launcher.
+  // `environment`: the variables that a keeper needs to find the launcher.
   Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
              Callbacks callbacks);
 
+  // Submits the extensions; calls `granted` or `failed`.
   void acquire(const std::vector<ExtensionRequest>& requests);
-  void cancel_acquired();  // gives back what the last acquire() got, without callbacks
-  void keep_acquired();    // they belong to the committed generation now
-  // At once, or in a moment: its workers end in good order with those elsewhere, unless they take longer. From now on
-  // it is none of the job's holdings.
+  void cancel_acquired();  // gives back what the last acquire() got; calls neither `granted` nor `failed`
+  void keep_acquired();    // the acquired extensions now belong to the committed generation
+  // Gives an extension back after `in`. Within that time its workers can end in good order together with workers
+  // elsewhere. From now on the extension is not one of the job's holdings.
   void release(JobId id, wire::Loop::Milliseconds in = {});
-  void release_now();  // those that were given a moment
+  void release_now();  // gives back the extensions whose `in` is not over
   void release_all();  // for the end of the job
   bool empty() const { return jobs_.empty() && submitting_ == 0; }
 
-  void keep(const wire::Keep& what);  // to all keepers
-  // Of those in use: the keeper was not heard for a while, though not yet for so long that it is lost.
+  void keep(const wire::Keep& what);  // sends it to all keepers
+  // Whether an extension's keeper has missed some heartbeats. It may not have missed enough to count as lost.
   bool falters(JobId id) const;
 
-  void notice(JobId id);  // somebody heard that Slurm takes it back; nothing when that is known
+  // A rank server or a worker heard that Slurm takes `id` back; may be called again. Slurm is then asked at once
+  // whether it takes other extensions of the job too. callbacks.noticed follows with the answer, or after half a
+  // second: several notices of one preemption are one change.
+  void notice(JobId id);
 
-  // A keeper of an extension introduced itself. Throws Error when nobody waits for it.
+  // A keeper of an extension has said hello. Throws Error when no extension waits for it.
   void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
 
+  // `with_acquired`: also running extensions that the change under way has acquired.
   std::vector<Holding> holdings(bool with_acquired) const;
-  std::set<JobId> noticed() const;  // in use or acquired
-  // How long ago the first of these was noticed, seconds.
+  std::vector<Holding> granted() const;  // running extensions of the current proposal
+  std::set<JobId> noticed() const;       // extensions, in use or acquired, that Slurm takes back
+  // Seconds since the first notice for one of `ids`; 0: there was none.
   double since_notice(const std::set<JobId>& ids) const;
-  bool acquired(JobId id) const;  // by the current proposal
+  bool acquired(JobId id) const;  // for the current proposal
   bool known(JobId id) const { return jobs_.contains(id); }
 
  private:
   struct Job {
     ExtensionRequest request;
-    Holding holding;  // gpus are filled in when it runs
-    bool acquiring = true, running = false, noticed = false, leaving = false, lingers = false;
-    int missed = 0;      // heartbeats of its keeper
-    bool asked = false;  // a question about it is on its way to Slurm
+    Holding holding;  // its GPUs are known when it runs
+    bool acquiring = true, running = false, leaving = false, lingers = false;
+    bool heard = false, noticed = false;  // Slurm takes it back; and: callbacks.noticed was called
+    int missed = 0;                       // heartbeats that its keeper has missed
+    bool asked = false;                   // a question about it is on its way to Slurm
     std::chrono::steady_clock::time_point noticed_at{};
-    std::chrono::steady_clock::time_point looked_at{};                // at the GPUs of its node, while it is pending
-    std::optional<std::chrono::steady_clock::time_point> lacks_gpus;  // since when they do not suffice
+    std::chrono::steady_clock::time_point looked_at{};  // while pending: when its node's idle GPUs were last counted
+    std::optional<std::chrono::steady_clock::time_point> lacks_gpus;  // since when its node has had too few idle GPUs
     wire::ConnectionPtr keeper;
     wire::Watch check;
   };
+  void tell_notices();
   void submit(const ExtensionRequest& request, bool immediate);
   void poll();
   void watch();
-  // Of a pending extension: nullopt when its node is not to be looked at yet, or cannot be.
+  // `idle`: the idle GPUs of a pending extension's node; nullopt: they were not counted now.
   void weigh_chances(JobId id, std::optional<int> idle);
   void check_complete();
   void fail(const std::string& why);
@@ -89,9 +97,10 @@ class Extensions {
   Callbacks callbacks_;
   std::map<JobId, Job> jobs_;
   int submitting_ = 0;
-  unsigned attempt_ = 0;  // of acquire(); results of an older one are given back
+  unsigned attempt_ = 0;  // number of acquire() calls; extensions of an older call are given back
   bool acquiring_ = false;
-  wire::Watch poll_, deadline_, heartbeat_, watch_;
+  int questions_ = 0;  // to Slurm: whether it takes others too. An answer to an older one is too late
+  wire::Watch poll_, deadline_, heartbeat_, watch_, gather_;
 };
 
 }  // namespace espalier::launcher

@@ -1,13 +1,14 @@
 #include "launcher/slurm/job_context.hpp"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <iomanip>
+#include <sstream>
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
@@ -32,6 +33,18 @@ Number number(const char* name, Number low, Number high, Number fallback) {
   return value;
 }
 
+// "YYYY-MM-DDTHH:MM:SS" in local time, as the plugin writes it.
+double deadline_of(const std::string& text) {
+  if (text.empty()) return 0;
+  std::tm time{};
+  std::istringstream in(text);
+  in >> std::get_time(&time, "%Y-%m-%dT%H:%M:%S");
+  time.tm_isdst = -1;
+  const std::time_t seconds = in.fail() ? -1 : std::mktime(&time);
+  if (seconds <= 0) throw Error("ESPALIER_DEADLINE=\"" + text + "\": no time; do not set it by hand");
+  return static_cast<double>(seconds);
+}
+
 }  // namespace
 
 std::vector<GpuId> JobContext::anchor_gpus() const {
@@ -46,8 +59,8 @@ JobContext read_context(std::vector<std::string> program) {
   context.config = wire::load_config();
   context.job = number<JobId>("SLURM_JOB_ID", 1, 0xfffffffeu, 0);
   if (context.job == 0) throw Error("SLURM_JOB_ID: not set; espalier-launch is started by srun --elastic, not by hand");
-  // From 26.05 on the steps that Slurm itself starts have negative numbers here: a batch script's is -5. The number's
-  // bits are the step id that other releases write.
+  // From Slurm 26.05 on, steps that Slurm starts itself have negative numbers here, e.g. -5 for a batch script. The
+  // bits of the number are the step id that other releases write.
   context.step = static_cast<unsigned>(number<std::int64_t>("SLURM_STEP_ID", -16, 0xffffffff, 0));
   context.node = variable("SLURMD_NODENAME");
   if (context.node.empty()) throw Error("SLURMD_NODENAME: not set; espalier-launch runs in a Slurm step");
@@ -55,8 +68,12 @@ JobContext read_context(std::vector<std::string> program) {
   context.program = std::move(program);
   context.min_gpus = number<int>("ESPALIER_MIN", 0, 1000000, 0);
   context.max_gpus = number<int>("ESPALIER_MAX", 0, 1000000, 0);
-  if (const std::string accuracy = variable("ESPALIER_ACCURACY"); !accuracy.empty())
+  context.floor_gpus = context.min_gpus;
+  context.deadline = deadline_of(variable("ESPALIER_DEADLINE"));
+  if (const std::string accuracy = variable("ESPALIER_ACCURACY"); !accuracy.empty()) {
     context.accuracy = accuracy_from(accuracy);
+    context.accuracy_given = true;
+  }
   return context;
 }
 
@@ -67,46 +84,21 @@ void complete(JobContext& context) {
   context.name = job->name;
   context.account = job->account;
   context.anchor = job->holdings;
+  std::vector<std::string> names;
+  for (const Holding& held : context.anchor) names.push_back(held.node);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  context.nodes = load_nodes(names);
   const int gpus = static_cast<int>(context.anchor_gpus().size());
   if (context.min_gpus == 0) context.min_gpus = gpus;
   if (context.max_gpus == 0) context.max_gpus = context.config.max_gpus;
   context.max_gpus = std::max(std::min(context.max_gpus, context.config.max_gpus), gpus);
   context.min_gpus = std::min(context.min_gpus, gpus);
-}
-
-std::string own_address(const std::string& network, const std::string& node) {
-  const auto slash = network.find('/');
-  in_addr wanted{};
-  int bits = 0;
-  if (slash == std::string::npos || ::inet_pton(AF_INET, network.substr(0, slash).c_str(), &wanted) != 1) return node;
-  std::from_chars(network.data() + slash + 1, network.data() + network.size(), bits);
-  const std::uint32_t mask = bits <= 0 ? 0 : htonl(~std::uint32_t{0} << (32 - std::min(bits, 32)));
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return node;
-  std::string address = node;
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
-    const auto& own = reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr;
-    if ((own.s_addr & mask) != (wanted.s_addr & mask)) continue;
-    char text[INET_ADDRSTRLEN];
-    if (::inet_ntop(AF_INET, &own, text, sizeof text) != nullptr) address = text;
-    break;
-  }
-  ::freeifaddrs(list);
-  return address;
+  context.floor_gpus = std::min(context.floor_gpus, gpus);
 }
 
 std::string vault_prefix(JobId job, unsigned step) {
   return "espalier-vault-" + std::to_string(job) + "." + std::to_string(step);
-}
-
-std::vector<std::uint16_t> launcher_ports(JobId job, unsigned step) {
-  // Below the ephemeral range; a neighbour that took one only moves us to the next.
-  constexpr unsigned kFirst = 20000, kCount = 12000, kTries = 16;
-  std::vector<std::uint16_t> ports;
-  for (unsigned i = 0; i < kTries; ++i)
-    ports.push_back(static_cast<std::uint16_t>(kFirst + (job * 16u + step * 16u * 7u + i) % kCount));
-  return ports;
 }
 
 }  // namespace espalier::launcher

@@ -94,6 +94,24 @@ int idle_gpus(const std::string& node) {
   return parse_gpu_gres(text(info.gres)).count - parse_gpu_gres(text(info.gres_used)).count;
 }
 
+std::vector<NodeView> load_nodes(const std::vector<std::string>& names) {
+  initialize();
+  std::vector<NodeView> nodes;
+  for (std::string name : names) {
+    node_info_msg_t* message = nullptr;
+    if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+      fail("slurm: node " + name + " cannot be read");
+    const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
+    if (message->record_count != 1) throw Error("slurm: node " + name + " is not known");
+    const GpuGres gres = parse_gpu_gres(text(message->node_array[0].gres));
+    NodeView& node = nodes.emplace_back();
+    node.name = name;
+    node.gpu_type = gres.type;
+    node.gpu_owner.assign(static_cast<std::size_t>(std::clamp(gres.count, 0, kMostGpusOfNode)), 0);
+  }
+  return nodes;
+}
+
 JobId submit_extension(const ExtensionJob& job) {
   initialize();
   job_desc_msg_t description;
@@ -150,7 +168,7 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {
     const auto step = message->job_steps[i].step_id.step_id;
     if (message->job_steps[i].step_id.job_id != id || step >= SLURM_MAX_NORMAL_STEP_ID || step == except_step) continue;
     ++count;
-    espalier_slurm_kill_step(id, step, SIGKILL);  // a step that ended meanwhile is what we want
+    espalier_slurm_kill_step(id, step, SIGKILL);  // an error is ignored: the step may have ended meanwhile
   }
   return count;
 }
@@ -160,11 +178,6 @@ void give_back(JobId id) {
   espalier_slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
   if (espalier_slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
     fail("slurm: job " + std::to_string(id) + " cannot be given back");
-}
-
-std::string first_host(const std::string& list) {
-  const auto names = expand_hosts(list.c_str());
-  return names.empty() ? "" : names.front();
 }
 
 SlurmSite load_site() {

@@ -1,6 +1,5 @@
-// libslurm for the launcher and the keeper. Every call may block
-// for Slurm's MessageTimeout: use it from BlockingThread or a process that has nothing else to do. Thread-safe. Throws
-// Error.
+// libslurm for the launcher and the keeper. Every function may block for Slurm's MessageTimeout: call it on a
+// BlockingThread, or in a process that has nothing else to do. Thread-safe. Every function throws Error.
 #pragma once
 
 #include <sys/types.h>
@@ -30,29 +29,32 @@ struct ExtensionJob {
   std::string partition, account, comment;
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
-  std::string directory;                 // where it runs
-  int grant_seconds = 0;                 // Slurm itself drops it when it was not granted by then
-  bool immediate = false;                // fail unless it can start now
+  std::string directory;                 // its working directory
+  int grant_seconds = 0;                 // Slurm drops the job if it has not started within this time and a minute
+  bool immediate = false;                // fail unless the job can start now
 };
 
-// nullopt: Slurm does not know the job (any more).
+// nullopt: Slurm does not know the job, or does not know it any more.
 std::optional<SlurmJob> load_job(JobId id);
-// GPUs of `node` that no job has, one that completes included.
+// GPUs of `node` that no job has. A completing job still has its GPUs.
 int idle_gpus(const std::string& node);
+// GPU types and numbers of these nodes, as far as Slurm knows them, without owners.
+std::vector<NodeView> load_nodes(const std::vector<std::string>& names);
+// Returns the extension's job id.
 JobId submit_extension(const ExtensionJob& job);
-// SIGKILLs every step of the job but `except_step`, so that completing it does not wait for KillWait.
-// Returns how many steps there were.
+// Sends SIGKILL to every step that srun started in the job, except `except_step`. Then the end of the job does not wait
+// for KillWait. Returns how many such steps there were.
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);
-// Steps first, then the batch script, then the job.
+// Kills the steps of the job, then its batch script, then the job.
 void give_back(JobId id);
-// First name of a Slurm host list ("n[1-2]" -> "n1"); empty for an empty one.
-std::string first_host(const std::string& list);
-// What the launcher needs to know of slurm.conf.
+// The settings of Slurm that the launcher needs.
 struct SlurmSite {
-  std::vector<uid_t> planner_uids{0};  // that may run espalierd: root and SlurmUser
-  bool binds_cpus = false;             // a TaskPlugin that binds; srun complains about --cpu-bind where there is none
-  int kill_wait_seconds = 0;           // from the notice at a job's time limit to its end
-  std::map<std::string, int> grace_seconds;  // by partition: from the notice of a preemption to its end; 0: KillWait
+  std::vector<uid_t> planner_uids{0};  // users that may run espalierd: root and SlurmUser
+  // Whether a TaskPlugin binds processes to CPUs. Without one srun complains about --cpu-bind.
+  bool binds_cpus = false;
+  int kill_wait_seconds = 0;  // from the notice at a job's time limit to the kill
+  // By partition: from the notice of a preemption to the kill. 0: KillWait.
+  std::map<std::string, int> grace_seconds;
 };
 SlurmSite load_site();
 

@@ -26,7 +26,6 @@ struct RankServersSettings {
   std::vector<Holding> holdings;         // of the anchor
   bool binds_cpus = false;               // the site's TaskPlugin does, and must not
   std::vector<std::string> environment;  // what a rank server needs to find the launcher
-  std::string token;
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::seconds start{60};  // a server that has not come by then is given up by the world that waits for it
 };
@@ -41,7 +40,7 @@ class RankServers {
 
   // Starts those of the anchor's nodes. Throws Error when that on this node cannot be started.
   void start();
-  // A server introduced itself. Throws Error when its token is not the launcher's, or it is there already.
+  // A server introduced itself. Throws Error when it is there already.
   void adopt(const wire::ConnectionPtr& connection, const wire::RankServerHello& hello);
   // Starts the server of an extension, whose keeper is there, as a step of it. The launcher and not the keeper does so:
   // when Slurm ends a job it signals its batch script too, and an srun there would kill the step at once.

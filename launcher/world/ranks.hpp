@@ -18,6 +18,8 @@ struct RanksCallbacks {
   std::function<void(const std::vector<int>& ranks, const std::string& why)> lost;
   // The last rank has ended. `code`: that of the first rank whose code was not 0.
   std::function<void(int code)> all_ended;
+  // A rank called MPI_Abort, or its MPI did; all ranks are killed soon after.
+  std::function<void(int rank)> aborted = {};
 };
 
 class Ranks {

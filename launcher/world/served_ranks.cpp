@@ -13,6 +13,8 @@
 namespace espalier::launcher {
 namespace {
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
+// From MPI_Abort to the end of all ranks. It leaves time for the news that another rank has died, which may be why.
+constexpr wire::Loop::Milliseconds kAbortToKill{200};
 constexpr std::size_t kMostFences = 64;         // that servers have entered and that are not complete
 constexpr std::size_t kMostQuestions = 100000;  // unanswered
 }  // namespace
@@ -35,16 +37,18 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
   request_.limits = resource_limits();
   request_.network = request.network;
   request_.first = request.first;
+  const std::vector<int> devices = visible_places(request);
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
     const ServerId& id = by_rank_[rank];
     const auto [at, fresh] = places_.try_emplace(id, Place{request_.places.size()});
-    if (fresh) request_.places.push_back({id.node + "." + std::to_string(id.job), {}});
+    if (fresh) request_.places.push_back({id.node + "." + std::to_string(id.job), {}, {}});
     request_.places[at->second.index].ranks.push_back(static_cast<int>(rank));
+    request_.places[at->second.index].devices.push_back(devices[rank]);
   }
   start_ = loop_.after(start, [this, start] {
     std::vector<ServerId> late;
     for (const auto& [id, place] : places_)
-      if (!place.asked && !place.gone) late.push_back(id);
+      if (!place.there && !place.gone) late.push_back(id);
     for (const ServerId& id : late)
       gone(id, "the rank server of job " + std::to_string(id.job) + " on " + id.node + " has not come within " +
                    std::to_string(start.count()) + " s");
@@ -72,6 +76,9 @@ void ServedRanks::signal(int number) const { tell_all(wire::SignalRanks{request_
 
 void ServedRanks::came(const ServerId& id) {
   Place& place = places_.at(id);
+  place.there = true;
+  // The server of rank 0 says first where all ranks meet.
+  if (request_.port == 0 && id != by_rank_.front()) return;
   if (place.asked || place.gone || stopping_) return;
   place.asked = true;
   request_.here = static_cast<int>(place.index);
@@ -112,11 +119,20 @@ void ServedRanks::handle(const ServerId& id, const wire::Frame& frame) {
     const auto aborted = wire::from_frame<wire::RankAborted>(frame);
     if (!own(aborted.rank)) return;
     if (code_ == 0) code_ = aborted.code == 0 ? 1 : aborted.code & 0xff;
+    if (callbacks_.aborted) callbacks_.aborted(aborted.rank);
     // MPI_Abort ends all ranks, not only its caller.
+    if (std::exchange(aborted_, true)) return;
     stopping_ = true;
-    signal(SIGKILL);
+    kill_ = loop_.after(kAbortToKill, [this] { signal(SIGKILL); });
   } else if (frame.type == wire::RanksRefused::type) {
     gone(id, id.node + ": " + wire::from_frame<wire::RanksRefused>(frame).reason);
+  } else if (frame.type == wire::Rendezvous::type) {
+    const auto meeting = wire::from_frame<wire::Rendezvous>(frame);
+    if (id != by_rank_.front() || request_.port != 0 || meeting.port < 1 || meeting.port > 65535) return;
+    request_.address = meeting.address;
+    request_.port = meeting.port;
+    for (const auto& [other, place] : places_)
+      if (place.there) came(other);
   } else if (frame.type == wire::FenceEntered::type) {
     enter(places_.at(id).index, wire::from_frame<wire::FenceEntered>(frame));
   } else if (frame.type == wire::ModexWanted::type) {

@@ -43,6 +43,7 @@ class ServedRanks final : public Ranks {
   };
   struct Place {
     std::size_t index = 0;  // in request_.places
+    bool there = false;     // its server is
     bool asked = false;     // its ranks were started
     bool gone = false;
   };
@@ -65,7 +66,7 @@ class ServedRanks final : public Ranks {
   std::vector<bool> ended_;  // by rank
   int left_;                 // ranks that have not ended
   int code_ = 0;             // of the first that failed
-  bool stopping_ = false;
+  bool stopping_ = false, aborted_ = false;
   bool broken_ = false;  // a server is gone: no fence will be complete
   std::map<std::int64_t, Fence> fences_;
   // Questions of one server to another: the asker and its ticket, by a ticket of ours.

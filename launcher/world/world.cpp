@@ -25,6 +25,7 @@ World::World(wire::Loop& loop, const WorldRequest& request, const StartRanks& st
   on.ended = [this](int rank, int code) { rank_ended(rank, code); };
   on.lost = [this](const std::vector<int>& ranks, const std::string& why) { ranks_lost(ranks, why); };
   on.all_ended = [this](int code) { all_ended(code); };
+  on.aborted = [this](int rank) { aborted_.insert(rank); };
   ranks_ = start(request, std::move(on));
 }
 
@@ -229,12 +230,16 @@ Loss World::loss(const std::string& why, int code) const {
             {},           {},
             server_gone_};
   for (const int rank : absent_) loss.absent.insert(gpus_.at(static_cast<std::size_t>(rank)));
-  for (const auto& [rank, words] : died_) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
+  // Open MPI 5 aborts ranks that lose their connection to one that died. They are no cause where there is another.
+  auto causes = died_;
+  std::erase_if(causes, [this](const auto& one) { return aborted_.contains(one.first); });
+  if (causes.empty()) causes = died_;
+  for (const auto& [rank, words] : causes) loss.died.insert(gpus_.at(static_cast<std::size_t>(rank)));
   if (own_failure_) {
     loss.why = last_words_;
-  } else if (!died_.empty()) {
-    loss.why = died_.begin()->second;
-    if (died_.size() > 1) loss.why += ", and " + std::to_string(died_.size() - 1) + " more";
+  } else if (!causes.empty()) {
+    loss.why = causes.begin()->second;
+    if (causes.size() > 1) loss.why += ", and " + std::to_string(causes.size() - 1) + " more";
   }
   return loss;
 }

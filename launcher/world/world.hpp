@@ -124,6 +124,7 @@ class World {
   bool own_failure_ = false, lacked_memory_ = false, server_gone_ = false;
   std::map<int, std::string> died_;  // rank -> in words
   std::set<int> absent_;             // ranks that ended before their hello
+  std::set<int> aborted_;            // ranks that called MPI_Abort
   int first_code_ = 0;               // of the first rank whose exit code was not 0
   std::optional<int> exit_code_;     // of all ranks, once they have ended
   std::chrono::steady_clock::time_point conclude_by_{};

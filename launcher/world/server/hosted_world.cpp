@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "launcher/world/server/mpi_environment.hpp"
+#include "launcher/world/server/torch_environment.hpp"
 #include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
 
@@ -22,12 +22,15 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
     : pmix_(pmix), generation_(request.generation), name_(request.name), callbacks_(std::move(callbacks)) {
   const PmixNamespace space = namespace_of(request);
   pmix_.add(space);
+  const std::vector<int>& devices = request.places.at(space.here).devices;
   try {
     const std::vector<int>& ranks = space.places.at(space.here).ranks;
     const std::vector<std::string> node = merged(request.environment, local);
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
       auto environment = merged(node, mpi_environment(position, request.directory, request.network));
+      const int device = at < devices.size() ? devices[at] : static_cast<int>(at);
+      environment = merged(environment, torch_environment(position, device, {request.address, request.port}));
       start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));
     }
   } catch (const Error&) {

@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 
 #include "launcher/node/directory.hpp"
 #include "launcher/node/launcher_address.hpp"
+#include "launcher/node/own_address.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -27,11 +29,22 @@ std::string variable(const char* name) {
   return value;
 }
 
+JobId job_in(const char* name) {
+  const std::string text = variable(name);
+  JobId job = 0;
+  if (const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), job);
+      error != std::errc{} || end != text.data() + text.size())
+    throw Error(std::string(name) + ": \"" + text + "\" is not the number of a job");
+  return job;
+}
+
 // What names this node's devices and this process's Slurm job. Programs look there for their GPUs, and a keeper finds
 // the processes of its job by SLURM_JOB_ID.
 std::vector<std::string> local_variables(const RankServerSettings& settings) {
   std::vector<std::string> list{"SLURM_JOB_ID=" + std::to_string(settings.job), "SLURMD_NODENAME=" + settings.node,
                                 "HOSTNAME=" + settings.node};
+  // Messages do not carry the token.
+  list.push_back("ESPALIER_TOKEN=" + settings.token);
   if (settings.with_launcher) list.emplace_back("ESPALIER_WITH_LAUNCHER=1");
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL",
                            "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "TMPDIR"})
@@ -54,13 +67,11 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   RankServerSettings settings;
   std::tie(settings.host, settings.port) = launcher_address();
   settings.token = variable("ESPALIER_TOKEN");
+  settings.anchor = job_in("ESPALIER_ANCHOR");
   settings.node = variable("SLURMD_NODENAME");
   settings.directory = fs::path(variable("ESPALIER_DIRECTORY")).parent_path().string();
   settings.with_launcher = with_launcher;
-  const std::string job = variable("SLURM_JOB_ID");
-  if (const auto [end, error] = std::from_chars(job.data(), job.data() + job.size(), settings.job);
-      error != std::errc{} || end != job.data() + job.size())
-    throw Error("SLURM_JOB_ID: \"" + job + "\" is not the number of a job");
+  settings.job = job_in("SLURM_JOB_ID");
   const double seconds = std::atof(variable("ESPALIER_HEARTBEAT").c_str());
   if (!(seconds > 0 && seconds <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
   settings.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(seconds * 1000)));
@@ -99,7 +110,7 @@ int RankServer::run() {
     if (!connection_) loop_.stop();
   }));
   dialler_ = wire::dial_tcp(
-      loop_, wire::Service::launcher, settings_.host, settings_.port, {::getuid()},
+      loop_, {wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host, settings_.port,
       [this](const wire::ConnectionPtr& made) { connected(made); }, [](const std::string&) {});
   loop_.run();
   worlds_.clear();
@@ -129,7 +140,7 @@ void RankServer::connected(const wire::ConnectionPtr& connection) {
     connection_.reset();
     loop_.stop();
   };
-  connection->send(wire::RankServerHello{settings_.token, settings_.job, settings_.node, ::getpid()});
+  connection->send(wire::RankServerHello{settings_.job, settings_.node, ::getpid()});
 }
 
 void RankServer::handle(const wire::Frame& frame) {
@@ -166,6 +177,12 @@ void RankServer::run_ranks(wire::RunRanks request) {
     if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||
         request.places[static_cast<std::size_t>(request.here)].ranks.empty() || request.program.empty())
       throw Error("the request names no rank or no program");
+    const std::vector<int>& ranks = request.places[static_cast<std::size_t>(request.here)].ranks;
+    if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
+      request.address = own_address(request.network, settings_.node);
+      request.port = unused_port();
+      tell(wire::Rendezvous{request.generation, request.address, request.port});
+    }
     const auto made = use_generation_directory(request.directory);
     // MPI's shared memory files are numbered by the rank's place on its server, and another server of the same node
     // begins with the same number: each has a directory of its own.

@@ -16,15 +16,16 @@ struct RankServerSettings {
   std::string host;  // the launcher's
   std::uint16_t port = 0;
   std::string token;
-  JobId job = 0;  // the Slurm job whose step this is
+  JobId anchor = 0;  // the launcher's job
+  JobId job = 0;     // the Slurm job whose step this is
   std::string node;
   std::string directory;  // the job's scratch directory on this node
   std::chrono::milliseconds heartbeat{1000};
   bool with_launcher = false;  // on the launcher's node, as its child
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, SLURM_JOB_ID and SLURMD_NODENAME.
-// Throws Error.
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_ANCHOR, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, SLURM_JOB_ID and
+// SLURMD_NODENAME. Throws Error.
 RankServerSettings rank_server_settings(bool with_launcher);
 
 class RankServer {

@@ -1,0 +1,46 @@
+// The GPUs that the job holds, its own and those of extensions, and which of them can be used.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/recovery/slurm_answer.hpp"
+#include "launcher/slurm/job_context.hpp"
+
+namespace espalier::launcher {
+
+class HeldGpus {
+ public:
+  struct Callbacks {
+    std::function<std::vector<Holding>(bool with_acquired)> extensions;
+    std::function<bool(JobId)> falters;                 // the extension's keeper is silent
+    std::function<bool(const std::string&)> node_lost;  // a node of the anchor, by its keepers
+    std::function<std::set<GpuId>()> unfit;             // GPUs on which ranks have died again and again
+    std::function<const Plan&()> plan;                  // of the running generation
+  };
+  HeldGpus(const JobContext& context, Callbacks callbacks) : context_(context), callbacks_(std::move(callbacks)) {}
+
+  // Slurm has answered: it replaces the answer before.
+  void heard(SlurmAnswer answer) { answer_ = std::move(answer); }
+
+  // `with_acquired`: also extensions that the change under way has acquired.
+  std::vector<Holding> all(bool with_acquired) const;
+  std::vector<Holding> extensions(bool with_acquired) const { return callbacks_.extensions(with_acquired); }
+  // The anchor's GPUs that can be used. The unfit ones too if there are no others, since a job must be able to give
+  // back all that it was lent.
+  std::vector<Holding> own() const;
+  // `holdings` without GPUs that are unfit or on a lost node of the anchor.
+  std::vector<Holding> usable(std::vector<Holding> holdings) const;
+  std::set<GpuId> left() const;  // GPUs that are not lost
+
+ private:
+  bool lost(const Holding& holding) const;
+
+  const JobContext& context_;
+  Callbacks callbacks_;
+  SlurmAnswer answer_;  // the last
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,77 @@
+#include "launcher/job/notices.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "launcher/job/grace.hpp"
+#include "launcher/job/holdings.hpp"
+#include "planner/core/scheduler.hpp"
+
+namespace espalier::launcher {
+
+Notices::Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& held, Callbacks callbacks)
+    : loop_(loop), context_(context), held_(held), callbacks_(std::move(callbacks)) {}
+
+void Notices::answer() {
+  const std::set<JobId> taken = callbacks_.taken();
+  if (taken.empty() || retry_ || !callbacks_.idle()) return;
+  if (too_late_for(taken)) return;
+  Decision decision;
+  decision.trigger = Trigger::preempted;
+  decision.kind = DecisionKind::shrink;
+  decision.job = context_.job;
+  decision.reason = "Slurm takes extensions back";
+  std::set<GpuId> lost;
+  for (const Holding& holding : held_.all(false))
+    if (taken.contains(holding.job))
+      for (const int index : holding.gpus) lost.insert({holding.node, index});
+  const ElasticJob job = callbacks_.job();
+  std::vector<GpuId> kept;
+  if (job.plan)
+    for (const GpuId& gpu : job.plan->ranks())
+      if (!lost.contains(gpu)) kept.push_back(gpu);
+  if (kept.empty())
+    for (const Holding& holding : held_.own())
+      for (const int index : holding.gpus) kept.push_back({holding.node, index});
+  kept = with_lead(std::move(kept), held_.own());
+  const auto plan = plan_on_subset(job, kept, &callbacks_.known());
+  if (!plan) {
+    spdlog::error("espalier: launch: no plan fits on the {} GPUs that remain; the job ends when Slurm takes the others",
+                  kept.size());
+    return;
+  }
+  decision.plan = *plan;
+  decision.candidates = weighed_against(callbacks_.known(), job, *plan);
+  decision.predicted_step_seconds = decision.candidates.back().predicted_step_seconds;
+  decision.release = leaving(*plan, held_.extensions(false), taken);
+  callbacks_.propose(decision);
+}
+
+void Notices::failed() {
+  retry_ = loop_.after(std::chrono::seconds(1), [this] {
+    retry_.reset();
+    answer();
+  });
+}
+
+// A change-over that Slurm would cut short costs the state of the GPUs that go, and time: then only a checkpoint is
+// asked for, and when the GPUs are gone the job goes on as after any loss.
+bool Notices::too_late_for(const std::set<JobId>& taken) {
+  const auto grace = grace_seconds(context_.site, context_.config.partition);
+  if (!grace) return false;
+  const double left = *grace - callbacks_.since(taken), needed = callbacks_.needs();
+  if (needed <= left) return false;
+  if (!std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) {
+    given_up_.insert(taken.begin(), taken.end());
+    spdlog::warn(
+        "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
+        "checkpoint is asked for (without checkpoint.directory none is written), and the job goes on with fewer GPUs "
+        "when they are gone",
+        needed, left);
+    callbacks_.save();
+  }
+  return true;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,44 @@
+// Answers Slurm's notices that it takes extensions back: with a plan on the GPUs that stay, or, if there is no time for
+// a change of generation, with a checkpoint.
+#pragma once
+
+#include <functional>
+#include <set>
+
+#include "launcher/job/held_gpus.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+#include "planner/wire/loop.hpp"
+
+namespace espalier::launcher {
+
+class Notices {
+ public:
+  struct Callbacks {
+    std::function<std::set<JobId>()> taken;               // extensions that Slurm takes back
+    std::function<double(const std::set<JobId>&)> since;  // seconds since the first notice for one of them
+    std::function<bool()> idle;                           // the job trains, and nothing is being changed
+    std::function<ElasticJob()> job;                      // as the planner is told
+    std::function<const PlanningBasis&()> known;          // for a plan on fewer GPUs
+    std::function<double()> needs;                        // seconds that a change of generation is likely to take
+    std::function<void()> save;                           // asks the running generation for a checkpoint
+    std::function<void(const Decision&)> propose;         // a plan without the extensions
+  };
+  Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& held, Callbacks callbacks);
+
+  // Answers the notices that wait for an answer, if the job is idle. Call it whenever the job may have become idle.
+  void answer();
+  // The last answer came to nothing. A change that failed at once would fail at once again, so the next answer waits.
+  void failed();
+
+ private:
+  bool too_late_for(const std::set<JobId>& taken);
+
+  wire::Loop& loop_;
+  const JobContext& context_;
+  const HeldGpus& held_;
+  Callbacks callbacks_;
+  std::set<JobId> given_up_;  // extensions that go before the job can leave them
+  wire::Watch retry_;
+};
+
+}  // namespace espalier::launcher

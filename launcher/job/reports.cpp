@@ -1,0 +1,38 @@
+#include "launcher/job/reports.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "planner/wire/clock.hpp"
+
+namespace espalier::launcher {
+namespace {
+constexpr std::chrono::seconds kStatusEvery{1};
+}  // namespace
+
+Reports::Reports(wire::Loop& loop, const JobContext& context, std::function<ElasticJob()> state,
+                 PlannerLink::Callbacks planner)
+    : state_(std::move(state)),
+      link_(loop, context.config.planner_host, context.config.planner_port, context.site.planner_uids, [&] {
+        planner.state = [this] {
+          ElasticJob job = state_();
+          job.profile = profiles_.newest();
+          return job;
+        };
+        return std::move(planner);
+      }()) {}
+
+void Reports::status_after_step() {
+  const auto now = wire::steady_now();
+  if (now - last_status_ < kStatusEvery) return;
+  last_status_ = now;
+  ElasticJob job = state_();
+  job.profile = profiles_.untold();
+  link_.report(wire::Status{std::move(job)});
+}
+
+void Reports::profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {
+  if (const std::string why = profiles_.take(frame, rank, plan, shape); !why.empty())
+    spdlog::warn("espalier: launch: {}; it is not passed on", why);
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,35 @@
+// What the planner is told of the job: its state, its transitions, its profiles, and the outcomes of decisions.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "launcher/job/planner_link.hpp"
+#include "launcher/job/profile_relay.hpp"
+#include "launcher/slurm/job_context.hpp"
+
+namespace espalier::launcher {
+
+class Reports {
+ public:
+  // `state`: what a status says, without a profile. `planner`: all but its `state`.
+  Reports(wire::Loop& loop, const JobContext& context, std::function<ElasticJob()> state,
+          PlannerLink::Callbacks planner);
+
+  void status() { link_.report(wire::Status{state_()}); }
+  void status_after_step();  // at most one each second, with a profile that is new
+  void transition(const wire::Transition& transition) { link_.report(transition); }
+  void outcome(const wire::Outcome& outcome) { link_.report_outcome(outcome); }
+  // `rank` of the running generation has sent a profile of `plan`.
+  void profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape);
+  void forget_profiles() { profiles_.forget(); }  // another plan runs
+  void leave(const wire::Bye& bye) { link_.leave(bye); }
+
+ private:
+  std::function<ElasticJob()> state_;
+  ProfileRelay profiles_;
+  std::chrono::steady_clock::time_point last_status_{};
+  PlannerLink link_;
+};
+
+}  // namespace espalier::launcher

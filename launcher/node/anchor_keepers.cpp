@@ -1,0 +1,52 @@
+#include "launcher/node/anchor_keepers.hpp"
+
+#include <algorithm>
+
+namespace espalier::launcher {
+
+void AnchorKeepers::adopt(const wire::ConnectionPtr& connection, const std::string& node,
+                          const std::optional<wire::Keep>& keep) {
+  auto at = std::find_if(keepers_.begin(), keepers_.end(),
+                         [&](const Keeper& keeper) { return keeper.node == node && !keeper.connection; });
+  if (at == keepers_.end()) at = keepers_.emplace(at);
+  *at = {node, connection, 0};
+  const auto place = static_cast<std::size_t>(at - keepers_.begin());
+  connection->on_frame = [this, place](const wire::Frame&) {
+    keepers_[place].missed = 0;
+    lost_.erase(keepers_[place].node);
+  };
+  connection->on_closed = [this, place](const std::string&) { keepers_[place].connection.reset(); };
+  connection->send(wire::Heartbeat{});  // it has found the right launcher
+  if (keep) connection->send(*keep);
+}
+
+void AnchorKeepers::beat() {
+  for (Keeper& keeper : keepers_) {
+    if (!keeper.connection) continue;
+    keeper.connection->send(wire::Heartbeat{});
+    ++keeper.missed;
+  }
+}
+
+void AnchorKeepers::keep(const wire::Keep& what) const {
+  for (const Keeper& keeper : keepers_)
+    if (keeper.connection) keeper.connection->send(what);
+}
+
+void AnchorKeepers::give_back() const {
+  for (const Keeper& keeper : keepers_)
+    if (keeper.connection) keeper.connection->send(wire::GiveBack{});
+}
+
+void AnchorKeepers::doubt(const std::set<GpuId>& died) {
+  std::set<std::string> heard;
+  for (const Keeper& keeper : keepers_)
+    if (keeper.connection && keeper.missed <= kFalters) heard.insert(keeper.node);
+  for (const Keeper& keeper : keepers_) {
+    const bool ranks_died =
+        std::any_of(died.begin(), died.end(), [&](const GpuId& gpu) { return gpu.node == keeper.node; });
+    if (!heard.contains(keeper.node) && (keeper.connection || ranks_died)) lost_.insert(keeper.node);
+  }
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,115 @@
+#include "launcher/process/description.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string_view>
+
+#include "planner/core/error.hpp"
+#include "planner/core/json.hpp"
+#include "planner/core/text_limits.hpp"
+#include "planner/wire/descriptor.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+constexpr std::string_view kMarker = "espalier: describes itself";
+// Of the arguments that may name a script, and of a description with a plan of some thousand GPUs.
+constexpr std::size_t kMostFiles = 8, kMostText = 8 << 20;
+
+bool holds_marker(const std::string& path) {
+  const wire::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) return false;
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (memory == MAP_FAILED) return false;
+  const bool found = ::memmem(memory, size, kMarker.data(), kMarker.size()) != nullptr;
+  ::munmap(memory, size);
+  return found;
+}
+
+// As execvp() finds it. Empty: nowhere.
+std::string path_of(const std::string& program) {
+  if (program.find('/') != std::string::npos) return program;
+  const char* variable = std::getenv("PATH");
+  std::istringstream path(variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable);
+  for (std::string directory; std::getline(path, directory, ':');) {
+    std::string found = (directory.empty() ? "." : directory) + "/" + program;
+    if (::access(found.c_str(), X_OK) == 0) return found;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool describes_itself(const std::vector<std::string>& program) {
+  if (program.empty()) return false;
+  if (holds_marker(path_of(program.front()))) return true;
+  for (std::size_t i = 1; i < std::min(program.size(), kMostFiles); ++i)
+    if (holds_marker(program[i])) return true;
+  return false;
+}
+
+ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string> program,
+                                       const std::vector<std::string>& environment, wire::Loop::Milliseconds limit,
+                                       std::function<void(std::optional<wire::Description>)> told)
+    : told_(std::move(told)) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(program.front() + ": no pipe: " + std::strerror(errno));
+  wire::Descriptor reader(ends[0]), writer(ends[1]);
+  const wire::Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
+  program.emplace_back("--describe");
+  Child::Traits traits;
+  traits.output = writer.get();
+  traits.errors = null.get();  // its ranks say the same again
+  child_ = std::make_unique<Child>(loop, program, environment, traits, [](int) {});
+  output_ = reader.release();
+  readable_ = loop.on_readable(output_, [this] { read(); });
+  limit_ = loop.after(limit, [this] {
+    text_.clear();
+    finish();
+  });
+}
+
+ProgramDescription::~ProgramDescription() {
+  readable_.reset();
+  if (output_ >= 0) ::close(output_);
+}
+
+void ProgramDescription::read() {
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(output_, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return finish();
+    text_.append(buffer, static_cast<std::size_t>(got));
+    if (text_.size() > kMostText) {
+      text_.clear();
+      return finish();
+    }
+  }
+}
+
+void ProgramDescription::finish() {
+  readable_.reset();
+  limit_.reset();
+  if (!told_) return;
+  std::optional<wire::Description> description;
+  try {
+    if (!text_.empty()) description = wire::from_frame<wire::Description>({wire::Description::type, parse_json(text_)});
+  } catch (const std::exception&) {
+    // not what a description looks like: the ranks' hello tells
+  }
+  std::exchange(told_, nullptr)(std::move(description));
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,32 @@
+// The plan of a generation that goes on after a loss.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "launcher/recovery/faults.hpp"
+#include "planner/core/job.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+
+namespace espalier::launcher {
+
+struct RecoveryPlan {
+  Plan plan;
+  std::vector<GpuId> chosen;  // by the faults
+};
+
+struct GpusForRecovery {
+  std::set<GpuId> left;       // of those that the job had
+  std::vector<Holding> own;   // the anchor's that can be used
+  std::vector<GpuId> anchor;  // all of the anchor's
+  int least = 0;              // a plan on fewer is of no use
+};
+
+// Returns the plan of the lost generation, `lost`, if as many GPUs were chosen as it has, else the best plan on the
+// chosen GPUs. nullopt: no attempt is left. GPUs on which no plan fits are noted in `faults` as tried.
+std::optional<RecoveryPlan> choose_recovery_plan(Faults& faults, Faults::Time now, const Plan& lost,
+                                                 const GpusForRecovery& gpus, const ElasticJob& job,
+                                                 const PlanningBasis& known);
+
+}  // namespace espalier::launcher

@@ -1,0 +1,54 @@
+#include "launcher/recovery/step_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/wire/clock.hpp"
+
+namespace espalier::launcher {
+namespace {
+constexpr auto kStalled = std::chrono::seconds(5);  // a timer that is later shows that this process stood still
+}  // namespace
+
+StepWatch::StepWatch(wire::Loop& loop, double hang_seconds, std::function<void(const std::string&)> hangs)
+    : loop_(loop), hang_seconds_(hang_seconds), hangs_(std::move(hangs)) {}
+
+void StepWatch::stepped(const wire::Step& step) {
+  last_at_ = progress_at_ = wire::steady_now();
+  step_ = step.step;
+  last_seconds_ = step.seconds;
+  // A moving average that forgets the first, slower steps of a generation quickly.
+  seconds_ = seconds_ == 0 ? step.seconds : 0.7 * seconds_ + 0.3 * step.seconds;
+}
+
+void StepWatch::begin_anew_after(std::int64_t step) {
+  begin_anew();
+  step_ = step;
+}
+
+double StepWatch::longest() const { return std::max(seconds_, last_seconds_); }
+
+void StepWatch::watch(bool trains) {
+  if (!trains) return watch_.reset();
+  if (watch_) return;
+  progress_at_ = wire::steady_now();
+  check();
+}
+
+// Time in which this process stood still does not count, e.g. while Slurm had the job suspended.
+void StepWatch::check() {
+  const auto now = wire::steady_now();
+  if (watch_ && now - check_at_ > kStalled) progress_at_ = now;
+  const double limit = std::max(hang_seconds_, 10 * seconds_);
+  const double left = limit - std::chrono::duration<double>(now - progress_at_).count();
+  if (left <= 0) {
+    watch_.reset();
+    return hangs_("step " + std::to_string(step_ + 1) + " was not done within " + std::to_string(std::lround(limit)) +
+                  " s");
+  }
+  const auto delay = std::chrono::milliseconds(std::lround(left * 1000) + 1);
+  check_at_ = now + delay;
+  watch_ = loop_.after(delay, [this] { check(); });
+}
+
+}  // namespace espalier::launcher
