@@ -1,5 +1,13 @@
 #include "torchrt/config.hpp"
 
+#include <algorithm>
+#include <fstream>
+
+#include "planner/core/json.hpp"
+#include "planner/core/pipeline/generate.hpp"
+#include "planner/core/pipeline/placement.hpp"
+#include "planner/core/text_limits.hpp"
+
 #include "torchrt/config_model.hpp"
 #include "torchrt/toml_reader.hpp"
 
@@ -8,6 +16,16 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000;
+
+void read_schedule(TomlSection& section, std::string& schedule) {
+  section.read("schedule", schedule);
+  std::string known;
+  for (const pipeline::Generator& one : pipeline::generators()) {
+    if (schedule == one.name) return;
+    known += (known.empty() ? "\"" : ", \"") + std::string(one.name) + "\"";
+  }
+  section.fail("schedule", "is \"" + schedule + "\"; known are " + known);
+}
 
 void read_training(TomlSection section, TrainingConfig& training) {
   section.require("steps", training.steps, 1, kMostSteps);
@@ -23,7 +41,7 @@ void read_training(TomlSection section, TrainingConfig& training) {
   section.read("beta2", training.beta2, 0, 0.999999);
   section.read("epsilon", training.epsilon, 1e-30, 1);
   section.read("clip_norm", training.clip_norm, 0, 1e9);
-  section.choose<std::string>("schedule", training.schedule, {{"1f1b", "1f1b"}, {"gpipe", "gpipe"}});
+  read_schedule(section, training.schedule);
   section.choose<DataType>("dtype", training.dtype, {{"float32", DataType::float32}, {"bfloat16", DataType::bfloat16}});
   section.choose<Accuracy>("accuracy", training.accuracy,
                            {{"bitwise", Accuracy::bitwise}, {"relaxed", Accuracy::relaxed}});
@@ -33,6 +51,89 @@ void read_training(TomlSection section, TrainingConfig& training) {
   if (training.global_batch % training.micro_batches != 0)
     section.fail("micro_batches",
                  "does not divide global_batch = " + std::to_string(training.global_batch) + "; choose a divisor");
+  section.finish();
+}
+
+// The TP degrees that the model allows (model/units.cpp), powers of two.
+std::vector<int> tp_degrees_of(const ModelConfig& model) {
+  std::vector<int> degrees{1};
+  const auto divides = [&](int degree) {
+    return model.heads % degree == 0 && model.key_value_heads % degree == 0 && model.intermediate % degree == 0;
+  };
+  while (divides(2 * degrees.back())) degrees.push_back(2 * degrees.back());
+  return degrees;
+}
+
+Plan read_plan(const TomlSection& section, const std::string& path) {
+  std::ifstream in(path);
+  if (!in) section.fail("plan", "is \"" + path + "\", which cannot be read");
+  try {
+    return parse_json(in).get<Plan>();
+  } catch (const std::exception& problem) {
+    section.fail("plan", "is \"" + path + "\": " + problem.what());
+  }
+}
+
+// What the schedule needs; where it runs any number of chunks: two if interleaved, else one.
+void read_chunks(TomlSection& section, const std::string& schedule, ParallelLimits& limits) {
+  constexpr int kMostChunks = 64;
+  const pipeline::Generator& generator = pipeline::generator(schedule);
+  const int needed = generator.chunks_per_rank;
+  limits.chunks = needed > 0 ? needed : schedule == "interleaved" ? 2 : 1;
+  section.read("chunks", limits.chunks, 1, kMostChunks);
+  if (needed > 0 && limits.chunks != needed)
+    section.fail("chunks", "is " + std::to_string(limits.chunks) + "; training.schedule = \"" + schedule + "\" has " +
+                               std::to_string(needed) + (needed == 1 ? " chunk" : " chunks") + " on each stage");
+  const pipeline::Schedule example = pipeline::generate(schedule, {2, 1, limits.chunks});
+  limits.v_shaped = limits.chunks == 2 && example.rank_of_chunk == pipeline::v_placement(2);
+  if (limits.chunks == 1) limits.chunks = 0;  // what every plan has anyway
+}
+
+void read_parallel(TomlSection section, const Config& config, ParallelConfig& parallel) {
+  ParallelLimits& limits = parallel.limits;
+  section.read("plan", parallel.plan);
+  read_chunks(section, config.training.schedule, limits);
+  section.read("pp", limits.pp, 1, config.model.layers);
+  section.read("dp", limits.dp, 1, config.training.global_batch);
+  section.read("tp", limits.tp, 1, config.model.heads);
+  section.read("micro_batches", limits.micro_batches, 1, 1 << 20);
+  section.read("tp_degrees", limits.tp_degrees, 1, config.model.heads);
+  if (limits.micro_batches > 0 && config.training.global_batch % limits.micro_batches != 0)
+    section.fail("micro_batches", "does not divide global_batch = " + std::to_string(config.training.global_batch) +
+                                      "; choose a divisor");
+  const std::vector<int> possible = tp_degrees_of(config.model);
+  const auto known = [&](int degree) { return std::find(possible.begin(), possible.end(), degree) != possible.end(); };
+  std::string list;
+  for (const int degree : possible) list += (list.empty() ? "" : ", ") + std::to_string(degree);
+  if (limits.tp > 0 && !known(limits.tp))
+    section.fail("tp", "is " + std::to_string(limits.tp) + "; this model can be cut into " + list);
+  for (const int degree : limits.tp_degrees)
+    if (!known(degree))
+      section.fail("tp_degrees", "holds " + std::to_string(degree) + "; this model can be cut into " + list);
+  if (limits.tp > 0 && !limits.tp_degrees.empty())
+    section.fail("tp_degrees", "has no meaning beside tp, which fixes the degree; remove one of them");
+  if (!limits.tp_degrees.empty() && config.training.accuracy == Accuracy::bitwise)
+    section.fail("tp_degrees",
+                 "has no meaning with training.accuracy = \"bitwise\", where the degree never changes; "
+                 "set tp, or accuracy = \"relaxed\"");
+  if (!parallel.plan.empty()) {
+    for (const char* key : {"pp", "dp", "tp", "micro_batches"})
+      if (section.has(key)) section.fail(key, "is decided by parallel.plan = \"" + parallel.plan + "\"; remove it");
+    limits.first = read_plan(section, parallel.plan);
+    if (const auto broken = validate(*limits.first, config.model.layers); !broken.empty())
+      section.fail("plan", "is \"" + parallel.plan + "\": " + broken.front());
+    if (limits.first->global_batch != config.training.global_batch)
+      section.fail("plan", "is for a global batch of " + std::to_string(limits.first->global_batch) +
+                               ", training.global_batch is " + std::to_string(config.training.global_batch));
+    if (config.training.accuracy == Accuracy::bitwise) {
+      limits.tp = limits.first->stages.front().tp;
+      for (const Stage& stage : limits.first->stages)
+        if (stage.tp != limits.tp)
+          section.fail("plan",
+                       "has stages of different TP degrees, which training.accuracy = \"bitwise\" does not "
+                       "allow; use one degree, or accuracy = \"relaxed\"");
+    }
+  }
   section.finish();
 }
 
@@ -93,6 +194,7 @@ void read_metrics(TomlSection section, MetricsConfig& metrics) {
 
 void read_profile(TomlSection section, ProfileConfig& profile) {
   section.read("every", profile.every, 0, kMostSteps);
+  section.read("dense", profile.dense, 0, 1000);
   section.read("path", profile.path);
   section.read("trace", profile.trace);
   section.finish();
@@ -120,6 +222,7 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
   config.path = path;
   read_model(file.section("model", true), config.model, config.weights);
   read_training(file.section("training", true), config.training);
+  read_parallel(file.section("parallel", false), config, config.parallel);
   read_device(file.section("device", false), config.device);
   read_data(file.section("data", true), config.training.global_batch, config.data);
   read_checkpoint(file.section("checkpoint", false), config.checkpoint);
@@ -141,6 +244,9 @@ ModelShape model_shape(const Config& config) {
   shape.vocabulary = config.model.vocabulary;
   shape.global_batch = config.training.global_batch;
   shape.micro_batches = config.training.micro_batches;
+  shape.key_value_heads = config.model.key_value_heads;
+  shape.intermediate = config.model.intermediate;
+  shape.tied = config.model.tied_embeddings;
   return shape;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "planner/core/pipeline/schedule.hpp"
 #include "torchrt/comm/buffer.hpp"
 #include "torchrt/model/model_config.hpp"
 
@@ -21,8 +23,10 @@ struct TrainingConfig {
   std::int64_t warmup_steps = 0;
   double weight_decay = 0.1;  // of matrices only
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-  double clip_norm = 1.0;              // of the whole gradient; 0: no clipping
-  std::string schedule = "1f1b";       // or "gpipe"
+  double clip_norm = 1.0;         // of the whole gradient; 0: no clipping
+  std::string schedule = "1f1b";  // a name of planner/core/pipeline/generate.hpp
+  // From a file; for plans of its number of stages and micro-batches. Null: none.
+  std::shared_ptr<const pipeline::Schedule> given_schedule = {};
   DataType dtype = DataType::float32;  // of parameters and activations; float32 or bfloat16
   Accuracy accuracy = Accuracy::bitwise;
   bool zero1 = false;      // the optimizer's state is divided among a stage's replicas
@@ -60,13 +64,21 @@ struct MetricsConfig {
 
 struct ProfileConfig {
   std::int64_t every = 100;  // steps between two profiles; 0: none is made
-  std::string path;          // JSON lines; empty: profiles only go to the planner
-  std::string trace;         // folder for the measured operations of every rank; empty: none
+  // Steps that are measured at the start of a generation, one after the other, until they agree;
+  // 0: only every so many steps.
+  std::int64_t dense = 32;
+  std::string path;   // JSON lines; empty: profiles only go to the planner
+  std::string trace;  // folder for the measured operations of every rank; empty: none
 };
 
 struct HandoffConfig {
   HandoffMethod method = HandoffMethod::adopt;  // checkpoint and overlap need checkpoint.directory
   bool early = true;                            // send state before the pause where possible
+};
+
+struct ParallelConfig {
+  ParallelLimits limits;
+  std::string plan;  // file (JSON) of limits.first; empty: none
 };
 
 struct DeviceConfig {
@@ -78,6 +90,7 @@ struct Config {
   ModelConfig model;
   std::string weights;  // safetensors file, index or folder to start from; empty: random values
   TrainingConfig training;
+  ParallelConfig parallel;
   DeviceConfig device;
   DataConfig data;
   CheckpointConfig checkpoint;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 namespace espalier::torchrt {
 
@@ -16,8 +17,8 @@ constexpr int kLastWordsMs = 300;
 
 }  // namespace
 
-Control::Control(const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat)
-    : client_(wire::Client::tcp(wire::Service::launcher, host, port, {::getuid()}, kConnect)),
+Control::Control(wire::Caller caller, const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat)
+    : client_(wire::Client::tcp(std::move(caller), host, port, kConnect)),
       rank_(rank),
       heartbeat_(heartbeat),
       stop_(::eventfd(0, EFD_CLOEXEC)) {

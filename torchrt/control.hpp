@@ -24,7 +24,7 @@ class Control {
 
   // Throws Error when the launcher cannot be reached or authenticated within 10 s. `heartbeat`: the
   // time between two heartbeats, which begin after the first message; 0: no heartbeats.
-  Control(const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat = {});
+  Control(wire::Caller caller, const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat = {});
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;

@@ -11,7 +11,9 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Tags of activations and gradients are micro-batch numbers, which are below 2^20.
+// Tags of activations and gradients number the micro-batches at every boundary between chunks. They are below 2^20 - 1;
+// where there are more, they start again, long after their first use.
+constexpr int kMessageTags = (1 << 20) - 1;
 constexpr int kTiedTag = 1 << 20;
 // A received block of the tied table's gradient takes at most this many bytes.
 constexpr std::int64_t kTiedBlockBytes = 32 << 20;
@@ -23,9 +25,10 @@ enum Slot : std::size_t { loss, stop, kept, written, write_failed, save, checked
 
 }  // namespace
 
-ScheduleOptions schedule_options(const Config& config) {
+ScheduleOptions schedule_options(const Config& config, const Plan& plan) {
   ScheduleOptions options;
-  options.name = config.training.schedule;
+  options.name = plan.schedule.empty() ? config.training.schedule : plan.schedule;
+  options.given = config.training.given_schedule;
   options.zero1 = config.training.zero1;
   options.recompute = config.training.recompute;
   if (config.model.tied_embeddings) options.tied_rows = config.model.vocabulary;
@@ -37,7 +40,7 @@ ScheduleOptions schedule_options(const Config& config) {
 Executor::Executor(Engine engine)
     : engine_(std::move(engine)),
       self_(engine_.layout.ranks[static_cast<std::size_t>(engine_.world.rank())]),
-      options_(schedule_options(engine_.config)),
+      options_(engine_.options),
       ops_(make_operations(engine_.layout, options_, engine_.world.rank())) {
   std::copy_if(ops_.begin(), ops_.end(), std::back_inserter(forward_ops_), [](const Op& op) {
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
@@ -101,7 +104,8 @@ void Executor::rehearse(const Data& data) {
   engine_.fabric.transport().connect(peers(ops_, engine_.world.rank()));
   OpObserver* const observer = std::exchange(observer_, nullptr);
   rehearsal_ = true;
-  execute(make_operations(one, options_, engine_.world.rank()), data, 0);
+  // Of any schedule: only what is computed and sent counts, not the order.
+  execute(lower(one, options_, forwards_then_backwards(one), engine_.world.rank()), data, 0);
   rehearsal_ = false;
   micro_batches_ = engine_.layout.micro_batches;
   observer_ = observer;
@@ -146,7 +150,10 @@ void Executor::hold(const Op& op) {
   const auto sum = [&](double UnitFlops::*pass) {
     if (op.unit >= 0) return flops_.at(op.unit).*pass;
     double all = 0;
-    for (const auto& [unit, flops] : flops_) all += flops.*pass;
+    if (op.chunk >= 0) {
+      const ChunkLayout& chunk = engine_.layout.chunks[static_cast<std::size_t>(op.chunk)];
+      for (int unit = chunk.first_unit; unit <= chunk.last_unit(); ++unit) all += flops_.at(unit).*pass;
+    }
     return all;
   };
   const double tokens = static_cast<double>(self_.samples) * engine_.config.model.sequence;
@@ -165,7 +172,8 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
   Compute& compute = engine_.compute;
   const auto each_unit = [&](const auto& work) {
     if (op.unit >= 0) return work(op.unit);
-    for (auto unit = self_.units.rbegin(); unit != self_.units.rend(); ++unit) work(*unit);
+    const ChunkLayout& chunk = engine_.layout.chunks.at(static_cast<std::size_t>(op.chunk));
+    for (int unit = chunk.last_unit(); unit >= chunk.first_unit; --unit) work(unit);
   };
   switch (op.kind) {
     case OpKind::receive_activation:
@@ -177,18 +185,21 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       const std::uint64_t first =
           first_sample + static_cast<std::uint64_t>(op.micro_batch * engine_.layout.micro_batch + self_.first_sample);
       Batch batch;
-      if (self_.first_stage || self_.last_stage) batch = data.samples(first, self_.samples);
-      await_arrivals();
-      return compute.forward(op.micro_batch, first, batch);
+      const bool ends = op.chunk == 0 || static_cast<std::size_t>(op.chunk) + 1 == engine_.layout.chunks.size();
+      if (ends) batch = data.samples(first, self_.samples);
+      await_arrivals(op);
+      return compute.forward(op.chunk, op.micro_batch, first, batch);
     }
     case OpKind::backward:
-      await_arrivals();
+      await_arrivals(op);
       return each_unit([&](int unit) { compute.backward(op.micro_batch, unit); });
     case OpKind::weight_gradient:
       // Without replicas a unit's gradient is complete here; with replicas, after its reduction.
       return each_unit([&](int unit) {
         compute.weight_gradient(op.micro_batch, unit);
-        if (self_.replicas == 1 && op.micro_batch + 1 == micro_batches_) compute.reduced(unit);
+        if (++weighted_[unit] < micro_batches_) return;
+        weighted_[unit] = 0;
+        if (self_.replicas == 1) compute.reduced(unit);
       });
     case OpKind::reduce:
       return start_reduction(op.unit);
@@ -230,14 +241,18 @@ void Executor::update(int unit) {
   if (marks_ && !gathers && engine_.device.kind() == DeviceKind::cpu) marks_->set(unit, step_);
 }
 
-void Executor::await_arrivals() {
-  for (const auto& arrival : std::exchange(arrivals_, {})) arrival->wait();
+void Executor::await_arrivals(const Op& op) {
+  if (auto arrived = arrivals_.extract({op.kind, op.chunk, op.micro_batch}))
+    for (const auto& arrival : arrived.mapped()) arrival->wait();
   began_ = Pace::Clock::now();
   if (observer_) observer_->arrived();
 }
 
 Address Executor::address(const Op& op) const {
-  return {op.peer, lane_of(op), op.micro_batch >= 0 ? op.micro_batch : kTiedTag};
+  if (op.chunk < 0) return {op.peer, lane_of(op), kTiedTag};
+  const bool up = op.kind == OpKind::send_activation || op.kind == OpKind::receive_gradient;
+  const std::int64_t boundary = op.chunk - (up ? 0 : 1);  // by the chunk before it
+  return {op.peer, lane_of(op), static_cast<int>((boundary * micro_batches_ + op.micro_batch) % kMessageTags)};
 }
 
 void Executor::transfer(const Op& op) {
@@ -246,12 +261,14 @@ void Executor::transfer(const Op& op) {
   Compute& compute = engine_.compute;
   if (is_receive(op.kind)) {
     const Buffer into = op.kind == OpKind::receive_activation
-                            ? compute.input(op.micro_batch, first, op.count)
-                            : compute.output_gradient(op.micro_batch, first, op.count);
-    arrivals_.push_back(transport.start_receive(into, address(op)));
+                            ? compute.input(op.chunk, op.micro_batch, first, op.count)
+                            : compute.output_gradient(op.chunk, op.micro_batch, first, op.count);
+    const OpKind waits = op.kind == OpKind::receive_activation ? OpKind::forward : OpKind::backward;
+    arrivals_[{waits, op.chunk, op.micro_batch}].push_back(transport.start_receive(into, address(op)));
   } else {
-    Slice slice = op.kind == OpKind::send_activation ? compute.output(op.micro_batch, first, op.count)
-                                                     : compute.input_gradient(op.micro_batch, first, op.count);
+    Slice slice = op.kind == OpKind::send_activation
+                      ? compute.output(op.chunk, op.micro_batch, first, op.count)
+                      : compute.input_gradient(op.chunk, op.micro_batch, first, op.count);
     transport.post(slice.buffer, address(op), std::move(slice.keep));
   }
 }

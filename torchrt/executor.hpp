@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "planner/core/error.hpp"
@@ -48,6 +49,7 @@ using VoteQuestion = std::function<Vote()>;
 struct Engine {
   const Config& config;
   const Layout& layout;
+  ScheduleOptions options;
   World& world;
   Fabric& fabric;
   Device& device;
@@ -58,9 +60,9 @@ struct Engine {
   std::optional<Pace> pace;  // set: slows operations down to an imitated device
 };
 
-// The schedule's options as the configuration says: "1f1b" or "gpipe", ZeRO-1, recomputing, tied
-// tables.
-ScheduleOptions schedule_options(const Config& config);
+// The schedule's options as the configuration says: name, ZeRO-1, recomputing, tied tables. A plan's own schedule comes
+// before the configuration's.
+ScheduleOptions schedule_options(const Config& config, const Plan& plan);
 
 // For one thread. Collective: every rank of the world runs the same steps.
 class Executor {
@@ -94,7 +96,7 @@ class Executor {
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
   void go_on_beside();
   void hold(const Op& op);
-  void await_arrivals();
+  void await_arrivals(const Op& op);
   void transfer(const Op& op);
   void start_reduction(int unit);
   void finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit);
@@ -109,7 +111,7 @@ class Executor {
 
   Engine engine_;
   const RankLayout& self_;
-  ScheduleOptions options_;
+  const ScheduleOptions& options_;
   std::vector<Op> ops_, forward_ops_;
   std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement's numbers
   OpObserver* observer_ = nullptr;
@@ -126,7 +128,9 @@ class Executor {
   VoteQuestion vote_;
   StepOutcome outcome_;
   double scale_ = 1;
-  std::vector<std::unique_ptr<Pending>> arrivals_;                // of activations and gradients
+  // Of inputs (forward) and outputs' gradients (backward), by chunk and micro-batch.
+  std::map<std::tuple<OpKind, int, int>, std::vector<std::unique_ptr<Pending>>> arrivals_;
+  std::map<int, int> weighted_;  // by unit: micro-batches in the gradient of its parameters
   std::map<int, std::unique_ptr<Pending>> reductions_, gathers_;  // by unit
   std::map<std::pair<int, int>, TiedRows> tied_;                  // by unit and first row
   std::vector<std::unique_ptr<Allocation>> tied_memory_;          // kept from step to step

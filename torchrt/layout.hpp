@@ -17,8 +17,9 @@ struct RankLayout {
   int replica = 0, replicas = 1;      // data parallelism: of the stage
   int tp_rank = 0, tp = 1;            // tensor parallelism: of the replica
   int first_sample = 0, samples = 0;  // of each micro-batch
-  std::vector<int> units;             // ascending, without a gap
-  bool first_stage = false, last_stage = false;
+  std::vector<int> units;             // of all its chunks, ascending
+  std::vector<int> chunks;            // that the stage holds, ascending
+  bool has_embedding = false, has_head = false;
   bool operator==(const RankLayout&) const = default;
 };
 
@@ -30,13 +31,26 @@ struct StageLayout {
   bool operator==(const StageLayout&) const = default;
 };
 
+// A run of consecutive units that one stage holds. Chunks are numbered in the order of the model.
+struct ChunkLayout {
+  int stage = 0;
+  int first_unit = 0, units = 0;
+  int last_unit() const { return first_unit + units - 1; }
+  bool holds(int unit) const { return first_unit <= unit && unit <= last_unit(); }
+  bool operator==(const ChunkLayout&) const = default;
+};
+
 struct Layout {
   int micro_batches = 0;
   int micro_batch = 0;  // samples
   int units = 0;
   std::vector<RankLayout> ranks;  // by rank
   std::vector<StageLayout> stages;
+  std::vector<ChunkLayout> chunks;
+  int chunk_of_unit(int unit) const;
   const StageLayout& stage_of_unit(int unit) const;
+  // True when some stage holds several chunks, or the chunks are not in the order of the stages.
+  bool chunked() const;
 };
 
 // Throws Error when the plan is invalid or does not fit a model of `layers` layers.

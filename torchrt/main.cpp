@@ -7,9 +7,12 @@
 #include <thread>
 
 #include "torchrt/comm/world.hpp"
+#include "torchrt/description.hpp"
 #include "torchrt/executor.hpp"
 #include "torchrt/export.hpp"
-#include "torchrt/schedule/op.hpp"
+#include "torchrt/probe/probe.hpp"
+#include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule_file.hpp"
 #include "torchrt/spare.hpp"
 #include "torchrt/standalone.hpp"
 #include "torchrt/worker.hpp"
@@ -20,13 +23,17 @@ using namespace espalier;
 using namespace espalier::torchrt;
 
 struct Arguments {
-  std::string config, plan, metrics, data, export_folder, export_from;
+  std::string config, plan, schedule, metrics, data, export_folder, export_from, calibrate;
   std::int64_t steps = 0;
   int keep = 0;
   std::vector<std::string> overrides;
   int print_schedule = 0;
-  bool checksum = false;
+  bool checksum = false, describe = false;
 };
+
+// A launcher looks for this text in a program before it starts it with --describe
+// (launcher/process/description.hpp).
+[[gnu::used]] const char kDescribes[] = "espalier: describes itself";
 
 // Before MPI starts, every rank finds the same mistakes; one says so.
 bool first_rank() {
@@ -52,18 +59,39 @@ Config configure(const Arguments& arguments) {
   if (arguments.keep > 0) overrides.push_back("checkpoint.keep=" + std::to_string(arguments.keep));
   if (!arguments.metrics.empty()) overrides.push_back("metrics.path=" + quoted(arguments.metrics));
   if (!arguments.data.empty()) overrides.push_back("data.path=" + quoted(arguments.data));
-  return load_config(arguments.config, overrides);
+  Config config = load_config(arguments.config, overrides);
+  if (!arguments.schedule.empty()) use_schedule_file(config, arguments.schedule);
+  return config;
+}
+
+int calibrate(const std::string& text, int argc, char** argv) {
+  const ProbeRequest request = probe_request(text);
+  World world(&argc, &argv);
+  try {
+    return run_probe(request, world);
+  } catch (const std::exception& problem) {
+    complain(("rank " + std::to_string(world.rank()) + ": " + problem.what()).c_str());
+    world.abort();
+  }
 }
 
 int run(const Arguments& arguments, int argc, char** argv) {
+  if (!arguments.calibrate.empty()) return calibrate(arguments.calibrate, argc, argv);
   const Config config = configure(arguments);
+  if (arguments.describe) {
+    std::printf("%s\n", wire::to_frame(description(config)).body.dump().c_str());
+    return 0;
+  }
   if (!arguments.export_folder.empty()) {
     export_model(config, arguments.export_from, arguments.export_folder);
     return 0;
   }
   if (arguments.print_schedule > 0) {
     const Plan plan = standalone_plan(config, arguments.plan, arguments.print_schedule);
-    const Schedule schedule = make_schedule(make_layout(plan, config.model.layers), schedule_options(config));
+    const Layout layout = make_layout(plan, config.model.layers);
+    const ScheduleOptions options = schedule_options(config, plan);
+    must_fit(options, layout);
+    const Schedule schedule = make_schedule(layout, options);
     std::printf("%s\n%s", describe(plan).c_str(), describe(schedule).c_str());
     return 0;
   }
@@ -85,7 +113,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Trains language models in pipeline, data and tensor parallelism, elastically.", "espalier-train");
   app.set_version_flag("--version", "espalier-train " ESPALIER_VERSION);
-  app.add_option("config", arguments.config, "training configuration (TOML)")->required();
+  CLI::Option* config = app.add_option("config", arguments.config, "training configuration (TOML)");
   app.add_option("--set", arguments.overrides, "section.key=value, wins over the file; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
@@ -94,15 +122,23 @@ int main(int argc, char** argv) {
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
   app.add_flag("--checksum", arguments.checksum,
                "print a checksum of the weights at the end; under a launcher, on both sides of every hand-off");
+  app.add_flag("--describe", arguments.describe,
+               "print model, steps and [parallel] as JSON and leave: the launcher asks so before it plans");
   app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
   app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
+  app.add_option("--schedule", arguments.schedule,
+                 "pipeline schedule of plans that it fits (CSV as torch.distributed.pipelining writes it)");
   CLI::Option* exported = app.add_option("--export", arguments.export_folder,
                                          "write the newest checkpoint as a Hugging Face model into this folder");
   app.add_option("--from", arguments.export_from, "the checkpoint to export")->needs(exported);
+  app.add_option("--calibrate", arguments.calibrate,
+                 "measure GPUs and links instead of training, as this JSON asks; espalier calibrate starts it so")
+      ->excludes(config);
   app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
       ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
+    if (arguments.config.empty() && arguments.calibrate.empty()) throw CLI::RequiredError("config");
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
     if (first_rank()) std::fprintf(stderr, "espalier: train: %s; see --help\n", problem.what());

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +13,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/text_limits.hpp"
 #include "torchrt/model_flops.hpp"
 #include "torchrt/write_file.hpp"
 
@@ -25,7 +27,7 @@ void drop_later(const std::string& path, std::int64_t done) {
   if (!in) return;
   std::string kept;
   for (std::string line; std::getline(in, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = try_json(line);
     if (json.is_object() && json.contains("step") && json["step"].is_number() && json["step"] <= done)
       kept += line + "\n";
   }
@@ -56,9 +58,16 @@ void Metrics::write_line(const std::string& text) {
     throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
 }
 
+namespace {
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+}  // namespace
+
 // Unknown values become null.
 void Metrics::write_step(const StepRecord& step, double tokens_per_second, double utilization) {
   const Json line = {{"step", step.step},
+                     {"time", unix_seconds()},
                      {"loss", step.loss},
                      {"gradient_norm", step.gradient_norm},
                      {"learning_rate", step.learning_rate},
@@ -74,7 +83,7 @@ void Metrics::write_step(const StepRecord& step, double tokens_per_second, doubl
 void Metrics::record_missing(const StepRecord& step) {
   std::ifstream in(path_);
   for (std::string line; std::getline(in, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = try_json(line);
     if (json.is_object() && json.contains("loss") && json["step"] == step.step) return;
   }
   write_step(step, std::nan(""), std::nan(""));

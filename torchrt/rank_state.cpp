@@ -21,6 +21,7 @@ RankState::RankState(const Config& config, const Plan& plan, World& world, Devic
   if (plan.gpu_count() != world.size())
     throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
                 std::to_string(world.size()) + " ranks; start one rank per GPU");
+  order_of_work(layout_, schedule_options(config, plan));  // throws where the schedule does not suit the plan
   // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
   for (const StageLayout& stage : layout_.stages) unit_spec(config.model, 1, stage.tp, 0);
   for (const int unit : units()) specs_.emplace(unit, unit_spec(config.model, unit, self().tp, self().tp_rank));
@@ -72,8 +73,10 @@ void RankState::build(const std::set<int>& later) {
       gradients_[unit] = device_.allocate(gradient_bytes(unit), "espalier-gradient" + std::to_string(unit));
     views.push_back(view(unit));
   }
-  compute_ = std::make_unique<Compute>(config_, self(), device_, tensor_group_.get(), std::move(views));
-  Engine engine{config_, layout_, world_, *fabric_, device_, *compute_, replicas_.get(), {}, pace_};
+  compute_ = std::make_unique<Compute>(config_, layout_, world_.rank(), device_, tensor_group_.get(), std::move(views));
+  Engine engine{
+      config_, layout_, schedule_options(config_, plan_), world_, *fabric_, device_, *compute_, replicas_.get(),
+      {},      pace_};
   if (config_.training.zero1 && stage.replicas > 1)
     for (const int unit : units())
       for (int j = 0; j < stage.replicas; ++j)

@@ -7,7 +7,10 @@
 #include <fstream>
 
 #include "planner/core/error.hpp"
+#include "planner/core/in_chunks.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/text_limits.hpp"
+#include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
@@ -17,20 +20,31 @@ Plan standalone_plan(const Config& config, const std::string& plan_path, int ran
     std::ifstream in(plan_path);
     if (!in) throw Error("plan file " + plan_path + ": cannot be read");
     try {
-      return Json::parse(in).get<Plan>();
+      return in_chunks(parse_json(in).get<Plan>(), config.parallel.limits);
     } catch (const std::exception& problem) {
       throw Error("plan file " + plan_path + ": " + problem.what());
     }
   }
-  if (ranks > config.model.layers)
-    throw Error(config.path + ": " + std::to_string(config.model.layers) + " layers cannot fill " +
-                std::to_string(ranks) + " pipeline stages; start at most " + std::to_string(config.model.layers) +
-                " ranks or raise model.layers");
+  const ParallelLimits& wanted = config.parallel.limits;
+  if (wanted.first) return in_chunks(*wanted.first, wanted);
+  const int tp = std::max(1, wanted.tp), rest = ranks / tp;
+  const int pp = wanted.pp > 0 ? wanted.pp : wanted.dp > 0 ? rest / wanted.dp : rest;
+  const int dp = wanted.dp > 0 ? wanted.dp : std::max(1, rest / std::max(1, pp));
+  if (pp * dp * tp != ranks)
+    throw Error(config.path + ": [parallel] asks for pp=" + std::to_string(wanted.pp) +
+                " dp=" + std::to_string(wanted.dp) + " tp=" + std::to_string(wanted.tp) + " (0: free), which " +
+                std::to_string(ranks) + " ranks cannot make; start as many as their product");
+  if (pp > config.model.layers)
+    throw Error(config.path + ": " + std::to_string(config.model.layers) + " layers cannot fill " + std::to_string(pp) +
+                " pipeline stages; start at most " + std::to_string(config.model.layers) +
+                " ranks, raise model.layers, or set dp or tp in [parallel]");
   char host[256] = "localhost";
   ::gethostname(host, sizeof host - 1);
   std::vector<GpuId> gpus;
   for (int i = 0; i < ranks; ++i) gpus.push_back({host, i});
-  return uniform_plan(ranks, 1, config.model.layers, config.training.global_batch, config.training.micro_batches, gpus);
+  const int micro_batches = wanted.micro_batches > 0 ? wanted.micro_batches : config.training.micro_batches;
+  return in_chunks(uniform_plan(pp, dp, config.model.layers, config.training.global_batch, micro_batches, gpus, tp),
+                   wanted);
 }
 
 namespace {
@@ -43,8 +57,10 @@ struct Run {
 };
 
 // Does everything that a rank does alone, so that it may fail alone.
-void prepare(const Config& config, const std::string& plan_path, World& world, Run& run) {
+void prepare(Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
+  config.parallel.limits.tp = plan.stages.front().tp;
+  must_fit(schedule_options(config, plan), make_layout(plan, config.model.layers));
   run.device = make_device(std::nullopt, world.local_rank());
   run.state = std::make_unique<RankState>(config, plan, world, *run.device);
   for (const int unit : run.state->units()) run.state->allocate(unit);
@@ -84,7 +100,8 @@ void train(const Config& config, World& world, Run& run, bool checksum) {
 
 }  // namespace
 
-int train_standalone(const Config& config, const StandaloneOptions& options, World& world) {
+int train_standalone(const Config& given, const StandaloneOptions& options, World& world) {
+  Config config = given;
   prepare_torch(config.training.threads);
   Run run;
   const bool ready = together(world, [&] { prepare(config, options.plan, world, run); }) && together(world, [&] {

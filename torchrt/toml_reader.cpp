@@ -6,6 +6,7 @@
 #include <sstream>
 #include <toml.hpp>
 
+#include "planner/core/text_limits.hpp"
 #include "planner/wire/toml_version.hpp"
 
 namespace espalier::torchrt {
@@ -28,6 +29,7 @@ std::string line_of(const toml::value& value) { return std::to_string(wire::toml
 toml::value parse_override_value(const std::string& text) {
   std::istringstream typed("value = " + text + "\n");
   try {
+    check_toml(text);
     return toml::find(toml::parse(typed, "--set"), "value");
   } catch (const std::exception&) {
     return toml::value(text);  // a bare word, because shells strip quotes
@@ -54,7 +56,9 @@ TomlFile::TomlFile(std::string path, const std::vector<std::string>& overrides)
   std::ifstream in(path_, std::ios::binary);
   if (!in) throw Error(path_ + ": cannot be read; give the path of a training configuration");
   try {
-    content_->root = toml::parse(in, path_);
+    std::istringstream text(read_text(in, kMaxTomlText));
+    check_toml(text.view());
+    content_->root = toml::parse(text, path_);
   } catch (const std::exception& problem) {
     throw Error(path_ + ": is not valid TOML: " + problem.what());
   }
@@ -146,6 +150,22 @@ void TomlSection::read(const std::string& key, std::string& value) {
   if (!found) return;
   if (!found->is_string()) fail(key, "must be a string, not " + kind_of(*found));
   value = wire::toml_string(*found);
+}
+
+void TomlSection::read(const std::string& key, std::vector<int>& value, std::int64_t least, std::int64_t most) {
+  note(key);
+  const toml::value* found = file_->content_->find(name_, key);
+  if (!found) return;
+  if (!found->is_array()) fail(key, "must be a list of integers, not " + kind_of(*found));
+  value.clear();
+  for (const toml::value& one : found->as_array()) {
+    if (!one.is_integer()) fail(key, "must be a list of integers; it holds " + kind_of(one));
+    const std::int64_t number = one.as_integer();
+    if (number < least || number > most)
+      fail(key, "holds " + std::to_string(number) + "; numbers must lie between " + std::to_string(least) + " and " +
+                    std::to_string(most));
+    value.push_back(static_cast<int>(number));
+  }
 }
 
 void TomlSection::read(const std::string& key, bool& value) {

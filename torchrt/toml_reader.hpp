@@ -25,6 +25,7 @@ class TomlSection {
   void read(const std::string& key, double& value, double least, double most);
   void read(const std::string& key, std::string& value);
   void read(const std::string& key, bool& value);
+  void read(const std::string& key, std::vector<int>& value, std::int64_t least, std::int64_t most);
   // Reads a word from a list, in which each word stands for a value.
   template <class Value>
   void choose(const std::string& key, Value& value, std::initializer_list<std::pair<const char*, Value>> choices) {

@@ -1,16 +1,17 @@
 # The training runtime: espalier-train (CPU) and, with CUDA=1, espalier-train-cuda. Only model/ sees torch.
 TRAIN_ALL    := $(call sources,torchrt torchrt/schedule torchrt/model torchrt/handoff torchrt/handoff/transfer torchrt/recovery torchrt/comm torchrt/device \
-                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers torchrt/profiler)
+                  torchrt/safetensors torchrt/checkpoint torchrt/model/families torchrt/model/layers torchrt/profiler torchrt/probe)
 MODEL_PURE   := $(addprefix torchrt/model/,config_json.cpp family.cpp hugging_face.cpp initialise.cpp model_config.cpp \
                   state_layout.cpp units.cpp)
 # What a hand-off's plan is made of.
 HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,torchrt/model/families torchrt/handoff/transfer))
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
-                  toml_reader.cpp layout.cpp data.cpp \
+                  toml_reader.cpp schedule_file.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp pace.cpp \
-                  worker_environment.cpp spare.cpp device/cpu.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  worker_environment.cpp spare.cpp device/cpu.cpp device/driver_version.cpp handoff/exchange.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
                   $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp partners.cpp recovery_plan.cpp)) \
-                  $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp op_recorder.cpp replica_times.cpp trace.cpp flavour/cpu.cpp) \
+                  $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
+                  flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
@@ -49,10 +50,10 @@ TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--e
 
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
+	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
 	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(NCCL_LIB) -Wl,-rpath,$(realpath $(dir $(NCCL_LIB))) $(MPI_LIBS) $(WIRE_LIBS)
 
 # Adoption and copies of a GPU's memory between processes. Built with the CUDA flavour, run by tests/gpu/run.
@@ -61,7 +62,7 @@ $(call objects,tests/gpu/state_memory.cpp): CPPFLAGS += $(CUDA_INC)
 $(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp \
     handoff/state_socket.cpp) planner/wire/packet_socket.cpp) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 
 # What the unit tests link of the runtime: all that is free of torch and MPI.
 $(BUILD)/test/unit: $(TRAIN_PURE)
@@ -70,12 +71,12 @@ $(BUILD)/test/unit: $(TRAIN_PURE)
 $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
     mpi_group.cpp mpi_requests.cpp mpi_transport.cpp)) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
+	$(link)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 
 # Plays the launcher in tests/torchrt.
-$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/node/vault.cpp) $(WIRE) $(CORE)
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp launcher/node/vault.cpp launcher/node/deposits.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
 check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif

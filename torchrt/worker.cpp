@@ -11,6 +11,7 @@
 
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/control.hpp"
+#include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
@@ -39,15 +40,16 @@ std::string host_name() {
 
 wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
   wire::Hello hello;
-  hello.token = environment.token;
   hello.generation = environment.generation;
   hello.rank = environment.rank;
   hello.node = host_name();
   hello.pid = ::getpid();
-  hello.model = model_shape(config);
-  hello.total_steps = config.training.steps;
-  hello.handoff = config.handoff.method;
-  hello.spare = true;
+  const wire::Description own = description(config);
+  hello.model = own.model;
+  hello.total_steps = own.total_steps;
+  hello.handoff = own.handoff;
+  hello.spare = own.spare;
+  hello.parallel = own.parallel;
   return hello;
 }
 
@@ -77,6 +79,7 @@ class Worker {
     wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
     plan_ = std::move(assign.plan);
     config_.training.accuracy = assign.accuracy;
+    config_.parallel.limits.tp = plan_.stages.front().tp;
     source_ = std::move(assign.source);
     gpu_ = assign.device;
   }
@@ -199,12 +202,19 @@ class Worker {
     // A vault that is not there keeps nothing for anybody.
     const std::vector<std::string> here =
         environment_.own ? vaults_here(environment_.vault) : std::vector<std::string>();
-    const bool own = std::find(here.begin(), here.end(), environment_.vault + "-" + owner) != here.end();
+    // Where another user has taken the vault's name, it has a longer one.
+    const std::string name = environment_.vault + "-" + owner;
+    const auto found = std::find_if(here.begin(), here.end(),
+                                    [&](const std::string& one) { return one == name || one.starts_with(name + "."); });
+    const bool own = found != here.end();
     if (config_.recovery.snapshot_steps > 0)
       snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps,
                          VaultPlace{owner, own, own && environment_.with_launcher});
-    keeping_.emplace(environment_.vault.empty() ? "" : environment_.vault + "-" + owner, environment_.generation,
-                     world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0, tell);
+    keeping_.emplace(environment_.vault.empty() ? ""
+                     : own                      ? *found
+                                                : name,
+                     environment_.generation, world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0,
+                     tell);
     if (snapshots_) snapshots_->deposit(*keeping_);
     if (!arrival_ && !by_disk()) keeping_->mark(done_);
   }
@@ -343,7 +353,8 @@ bool lacks_memory(const std::exception& error) {
 int run_worker(const Config& config, const WorkerEnvironment& environment, int* argc, char*** argv, bool checksum) {
   std::optional<Control> control;
   try {
-    control.emplace(environment.host, environment.port, environment.rank, environment.heartbeat);
+    control.emplace(wire::Caller{wire::Service::worker, environment.anchor, environment.token, {::geteuid()}},
+                    environment.host, environment.port, environment.rank, environment.heartbeat);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "espalier: train: rank %d: %s\n", environment.rank, error.what());
     std::fflush(stderr);

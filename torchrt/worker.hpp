@@ -15,6 +15,7 @@ struct WorkerEnvironment {
   std::string host;
   std::uint16_t port = 0;
   std::string token;
+  JobId anchor = 0;  // the launcher's job; 0: outside Slurm
   int generation = 0;
   int rank = 0;                             // as MPI's start-up has it
   JobId extension = 0;                      // the Slurm job whose step this is, the anchor's own too; 0: none

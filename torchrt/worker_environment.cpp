@@ -67,6 +67,7 @@ std::optional<WorkerEnvironment> worker_environment() {
     if (const char* job = std::getenv(name); job != nullptr)
       environment.owner = std::to_string(number<JobId>(name, job));
   const char* const anchor = std::getenv("ESPALIER_ANCHOR");
+  if (anchor != nullptr) environment.anchor = number<JobId>("ESPALIER_ANCHOR", anchor);
   environment.own = anchor != nullptr && environment.owner == anchor;
   environment.with_launcher = environment.own && std::getenv("ESPALIER_WITH_LAUNCHER") != nullptr;
   if (const char* seconds = std::getenv("ESPALIER_HEARTBEAT"); seconds != nullptr) {

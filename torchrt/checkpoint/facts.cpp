@@ -26,6 +26,8 @@ nlohmann::json checkpoint_facts(const Config& config) {
                           {"training.global_batch", config.training.global_batch},
                           {"training.seed", config.training.seed}};
   if (model.rope_scaling.kind != "none") facts["model.rope_scaling.factor"] = model.rope_scaling.factor;
+  // The sums of a TP group are part of a sample's arithmetic.
+  if (config.training.accuracy == Accuracy::bitwise) facts["parallel.tp"] = std::max(1, config.parallel.limits.tp);
   return facts;
 }
 
@@ -36,6 +38,7 @@ void check(const nlohmann::json& stored, const Config& config, const std::string
   for (const auto& [key, value] : wanted.items()) {
     const nlohmann::json other = stored.value(key, nlohmann::json());
     if (key.rfind(section, 0) != 0 || other == value) continue;
+    if (key == "parallel.tp" && other.is_null()) continue;  // written before it was recorded, or relaxed
     throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
                 value.dump() + "; set it back, or choose another checkpoint.directory");
   }

@@ -1,8 +1,10 @@
 #include "torchrt/checkpoint/manifest.hpp"
 
 #include <cstdio>
+#include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "torchrt/checksum.hpp"
 
 namespace espalier::torchrt {
@@ -27,11 +29,20 @@ std::uint64_t from_hexadecimal(const std::string& text) {
   return value;
 }
 
+// nlohmann converts a number of any size and kind, which C++ does not define for those that do not fit.
+template <class Number>
+Number whole(const Json& json) {
+  if (!json.is_number_integer() || !(json.is_number_unsigned() ? std::in_range<Number>(json.get<std::uint64_t>())
+                                                               : std::in_range<Number>(json.get<std::int64_t>())))
+    throw std::invalid_argument("a number is no whole one, or too large");
+  return json.get<Number>();
+}
+
 Json json_of(const Range& range) { return Json::array({range.first, range.count}); }
 
 Range range_from(const Json& json) {
   if (json.size() != 2) throw std::invalid_argument("a range is a first and a count");
-  const Range range{json.at(0).get<std::int64_t>(), json.at(1).get<std::int64_t>()};
+  const Range range{whole<std::int64_t>(json.at(0)), whole<std::int64_t>(json.at(1))};
   if (range.first < 0 || range.count < 0 || range.first > INT64_MAX - range.count)
     throw std::invalid_argument("a range is negative");
   return range;
@@ -83,7 +94,7 @@ void check_slice(const StoredSlice& slice, const std::vector<std::int64_t>& shap
 
 StoredState state_from(const Json& json) {
   StoredState state;
-  state.shape = json.at("shape").get<std::vector<std::int64_t>>();
+  for (const Json& size : json.at("shape")) state.shape.push_back(whole<std::int64_t>(size));
   if (state.shape.empty() || state.shape.size() > 2) throw std::invalid_argument("a tensor has one or two dimensions");
   for (const std::int64_t size : state.shape)
     if (size < 1 || size > INT32_MAX) throw std::invalid_argument("a tensor's shape is absurd");
@@ -127,14 +138,14 @@ std::string to_text(const Manifest& manifest) {
 
 Manifest manifest_from(const std::string& text, const std::string& name) {
   try {
-    Json json = Json::parse(text);
+    Json json = parse_json(text);
     if (json.at("format") != kFormat) throw std::invalid_argument("its format is not " + std::string(kFormat));
     const std::string expected = json.at(kChecksum).get<std::string>();
     json.erase(kChecksum);
     if (checksum_of(json) != expected) throw std::invalid_argument("its checksum differs");
     Manifest manifest;
-    manifest.step = json.at("step").get<std::int64_t>();
-    manifest.samples = json.at("samples").get<std::uint64_t>();
+    manifest.step = whole<std::int64_t>(json.at("step"));
+    manifest.samples = whole<std::uint64_t>(json.at("samples"));
     manifest.facts = json.at("facts");
     for (const auto& [tensor, state] : json.at("tensors").items()) manifest.tensors.emplace(tensor, state_from(state));
     return manifest;

@@ -50,8 +50,9 @@ class Group {
 };
 
 // The direction of a message through the pipeline. Two ranks receive the messages of one lane in
-// the order in which they were sent. Lanes never wait for each other.
-enum class Lane { forward, backward };
+// the order in which they were sent. Lanes never wait for each other. The `return` lanes serve chunks whose
+// successor is on an earlier stage: activations there, and their gradients.
+enum class Lane { forward, backward, forward_return, backward_return };
 
 // The message's target, or its source.
 struct Address {

@@ -24,7 +24,7 @@ int highest_tag() {
 MpiTransport::MpiTransport(std::size_t most) : most_(most), highest_tag_(highest_tag()) {}
 
 int MpiTransport::mpi_tag(const Address& address) const {
-  const std::int64_t tag = 2 * std::int64_t{address.tag} + (address.lane == Lane::backward ? 1 : 0);
+  const std::int64_t tag = 4 * std::int64_t{address.tag} + static_cast<int>(address.lane);
   if (tag > highest_tag_)
     throw Error("MPI: a message needs tag " + std::to_string(tag) + ", and this MPI ends at " +
                 std::to_string(highest_tag_) + " (MPI_TAG_UB); use an MPI with more tags, such as Open MPI");

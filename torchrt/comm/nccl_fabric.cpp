@@ -1,6 +1,7 @@
 #include "torchrt/comm/nccl_fabric.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "planner/core/error.hpp"
@@ -38,9 +39,12 @@ class NcclFabric : public Fabric {
   }
 
  private:
-  // The world's communicator serves the forward lane, a copy of it serves the backward lane.
+  // The world's communicator serves the forward lane, copies of it serve the other lanes.
   void connect() {
-    if (!transport_) transport_.emplace(world_, world_->split(0, rank_));
+    if (transport_) return;
+    std::array<std::shared_ptr<NcclCommunicator>, 4> lanes{world_};
+    for (std::size_t lane = 1; lane < lanes.size(); ++lane) lanes[lane] = world_->split(0, rank_);
+    transport_.emplace(std::move(lanes));
   }
 
   int rank_;

@@ -4,9 +4,8 @@
 
 namespace espalier::torchrt {
 
-NcclTransport::NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::shared_ptr<NcclCommunicator> backward) {
-  forward_.communicator = std::move(forward);
-  backward_.communicator = std::move(backward);
+NcclTransport::NcclTransport(std::array<std::shared_ptr<NcclCommunicator>, 4> communicators) {
+  for (std::size_t lane = 0; lane < lines_.size(); ++lane) lines_[lane].communicator = std::move(communicators[lane]);
 }
 
 // Exchanges all messages of a lane in one NCCL group. So no rank waits for another's turn, whatever
@@ -60,8 +59,7 @@ void NcclTransport::poll() {
 }
 
 void NcclTransport::abort() {
-  forward_.communicator->abort();
-  backward_.communicator->abort();
+  for (const Line& line : lines_) line.communicator->abort();
 }
 
 }  // namespace espalier::torchrt

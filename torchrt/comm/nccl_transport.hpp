@@ -1,6 +1,7 @@
 // Point to point over NCCL. For comm/nccl_*.cpp only.
 #pragma once
 
+#include <array>
 #include <list>
 #include <memory>
 
@@ -13,7 +14,8 @@ namespace espalier::torchrt {
 // through the pipeline, so no rank waits for itself.
 class NcclTransport : public Transport {
  public:
-  NcclTransport(std::shared_ptr<NcclCommunicator> forward, std::shared_ptr<NcclCommunicator> backward);
+  // By lane.
+  explicit NcclTransport(std::array<std::shared_ptr<NcclCommunicator>, 4> communicators);
   void connect(const Peers& peers) override;
   void post(Buffer buffer, const Address& to, std::shared_ptr<const void> keep) override;
   std::unique_ptr<Pending> start_receive(Buffer buffer, const Address& from) override;
@@ -30,12 +32,12 @@ class NcclTransport : public Transport {
     std::unique_ptr<StreamMark> end;
     std::shared_ptr<const void> keep;
   };
-  Line& line(Lane lane) { return lane == Lane::forward ? forward_ : backward_; }
+  Line& line(Lane lane) { return lines_[static_cast<std::size_t>(lane)]; }
 
   struct CudaFree {
     void operator()(float* memory) const { ::cudaFree(memory); }
   };
-  Line forward_, backward_;
+  std::array<Line, 4> lines_;
   // Memory of connect()'s exchange. It is a member because freeing it waits for the GPU: connect()
   // must not do that when it leaves with an error.
   std::unique_ptr<float, CudaFree> connecting_;

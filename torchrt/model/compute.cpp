@@ -7,10 +7,12 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
@@ -34,10 +36,11 @@ struct UnitGraph {
 // Samples that go forward together: all of the rank's samples; bitwise: one sample.
 struct SampleGroup {
   int first = 0, count = 0;
-  std::vector<UnitGraph> graphs;  // by unit of the rank
+  std::vector<UnitGraph> graphs;  // by unit of the chunk
   at::Tensor flowing;             // gradient of the output of the next unit in backward
 };
 
+// A micro-batch in one chunk.
 struct MicroBatch {
   std::uint64_t first_sample = 0;
   at::Tensor tokens, targets;
@@ -68,20 +71,35 @@ auto guarded(const char* what, Function&& function) {
 
 struct Compute::State {
   UnitContext context;
+  Layout whole;
   RankLayout layout;
   Group* tensor_group = nullptr;
   std::vector<std::unique_ptr<Unit>> units;
-  std::map<int, MicroBatch> micro_batches;
-  at::Tensor loss;  // float64, on the device, in units of 2^-20
+  std::map<std::pair<int, int>, MicroBatch> micro_batches;  // by chunk and number
+  at::Tensor loss;                                          // float64, on the device, in units of 2^-20
   std::uint64_t step_seed = 0;
   bool evaluating = false;
 
   std::size_t index(int unit) const {
-    const std::size_t index = static_cast<std::size_t>(unit - layout.units.front());
-    ESPALIER_INVARIANT(unit >= layout.units.front() && index < units.size());
-    return index;
+    const auto found = std::lower_bound(layout.units.begin(), layout.units.end(), unit);
+    ESPALIER_INVARIANT(found != layout.units.end() && *found == unit);
+    return static_cast<std::size_t>(found - layout.units.begin());
   }
   Unit& unit(int number) { return *units[index(number)]; }
+  const Unit& unit(int number) const { return *units[index(number)]; }
+
+  const ChunkLayout& chunk(int number) const {
+    const ChunkLayout& found = whole.chunks.at(static_cast<std::size_t>(number));
+    ESPALIER_INVARIANT(found.stage == layout.stage);
+    return found;
+  }
+  bool is_first(int chunk) const { return chunk == 0; }
+  bool is_last(int chunk) const { return static_cast<std::size_t>(chunk) + 1 == whole.chunks.size(); }
+  // True when `neighbour` exists and is on this rank.
+  bool is_here(int neighbour) const {
+    return neighbour >= 0 && static_cast<std::size_t>(neighbour) < whole.chunks.size() &&
+           whole.chunks[static_cast<std::size_t>(neighbour)].stage == layout.stage;
+  }
 
   std::vector<std::int64_t> activation_shape() const {
     return {layout.samples, context.model.sequence, context.model.hidden};
@@ -127,22 +145,24 @@ struct Compute::State {
     return context.training.recompute && unit.number() >= 1 && unit.number() <= context.model.layers;
   }
 
-  void forward(MicroBatch& micro, SampleGroup& group) {
+  void forward(int number, MicroBatch& micro, SampleGroup& group) {
+    const ChunkLayout& place = chunk(number);
     at::Tensor activation;
-    if (!layout.first_stage) activation = micro.input.narrow(0, group.first, group.count);
-    for (const std::unique_ptr<Unit>& unit : units) {
+    if (!is_first(number)) activation = micro.input.narrow(0, group.first, group.count);
+    for (int i = 0; i < place.units; ++i) {
+      const Unit& one = unit(place.first_unit + i);
       UnitGraph graph;
       if (activation.defined()) {
         graph.input = activation.detach();
         graph.input.set_requires_grad(!evaluating);
       }
-      PutOffs* const gradients = evaluating || recomputed(*unit) ? nullptr : graph.gradients.get();
-      graph.output = run(*unit, micro, group, graph.input, gradients);
+      PutOffs* const gradients = evaluating || recomputed(one) ? nullptr : graph.gradients.get();
+      graph.output = run(one, micro, group, graph.input, gradients);
       activation = graph.output.detach();
-      if (recomputed(*unit)) graph.output.reset();
+      if (recomputed(one)) graph.output.reset();
       if (!evaluating) group.graphs.push_back(std::move(graph));
     }
-    if (layout.last_stage) {
+    if (is_last(number)) {
       activation.mul_(kLossUnits);
       loss.add_(context.bitwise ? activation.round_() : activation);
     } else {
@@ -160,16 +180,18 @@ struct Compute::State {
     all.narrow(0, group.first, group.count).copy_(part);
   }
 
-  void backward(MicroBatch& micro, SampleGroup& group, std::size_t index) const {
-    UnitGraph& graph = group.graphs[index];
-    const bool last = index + 1 == units.size();
-    if (last && !layout.last_stage) group.flowing = micro.output_gradient.narrow(0, group.first, group.count);
-    if (recomputed(*units[index])) graph.output = run(*units[index], micro, group, graph.input, graph.gradients.get());
+  void backward(int number, MicroBatch& micro, SampleGroup& group, int unit_number) const {
+    const ChunkLayout& place = chunk(number);
+    const Unit& one = unit(unit_number);
+    UnitGraph& graph = group.graphs[static_cast<std::size_t>(unit_number - place.first_unit)];
+    if (unit_number == place.last_unit() && !is_last(number))
+      group.flowing = micro.output_gradient.narrow(0, group.first, group.count);
+    if (recomputed(one)) graph.output = run(one, micro, group, graph.input, graph.gradients.get());
     graph.output.backward(group.flowing);
     graph.output.reset();
     group.flowing = graph.input.defined() ? graph.input.grad() : at::Tensor();
     graph.input.reset();
-    if (index == 0 && !layout.first_stage) keep(micro.input_gradient, group, group.flowing);
+    if (unit_number == place.first_unit && !is_first(number)) keep(micro.input_gradient, group, group.flowing);
   }
 };
 
@@ -182,7 +204,7 @@ void prepare_torch(int threads) {
   at::set_num_interop_threads(1);
 }
 
-Compute::Compute(const Config& config, const RankLayout& layout, const Device& device, Group* tensor_group,
+Compute::Compute(const Config& config, const Layout& layout, int rank, const Device& device, Group* tensor_group,
                  std::vector<UnitView> units)
     : state_(std::make_unique<State>()) {
   UnitContext& context = state_->context;
@@ -194,7 +216,9 @@ Compute::Compute(const Config& config, const RankLayout& layout, const Device& d
     context.options = context.options.device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index())));
   context.loss_scale = 1.0 / (static_cast<double>(config.training.global_batch) * config.model.sequence);
   context.scratch = std::make_shared<at::Tensor>();
-  state_->layout = layout;
+  state_->whole = layout;
+  state_->layout = layout.ranks[static_cast<std::size_t>(rank)];
+  ESPALIER_INVARIANT(units.size() == state_->layout.units.size());
   state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
   guarded("preparing parameters", [&] {
     // On a GPU torch's fused attention sums in any order when it may merely warn, so there it must
@@ -232,40 +256,47 @@ void Compute::begin_evaluation() {
   state_->evaluating = true;
 }
 
-Buffer Compute::input(int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[micro_batch].input, first, count);
+Buffer Compute::input(int chunk, int micro_batch, int first, int count) {
+  return state_->part(state_->micro_batches[{chunk, micro_batch}].input, first, count);
 }
 
-void Compute::forward(int micro_batch, std::uint64_t first_sample, const Batch& batch) {
+void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch) {
   guarded("forward", [&] {
-    MicroBatch& micro = state_->micro_batches[micro_batch];
+    MicroBatch& micro = state_->micro_batches[{chunk, micro_batch}];
     micro.first_sample = first_sample;
-    if (state_->layout.first_stage) micro.tokens = state_->token_tensor(batch.tokens);
-    if (state_->layout.last_stage) micro.targets = state_->token_tensor(batch.targets);
+    if (state_->is_first(chunk)) micro.tokens = state_->token_tensor(batch.tokens);
+    if (state_->is_last(chunk)) micro.targets = state_->token_tensor(batch.targets);
+    if (state_->is_here(chunk - 1))
+      micro.input = std::exchange(state_->micro_batches.at({chunk - 1, micro_batch}).output, at::Tensor());
     const int samples = state_->layout.samples, together = state_->context.bitwise ? 1 : samples;
     for (int first = 0; first < samples; first += together) {
       SampleGroup& group = micro.groups.emplace_back();
       group.first = first;
       group.count = together;
-      state_->forward(micro, group);
+      state_->forward(chunk, micro, group);
     }
     micro.input.reset();  // the first unit's graph keeps it
   });
 }
 
-Slice Compute::output(int micro_batch, int first, int count) {
-  return state_->slice(state_->micro_batches.at(micro_batch).output, first, count);
+Slice Compute::output(int chunk, int micro_batch, int first, int count) {
+  return state_->slice(state_->micro_batches.at({chunk, micro_batch}).output, first, count);
 }
 
-Buffer Compute::output_gradient(int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[micro_batch].output_gradient, first, count);
+Buffer Compute::output_gradient(int chunk, int micro_batch, int first, int count) {
+  return state_->part(state_->micro_batches[{chunk, micro_batch}].output_gradient, first, count);
 }
 
 void Compute::backward(int micro_batch, int unit) {
   guarded("backward", [&] {
-    MicroBatch& micro = state_->micro_batches.at(micro_batch);
-    for (SampleGroup& group : micro.groups) state_->backward(micro, group, state_->index(unit));
-    if (unit == state_->layout.units.back()) {
+    const int chunk = state_->whole.chunk_of_unit(unit);
+    const bool begins = unit == state_->chunk(chunk).last_unit();
+    MicroBatch& micro = state_->micro_batches.at({chunk, micro_batch});
+    if (begins && state_->is_here(chunk + 1))
+      micro.output_gradient =
+          std::exchange(state_->micro_batches.at({chunk + 1, micro_batch}).input_gradient, at::Tensor());
+    for (SampleGroup& group : micro.groups) state_->backward(chunk, micro, group, unit);
+    if (begins) {
       micro.output.reset();
       micro.output_gradient.reset();
     }
@@ -275,8 +306,10 @@ void Compute::backward(int micro_batch, int unit) {
 void Compute::weight_gradient(int micro_batch, int unit) {
   guarded("weight gradients", [&] {
     const at::NoGradGuard no_grad;
-    for (SampleGroup& group : state_->micro_batches.at(micro_batch).groups) {
-      PutOffs& gradients = *group.graphs[state_->index(unit)].gradients;
+    const int chunk = state_->whole.chunk_of_unit(unit);
+    const auto place = static_cast<std::size_t>(unit - state_->chunk(chunk).first_unit);
+    for (SampleGroup& group : state_->micro_batches.at({chunk, micro_batch}).groups) {
+      PutOffs& gradients = *group.graphs[place].gradients;
       for (PutOff& put_off : gradients) {
         state_->unit(unit).gradients().add(put_off);
         put_off = {};
@@ -286,12 +319,12 @@ void Compute::weight_gradient(int micro_batch, int unit) {
   });
 }
 
-Slice Compute::input_gradient(int micro_batch, int first, int count) {
-  return state_->slice(state_->micro_batches.at(micro_batch).input_gradient, first, count);
+Slice Compute::input_gradient(int chunk, int micro_batch, int first, int count) {
+  return state_->slice(state_->micro_batches.at({chunk, micro_batch}).input_gradient, first, count);
 }
 
 double Compute::loss_sum() {
-  const bool counts = state_->layout.last_stage && state_->units.back()->spec().tp_rank == 0;
+  const bool counts = state_->layout.has_head && state_->units.back()->spec().tp_rank == 0;
   return guarded("loss", [&] { return counts ? state_->loss.item<double>() : 0.0; });
 }
 

@@ -39,12 +39,14 @@ void prepare_torch(int threads);
 // pipeline. With accuracy = bitwise every sample is a graph of its own too, and gradients are
 // summed as integers (int64, in units of 2^-50): their sum does not depend on the order.
 // Activations and their gradients are [samples of this rank, sequence, hidden] in the parameters'
-// type. `first` and `count` count this rank's samples. For one thread. Calls in a wrong order break
-// invariants. Errors of torch are thrown as Error.
+// type. `first` and `count` count this rank's samples. `chunk` is one of this rank's. A chunk whose neighbour is on
+// this rank, too, takes input and gradient from there. For one thread. Calls in a wrong order break invariants. Errors
+// of torch are thrown as Error.
 class Compute {
  public:
-  // `tensor_group`: the tensor-parallel ranks; null: TP is 1.
-  Compute(const Config& config, const RankLayout& layout, const Device& device, Group* tensor_group,
+  // For rank `rank` of `layout`. `tensor_group`: the tensor-parallel ranks; null: TP is 1. `units`: of the rank,
+  // ascending.
+  Compute(const Config& config, const Layout& layout, int rank, const Device& device, Group* tensor_group,
           std::vector<UnitView> units);
   ~Compute();
   Compute(const Compute&) = delete;
@@ -58,23 +60,23 @@ class Compute {
   // dropout.
   void begin_evaluation();
 
-  // The memory for receiving the input of a micro-batch, before forward(). Not on the first stage.
-  Buffer input(int micro_batch, int first, int count);
+  // The memory for receiving the input of a chunk for a micro-batch, before forward(). Not for the first chunk.
+  Buffer input(int chunk, int micro_batch, int first, int count);
   // `first_sample`: the number of this rank's first sample in the whole training; dropout depends
-  // on it. The first stage uses the tokens of `batch`, the last stage the targets.
-  void forward(int micro_batch, std::uint64_t first_sample, const Batch& batch);
-  Slice output(int micro_batch, int first, int count);
+  // on it. The first chunk uses the tokens of `batch`, the last chunk the targets.
+  void forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch);
+  Slice output(int chunk, int micro_batch, int first, int count);
 
-  // The memory for receiving the gradient of the output, before backward(). Not on the last stage.
-  Buffer output_gradient(int micro_batch, int first, int count);
-  // Call it for the units in descending order. It computes the gradient of the unit's input;
-  // weight_gradient() computes the weights' gradients.
+  // The memory for receiving the gradient of the output, before backward(). Not for the last chunk.
+  Buffer output_gradient(int chunk, int micro_batch, int first, int count);
+  // Call it for a chunk's units in descending order. It computes the gradient of the unit's input;
+  // weight_gradient() computes the weights' gradients, at any time later.
   void backward(int micro_batch, int unit);
   void weight_gradient(int micro_batch, int unit);
-  // Call it after backward() of the rank's first unit.
-  Slice input_gradient(int micro_batch, int first, int count);
+  // Call it after backward() of the chunk's first unit.
+  Slice input_gradient(int chunk, int micro_batch, int first, int count);
 
-  // Last stage: the cross entropies of all tokens since begin_step(), summed, times 2^20. Bitwise:
+  // With the head: the cross entropies of all tokens since begin_step(), summed, times 2^20. Bitwise:
   // each sample's term is rounded to a whole number, so that the sums are exact. 0 on other stages,
   // and on TP ranks other than 0. Waits for the device.
   double loss_sum();

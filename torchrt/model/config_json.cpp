@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
 
@@ -14,8 +15,8 @@ nlohmann::json load(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(path + ": cannot be read; give the path of a model's config.json");
   try {
-    return nlohmann::json::parse(file);
-  } catch (const nlohmann::json::exception& error) {
+    return parse_json(file);
+  } catch (const std::exception& error) {
     throw Error(path + ": is not JSON: " + error.what());
   }
 }

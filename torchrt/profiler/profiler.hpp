@@ -1,17 +1,28 @@
 // Measures some steps of a training and gathers at rank 0 the figures for the planner.
+//
+// Dense: at the start of a generation, after its first step, which warms up, every step is
+// measured. A profile is made after 4, 8, 12 and 16 measured steps, then after every 16th. It holds
+// the medians of the last 16 measured steps and says how well they are known
+// (planner/core/model/step_statistics.hpp). The dense part ends with the first profile that is
+// calm; otherwise after config.profile.dense steps, but not within its first two seconds, because
+// short steps are disturbed by what else starts.
+// Sparse: afterwards the last four steps before every multiple of config.profile.every are
+// measured, and their profile is of the last 16 measured steps too.
 #pragma once
 
+#include <chrono>
 #include <optional>
+#include <string>
 
 #include "planner/core/model/profile.hpp"
 #include "torchrt/profiler/op_recorder.hpp"
+#include "torchrt/profiler/step_samples.hpp"
 #include "torchrt/rank_state.hpp"
 
 namespace espalier::torchrt {
 
-// Measures the last few steps before every multiple of config.profile.every. In other steps it
-// observes nothing. Collective: all ranks measure the same steps. For one thread. The references
-// must outlive it. Throws Error.
+// In steps that are not measured it observes nothing. Collective: all ranks measure the same steps.
+// For one thread. The references must outlive it. Throws Error.
 class Profiler {
  public:
   Profiler(const Config& config, World& world, const Device& device, RankState& state);
@@ -22,14 +33,23 @@ class Profiler {
   std::optional<Profile> after(std::int64_t step);
 
  private:
+  bool wanted(std::int64_t step) const;
+  void collect();
+  void stop();
   void sizes(ReplicaProfile& own) const;
-  std::optional<Profile> gather(ReplicaProfile own, std::int64_t step);
+  std::optional<Profile> report(std::int64_t step);
+  std::optional<Profile> gather(const ReplicaProfile& own, std::int64_t step);
 
   const Config& config_;
   World& world_;
   RankState& state_;
   OpRecorder recorder_;
+  StepSamples samples_;
+  std::string driver_;
   std::int64_t first_ = 0;  // first step of this generation; 0: none yet
+  std::chrono::steady_clock::time_point began_;
+  bool dense_ = false;
+  std::int64_t densely_ = 0;  // steps measured in the dense part
   bool measuring_ = false;
 };
 

@@ -15,7 +15,8 @@ ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches) 
     switch (at.op.kind) {
       case OpKind::forward:
         one.fwd += work;
-        one.comm_fwd += at.sums;
+        // On a paced device that catches up, an operation may end before its sums did.
+        one.comm_fwd += std::min(at.sums, work);
         break;
       case OpKind::weight_gradient:
         one.bwd_weights += work;
@@ -49,6 +50,7 @@ ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches) 
 std::vector<ReplicaProfile> reported(std::vector<ReplicaProfile> replicas, const Plan& plan) {
   std::map<int, double> sync;  // by stage
   std::map<std::pair<int, std::string>, const ReplicaProfile*> slowest;
+  std::map<std::pair<int, std::string>, double> spread;
   for (const ReplicaProfile& one : replicas) {
     const Stage& stage = plan.stages[static_cast<std::size_t>(one.stage)];
     if (one.sync) {
@@ -57,12 +59,15 @@ std::vector<ReplicaProfile> reported(std::vector<ReplicaProfile> replicas, const
     }
     const std::string& node = stage.replicas[static_cast<std::size_t>(one.replica)].gpus.front().node;
     const ReplicaProfile*& chosen = slowest[{one.stage, node}];
+    double& most = spread[{one.stage, node}];
+    most = std::max(most, one.spread.value_or(0));
     if (!chosen || one.fwd + one.bwd > chosen->fwd + chosen->bwd) chosen = &one;
   }
   std::vector<ReplicaProfile> chosen;
   for (const auto& [where, one] : slowest) {
     chosen.push_back(*one);
     if (const auto least = sync.find(one->stage); least != sync.end()) chosen.back().sync = least->second;
+    if (one->spread) chosen.back().spread = spread[where];
   }
   return chosen;
 }

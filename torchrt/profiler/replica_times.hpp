@@ -17,7 +17,8 @@ ReplicaProfile replica_times(std::span<const OpTimes> times, int micro_batches);
 
 // Rank 0's report from all measured replicas (ordered by stage and replica). On every stage it
 // takes the slowest replica of each node, because a node's GPUs are alike. A stage's `sync` is that
-// of the replica that waited least, because the other replicas waited for that one.
+// of the replica that waited least, because the other replicas waited for that one. `spread` is the
+// largest on the node, so that the planner finds a profile calm when the ranks do.
 std::vector<ReplicaProfile> reported(std::vector<ReplicaProfile> replicas, const Plan& plan);
 
 }  // namespace espalier::torchrt

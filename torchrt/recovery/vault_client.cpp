@@ -1,9 +1,9 @@
 #include "torchrt/recovery/vault_client.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <set>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/packet_socket.hpp"
@@ -82,12 +82,10 @@ void VaultLine::deposit(int rank, int unit, int slot, int mark, int fd, std::uin
 }
 
 std::vector<std::string> vaults_here(const std::string& base) {
-  std::set<std::string> names;
-  std::ifstream sockets("/proc/net/unix");
-  const std::string wanted = " @" + base + "-";
-  for (std::string line; std::getline(sockets, line);)
-    if (const std::size_t at = line.find(wanted); at != std::string::npos) names.insert(line.substr(at + 2));
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (const auto& [name, owner] : wire::packet_listeners(base + "-"))
+    if (owner.value_or(::geteuid()) == ::geteuid()) names.push_back(name);
+  return names;
 }
 
 std::vector<VaultItem> take_inventory(const std::string& name, int generation, int asker) {

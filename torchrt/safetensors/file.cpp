@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
 
@@ -113,7 +114,7 @@ void check_coverage(const std::string& path, const std::map<std::string, StoredT
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(path, "safetensors file") {
   const std::string text = header_text(path, file_.bytes());
-  const Json header = Json::parse(text, nullptr, false);
+  const Json header = try_json(text);
   if (!header.is_object()) refuse(path, "its header is no JSON object");
   const std::span<const std::byte> data = file_.bytes().subspan(kLengthBytes + text.size());
   for (const auto& [name, entry] : header.items())

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
 
@@ -44,7 +45,7 @@ void Weights::add(const std::string& path) {
 void Weights::read_index(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw Error("weights " + path + ": cannot be read");
-  const Json index = Json::parse(in, nullptr, false);
+  const Json index = try_json(in);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     throw Error("weights " + path + ": is no index: it has no weight_map");
   const fs::path folder = fs::path(path).parent_path();

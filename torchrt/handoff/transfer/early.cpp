@@ -32,7 +32,9 @@ EarlyPlan::EarlyPlan(const TransferPlan& plan, const Routes& routes) : plan_(pla
 
 std::size_t EarlyPlan::index(const MemoryId& memory) const {
   const auto rank = static_cast<std::size_t>(memory.rank);
-  return first_[rank] + static_cast<std::size_t>(memory.unit - plan_.groups().after().layout.ranks[rank].units.front());
+  const std::vector<int>& units = plan_.groups().after().layout.ranks[rank].units;  // ascending
+  return first_[rank] +
+         static_cast<std::size_t>(std::lower_bound(units.begin(), units.end(), memory.unit) - units.begin());
 }
 
 // True when the rank holds the optimizer's state of the whole unit. Its parameters then need not be

@@ -1,0 +1,53 @@
+"""Makes a PyTorch training elastic: it may be given more GPUs while it trains, and gives them back.
+
+    import espalier
+    run = espalier.join(global_batch=512, steps=1000)     # before torch
+    import torch
+    ...
+    torch.distributed.init_process_group()
+    ddp = DistributedDataParallel(model)
+    run.register(model=ddp, optimizer=optimizer, scheduler=scheduler)
+    for step in run.steps():
+        loss = mean_loss(ddp(batch_of(run.slice(step))))
+        loss.backward()
+        optimizer.step()
+        run.report(loss)
+
+README.md beside this package and espalier-worker(7) tell the rest.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._channel import ChannelError
+from ._run import Part, Run, RunError
+
+if TYPE_CHECKING:
+    from .data import Data
+
+__version__ = "0.1.0"
+__all__ = ["ChannelError", "Data", "Part", "Run", "RunError", "join"]
+
+
+def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
+         snapshot_seconds: float = 10.0, start_seconds: int = 180) -> Run:
+    """Says hello to the launcher, and learns which process this is. Call it before torch is imported: importing takes
+    seconds, in which the launcher would take this for a program that knows nothing of it.
+
+    global_batch: samples of a step, whatever the number of processes. steps: of the whole training. checkpoint: a file that
+    the first process writes every `checkpoint_every` steps and where it is asked to; a training that finds it goes on from
+    it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
+    long the processes of a generation may take to start.
+
+    Outside of Slurm, or in a job without --elastic, the run is a plain one: of RANK and WORLD_SIZE if they are set
+    (torchrun), else of this process alone. Raises ChannelError and RunError.
+    """
+    return Run(global_batch, steps, seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+               snapshot_seconds=snapshot_seconds, start_seconds=start_seconds)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Data":  # needs torch
+        from .data import Data
+        return Data
+    raise AttributeError(name)

@@ -1,0 +1,104 @@
+"""The worker's line to its launcher: a thread that reads, one that sends heartbeats, and what to do when the line is lost.
+
+No module that is imported here imports torch: the launcher must hear of the worker long before torch is loaded.
+"""
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+from typing import Any, Optional
+
+from ._channel import Channel, ChannelError, Frame
+
+ACTS = 600.0  # seconds that a launcher may take for what it has to do next; beyond, it is broken
+_LAST_WORDS = 0.3
+
+
+class Leave(SystemExit):
+    """The launcher said `exit`. Ends the process with code 0 unless somebody catches SystemExit."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class Control:
+    def __init__(self, address: str, token: str, heartbeat: float) -> None:
+        self._channel = Channel(address, token)
+        self._heartbeat = heartbeat
+        self._frames: "queue.SimpleQueue[Frame]" = queue.SimpleQueue()
+        self._leaving = False
+        self._beats: Optional[threading.Thread] = None
+
+    def hello(self, **fields: Any) -> None:
+        self._channel.send({"type": "hello", **fields})
+        threading.Thread(target=self._read, name="espalier-launcher", daemon=True).start()
+
+    def begin_heartbeats(self) -> None:
+        """From now on ten missed ones mean that this worker hangs. Not before torch is loaded: loading it holds the
+        interpreter for seconds."""
+        if self._heartbeat > 0 and self._beats is None:
+            self._beats = threading.Thread(target=self._beat, name="espalier-heartbeat", daemon=True)
+            self._beats.start()
+
+    def send(self, kind: str, **fields: Any) -> None:
+        try:
+            self._channel.send({"type": kind, **fields})
+        except ChannelError:
+            self._lost()
+
+    def expect(self, *kinds: str, timeout: float = ACTS) -> Frame:
+        """The next message, which must be one of `kinds`. Raises Leave on `exit`."""
+        try:
+            frame = self._frames.get(timeout=timeout)
+        except queue.Empty:
+            raise ChannelError(f"launcher: no `{kinds[0]}` within {timeout:.0f} s; see its log") from None
+        return self._checked(frame, kinds)
+
+    def poll(self, *kinds: str) -> Optional[Frame]:
+        try:
+            return self._checked(self._frames.get_nowait(), kinds)
+        except queue.Empty:
+            return None
+
+    @staticmethod
+    def _checked(frame: Frame, kinds: "tuple[str, ...]") -> Frame:
+        if frame["type"] == "exit":
+            raise Leave()
+        if frame["type"] == "refused":
+            raise ChannelError(f"the launcher refuses this worker: {frame.get('reason')}")
+        if frame["type"] not in kinds:
+            raise ChannelError(f"launcher: sent `{frame['type']}` instead of `{kinds[0]}`; "
+                               "launcher and package are of different versions")
+        return frame
+
+    def farewell(self) -> None:
+        """From now on the launcher may hang up: the process is about to end by itself."""
+        self._leaving = True
+
+    def _read(self) -> None:
+        try:
+            while True:
+                frame = self._channel.receive()
+                if frame is not None:
+                    self._frames.put(frame)
+        except ChannelError as error:
+            self._lost(str(error))
+
+    # The main thread may wait for ever for ranks that are gone.
+    def _lost(self, why: str = "") -> None:
+        time.sleep(_LAST_WORDS)  # for an `exit` that came just before the end of the line
+        if self._leaving:
+            return
+        print(f"espalier: worker: the launcher is gone ({why}); leaving", file=sys.stderr, flush=True)
+        os._exit(1)
+
+    def _beat(self) -> None:
+        while not self._leaving:
+            try:
+                self._channel.send({"type": "heartbeat"})
+            except ChannelError:
+                return  # the reader sees the end of the line
+            time.sleep(self._heartbeat)

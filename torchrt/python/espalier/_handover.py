@@ -1,0 +1,157 @@
+"""How the state of one generation comes to the ranks of the next: by shared memory on a node, by broadcast to other nodes.
+
+On each node of the old generation its lowest rank writes the state into memory and offers the descriptor (Offer). Every new
+rank on such a node maps it. On a node without old ranks the lowest new rank receives the state over the network, and offers
+it to the others there. After a loss the vaults take the part of the old ranks.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import struct
+import threading
+import time
+from typing import Dict, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from . import _vault
+from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet
+from ._state import StateError
+
+_SECONDS = 600.0
+_CHUNK = 16 << 20  # bytes of one broadcast
+_STEP = struct.Struct("@q")
+
+
+def offer_name(token: str, generation: int, rank: int) -> str:
+    """Nobody who has not the job's token can guess it."""
+    return f"espalier-state-{hashlib.sha256(token.encode()).hexdigest()[:24]}-{generation}-{rank}"
+
+
+class Offer:
+    """Listens from the beginning, and answers with the descriptor once there is one."""
+
+    def __init__(self, name: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        self._listener.bind("\0" + name)
+        self._listener.listen(128)
+        self._there = threading.Event()
+        self._fd, self._step = -1, -1
+        threading.Thread(target=self._serve, name="espalier-offer", daemon=True).start()
+
+    def provide(self, step: int, fd: int) -> None:
+        """The memory does not change any more. The descriptor remains the caller's until close()."""
+        self._fd, self._step = os.dup(fd), step
+        self._there.set()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    if peer_uid(connection) == os.geteuid() and self._there.wait(_SECONDS) and self._fd >= 0:
+                        send_packet(connection, _STEP.pack(self._step), self._fd)
+                except OSError:
+                    continue
+
+    def close(self) -> None:
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        except OSError:
+            pass
+        self._listener.close()
+        fd, self._fd = self._fd, -1
+        self._there.set()
+        if fd >= 0:
+            os.close(fd)
+
+
+def take(name: str) -> "tuple[int, int]":
+    """The step and the descriptor that is offered at `name`; the caller closes it. Waits for the offer."""
+    until = time.monotonic() + _SECONDS
+    while True:
+        try:
+            with connect(name, _SECONDS) as connection:
+                packet, fd = receive_packet(connection, _STEP.size)
+                if fd is None:
+                    raise ConnectionError("no descriptor came")
+                return _STEP.unpack(packet)[0], fd
+        except (ConnectionRefusedError, FileNotFoundError):
+            if time.monotonic() > until:
+                raise StateError(f"nobody on this node offers the state within {_SECONDS:.0f} s") from None
+            time.sleep(0.005)
+
+
+def lowest_by_node(nodes: Sequence[str]) -> Dict[str, int]:
+    """The lowest rank of each node."""
+    lowest: Dict[str, int] = {}
+    for rank, node in enumerate(nodes):
+        lowest.setdefault(node, rank)
+    return lowest
+
+
+class Found:
+    """Memory with the state after `step`, found on this node. Owns the descriptor."""
+
+    def __init__(self, step: int, fd: int, remote: bool = False) -> None:
+        self.step, self.fd, self.remote = step, fd, remote
+
+
+def spread(found: Optional[Found], nodes: Sequence[str], rank: int, have: Sequence[bool],
+           group: "Optional[dist.ProcessGroup]", offer: str) -> "tuple[Found, Optional[Offer]]":
+    """Every rank gets the state. `have`: by rank, whether it found it on its node; the same on all ranks. `offer`: the
+    prefix of names at which receivers offer it to their node; "-RANK" follows. Collective over `group`."""
+    giver = list(have).index(True)
+    receivers = [at for at in lowest_by_node(nodes).values() if not have[at]]
+    if not receivers:
+        assert found is not None
+        return found, None
+    meeting = dist.new_group([giver] + receivers, backend="gloo")
+    own_receiver = None if have[rank] else lowest_by_node(nodes)[nodes[rank]]
+    if rank != giver and rank != own_receiver:
+        if found is not None:
+            return found, None
+        step, fd = take(f"{offer}-{own_receiver}")
+        return Found(step, fd, True), None
+    given = None
+    head = torch.zeros(2, dtype=torch.int64)
+    if rank == giver:
+        assert found is not None
+        given = os.fstat(found.fd).st_size
+        head = torch.tensor([found.step, given], dtype=torch.int64)
+    else:
+        local = Offer(f"{offer}-{rank}")
+    dist.broadcast(head, giver, group=meeting)
+    size = int(head[1])
+    if rank == giver:
+        assert found is not None
+        memory = private_map(found.fd)
+    else:
+        received = SharedMemory(size)
+        memory = received.map
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    for first in range(0, size, _CHUNK):
+        dist.broadcast(whole[first:first + _CHUNK], giver, group=meeting)
+    if rank == giver:
+        assert found is not None
+        return found, None
+    del whole
+    local.provide(int(head[0]), received.fd)
+    return Found(int(head[0]), received.fd, True), local
+
+
+def from_vaults(base: str, lost: "List[tuple[int, Optional[int]]]", asker: int) -> "List[tuple[int, int, _vault.Item]]":
+    """What this node's vaults hold of lost generations: (step, generation, item), the best first. `lost`: generations
+    with the newest step that counts."""
+    found = []
+    for generation, newest in lost:
+        for item in _vault.inventory(base, generation, asker):
+            if newest is None or item.step <= newest:
+                found.append((item.step, generation, item))
+    return sorted(found, key=lambda one: (-one[0], -one[1], one[2]))

@@ -1,0 +1,62 @@
+"""What a step takes, measured while the job trains: the flat profile that the planner predicts other numbers of GPUs with."""
+from __future__ import annotations
+
+import math
+from statistics import median
+from typing import Dict, List, Optional
+
+LEAST_STEPS = 4
+
+
+def spread_of(work: List[float]) -> float:
+    """How well the median is known, as a share of it: the larger of half the width of its confidence interval, from order
+    statistics, and half the difference of the medians of the older and the newer half (planner/core/model/
+    step_statistics.hpp says why)."""
+    count, middle = len(work), median(work) if work else 0.0
+    if count < LEAST_STEPS or middle <= 0:
+        return 1.0
+    ordered = sorted(work)
+    low = max(0, math.floor((count - 1.53 * math.sqrt(count)) / 2)) if count >= 8 else 0
+    width = (ordered[count - 1 - low] - ordered[low]) / 2
+    drift = abs(median(work[: count // 2]) - median(work[(count + 1) // 2:])) / 2
+    return max(width, drift) / middle
+
+
+class Samples:
+    """The steps since the last profile, on this rank."""
+
+    def __init__(self) -> None:
+        self.compute: List[float] = []
+        self.sync: List[float] = []
+        self.rest: List[float] = []
+
+    def add(self, compute: float, sync: Optional[float], rest: float) -> None:
+        self.compute.append(compute)
+        self.rest.append(rest)
+        if sync is not None:
+            self.sync.append(sync)
+
+    def medians(self) -> List[float]:
+        """Compute, sync and rest in ms; a sync of -1: not measured."""
+        return [median(self.compute), median(self.sync) if self.sync else -1.0, median(self.rest)]
+
+    def work(self) -> List[float]:
+        sync = self.sync if len(self.sync) == len(self.compute) else [0.0] * len(self.compute)
+        return [sum(one) for one in zip(self.compute, sync, self.rest)]
+
+
+def due(steps: int) -> bool:
+    """Whether a profile is due after so many steps of a generation. The same on all ranks."""
+    return steps in (6, 12) or steps > 0 and steps % 25 == 0
+
+
+def flat(step: int, steps: int, ranks: List[List[float]], bytes_of: "tuple[int, int, int]", peak: int,
+         spread: float) -> Dict[str, object]:
+    """`ranks`: the medians of each."""
+    made: Dict[str, object] = {
+        "step": step, "steps": steps, "compute_ms": [max(one[0], 1e-6) for one in ranks],
+        "rest_ms": max(one[2] for one in ranks), "gradient_bytes": bytes_of[0], "weight_bytes": bytes_of[1],
+        "state_bytes": bytes_of[2], "peak_bytes": peak, "spread": spread}
+    if len(ranks) > 1 and all(one[1] >= 0 for one in ranks):
+        made["sync_ms"] = min(one[1] for one in ranks)
+    return made

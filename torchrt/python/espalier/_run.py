@@ -1,0 +1,176 @@
+"""The training loop's side: which steps, which samples, and what happens between two steps."""
+from __future__ import annotations
+
+import os
+import random
+import socket
+import sys
+from typing import Any, Dict, Iterator, Optional
+
+from ._slices import even_shares, parts_of, slice_of
+from ._worker import Worker
+
+
+class RunError(RuntimeError):
+    """A use of this package that cannot work. The message says what to change."""
+
+
+class Part:
+    """Some of the samples of a step. Iterates over their global numbers."""
+
+    def __init__(self, samples: range, last: bool) -> None:
+        self.samples, self.last = samples, last
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.samples)
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+
+class Run:
+    """One process's part in a training. See join()."""
+
+    def __init__(self, global_batch: int, steps: int, *, seed: int, checkpoint: Optional[str], checkpoint_every: int,
+                 snapshot_seconds: float, start_seconds: int) -> None:
+        if global_batch < 1 or steps < 1:
+            raise RunError("espalier.join(): global_batch and steps must be at least 1")
+        self.global_batch, self.total_steps = global_batch, steps
+        self._seed = seed
+        self._checkpoint, self._every = checkpoint, checkpoint_every
+        self._snapshot_seconds = snapshot_seconds
+        self._worker: Optional[Worker] = None
+        if "ESPALIER_LAUNCHER" in os.environ:
+            self._worker = Worker(global_batch, steps, start_seconds)
+            self.rank, self.generation, self._shares = self._worker.rank, self._worker.generation, self._worker.shares
+        else:
+            self.rank, self.generation = int(os.environ.get("RANK", "0")), 0
+            self._shares = even_shares(global_batch, int(os.environ.get("WORLD_SIZE", "1")))
+            _set_up_alone()
+        self.world = len(self._shares)
+        self._objects: Dict[str, Any] = {}
+        self._done = 0
+        self._step = 0
+        self._committed = False
+        self._trainer: Any = None  # _training.Training: it needs torch
+
+    # ---- who
+
+    @property
+    def elastic(self) -> bool:
+        """Whether a launcher leads this run."""
+        return self._worker is not None
+
+    @property
+    def is_writer(self) -> bool:
+        """Whether this process may write files, logs and checkpoints: the first one of the generation that is the job.
+        False before the first step that steps() yields, as the generation before still trains until then."""
+        return self.rank == 0 and self._committed
+
+    @property
+    def local_rank(self) -> int:
+        """Which of the GPUs that this process can see is its own."""
+        return int(os.environ.get("LOCAL_RANK", "0"))
+
+    # ---- what
+
+    def register(self, **objects: Any) -> None:
+        """What the training's state is made of: everything with state_dict() and load_state_dict(). Names are free; each
+        generation must register the same ones. Modules must be wrapped in DistributedDataParallel before."""
+        if self._trainer is not None:
+            raise RunError("run.register() comes before run.steps()")
+        for name, one in objects.items():
+            if one is None:
+                continue
+            if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+                raise RunError(f"run.register({name}=...): {type(one).__name__} has no state_dict() and load_state_dict()")
+            self._objects[name] = one
+
+    def slice(self, step: int) -> range:
+        """The global numbers of the samples of `step` that this process computes."""
+        return slice_of(step, self.global_batch, self._shares, self.rank)
+
+    def parts(self, step: int, most: int) -> Iterator[Part]:
+        """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
+        last exchanges nothing. Use run.backward(loss, part)."""
+        pieces = parts_of(self.slice(step), most)
+        for index, samples in enumerate(pieces):
+            part = Part(samples, index + 1 == len(pieces))
+            _seed(self._seed, step, samples.start)
+            if part.last:
+                yield part
+            else:
+                with self._training().averager.alone():
+                    yield part
+
+    def backward(self, loss: Any, part: Part) -> None:
+        """backward() of the loss that is the mean over `part`, weighed by its share of the global batch."""
+        self._training().backward(loss, len(part) / self.global_batch)
+
+    def report(self, loss: Any = None, tokens: int = 0) -> float:
+        """Ends a step: the loss that is the mean over this process's slice (none where run.backward() was used), and the
+        tokens of the global batch. Returns the mean over the global batch. All processes call it once a step, after the
+        optimizer's step."""
+        return self._training().report(loss, tokens)
+
+    def _training(self) -> Any:
+        if self._trainer is None:
+            raise RunError("this is for use inside `for step in run.steps():`")
+        return self._trainer
+
+    # ---- when
+
+    def steps(self) -> Iterator[int]:
+        """The numbers of the steps that are left, from 1 on. Takes over the state of the generation before, and hands it
+        over where another generation follows: the loop then ends the process."""
+        from ._training import Training
+
+        if self._trainer is not None:
+            raise RunError("run.steps() can be used once")
+        if not self._objects:
+            raise RunError("run.register() must name the model and the optimizer before run.steps()")
+        self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._snapshot_seconds)
+        self._step = self._trainer.start()
+        self._committed = True
+        whole = False
+        try:
+            while self._step < self.total_steps:
+                self._step += 1
+                _seed(self._seed, self._step, self.slice(self._step).start)
+                self._trainer.begin(self._step)
+                yield self._step
+                self._trainer.boundary(self._step)
+            whole = True
+        finally:
+            # An exception that nobody catches closes this generator as `break` does, but later: Python has then printed it and
+            # set sys.last_type. Such a training has not ended well, and its step may be half done.
+            failed = getattr(sys, "last_type", None) is not None
+            if whole:
+                self._trainer.finish(self._step)
+            elif sys.exc_info()[0] is GeneratorExit and not failed:
+                self._trainer.leave()
+
+
+def _set_up_alone() -> None:
+    """Without a launcher: what torch.distributed.init_process_group() needs, where nobody has said it."""
+    os.environ.setdefault("RANK", "0")
+    os.environ.setdefault("WORLD_SIZE", "1")
+    os.environ.setdefault("LOCAL_RANK", "0")
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    if "MASTER_PORT" not in os.environ:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            os.environ["MASTER_PORT"] = str(probe.getsockname()[1])
+
+
+def _seed(seed: int, step: int, sample: int) -> None:
+    """All random numbers of this process follow from the step and its first sample, so that a resumed step draws the same
+    ones on the same slices."""
+    import torch
+
+    value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) & 0x7FFFFFFFFFFFFFFF
+    torch.manual_seed(value)
+    random.seed(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(value & 0xFFFFFFFF)

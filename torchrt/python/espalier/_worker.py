@@ -1,0 +1,98 @@
+"""The launcher's side of a run: login, who this process is, and its words at the end. Imports no torch."""
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, Dict, List, Optional
+
+from ._channel import ChannelError
+from ._control import Control, Leave
+from ._slices import nodes_of, shares_of
+
+_PEER_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused", "NCCL error",
+              "Timed out waiting")
+
+
+def _number(name: str, kind: type = int) -> Any:
+    text = os.environ.get(name)
+    if text is None:
+        raise ChannelError(f"{name}: is not set though ESPALIER_LAUNCHER is; let the launcher start workers")
+    try:
+        return kind(text)
+    except ValueError:
+        raise ChannelError(f'{name}: "{text}" is not a number') from None
+
+
+def program_name() -> str:
+    """The same for runs of the same script with the same arguments, as far as can be told."""
+    digest = hashlib.sha256("\0".join(sys.argv[1:]).encode(errors="replace"))
+    try:
+        with open(sys.argv[0], "rb") as script:
+            digest.update(script.read())
+    except OSError:
+        pass
+    name = "".join(c if " " < c <= "~" else "?" for c in os.path.basename(sys.argv[0] or "python"))
+    return f"{name[:80]} {digest.hexdigest()[:16]}"
+
+
+class Worker:
+    """What the launcher has assigned. Made by join()."""
+
+    def __init__(self, global_batch: int, steps: int, start_seconds: int) -> None:
+        self.token = os.environ.get("ESPALIER_TOKEN", "")
+        self.generation: int = _number("ESPALIER_GENERATION")
+        self.rank: int = _number("OMPI_COMM_WORLD_RANK")
+        self.vault = os.environ.get("ESPALIER_VAULT", "")
+        anchor = os.environ.get("ESPALIER_ANCHOR", "")
+        self.owner = os.environ.get("SLURM_JOB_ID", anchor)
+        self._extension = int(self.owner) if self.owner.isdigit() and self.owner != anchor else 0
+        self._noticed = False
+        # Slurm tells the processes of an extension to leave by SIGTERM. The launcher decides what that means.
+        signal.signal(signal.SIGTERM, self._notice)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        # Children end by SIGTERM as usual: multiprocessing ends its own so, and waits for them without a limit.
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        heartbeat = float(os.environ.get("ESPALIER_HEARTBEAT", "0"))
+        self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat)
+        self.control.hello(generation=self.generation, rank=self.rank, node=socket.gethostname(), pid=os.getpid(),
+                           total_steps=steps, handoff="device",
+                           capabilities={"parallel": "data", "unit": 1, "global_batch": global_batch,
+                                         "program": program_name(), "start_seconds": start_seconds,
+                                         "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})
+        sys.excepthook = self._last_words
+        assign = self.control.expect("assign")
+        self.plan: Dict[str, Any] = assign["plan"]
+        self.source: Optional[Dict[str, Any]] = assign.get("source")
+        self.shares: List[int] = shares_of(self.plan, global_batch)
+        self.nodes: List[str] = nodes_of(self.plan)
+        self.device = int(assign.get("device") or 0)
+        if os.environ.get("WORLD_SIZE", str(len(self.shares))) != str(len(self.shares)):
+            raise ChannelError(f"the launcher's plan has {len(self.shares)} processes, and WORLD_SIZE is "
+                               f"{os.environ['WORLD_SIZE']}")
+
+    def _notice(self, *_: Any) -> None:
+        self._noticed = True
+
+    def tell_notice(self) -> None:
+        if self._noticed and self._extension:
+            self.control.send("notice", job=self._extension)
+        self._noticed = False
+
+    def _last_words(self, kind: type, error: BaseException, trace: Any) -> None:
+        if issubclass(kind, Leave):
+            return
+        traceback.print_exception(kind, error, trace)
+        text = f"{kind.__name__}: {error}"
+        if issubclass(kind, KeyboardInterrupt):
+            text = "interrupted"
+        self.control.farewell()
+        peer = kind.__name__.startswith("Dist") or any(word in text for word in _PEER_LOST)
+        memory = "out of memory" in text or issubclass(kind, MemoryError)
+        self.control.send("failed", message=text[:2000], peer=peer, memory=memory)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # what else would end may wait for processes that go on without this one
