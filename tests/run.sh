@@ -1,7 +1,8 @@
 #!/bin/bash
 # run.sh [SUITE...]: runs the test suites (unit sim torchrt install runner cluster; all of them by default) of a built tree and
 # ends with one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time
-# limit.
+# limit. The suite `roots`, which `all` leaves out, is the short form of tests/roots/run_tests.sh: some cluster tests in a root
+# of Debian trixie, with its Slurm and Open MPI.
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
@@ -212,6 +213,19 @@ suite_cluster() {
 }
 says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
 
+suite_roots() {
+  local output counts p f s start=$SECONDS
+  output=$(mktemp)
+  # Its last line is read, not shown: there is one such line, at the end.
+  FILES='' SHORT=1 tests/roots/run_tests.sh trixie 2>&1 | tee "$output" | grep --line-buffered -v '^[0-9]* passed, '
+  counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$output")
+  rm -f "$output"
+  [ -n "$counts" ] || { echo "  FAIL the tests in roots: did not run"; counts='0 1 0'; }
+  read -r p f s <<< "$counts"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  echo "  $((SECONDS - start)) s in roots"
+}
+
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way.
 start_beside() {
   beside_output=$(mktemp)
@@ -239,7 +253,8 @@ for suite in "${@:-all}"; do
     unit | sim) "suite_$suite" ;;
     torchrt | install | runner) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
-    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install, runner and cluster" >&2; exit 2 ;;
+    roots) suite_roots ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install, runner, cluster and roots" >&2; exit 2 ;;
   esac
 done
 retry_failed

@@ -7,25 +7,25 @@ BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
 $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
 $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
 
 # Launchers, planner and Slurm in virtual time (tests/sim/main.cpp): the product's objects but for its edges to the outside,
 # for which tests/sim/seams.cpp stands in.
 SIM_TEST         := $(BUILD)/test/sim
 SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
   $(call sources,launcher/job launcher/recovery) \
-  $(addprefix launcher/,slurm/extensions.cpp slurm/job_context.cpp node/tenure.cpp world/world.cpp world/placement.cpp) \
-  $(addprefix planner/daemon/,planner.cpp planner_jobs.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
-    event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp strays.cpp) \
-  $(addprefix planner/wire/,config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp rank_messages.cpp toml_keys.cpp))
+  $(addprefix launcher/,slurm/extensions.cpp slurm/extension_notices.cpp slurm/job_context.cpp node/anchor_keepers.cpp node/own_address.cpp node/tenure.cpp world/generations.cpp world/world.cpp world/placement.cpp) \
+  $(addprefix planner/daemon/,knowledge.cpp planner.cpp planner_jobs.cpp planner_limits.cpp planner_profiles.cpp planner_start.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
+    event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp store_knowledge.cpp store_limits.cpp store_schema.cpp strays.cpp) \
+  $(addprefix planner/wire/,capabilities.cpp config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp rank_messages.cpp toml_keys.cpp))
 $(SIM_TEST): $(SIM_TEST_OBJECTS) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc
 
 # From SEED on; the seed of a history that breaks an invariant is printed.
 HISTORIES ?= 100000
@@ -40,18 +40,27 @@ test-sim:
 test:
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all))
 	@+$(MAKE) --no-print-directory check
-# Without SUITES run.sh has the unit tests built itself, beside the cluster tests.
-check: $(if $(SUITES)$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))
+# Without SUITES, or with all, run.sh has the unit tests built itself, beside the cluster tests.
+check: $(if $(filter-out all roots,$(SUITES))$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))
 	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
 # FAULTS holds its arguments: --seed N --count N --state STATE --kind adopt|checkpoint|overlap|spread --fault TEXT.
 .PHONY: test-faults
 test-faults:
 	$(call build_after_deps,all)
 	@exec env BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) tests/faults/run $(FAULTS)
+# What others can do to espalierd and to a training, carried out in boxes; what was measured is in $(BUILD)/attacks.json.
+.PHONY: test-attacks
+test-attacks:
+	$(call build_after_deps,all)
+	@rm -f $(BUILD)/attacks.json
+	@FILES="tests/cluster/attacks.bats tests/cluster/attacks_daemon.bats" BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) \
+	  TEST_PYTHON=$(TEST_PYTHON) tests/attacks/report.sh
 # In roots of other Debian releases, with their Slurm, Open MPI and compiler: ROOTS="trixie sid", COMPILE_ONLY=1 for no tests.
+# The suite `roots` of run.sh is a short form of it.
 ROOTS ?= trixie sid
 .PHONY: test-roots
 test-roots:
+	@$(MAKE) --no-print-directory deps
 	@BUILD=$(BUILD) CACHE_HOME=$(CACHE_HOME) TORCH_HOME=$(TORCH_HOME) COMPILE_ONLY=$(COMPILE_ONLY) tests/roots/run_tests.sh $(ROOTS)
 demo:
 	$(call build_after_deps,all)
@@ -64,11 +73,11 @@ bench:
 # What the models of plans and schedules say, for the training benchmark to compare with.
 $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*.cpp)) $(TRAIN_PURE) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS)
 # How soon MPI is initialised on rank servers and under mpirun: `espalier-bench world` runs it in a box.
 $(BUILD)/bin/espalier-bench-world: $(call objects,tests/bench/world/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
 bench-train:
 	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
 	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/run.py

@@ -5,9 +5,13 @@
 # each: 300
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
-setup() { . "$BOX_HERE/training.bash"; }
+setup() {
+  . "$BOX_HERE/training.bash"
+  attackers=() # processes of the test's own in the background
+}
 teardown() {
-  kill $(jobs -p) 2> /dev/null || true
+  # bats' own jobs are left alone: its watchdog's sleep would outlive it and hold the output open.
+  [ ${#attackers[@]} -eq 0 ] || kill "${attackers[@]}" 2> /dev/null || true
   clean_slate
 }
 
@@ -23,6 +27,7 @@ attack() { # NODE SECONDS BYTES HOST:PORT...
   shift
   (cd /tmp && exec ip netns exec "$node" setpriv --reuid mallory --regid mallory --clear-groups \
     /usr/bin/python3 "$BOX_REPO/tests/attacks/connections.py" "$@" > "$BOX/log/attack" 3>&-) &
+  attackers+=($!)
   wait_for 30 "mallory's connections stand" grep -q connected "$BOX/log/attack"
 }
 attack_and_wait() { attack "$@" && wait_for 60 "the attack is over" eval '! pgrep -u mallory > /dev/null'; }

@@ -27,25 +27,25 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
 
 @test "a truncated message ends with its connection, at once" {
   SECONDS=0
-  talk boxuser $espalierd header:1:100 'text:{"type"' end
-  [ "$output" = closed ]
-  talk boxuser $control header:1:100 'text:{"type"' end
+  talk boxuser $espalierd header:2:100 'text:{"type"' end
+  [ "${lines[-1]}" = closed ]
+  talk boxuser $control header:2:100 'text:{"type"' end
   [ "${lines[-1]}" = closed ]
   [ "$SECONDS" -le 3 ]
 }
 
 @test "a message that announces more than it may is refused before it has come" {
-  talk boxuser $espalierd header:1:4294967295 text:x
+  talk boxuser $espalierd header:2:4294967295 text:x
   refused "a message of 4294967295 bytes is larger than allowed"
-  talk boxuser $espalierd header:1:16385 text:x
+  talk boxuser $espalierd header:2:16385 text:x
   refused "a message of 16385 bytes is larger than allowed"
-  talk boxuser $espalierd login header:1:8388609 text:x
+  talk boxuser $espalierd login header:2:8388609 text:x
   refused "a message of 8388609 bytes is larger than allowed"
 }
 
 @test "another protocol version is refused, and the message names both" {
-  talk boxuser $espalierd header:2:2 'text:{}'
-  refused "the peer speaks protocol version 2, this side 1; install the same Espalier on all nodes"
+  talk boxuser $espalierd header:1:2 'text:{}'
+  refused "the peer speaks protocol version 1, this side 2; install the same Espalier on all nodes"
 }
 
 @test "another protocol altogether is refused" {
@@ -73,33 +73,48 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   refused "nested too deeply"
 }
 
-@test "a request without the handshake is refused" {
+@test "a request without the login is refused" {
   talk boxuser $espalierd "$(query ping)"
-  refused 'got \"query\" instead of \"challenge\"'
+  refused 'got \"query\" instead of \"login\"'
   talk boxuser $espalierd challenge "$(query ping)"
-  refused 'got \"query\" instead of \"identity\"'
+  refused 'got \"query\" instead of \"login\"'
 }
 
 @test "a peer that says nothing is closed after five seconds" {
-  talk boxuser $espalierd wait:7
-  [ "$output" = closed ]
+  talk boxuser $espalierd challenge wait:7
+  [ "${lines[-1]}" = closed ]
 }
 
-@test "a credential that is none, replayed, or sealed for another purpose is refused" {
+@test "a credential that is none, replayed, for others to read, or sealed for another login is refused by what is wrong" {
   talk boxuser $espalierd challenge credential:garbage
   refused "munge: credential refused"
   talk boxuser $espalierd login keep:"$BOX/home/credential"
   talk boxuser $espalierd challenge credential:@"$BOX/home/credential"
   refused "Replayed credential"
-  for purpose in 'server planner' 'client launcher' 'client planner 00000000000000000000000000000000'; do
-    talk boxuser $espalierd challenge "seal:$purpose"
-    refused "the credential was made for something else"
-  done
+  wrong() { # CHANGE MESSAGE
+    talk boxuser $espalierd challenge "seal:$1"
+    refused "$2"
+  }
+  wrong "first=espalier 2 server" "the credential was made for something else"
+  wrong "service=worker" "service worker is not here"
+  wrong "job=17" "the credential is for job 17, not 0"
+  wrong "server=10.77.0.3:7321" "the credential is for server 10.77.0.3:7321, not 10.77.255.254:7321: somebody passes the connection on"
+  wrong "server=10.77.255.254:7322" "the credential is for server 10.77.255.254:7322, not 10.77.255.254:7321: somebody passes the connection on"
+  wrong "server_uid=0" "the credential is for server_uid 0, not $(id -u "$BOX_SLURM_USER")"
+  wrong "client_uid=4243" "the credential is for client_uid 4243, not 4242"
+  wrong "server_nonce=00000000000000000000000000000000" "the credential is for server_nonce 00000000000000000000000000000000"
+  wrong "client_nonce=0" "the credential's client_nonce is not 32 hex digits"
+  wrong "token=0123" "the token is not this job's"
+  wrong "key=0123" "the credential's key is not 64 hex digits"
+  wrong "more=1" "the credential has more lines than it should"
+  wrong "reader=" "the credential is not for uid $(id -u "$BOX_SLURM_USER") alone"
+  wrong "reader=4242" "munge: credential refused: Unauthorized credential"
 }
 
-@test "espalierd proves who it is before it learns who asks" {
-  talk boxuser $espalierd challenge
-  [ "${lines[0]}" = "planner is uid $(id -u "$BOX_SLURM_USER")" ]
+@test "what espalierd says to a stranger is who it is and a nonce, and no credential" {
+  talk boxuser $espalierd
+  [ "$(grep -c credential <<< "$output")" -eq 0 ]
+  [[ ${lines[0]} == '{"nonce": "'*"\"uid\": $(id -u "$BOX_SLURM_USER")"* ]]
 }
 
 @test "a crowd of idle connections of another user does not keep espalierd from answering" {
@@ -227,59 +242,67 @@ event() { echo "ESP1 job_submitted uid=0 gpus=0 nodes=$1 elastic=0"; } # NODES: 
 # --- a launcher's control port -------------------------------------------------------------------------------------------
 
 @test "a launcher talks to its own user only" {
-  talk mallory "$(launcher)" login
+  talk mallory "$(launcher)" "$(login_as worker)"
   refused "this job belongs to another user"
-  talk mallory "$(launcher)" "$(hello "$(token)" 0 0)"
-  refused 'got \"hello\" instead of \"challenge\"'
+  talk mallory "$(launcher)" "$(hello 0 0)"
+  refused 'got \"hello\" instead of \"login\"'
   trains_on
 }
 
-@test "a worker with a wrong token, rank or generation is refused, and the world goes on" {
-  talk boxuser "$(launcher)" login "$(hello 0123456789abcdef0123456789abcdef 0 0)"
-  refused "worker: its token is not this job's"
-  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 2)"
+@test "a worker with a wrong token, job, rank or generation is refused, and the world goes on" {
+  talk boxuser "$(launcher)" "$(login_as worker 0123456789abcdef0123456789abcdef)"
+  refused "the token is not this job's"
+  talk boxuser "$(launcher)" "$(login_as worker "" 999999)"
+  refused "the credential is for job 999999, not $A"
+  talk boxuser "$(launcher)" "$(login_as planner)"
+  refused "service planner is not here"
+  talk boxuser "$(launcher)" "$(login_as worker)" "$(hello 0 2)"
   refused "worker: rank 2 is not of a world of 2"
-  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 -1)"
+  talk boxuser "$(launcher)" "$(login_as worker)" "$(hello 0 -1)"
   refused "worker: rank -1 is not of a world of 2"
-  talk boxuser "$(launcher)" login "$(hello "$(token)" 0 1)"
+  talk boxuser "$(launcher)" "$(login_as worker)" "$(hello 0 1)"
   refused "worker: rank 1 is connected already"
-  talk boxuser "$(launcher)" login "$(hello "$(token)" 7 0)"
+  talk boxuser "$(launcher)" "$(login_as worker)" "$(hello 7 0)"
   refused "worker: generation 7 is not running"
+  talk boxuser "$(launcher)" "$(login_as keeper)" "$(hello 0 0)"
+  refused "message hello: the hello of what has logged in is expected first"
   trains_on
 }
 
 @test "a keeper of an unknown job, or with a wrong token, is refused" {
-  talk boxuser "$(launcher)" login "$(keeper "$(token)" 999999 true)"
+  talk boxuser "$(launcher)" "$(login_as keeper)" "$(keeper 999999 true)"
   refused "keeper: job 999999 is not awaited"
-  talk boxuser "$(launcher)" login "$(keeper wrong "$near" true)"
-  refused "keeper: its token is not this job's"
-  talk boxuser "$(launcher)" login "$(keeper "$(token)" "$near" true)"
+  talk boxuser "$(launcher)" "$(login_as keeper 00)" "$(keeper "$near" true)"
+  refused "the token is not this job's"
+  talk boxuser "$(launcher)" "login:service=keeper,job=$A" "$(keeper "$A" false)"
+  refused "the token is not this job's"
+  talk boxuser "$(launcher)" "$(login_as keeper)" "$(keeper "$near" true)"
   refused "keeper: job $near is not awaited"
-  talk boxuser "$(launcher)" login "$(keeper "$(token)" "$near" false)"
+  talk boxuser "$(launcher)" "$(login_as keeper)" "$(keeper "$near" false)"
   refused "keeper: job $near is not this launcher's"
   trains_on
 }
 
 @test "a rank server needs the token, does not take another's place, and is believed only of its own ranks" {
-  talk boxuser "$(launcher)" login "$(rank_server 0123456789abcdef0123456789abcdef "$A" n1)"
-  refused "rank server: its token is not this job's"
-  talk boxuser "$(launcher)" login "$(rank_server "$(token)" "$A" n1)"
+  talk boxuser "$(launcher)" "$(login_as ranks 0123456789abcdef0123456789abcdef)"
+  refused "the token is not this job's"
+  talk boxuser "$(launcher)" "$(login_as ranks)" "$(rank_server "$A" n1)"
   refused "rank server: that of job $A is there already"
   for of in '"generation":0,"rank":1' '"generation":0,"rank":-1' '"generation":7,"rank":0'; do
-    talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" "frame:{\"type\":\"rank_ended\",$of,\"code\":1,\"finalized\":true}" end
+    talk boxuser "$(launcher)" "$(login_as ranks)" "$(rank_server 999999 n9)" "frame:{\"type\":\"rank_ended\",$of,\"code\":1,\"finalized\":true}" end
   done
-  talk boxuser "$(launcher)" login "$(rank_server "$(token)" 999999 n9)" 'frame:{"type":"mischief"}'
+  talk boxuser "$(launcher)" "$(login_as ranks)" "$(rank_server 999999 n9)" 'frame:{"type":"mischief"}'
   trains_on
 }
 
 @test "broken messages to a launcher are refused as espalierd refuses them" {
-  talk boxuser "$(launcher)" header:2:2 'text:{}'
-  refused "the peer speaks protocol version 2, this side 1"
-  talk boxuser "$(launcher)" login 'frame:{"type":"step","step":1,"loss":0,"seconds":1,"tokens_per_second":1}'
-  refused "message step: a hello is expected first"
-  talk boxuser "$(launcher)" login nested:hello:1000000
+  talk boxuser "$(launcher)" header:1:2 'text:{}'
+  refused "the peer speaks protocol version 1, this side 2"
+  talk boxuser "$(launcher)" "$(login_as worker)" 'frame:{"type":"step","step":1,"loss":0,"seconds":1,"tokens_per_second":1}'
+  refused "message step: the hello of what has logged in is expected first"
+  talk boxuser "$(launcher)" "$(login_as worker)" nested:hello:1000000
   refused "nested too deeply"
-  talk boxuser "$(launcher)" login header:1:100 text:x end
+  talk boxuser "$(launcher)" "$(login_as worker)" header:2:100 text:x end
   [ "${lines[-1]}" = closed ]
   trains_on
 }

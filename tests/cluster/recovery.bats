@@ -108,7 +108,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 
 # What Slurm does when a node goes down while job and step were submitted with --no-kill: it takes the node from them.
 @test "a node of the anchor's own goes down: the job goes on without it" {
-  A=$(SRUN_OPTIONS=--no-kill elastic A 4:8 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  A=$(SRUN_OPTIONS=--no-kill elastic A :4 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
   espalier hold "$A"
   goes_down() {
@@ -133,7 +133,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 #!/bin/bash
 srun espalier-train $BOX/share/examples/gpt-tiny.toml ${tiny[*]} --steps 1000000 --metrics A.jsonl
 S
-  A=$(as_user sbatch --parsable --elastic=4:4 -o A.out -N2 --ntasks-per-node=1 --gres=gpu:2 A.sh)
+  A=$(as_user sbatch --parsable --elastic=:4 -o A.out -N2 --ntasks-per-node=1 --gres=gpu:2 A.sh)
   wait_for 120 "A trains" stepped_past A 10
   sed -i '/launch.heartbeat_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
   goes_down() {
@@ -150,7 +150,7 @@ S
 }
 
 @test "a node of the anchor's own that was cut off for a while is the job's again" {
-  A=$(elastic A 4:4 -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  A=$(elastic A :4 -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
   cut_off() {
     ip link set v2 down
@@ -169,7 +169,7 @@ S
     ten_steps
     survives 120 kill_worker 6
   done
-  [ "$(gpus_of A)" -lt 8 ]
+  [ "$(gpus_of A)" -lt 4 ]
   goes_on_well
 }
 
@@ -179,6 +179,7 @@ S
   own=$(head -n 1 "$BOX/home/A.jsonl" | sed 's/.*layers | \([^"]*\)".*/\1/')
   for gpu in $own $own; do
     ten_steps
+    [ -n "$(rank_on "$gpu")" ] || continue # the plan after the loss before did without it, too
     own_worker() { kill -KILL "$(worker "$(rank_on "$gpu")")"; }
     survives 120 own_worker
   done
@@ -361,7 +362,8 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   as_user prlimit --pid "$victim" --as=1:
   wait_for 120 "A trains in another generation" in_generation_after 0
   report "$(grep 'training went on' "$BOX/home/A.out")"
-  told_once 'memory'
+  # Whoever needs memory first: torch, MPI, or a thread that ends the process.
+  told_once 'memory\|MPI_ERR_INTERN\|rank 1 on n1 was lost'
   goes_on_well
 }
 
@@ -376,16 +378,18 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 }
 
 @test "extensions gone between the commit and the first step: the state of the generation before is there" {
-  tiny+=(--set device.gflops=0.3) # a step takes a second
+  tiny+=(--set device.gflops=0.1 --set parallel.dp=1) # slow steps; each rank alone has its layers
   cast
   as_user espalier hold "$A"
   finish near
   finish far
   wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
   as_user espalier release "$A"
-  catch_phase committed 150
+  # Not the first commit: once A is measured, it may have got a faster plan on the GPUs it has.
+  for ((tries = 0; tries < 7500; tries++)); do ! said '^espalier: launch: grow committed' || break; sleep 0.02; done
+  grown_to=$(sed -n 's/^espalier: launch: grow committed .*: generation \([0-9]*\),.*/\1/p' "$BOX/home/A.out" | tail -n 1)
   pgrep -u boxuser -x espalier-keeper | xargs kill -KILL
-  wait_for 120 "A trains in another generation" in_generation_after 1
+  wait_for 120 "A trains in another generation" in_generation_after "$grown_to"
   report "$(grep 'training went on' "$BOX/home/A.out")"
   said 'training went on with the state that a generation before it left behind'
   refute said 'training went on with .* of step'

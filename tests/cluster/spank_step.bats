@@ -33,9 +33,9 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 
 @test "the launcher gets the option's values, and the site's limit as MAX's default" {
   run elastic_step true
-  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=job'* ]]
+  [[ $output == *'min=2 max=8 accuracy= deadline= active=job'* ]]
   run as_user srun -Q --gres=gpu:2 --elastic true
-  [[ $output == *'min=0 max=16 accuracy=bitwise deadline= active=job'* ]]
+  [[ $output == *'min=0 max=16 accuracy= deadline= active=job'* ]]
   run as_user srun -Q --gres=gpu:2 --elastic=:4,accuracy=relaxed,deadline=2031-02-03T04:05 true
   [[ $output == *'min=0 max=4 accuracy=relaxed deadline=2031-02-03T04:05:00 active=job'* ]]
 }
@@ -205,7 +205,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
     bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 --elastic=2:8 echo done'
   echo "$output"
   [[ $output == *'task 0 is run of echo: [done]'* ]]
-  [[ $output == *'min=2 max=8 accuracy=bitwise deadline= active=job'* ]]
+  [[ $output == *'min=2 max=8 accuracy= deadline= active=job'* ]]
   run env ESPALIER_TASK=run ESPALIER_MIN=99 bash -c '. "$BOX_HERE/jobs.bash"; as_user srun -Q --gres=gpu:2 echo done'
   [ "$output" = done ]
 }

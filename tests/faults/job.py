@@ -72,7 +72,7 @@ class Job:
             file.write("#!/bin/bash\nsrun " + " ".join(([] if kind == "spread" else ["--elastic=2:8"]) + ["espalier-train"] + TRAINING
                                                         + self._keeps()) + f" --metrics {HOME}/{name}.jsonl\n")
         os.chmod(script, 0o755)
-        own = {"spread": ["--elastic=2:8", "-N2", "--ntasks-per-node=1", "--gres=gpu:1"]}.get(
+        own = {"spread": ["--elastic=:8", "-N2", "--ntasks-per-node=1", "--gres=gpu:1"]}.get(
             kind, ["-N1", "-n1", "-w", "n1", "--gres=gpu:2"])
         self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", *own, script)
         self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")

@@ -85,7 +85,9 @@ def rank_of(pid):
 
 
 def launchers():
-    return [pid for pid in pids() if name_of(pid) == "espalier-launch" and _environment(pid).get(b"ESPALIER_TASK") == b"run"
+    """The plugin tells a launcher its role in a variable or, from Slurm 23.11 on, in its first argument."""
+    return [pid for pid in pids() if name_of(pid) == "espalier-launch"
+            and (_environment(pid).get(b"ESPALIER_TASK") == b"run" or _words(pid)[1:2] == ["run"])
             and not {"keeper", "step"} & set(_words(pid)[1:2])]
 
 

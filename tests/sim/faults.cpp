@@ -22,7 +22,7 @@ Faults::Faults(History& history) : history_(history) {
   trouble.crowded = random.chance(0.1) ? random.real(0, 0.2) : 0;
   may_lose_ = trouble.crowded > 0;
   if (history_.training->by_checkpoint) trouble.unreadable = random.chance(0.3) ? random.real(0.5, 1) : 0;
-  // A shrink for which Slurm gives 15 s may then take longer.
+  // With these troubles a shrink may take longer than the 15 s that Slurm gives.
   may_delay_ = trouble.slow > 0 || trouble.hang > 0 || trouble.die > 0 || trouble.misload > 0 || trouble.unreadable > 0;
   lost_answers_ = random.chance(0.2) ? random.real(0, 0.2) : 0;
 }
@@ -33,7 +33,7 @@ void Faults::begin(Seconds until) {
   if (rate_ > 0) next(until);
   history_.timeline.at(until, nullptr, [this] {
     history_.calm_ = true;
-    history_.crash_in_ = 0;  // one that was to come
+    history_.crash_in_ = 0;  // a crash that was to come does not
     lost_answers_ = 0;
     history_.training->trouble = {};
     history_.disk_full = false;
@@ -71,7 +71,7 @@ void Faults::strike() {
       &Faults::node_fails,          &Faults::node_is_cut,   &Faults::slurmctld_stands,  &Faults::somebody_stands_still,
       &Faults::extension_cancelled, &Faults::job_cancelled, &Faults::disk_fills,        &Faults::user_asks,
       &Faults::store_is_lost};
-  // What ends a job ends what can be seen of it: rare.
+  // Faults that end a job are rare, because nothing more can be seen of an ended job.
   static constexpr std::array<double, 17> share{4, 2, 1, 0.2, 0.4, 0.5, 0.3, 1.5, 0.2, 0.4, 1, 1, 1, 0.1, 0.3, 1, 0.2};
   double sum = 0;
   for (std::size_t i = 0; i < kinds.size(); ++i) sum += weights_[i] * share[i];
@@ -82,7 +82,8 @@ void Faults::strike() {
   if (weights_[i] > 0) (this->*kinds[i])();
 }
 
-// What the job goes on after, once; where it is lost again, or what follows starts badly, it may end.
+// Counts a fault that costs a generation. A job goes on after one such fault. After another one, or if the next
+// generation starts badly, the job may end.
 void Faults::loss() {
   may_lose_ = true;
   ++losses_;
@@ -108,7 +109,8 @@ void Faults::planner_dies() {
   history_.kill_planner(away);
 }
 
-// In the middle of an event: what comes before one of its next messages is done, the rest is not.
+// A process dies in the middle of an event, right before it sends one of its next messages. The event's part before
+// that message is done, the rest is not.
 void Faults::dies_in_between() {
   disturbed(10);
   history_.crash_in_ = 1 + history_.random.below(8);
@@ -153,7 +155,7 @@ void Faults::rank_dies() {
   history_.training->kill_rank(rank);
 }
 
-// Stopped, or swapped out: its sockets stay open.
+// The rank is stopped or swapped out. Its sockets stay open.
 void Faults::rank_stands_still() {
   const auto ranks = history_.training->ranks_alive();
   if (ranks.empty()) return;
@@ -166,7 +168,8 @@ void Faults::rank_stands_still() {
   rank->stands_until = std::max(rank->stands_until, history_.timeline.now() + length);
 }
 
-// Mostly lines to the planner: a worker's or a keeper's line is the job's or the extension's life.
+// Mostly a connection to the planner breaks. Without a worker's connection the generation is lost, without a keeper's
+// the extension.
 void Faults::link_breaks() {
   const bool to_planner = history_.random.chance(0.7);
   const auto ends =
@@ -234,7 +237,7 @@ void Faults::somebody_stands_still() {
   history_.note([&] { return "fault: " + party->name + " stands still for " + std::to_string(length) + " s"; });
   disturbed(length);
   may_delay_ = true;
-  // A keeper gives up a launcher of which it has not heard for 10 s, whichever of the two stood still.
+  // A keeper gives up its launcher after 10 missed heartbeats, i.e. 10 s or more, whichever of the two stood still.
   if (party != history_.planner_.party) silence_ += length;
   if (silence_ > 8) loss();
   party->stands_until = std::max(party->stands_until, history_.timeline.now() + length);
@@ -285,14 +288,14 @@ void Faults::user_asks() {
         if (what == 2) planner.reclaim(id);
         else planner.hold(id, what == 0);
       } catch (const Error&) {
-        // "try again" is an answer
+        // "try again" is a valid answer.
       }
       return;
     }
   });
 }
 
-// Moved away by an administrator, as an espalierd that finds a newer schema asks for.
+// An administrator moves the store away. An espalierd that finds a newer schema asks for that.
 void Faults::store_is_lost() {
   if (!history_.planner_.party->alive) return;
   history_.note([] { return "fault: the planner's store is moved away"; });

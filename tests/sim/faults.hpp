@@ -1,4 +1,4 @@
-// What befalls a history: drawn from its seed, each kind of fault at a rate that the seed decides too.
+// The faults of a history. The seed decides which faults come, when, and how often each kind comes.
 #pragma once
 
 #include <array>
@@ -10,14 +10,16 @@ namespace espalier::sim {
 class Faults {
  public:
   explicit Faults(History& history);
-  void begin(Seconds until);  // then everything comes back
-  void after_event();         // faults like to come when a launcher has just changed its state
-  bool loses_answer();        // of a call to slurmctld
-  // So far, something happened after which a generation may be lost, or a job may end early.
+  void begin(Seconds until);  // faults come until then; after that everything works again
+  void after_event();         // may add a fault when a launcher has just changed its state
+  bool loses_answer();        // whether the answer to a call of slurmctld is lost
+  // Whether a fault so far may cost a job its generation, or end a job early.
   bool may_lose() const { return may_lose_; }
   bool may_end_jobs() const { return may_end_ || losses_ > 1 || (losses_ > 0 && may_delay_); }
-  bool may_delay() const { return may_delay_; }  // ... or one that may not leave an extension in time
-  Seconds last() const { return last_; }         // when the surroundings were last disturbed: bounds count from there
+  // Whether a fault so far may make a generation leave an extension too late.
+  bool may_delay() const { return may_delay_; }
+  // The end of the last disturbance of the surroundings. Time limits count from there.
+  Seconds last() const { return last_; }
 
  private:
   using Kind = void (Faults::*)();
@@ -47,10 +49,10 @@ class Faults {
   History& history_;
   std::array<double, 17> weights_{};
   double rate_ = 0;       // faults per second
-  double in_change_ = 0;  // and per change of a launcher's state
+  double in_change_ = 0;  // probability of a fault per change of a launcher's state
   double lost_answers_ = 0;
   Seconds last_ = 0;
-  Seconds silence_ = 0;  // in which launchers and keepers stood still
+  Seconds silence_ = 0;  // in total, in which launchers and keepers stood still
   int losses_ = 0;
   bool may_lose_ = false, may_end_ = false, may_delay_ = false;
 };

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "launcher/job/launcher.hpp"
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/event_dispatch.hpp"
@@ -200,7 +201,7 @@ void History::start_planner() {
   planner_.gate =
       std::make_unique<Gate>(*planner_.planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });
   planner_.listener =
-      wire::listen_tcp(*planner_.loop, wire::Service::planner, "0.0.0.0", kPlannerPort,
+      wire::listen_tcp(*planner_.loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0", kPlannerPort,
                        [gate = planner_.gate.get()](const wire::ConnectionPtr& link) { gate->welcome(link); });
 }
 
@@ -217,7 +218,7 @@ void History::kill_planner(Seconds back_after) {
   timeline.at(timeline.now() + back_after, nullptr, [this] { start_planner(); });
 }
 
-// Datagrams get lost, come twice, and overtake each other.
+// A datagram may be lost, come twice, or overtake another.
 void History::datagram(const std::string& text) {
   if (random.chance(0.2)) return;
   const int copies = random.chance(0.1) ? 2 : 1;
@@ -236,7 +237,7 @@ void History::start_launcher(const SimJob& job) {
   context.job = job.id;
   context.node = job.holdings.front().node;
   context.self = "espalier-launch";
-  context.program = {"train"};
+  context.program = {random.chance(0.5) ? "describes itself" : "train"};
   context.min_gpus = 1;
   context.max_gpus = 2 + random.below(5);
   context.anchor = job.holdings;
@@ -268,7 +269,7 @@ void History::start_launcher(const SimJob& job) {
     process.launcher = std::make_unique<launcher::Launcher>(
         std::move(context), [&process](const wire::Keep& keep) { process.keep = keep; });
     process.launcher->start();
-  } catch (const Error&) {  // the program would run without elasticity
+  } catch (const Error&) {  // a real program would run without elasticity
     end_launcher(process, false);
   }
 }
@@ -291,7 +292,7 @@ void History::signal_launcher(JobId job, int number) {
     if (what == number) timeline.at(timeline.now(), at->second.party, callback);
 }
 
-// ---- what Slurm starts and kills
+// ---- processes that Slurm starts and kills
 
 void History::slurm_started(const SimJob& job) {
   if (job.kind == SimJob::Kind::anchor) start_launcher(job);
@@ -317,7 +318,6 @@ void History::start_keeper(const SimJob& job) {
   keeper->job = job.id;
   keeper->anchor = job.anchor;
   for (const std::string& entry : job.environment) {
-    if (entry.starts_with("ESPALIER_TOKEN=")) keeper->token = entry.substr(15);
     if (!entry.starts_with("ESPALIER_LAUNCHER=")) continue;
     const auto colon = entry.rfind(':');
     keeper->host = entry.substr(18, colon - 18);
@@ -339,7 +339,7 @@ void History::keeper_looks(const std::shared_ptr<KeeperProcess>& keeper) {
     timeline.at(timeline.now() + pause, keeper->party, [this, keeper] { keeper_looks(keeper); });
   };
   network.connect(
-      keeper->party, keeper->host, keeper->port,
+      keeper->party, keeper->host, keeper->port, wire::Service::keeper,
       [this, keeper, again](const EndPtr& line) {
         keeper->line = line;
         line->on_closed = [again](const std::string&) { again(); };
@@ -352,7 +352,7 @@ void History::keeper_looks(const std::shared_ptr<KeeperProcess>& keeper) {
             keeper_turns(keeper);
           }
         };
-        line->send(wire::KeeperHello{keeper->token, keeper->job, keeper->party->node, true});
+        line->send(wire::KeeperHello{keeper->job, keeper->party->node, true});
         keeper->tenure->connected(wire::steady_now());
       },
       [again](const std::string&) { again(); });
@@ -377,7 +377,7 @@ void History::keeper_ticks(const std::shared_ptr<KeeperProcess>& keeper) {
   });
 }
 
-// Fences the node, and ends: Slurm then completes the job, as soon as it hears of it.
+// The keeper fences its node and ends. Slurm completes the job as soon as slurmctld hears of that.
 void History::keeper_leaves(const std::shared_ptr<KeeperProcess>& keeper) {
   if (keeper->leaving || mutant == Mutant::immortal_keeper) return;
   keeper->leaving = true;

@@ -1,30 +1,35 @@
-// One history: a small cluster, its jobs, the planner, and what befalls them, all from one seed.
+// One history: a small cluster, its jobs, the planner, and faults, all from one seed.
 #pragma once
 
 #include <set>
 
-#include "launcher/job/launcher.hpp"
 #include "launcher/node/tenure.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/wire/config.hpp"
+#include "planner/wire/server.hpp"
 #include "tests/sim/slurm_model.hpp"
 #include "tests/sim/training.hpp"
 
+namespace espalier::launcher {
+class Launcher;
+}
+
 namespace espalier::sim {
 
-// Thrown out of the middle of an event when its process is killed there; no std::exception, so that no handler stops
+// Thrown when a process is killed in the middle of an event. Not derived from std::exception, so that no handler stops
 // it.
 struct Crash {};
 
 struct LauncherProcess {
   PartyPtr party;
   JobId job = 0;
-  std::unique_ptr<launcher::Launcher> launcher;  // null: gone
+  std::unique_ptr<launcher::Launcher> launcher;  // null: the process is gone
   std::multimap<int, Callback> signals;
   JobPhase seen = JobPhase::launching;  // its state after the last event
-  int changes = 0;                      // of state
-  int struck = 0;                       // those after which a fault was drawn
-  wire::Keep keep;                      // the last one that its own vault was told
+  int changes = 0;                      // how often its state changed
+  int struck = 0;                       // `changes` at the last draw of a fault
+  wire::Keep keep;                      // the last Keep for the vault of the launcher's node
 };
 
 struct PlannerProcess {
@@ -41,10 +46,10 @@ struct KeeperProcess {
   JobId job = 0, anchor = 0;
   std::unique_ptr<launcher::Tenure> tenure;
   EndPtr line;
-  std::string host, token;
+  std::string host;
   std::uint16_t port = 0;
   bool leaving = false;
-  wire::Keep keep;  // the last one heard
+  wire::Keep keep;  // the last Keep that it got
 };
 
 class History {
@@ -57,27 +62,28 @@ class History {
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 
-  // Empty: every invariant held for all of it, or for its first `most` events.
+  // Runs the history, or its first `most` events. Returns the invariant that broke; empty: all held.
   std::string run(long most);
   const std::vector<std::string>& log() const { return log_; }
   long steps() const { return timeline.steps(); }
 
-  // ---- for the parts
+  // ---- for the parts of the simulation
   Timeline timeline;
   Random random;
   Network network;
   Mutant mutant;
-  PartyPtr born;             // whose loop is being made
+  PartyPtr born;             // the process whose loop is being made
   bool slurm_fails = false;  // the call that is being carried out finds no slurmctld
-  bool answer_lost = false;  // ... or is carried out, and its answer never comes
+  bool answer_lost = false;  // the call is carried out, and its answer never comes
   bool disk_full = false;
   std::unique_ptr<SlurmModel> slurm;
   std::unique_ptr<Training> training;
   std::map<JobId, LauncherProcess> launchers;
-  // When a call to slurmctld from `node`, begun now, is carried out and how: sets the two flags above around `work`.
+  // Schedules a call to slurmctld from `node`. `work` carries out the call, with the two flags above set for it.
+  // Returns the delay of the call.
   Seconds call_slurm(const std::string& node, const std::function<void()>& work);
   template <class Text>
-  void note(Text text) {  // `text` makes the line; not called when there is no log
+  void note(Text text) {  // `text` makes the line; it is not called if there is no log
     if (logging_) add_line(text());
   }
   void violate(const std::string& what);
@@ -110,12 +116,13 @@ class History {
   std::map<JobId, std::shared_ptr<KeeperProcess>> keepers_;  // by extension
   std::unique_ptr<class Invariants> invariants_;
   std::unique_ptr<class Faults> faults_;
-  int crash_in_ = 0;  // `crash_party_` dies in the middle of its send number this; 0: it does not
+  // After this many sends, the last of which is not done, `crash_party_` dies. 0: it does not die.
+  int crash_in_ = 0;
   PartyPtr crash_party_;
   Seconds chaos_until_ = 0;
   bool calm_ = false, done_ = false;
 };
 
-History& history();  // the one that runs
+History& history();  // the history that runs
 
 }  // namespace espalier::sim

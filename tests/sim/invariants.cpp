@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <csignal>
 
+#include "launcher/job/launcher.hpp"
 #include "tests/sim/faults.hpp"
 
 namespace espalier::sim {
 namespace {
 
 constexpr Seconds kLook = 0.5;
-// Timers of the product and of the model are late by up to this much.
+// Timers of the product and of the model may be late by this much.
 constexpr Seconds kSlack = 3;
 
 std::string name(JobId job) { return "job " + std::to_string(job); }
@@ -51,7 +52,8 @@ void Invariants::completed(JobId job, int generation, std::int64_t step) {
   since_.erase(name(job) + " steps");
 }
 
-// Nothing that was done is lost where the lost generation's state is taken; older state is of a step that was done.
+// If state of a generation is taken from memory, no step that was done is lost. A checkpoint belongs to a step that was
+// done.
 void Invariants::recovered(JobId job, int generation, std::int64_t step, const std::string& from) {
   Steps& steps = steps_[job];
   history_.note([&] {
@@ -65,7 +67,8 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
   steps.generation = generation;
 }
 
-// Slurm gives an extension some seconds to leave; what delays the next generation may use them up.
+// Whether the job may leave an extension too late. Slurm gives an extension some seconds to leave. Faults that delay
+// the next generation may use them up.
 bool Invariants::leaves_late(JobId job) const {
   for (const auto& [id, extension] : history_.slurm->jobs())
     if (extension.anchor == job && (history_.faults_->may_delay() || history_.training->by_checkpoint) &&
@@ -76,24 +79,25 @@ bool Invariants::leaves_late(JobId job) const {
 
 // Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
 void Invariants::generation_lost(JobId job) {
-  if (history_.training->by_checkpoint && history_.faults_->may_delay()) return;  // one that did not start again
+  // A generation may have failed to start from its checkpoint.
+  if (history_.training->by_checkpoint && history_.faults_->may_delay()) return;
   if (ended_since_ >= 0 || history_.faults_->may_lose() || leaves_late(job)) return;
   history_.violate(name(job) + ": its generation was lost, though nothing happened that may cost one");
 }
 
-// Nor is a single loss a reason for a job to end.
+// A single loss is no reason for a job to end.
 void Invariants::job_ended(JobId job) {
   const std::int64_t last = steps_.contains(job) ? steps_.at(job).last : 0;
   const Faults& faults = *history_.faults_;
   if (last >= history_.training->total_steps || ended_since_ >= 0 || faults.may_end_jobs() || leaves_late(job)) return;
   if (history_.training->by_checkpoint && faults.may_delay() && failed_starts(job) >= 4) return;
-  // A job that has not begun has nothing to go on from. srun waits for slurmctld for some seconds only.
+  // A job without a completed step has nothing to go on from. srun waits for slurmctld for some seconds only.
   if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
   history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +
                    std::to_string(history_.training->total_steps) + ", though nothing happened that may end a job");
 }
 
-// Of generations since the last that did a step.
+// The number of generations since the last one that did a step.
 int Invariants::failed_starts(JobId job) const {
   int last = 0;
   for (const auto& generation : history_.training->all())
@@ -115,7 +119,7 @@ void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
         history_.violate("GPU " + place + " is in " + name(job) + " and in " + name(other->job()));
 }
 
-// ---- what takes time
+// ---- conditions with a time limit
 
 void Invariants::holds(const std::string& key, bool bad, Seconds bound, const std::string& what) {
   if (!bad) {
@@ -141,7 +145,7 @@ Seconds Invariants::longest_switch() const {
   return std::max<Seconds>(history_.config.switch_seconds, 6 + 3.3 * history_.training->step_seconds);
 }
 
-// While a job has its launcher, it trains, but for the time of a switch.
+// A job that has begun and has a launcher does steps, except during a switch or a recovery.
 void Invariants::jobs_progress() {
   const Seconds reading = history_.training->by_checkpoint ? history_.config.hang_seconds : 0;
   const Seconds at_a_boundary = longest_switch();
@@ -157,7 +161,8 @@ void Invariants::phases_end() {
   const wire::Config& config = history_.config;
   const Seconds at_a_boundary = longest_switch();
   for (const auto& [id, process] : history_.launchers) {
-    const bool changed = std::exchange(changes_[id], process.changes) != process.changes;  // it may be the same again
+    // The launcher may have left a phase and be in it again.
+    const bool changed = std::exchange(changes_[id], process.changes) != process.changes;
     for (const JobPhase phase :
          {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching, JobPhase::committed,
           JobPhase::saving, JobPhase::restarting, JobPhase::recovering, JobPhase::ending}) {
@@ -183,10 +188,12 @@ void Invariants::extensions_are_owned() {
     const bool orphan = at == history_.launchers.end() || !at->second.launcher;
     const bool planner = history_.planner_.party->alive;
     const bool runs = job.state == SlurmJobState::running;
-    // A keeper hears at once that its launcher is gone, or looks for it for 5 s, and fences for 3 s at most. Where it
-    // cannot hear it (its node is cut, the launcher's is dead), the surroundings count as disturbed for longer.
+    // A keeper hears at once that its launcher is gone, or looks for it for 5 s. Then it fences for 3 s at most. If the
+    // keeper cannot hear, because its node is cut or the launcher's node is dead, the surroundings count as disturbed
+    // for longer.
     holds(what + " orphan", orphan && runs, 5 + 3 + kSlack, what + ": has no launcher and runs");
-    // One that was never granted has no keeper: the planner ends it (10 s, seen every 4 s, again after 10 s).
+    // An extension that was never granted has no keeper. The planner ends it: after 10 s, seen every 4 s, again after
+    // 10 s.
     holds(what + " waits orphan", orphan && !runs && planner, 10 + 4 + 10 + kSlack,
           what + ": has no launcher and waits");
     const bool unclaimed =
@@ -209,7 +216,7 @@ void Invariants::decisions_end() {
   }
 }
 
-// ---- the end of a history: first all agree, then the jobs end and nothing is left
+// ---- the end of a history: all must agree, then the jobs end and nothing may be left
 
 std::string Invariants::disagreement() {
   const PlannerProcess& planner = history_.planner_;
@@ -249,7 +256,7 @@ std::string Invariants::disagreement() {
   return "";
 }
 
-// What the store says of jobs on which the others agree.
+// Compares the store with the jobs on which planner, launchers and Slurm agree.
 std::string Invariants::store_differs() {
   std::set<JobId> extensions;
   for (const auto& [id, process] : history_.launchers) {
@@ -290,7 +297,7 @@ std::string Invariants::leftover() {
 
 void Invariants::end_of_history() {
   constexpr Seconds kLasts = 4, kEnd = 60;
-  const Seconds agree = history_.training->by_checkpoint ? 120 : 60;  // a change takes longer
+  const Seconds agree = history_.training->by_checkpoint ? 120 : 60;  // a change by checkpoint takes longer
   const Seconds now = history_.timeline.now();
   if (!history_.calm_ || now < history_.faults_->last()) return;
   if (calm_since_ < 0) calm_since_ = now;

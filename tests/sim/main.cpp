@@ -1,21 +1,24 @@
 // A seeded simulation of launchers, planner, keepers and workers on a model of Slurm. `make test-sim` runs 100,000
 // histories; `build/test/sim --seed N --verbose` tells one of them.
 //
-// What is real: the launcher (state machine, actions, extensions, worlds, its line to the planner), the keeper's rules,
-// the planner with its gate, its store (SQLite in memory, which outlives the planner's process) and its scheduler. They
-// run unchanged on virtual time: seams.cpp stands in for the event loop, sockets, child processes and libslurm. What is
-// a model: Slurm (slurm_model), the ranks of generations (training), the network (network).
+// Real parts: the launcher (state machine, actions, extensions, worlds, connection to the planner), the keeper's rules,
+// and the planner with its gate, scheduler and store (SQLite in memory, which outlives the planner's process). They run
+// unchanged on virtual time: seams.cpp replaces the event loop, sockets, child processes and libslurm.
+// Models: Slurm (slurm_model), the ranks of generations (training), the network (network).
 //
-// A history is drawn from its seed: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want
-// their GPUs, and faults (faults.cpp): connections that break or are cut for a while, datagrams lost, doubled and
-// overtaken, processes that die (the planner also in the middle of an event) or stand still, workers and nodes that are
-// lost while a job trains, whose state the next generation takes where it survives, a slurmctld that stands still or
-// whose answer is lost, cancelled jobs and extensions, time limits, a full disk, users' requests. Then it is calm; all
-// must agree; the jobs are cancelled and nothing may be left. After every event invariants.cpp looks.
+// The seed decides the history: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want their
+// GPUs, and faults (faults.cpp):
+// - Connections break, or are cut for a while. Datagrams are lost, doubled or overtaken.
+// - Processes die or stand still. The planner and launchers also die in the middle of an event.
+// - Workers and nodes are lost while a job trains. The next generation takes the state that survives.
+// - slurmctld stands still, or its answer is lost.
+// - Jobs and extensions are cancelled. Leases of extensions end. Users make requests.
+// - The disk is full. The planner's store is lost.
+// Then the faults end, and all parts must agree. Then the jobs are cancelled, and nothing may be left. invariants.cpp
+// looks after every event.
 //
-// A history that breaks an invariant is run once more with a log: its seed, the events up to the one that broke it, and
-// the invariant are printed. --mutant NAME breaks the model on purpose (mutant.hpp); --mutants checks that the
-// invariants notice each of these.
+// A history that breaks an invariant is run once more with a log. The log, the seed and the invariant are printed.
+// --mutant NAME breaks the model on purpose (mutant.hpp). --mutants checks that the invariants notice each mutant.
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -72,7 +75,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// A history that ends the simulator itself is named too.
+// Prints the seed of a history that ends the simulator itself.
 volatile std::sig_atomic_t seed_high = 0, seed_low = 0;
 
 void name_seed(int number) {
@@ -94,7 +97,7 @@ std::string run_one(std::uint64_t seed, const Options& options, Mutant mutant, l
   return what;
 }
 
-// What the product itself logs becomes part of the history.
+// Adds the product's own log to the history's.
 class Teller final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit Teller(History& history) : history_(history) {}
@@ -118,7 +121,7 @@ void tell(std::uint64_t seed, Mutant mutant, long steps) {
               told.timeline.now(), broken.empty() ? "every invariant held" : broken.c_str());
 }
 
-// The first seed of `count` that breaks an invariant; 0: none does.
+// The first seed of `count` seeds that breaks an invariant. 0: none does.
 std::uint64_t first_broken(const Options& options, Mutant mutant, long count, long& events, std::string& what) {
   for (std::uint64_t seed = options.seed; seed < options.seed + static_cast<std::uint64_t>(count); ++seed) {
     what = run_one(seed, options, mutant, events);
@@ -127,7 +130,7 @@ std::uint64_t first_broken(const Options& options, Mutant mutant, long count, lo
   return 0;
 }
 
-// Goes on after a broken history: a line for each.
+// Prints a line for each broken history, and goes on.
 bool survey(const Options& options) {
   long broken = 0;
   for (std::uint64_t seed = options.seed; seed < options.seed + static_cast<std::uint64_t>(options.histories); ++seed) {
@@ -205,6 +208,6 @@ int run_in_parallel(const Options& options) {
 int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
   for (const int number : {SIGSEGV, SIGABRT, SIGFPE}) std::signal(number, espalier::sim::name_seed);
-  ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // hwloc would load them for every planner that starts
+  ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // hwloc would load its plugins for every planner that starts
   return espalier::sim::run_in_parallel(espalier::sim::parse(argc, argv));
 }

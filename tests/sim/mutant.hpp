@@ -1,5 +1,5 @@
-// Faults of the model itself, each of which breaks one guarantee that the product builds on: an invariant must notice.
-// They are how the invariants are tested.
+// Faults of the model itself, which test the invariants. Each fault breaks one guarantee that the product builds on,
+// and an invariant must notice that.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ enum class Mutant {
   none,
   deaf_to_exit,       // a retired generation trains on
   stale_state,        // a new generation starts from the step before the boundary
-  skipped_step,       // ... or from the one after it
-  immortal_keeper,    // a keeper that lost its launcher stays
+  skipped_step,       // a new generation starts from the step after the boundary
+  immortal_keeper,    // a keeper that has lost its launcher stays
   undying_extension,  // an extension that is given back, or whose keeper has ended, goes on
   double_grant,       // Slurm grants a GPU that is held
-  stuck_boundary,     // an old generation that was told to resume does not
+  stuck_boundary,     // an old generation does not resume when it is told to
   stale_recovery,     // a generation after a lost one begins a step too early
-  silent_notice,      // nobody hears that Slurm takes an extension, and Slurm never says so
-  forgetful_vault,    // a vault lets go of older generations as soon as another is the job
+  silent_notice,      // no process hears that Slurm takes an extension, and Slurm does not tell it when asked
+  forgetful_vault,    // a vault lets older generations go as soon as another is committed
 };
 
 const std::vector<std::string>& mutant_names();  // in the order of the enumeration

@@ -4,8 +4,8 @@
 
 namespace espalier::sim {
 namespace {
-constexpr Seconds kUserTimeout = 10;  // as notice_loss() asks of TCP
-constexpr Seconds kLook = 0.25;       // how often a stream that cannot go on is looked at
+constexpr Seconds kUserTimeout = 10;  // as notice_loss() sets it for TCP
+constexpr Seconds kLook = 0.25;       // how often a blocked stream is tried
 }  // namespace
 
 void End::send(const wire::Frame& frame) {
@@ -42,18 +42,18 @@ void End::arrive() {
   const wire::Frame frame = std::move(incoming_.front());
   incoming_.pop_front();
   pump();
-  const auto callback = on_frame;  // it may replace itself
+  const auto callback = on_frame;  // the callback may replace itself
   if (!callback) return;
   try {
     callback(frame);
-  } catch (const std::exception& error) {  // as BufferedConnection: nothing that a peer sends may end a process
+  } catch (const std::exception& error) {  // as BufferedConnection: no peer's frame may end a process
     const auto closed = on_closed;
     close();
     if (closed) closed(error.what());
   }
 }
 
-// No callbacks, no owner of its own.
+// Afterwards this end has no callbacks and does not keep itself alive.
 void End::drop() {
   open_ = false;
   on_frame = nullptr;
@@ -98,8 +98,8 @@ void Network::stop_listening(const PartyPtr& party, std::uint16_t port) {
   if (at != listeners_.end() && at->second.first == party) listeners_.erase(at);
 }
 
-void Network::connect(const PartyPtr& from, const std::string& host, std::uint16_t port, OnConnection connected,
-                      std::function<void(const std::string&)> failed) {
+void Network::connect(const PartyPtr& from, const std::string& host, std::uint16_t port, wire::Service service,
+                      OnConnection connected, std::function<void(const std::string&)> failed) {
   const Seconds delay = random_.chance(0.05) ? random_.real(0.01, 0.5) : random_.real(0.001, 0.01);
   timeline_.at(timeline_.now() + delay, nullptr, [=, this] {
     const auto later = [&](Seconds wait, const std::string& why) {
@@ -110,9 +110,9 @@ void Network::connect(const PartyPtr& from, const std::string& host, std::uint16
     if (at == listeners_.end() || !at->second.first->alive) return later(0, "connection refused");
     const PartyPtr server = at->second.first;
     if (server->stands_until > timeline_.now() + 5) return later(5, "no answer");
-    const wire::Peer peer{::getuid(), ::getgid(), from->name};
+    const wire::Peer peer{::getuid(), ::getgid(), from->name, service};
     const auto theirs = std::make_shared<End>(*this, server, peer);
-    const auto ours = std::make_shared<End>(*this, from, wire::Peer{::getuid(), ::getgid(), server->name});
+    const auto ours = std::make_shared<End>(*this, from, wire::Peer{::getuid(), ::getgid(), server->name, service});
     theirs->other_ = ours;
     ours->other_ = theirs;
     theirs->self_ = theirs;
@@ -167,7 +167,7 @@ void Network::snap(const EndPtr& end) {
       if (const auto still = weak.lock()) still->lose("connection: reset");
     });
   }
-  // Nothing passes any more: each end is alone.
+  // No frame passes any more: the ends do not know each other.
   if (other) other->other_.reset();
   end->other_.reset();
 }

@@ -1,4 +1,5 @@
-// TCP between parties: ordered, delayed, cut by broken links and dead nodes, refused where nobody listens.
+// TCP between parties. Frames arrive in order and with a delay. Broken links and dead nodes cut connections. A
+// connection is refused if no party listens.
 #pragma once
 
 #include <deque>
@@ -21,8 +22,8 @@ class End final : public wire::Connection {
   void send(const wire::Frame& frame) override;
   using wire::Connection::send;
   void close() override;
-  void limit_frames(std::size_t, std::chrono::milliseconds) override {}  // they arrive whole here
-  void lose(const std::string& why);                                     // as TCP notices it
+  void limit_frames(std::size_t, std::chrono::milliseconds) override {}  // frames arrive whole here
+  void lose(const std::string& why);                                     // the connection is lost, as TCP would notice
   bool open() const { return open_; }
   const PartyPtr& party() const { return party_; }
 
@@ -35,11 +36,11 @@ class End final : public wire::Connection {
   PartyPtr party_;
   wire::Peer peer_;
   std::weak_ptr<End> other_;
-  std::shared_ptr<End>
-      self_;  // as the product's connections: it lives until it is closed, or for as long as it is held
-  std::deque<wire::Frame> incoming_;  // on their way here
+  // Keeps this end alive until it is closed, as the product's connections do.
+  std::shared_ptr<End> self_;
+  std::deque<wire::Frame> incoming_;  // frames on their way here
   bool open_ = true, pumping_ = false;
-  bool ends_ = false;  // the other end was closed: after what is on its way, the end of the stream
+  bool ends_ = false;  // the other end was closed: the stream ends after `incoming_`
   Seconds blocked_since_ = -1;
 };
 using EndPtr = std::shared_ptr<End>;
@@ -51,25 +52,29 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  void drop_all();  // at the end of a history: what owners wait for in callbacks would keep them alive for ever
+  // For the end of a history: callbacks would keep their owners alive for ever.
+  void drop_all();
 
   using OnConnection = std::function<void(const std::shared_ptr<End>&)>;
-  void listen(const PartyPtr& party, std::uint16_t port, OnConnection on_connection);  // throws Error: taken
+  // Throws Error when the port is taken.
+  void listen(const PartyPtr& party, std::uint16_t port, OnConnection on_connection);
   void stop_listening(const PartyPtr& party, std::uint16_t port);
-  // `connected` runs after the listener was told; `failed` on refusal or after 5 s.
-  void connect(const PartyPtr& from, const std::string& host, std::uint16_t port, OnConnection connected,
-               std::function<void(const std::string&)> failed);
-  // Its sockets close: at once, or, when its node died with it, by nobody's word.
+  // `connected` runs after the listener's callback, unless the listener stands still. `failed` runs on a refusal, or
+  // after 5 s.
+  void connect(const PartyPtr& from, const std::string& host, std::uint16_t port, wire::Service service,
+               OnConnection connected, std::function<void(const std::string&)> failed);
+  // Closes the sockets of a dead party. Its peers hear of that at once. If the party's node died as well, they hear of
+  // it when TCP times out.
   void died(const PartyPtr& party, bool with_node);
   void cut(const std::string& node) { cut_.insert(node); }
   void heal(const std::string& node) { cut_.erase(node); }
   bool reaches(const std::string& a, const std::string& b) const {
     return a == b || (!cut_.contains(a) && !cut_.contains(b));
   }
-  // Open ends of connections that `matches`; in the order they were made.
+  // The open ends for which `matches` is true, in the order in which they were made.
   std::vector<EndPtr> ends(const std::function<bool(const End&)>& matches) const;
-  std::function<void(const PartyPtr& sender)> before_send;  // may throw what kills the sender; empty: nothing
-  // A connection that breaks: both ends learn of it, one perhaps much later; what is on its way may be lost.
+  std::function<void(const PartyPtr& sender)> before_send;  // may throw a Crash, which kills the sender; may be empty
+  // Breaks a connection. Each end learns of it, perhaps much later. Frames on their way may be lost.
   void snap(const EndPtr& end);
 
  private:

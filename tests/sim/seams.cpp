@@ -1,18 +1,20 @@
-// The product's edges to the outside, in the place of planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
+// The product's edges to the outside: the same classes and functions on virtual time and on the model of Slurm. They
+// replace planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
 // launcher/{process/child,process/blocking_thread,node/directory,slurm/slurm,world/rank_servers}.cpp and
-// planner/daemon/slurm_agent.cpp: the same classes and functions on virtual time and on the model of Slurm.
+// planner/daemon/slurm_agent.cpp.
 #include <csignal>
 
 #include "launcher/node/directory.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/process/child.hpp"
+#include "launcher/process/description.hpp"
 #include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 #include "tests/sim/history.hpp"
 
-// Loop keeps a pointer to libevent's base; here it is the process that the loop belongs to.
+// Loop keeps a pointer to libevent's base. Here the base is the process that the loop belongs to.
 struct event_base {
   espalier::sim::PartyPtr party;
 };
@@ -49,7 +51,7 @@ struct Watch::Impl {
 
 namespace {
 
-// Timers are late by a little, so that of two for one moment either may be first.
+// A timer is a little late, so that either of two timers for one moment may be first.
 void arm(const std::shared_ptr<Watch::Impl>& impl, sim::Seconds delay) {
   auto& timeline = history().timeline;
   const sim::Seconds late = history().random.real(0, 0.002);
@@ -57,7 +59,7 @@ void arm(const std::shared_ptr<Watch::Impl>& impl, sim::Seconds delay) {
     const auto self = weak.lock();
     if (!self) return;
     self->ticket = 0;
-    const Loop::Callback callback = self->callback;  // it may destroy the Watch it belongs to
+    const Loop::Callback callback = self->callback;  // the callback may destroy its Watch
     if (self->period > 0) arm(self, self->period);
     callback();
   });
@@ -70,7 +72,7 @@ sim::Seconds seconds(Loop::Milliseconds time) { return static_cast<double>(time.
 Loop::Loop() : base_(new event_base{history().born}) { base_->party->loop = this; }
 Loop::~Loop() { delete base_; }
 
-// One event has been handed to the process: nothing more to do here.
+// The event has been handed to the process already: run() has nothing more to do.
 void Loop::run() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
@@ -98,7 +100,7 @@ Watch Loop::on_signal(int number, Callback callback) {
   auto impl = std::make_shared<Watch::Impl>();
   return Watch(std::move(impl));
 }
-// What was deferred runs at the loop's next turn: other events of this turn come first.
+// A deferred callback runs at the loop's next turn. Other events of this turn come first.
 void Loop::defer(Callback callback) {
   auto& timeline = history().timeline;
   const sim::Seconds turn = history().random.chance(0.1) ? history().random.real(0, 0.001) : 0;
@@ -122,7 +124,7 @@ class SimListener final : public Listener {
   std::uint16_t port_;
 };
 
-// As planner/wire/dialler.cpp: again after every loss, with a growing delay.
+// As planner/wire/dialler.cpp: dials again after every loss, with a growing delay.
 class SimDialler final : public Dialler {
  public:
   SimDialler(Loop& loop, std::string host, std::uint16_t port, OnConnection on_connection,
@@ -147,7 +149,7 @@ class SimDialler final : public Dialler {
 
   void dial() {
     history().network.connect(
-        loop_.base()->party, host_, port_,
+        loop_.base()->party, host_, port_, Service::planner,
         [this, alive = alive_](const sim::EndPtr& made) {
           if (*alive) connected(made);
         },
@@ -190,13 +192,13 @@ class SimDialler final : public Dialler {
 
 }  // namespace
 
-std::unique_ptr<Listener> listen_tcp(Loop& loop, Service, const std::string&, std::uint16_t port,
+std::unique_ptr<Listener> listen_tcp(Loop& loop, Door, const std::string&, std::uint16_t port,
                                      OnConnection on_connection) {
   const auto party = loop.base()->party;
   history().network.listen(party, port, [on_connection](const sim::EndPtr& end) { on_connection(end); });
   return std::make_unique<SimListener>(party, port);
 }
-std::unique_ptr<Dialler> dial_tcp(Loop& loop, Service, const std::string& host, std::uint16_t port, std::vector<uid_t>,
+std::unique_ptr<Dialler> dial_tcp(Loop& loop, Caller, const std::string& host, std::uint16_t port,
                                   OnConnection on_connection,
                                   std::function<void(const std::string& why)> on_unreachable) {
   return std::make_unique<SimDialler>(loop, host, port, std::move(on_connection), std::move(on_unreachable));
@@ -214,7 +216,7 @@ namespace espalier::launcher {
 
 using sim::history;
 
-// ---- rank servers. The ranks of a generation live in the model; what stays here is the handle.
+// ---- rank servers: the model runs a generation's ranks, and the product has a handle of them here
 
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra) { return extra; }
 Child::~Child() = default;
@@ -253,6 +255,27 @@ void RankServers::keep_spares(const std::vector<std::string>&, const std::vector
 void RankServers::leave() {}
 bool RankServers::left() const { return true; }
 void RankServers::finish_output(std::chrono::milliseconds) {}
+
+// ---- the program's description
+
+// A history's programs describe themselves or not; a description may come late or not at all.
+bool describes_itself(const std::vector<std::string>& program) { return program.front() == "describes itself"; }
+ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string>, const std::vector<std::string>&,
+                                       wire::Loop::Milliseconds limit,
+                                       std::function<void(std::optional<wire::Description>)> told)
+    : told_(std::move(told)) {
+  auto& random = history().random;
+  const bool fails = random.chance(0.1);
+  const auto takes = fails ? limit : wire::Loop::Milliseconds(random.below(static_cast<int>(limit.count())));
+  limit_ = loop.after(takes, [this, fails] {
+    std::optional<wire::Description> description;
+    if (!fails) description = history().training->description();
+    std::exchange(told_, nullptr)(std::move(description));
+  });
+}
+ProgramDescription::~ProgramDescription() = default;
+void ProgramDescription::read() {}
+void ProgramDescription::finish() {}
 
 // ---- the scratch directory
 
@@ -317,8 +340,8 @@ void give_back(JobId id) {
   history().slurm->give_back(id);
 }
 
-std::string first_host(const std::string& list) { return list; }
 SlurmSite load_site() { return {}; }
+std::vector<NodeView> load_nodes(const std::vector<std::string>&) { return {}; }
 
 // ---- the launcher's thread for Slurm: one call after the other, each takes its time
 
@@ -334,7 +357,7 @@ BlockingThread::BlockingThread(wire::Loop& loop) : shared_(std::make_shared<Shar
 }
 BlockingThread::~BlockingThread() {
   shared_->stop = true;
-  // The process was killed: what was being asked may still be done.
+  // The process was killed. slurmctld may still carry out the call that was in progress.
   if (shared_->busy && !shared_->work.empty() && history().slurm->answers() && history().random.chance(0.5))
     shared_->work.front()();
   shared_->work.clear();

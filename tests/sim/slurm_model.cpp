@@ -120,7 +120,7 @@ void SlurmModel::schedule() {
   }
 }
 
-// Preemption: extensions of one node go so that the job fits there.
+// Preemption: extensions on one node are ended, so that the job fits there.
 void SlurmModel::make_room(const SimJob& job) {
   for (SimNode& node : nodes_) {
     if (!node.up || (!job.node.empty() && job.node != node.name)) continue;
@@ -134,7 +134,7 @@ void SlurmModel::make_room(const SimJob& job) {
     }
     if (room < job.gpus) continue;
     int lacking = job.gpus - (room - static_cast<int>(victims.size()));
-    for (SimJob* victim : victims) {  // one entry per GPU
+    for (SimJob* victim : victims) {  // `victims` has one entry per GPU
       if (lacking-- <= 0) break;
       if (victim->preempted) continue;
       victim->preempted = true;
@@ -199,7 +199,7 @@ void SlurmModel::kill(SimJob& job) {
 
 void SlurmModel::fail_node(const std::string& name) {
   named(name).up = false;
-  // slurmctld notices later; what ran there is dead already.
+  // slurmctld notices later. The node's processes are dead already.
   timeline_.at(timeline_.now() + random_.real(1, 8), nullptr, [this, name] {
     for (auto& [id, job] : jobs_)
       if ((job.state == SlurmJobState::running || job.state == SlurmJobState::completing) &&
@@ -228,7 +228,7 @@ SlurmSnapshot SlurmModel::snapshot() const {
     result.cluster.nodes.push_back(std::move(view));
   }
   for (const auto& [id, job] : jobs_) {
-    if (job.state == SlurmJobState::ended && timeline_.now() - job.ended > 20) continue;  // MinJobAge
+    if (job.state == SlurmJobState::ended && timeline_.now() - job.ended > 20) continue;  // as after MinJobAge
     SlurmJob record;
     record.id = id;
     record.uid = ::getuid();

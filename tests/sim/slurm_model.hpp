@@ -15,7 +15,7 @@ namespace espalier::sim {
 
 struct SimNode {
   std::string name;
-  std::vector<JobId> owner;  // per GPU
+  std::vector<JobId> owner;  // of each GPU; 0: no job
   bool up = true;
 };
 
@@ -25,27 +25,27 @@ struct SimJob {
   Kind kind = Kind::plain;
   SlurmJobState state = SlurmJobState::pending;
   int gpus = 1;
-  std::string node;  // required; empty: any one
+  std::string node;  // the node that it needs; empty: any node
   std::string comment;
   std::vector<std::string> environment;
   std::vector<Holding> holdings;
   Seconds submitted = 0, started = 0, ended = 0, limit = 0;
-  Seconds deadline = 0;  // dropped when it cannot be over by then; 0: none
+  Seconds deadline = 0;  // the job is dropped if it cannot end by then; 0: none
   bool preempted = false;
-  JobId anchor = 0;  // of an extension
+  JobId anchor = 0;  // of an extension: its elastic job
 };
 
 class SlurmModel {
  public:
   static constexpr Seconds kGrace = 15, kKillWait = 15, kBackfill = 1;
-  static constexpr Seconds kMinute = 25;  // of a lease: histories are short
+  static constexpr Seconds kMinute = 25;  // seconds in a minute of a lease, because histories are short
   static constexpr const char* kPartition = "elastic";
 
-  // What Slurm does to processes. All are called from events of the surroundings.
+  // What Slurm does to processes. All hooks are called from events of the surroundings.
   struct Hooks {
-    std::function<void(const SimJob&)> start;            // its batch script or its step
+    std::function<void(const SimJob&)> start;            // starts its batch script or its step
     std::function<void(const SimJob&)> signal;           // SIGTERM to its steps
-    std::function<void(const SimJob&)> kill;             // SIGKILL to all it has
+    std::function<void(const SimJob&)> kill;             // SIGKILL to all its processes
     std::function<void(JobId)> kill_steps;               // SIGKILL to its steps, not to the batch script
     std::function<void(const std::string& text)> event;  // a datagram of a plugin
   };
@@ -54,7 +54,7 @@ class SlurmModel {
   JobId submit(SimJob job);                                   // anchors and plain jobs
   JobId submit_extension(const launcher::ExtensionJob& job);  // throws Error
   void cancel(JobId id);                                      // scancel
-  void give_back(JobId id);                                   // steps were killed: completes at once
+  void give_back(JobId id);                                   // its steps were killed: it completes at once
   void over(JobId id);                                        // its batch script or step has ended
   void fail_node(const std::string& node);
   void restore_node(const std::string& node) { named(node).up = true; }
@@ -66,9 +66,9 @@ class SlurmModel {
   JobId owner(const GpuId& gpu) const;
   bool runs_steps(JobId id, const std::string& node) const;
 
-  bool leases_end = true;  // that of an extension that runs
+  bool leases_end = true;  // whether a running extension ends at its time limit
 
-  // While it stands still, calls wait, and fail when that lasts.
+  // slurmctld stands still until then. Calls wait, and fail if the wait is long.
   Seconds back_at = 0;
   bool tells_preemption(const SimJob& job) const { return job.preempted && mutant_ != Mutant::silent_notice; }
   bool answers() const { return timeline_.now() >= back_at; }

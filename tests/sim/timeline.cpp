@@ -22,7 +22,7 @@ Timeline::Ticket Timeline::at(Seconds when, const PartyPtr& party, Callback call
 }
 
 void Timeline::release(std::uint32_t slot) {
-  const Slot old = std::exchange(slots_[slot], {});  // destroyed after the slot is in order
+  const Slot old = std::exchange(slots_[slot], {});  // destroyed when the slot is in order again
   free_.push_back(slot);
 }
 

@@ -1,4 +1,4 @@
-// Virtual time: parties (processes) and the events that happen to them, in one order that follows from the seed.
+// Virtual time. Parties (processes) have events, and the seed decides their one order.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace espalier::sim {
 using Seconds = double;
 using Callback = std::function<void()>;
 
-// Same numbers on every machine: no std:: distribution.
+// Gives the same numbers on every machine, because it uses no std:: distribution.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -30,24 +30,24 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// A process. Its events are dropped when it is dead and wait while it stands still.
+// A process. Its events are dropped if it is dead, and wait while it stands still.
 struct Party {
   std::string name, node;
   bool alive = true;
   Seconds stands_until = 0;
-  wire::Loop* loop = nullptr;                // null: it has none
-  bool stopped = false;                      // by its loop
-  std::function<void(const Callback&)> run;  // carries out an event; empty: calls it
+  wire::Loop* loop = nullptr;                // null: the process has none
+  bool stopped = false;                      // its loop was told to stop
+  std::function<void(const Callback&)> run;  // carries out an event; empty: the event is just called
 };
 using PartyPtr = std::shared_ptr<Party>;
 
 class Timeline {
  public:
   using Ticket = std::uint64_t;
-  // `party` null: an event of the surroundings. Of equal times the first asked for is first.
+  // `party` null: an event of the surroundings. Of two events for one time, the one asked for first comes first.
   Ticket at(Seconds when, const PartyPtr& party, Callback callback);
   void cancel(Ticket ticket);
-  bool step();  // the next event; false: there is none
+  bool step();  // carries out the next event; false: there is none
   Seconds now() const { return now_; }
   long steps() const { return steps_; }
 

@@ -33,8 +33,7 @@ std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, JobId job,
   }
   made->settles_after_ = random.below(4);
   all_.push_back(made);
-  made->launch(address.substr(0, colon), static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))),
-               variable(request.environment, "ESPALIER_TOKEN"));
+  made->launch(address.substr(0, colon), static_cast<std::uint16_t>(std::stoul(address.substr(colon + 1))));
   return made;
 }
 
@@ -86,7 +85,7 @@ void Training::kill_rank(const PartyPtr& party) {
       if (one->ranks()[r].party == party) one->lose_rank(r, false);
 }
 
-void Generation::launch(const std::string& host, std::uint16_t port, const std::string& token) {
+void Generation::launch(const std::string& host, std::uint16_t port) {
   auto& random = training_.random;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Seconds delay = random.real(0.1, 0.6) + (random.chance(training_.trouble.slow) ? random.real(1, 12) : 0);
@@ -96,29 +95,29 @@ void Generation::launch(const std::string& host, std::uint16_t port, const std::
                               if (!self->ranks_[r].loaded) self->lose_rank(r, false, 1);
                             });
     training_.timeline.at(
-        training_.timeline.now() + delay, ranks_[r].party, [self = shared_from_this(), host, port, token, r] {
+        training_.timeline.now() + delay, ranks_[r].party, [self = shared_from_this(), host, port, r] {
           const Rank& rank = self->ranks_[r];
-          // On the launcher's node its rank server is there; elsewhere srun starts it.
+          // The rank server on the launcher's node is there. srun starts the others.
           if (rank.step_of == self->job_ && rank.party->node == self->launcher_->node)
-            return self->started(r, host, port, token);
-          self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, token, r](bool started) {
-            if (started) return self->started(r, host, port, token);
+            return self->started(r, host, port);
+          self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, r](bool started) {
+            if (started) return self->started(r, host, port);
             self->lose_server(self->ranks_[r].step_of);
           });
         });
   }
 }
 
-void Generation::started(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+void Generation::started(std::size_t r, const std::string& host, std::uint16_t port) {
   if (ranks_[r].gone || ranks_[r].started) return;
   ranks_[r].started = true;
-  connect(r, host, port, token);
+  connect(r, host, port);
 }
 
-void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port, const std::string& token) {
+void Generation::connect(std::size_t r, const std::string& host, std::uint16_t port) {
   training_.network.connect(
-      ranks_[r].party, host, port,
-      [self = shared_from_this(), r, token](const EndPtr& line) {
+      ranks_[r].party, host, port, wire::Service::worker,
+      [self = shared_from_this(), r](const EndPtr& line) {
         self->ranks_[r].line = line;
         line->on_frame = [self, r](const wire::Frame& frame) { self->hear(r, frame); };
         line->on_closed = [self, r](const std::string&) {
@@ -126,13 +125,13 @@ void Generation::connect(std::size_t r, const std::string& host, std::uint16_t p
                                       [self, r] { self->lose_rank(r, false, 1); });
         };
         wire::Hello hello;
-        hello.token = token;
         hello.generation = self->number_;
         hello.rank = static_cast<int>(r);
         hello.node = self->ranks_[r].party->node;
-        hello.model = {"gpt2", 4, 256, 4, 128, 1000, 8, 4};
-        hello.total_steps = self->training_.total_steps;
-        if (self->training_.by_checkpoint) hello.handoff = HandoffMethod::checkpoint;
+        const wire::Description own = self->training_.description();
+        hello.model = own.model;
+        hello.total_steps = own.total_steps;
+        hello.handoff = own.handoff;
         line->send(hello);
         self->beat(r);
       },
@@ -164,7 +163,7 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     rank.gpu = assign_->plan.ranks().at(r);
     training_.events.placed(job_, *rank.gpu, rank.step_of);
     if (!all([](const Rank& one) { return one.assigned; })) return;
-    const bool reads = number_ > 0 && !assign_->source;  // the newest checkpoint, which may be a large one
+    const bool reads = number_ > 0 && !assign_->source;  // the newest checkpoint
     if (reads) begun_ = step_ = mark_ = training_.checkpoints[job_];
     if (reads && training_.random.chance(training_.trouble.unreadable)) return lose_rank(r, false);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -215,7 +214,7 @@ void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
   if (rank.standing && !rank.answering && frame.type == wire::Switch::type && rank.requests.size() == 1) stand(r);
 }
 
-// At the boundary; waits for its own `switch` if another rank's made all stop.
+// The rank stands at the boundary. If another rank's `switch` has stopped all ranks, this rank waits for its own.
 void Generation::stand(std::size_t r) {
   Rank& rank = ranks_[r];
   rank.standing = true;
@@ -225,7 +224,7 @@ void Generation::stand(std::size_t r) {
   rank.answering = true;
   auto& timeline = training_.timeline;
   const Seconds saving = training_.by_checkpoint && training_.random.chance(0.2) ? training_.random.real(0, 16) : 0;
-  // What leaves nodes is given by all, or there is none.
+  // Either all ranks give state that leaves its node, or there is no such state.
   const bool gives = !training_.by_checkpoint && step_ % 2 == 0;
   const Seconds stands = training_.random.real(0, 0.05), giving = gives ? training_.random.real(0, 0.5) : saving;
   if (gives)
@@ -269,7 +268,7 @@ void Generation::begin_step() {
 
 void Generation::end_step() {
   stepping_ = false;
-  if (!training()) return;  // a rank was lost meanwhile: the others wait in a collective for ever
+  if (!training()) return;  // a rank was lost: the others wait in a collective for ever
   for (const Rank& rank : ranks_)
     if (rank.party->stands_until > training_.timeline.now()) {
       stepping_ = true;
@@ -311,8 +310,8 @@ void Generation::finish() {
   }
 }
 
-// Each stage has a replica whose ranks have all left their state where `reader` gets it. `truly`: if nobody had let go
-// of anything.
+// Whether each stage has a replica whose ranks have all left their state where `reader` can read it. `truly`: as if no
+// vault had let any state go.
 bool Generation::survives(const Generation& old, const std::string& reader, bool truly) const {
   const auto left = [&](const GpuId& gpu) {
     return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
@@ -329,7 +328,7 @@ bool Generation::survives(const Generation& old, const std::string& reader, bool
   return true;
 }
 
-// Some rank's marks are left, which tell whether anything was changed.
+// Whether the marks of some rank are left. Marks tell whether any state was changed.
 bool Generation::speaks(const Generation& old, const std::string& reader, bool truly) const {
   return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
     return rank.assigned && training_.events.keeps(rank.step_of, rank.party->node, reader) &&
@@ -342,7 +341,7 @@ bool Generation::torn() {
   return *torn_;
 }
 
-// `chain`: the lost generation, then those before it.
+// `chain`: the lost generation, then earlier ones, the newest first.
 Generation::Left Generation::newest_left(const std::vector<Link>& chain, const std::string& reader, bool truly) const {
   for (const auto& [old, until] : chain) {
     if (!old->assign_) return {};
@@ -353,18 +352,19 @@ Generation::Left Generation::newest_left(const std::vector<Link>& chain, const s
   return {};
 }
 
-// Once: when the first rank hears that the generation is the job, or the next one is told that it was.
+// Reports the recovery once: when a rank hears that the generation is committed, or when a later generation hears that
+// it was.
 void Generation::tell_recovery() {
   if (taken_ && !std::exchange(told_, true)) training_.events.recovered(job_, number_, taken_->step, taken_->from);
 }
 
-// All ranks agree on one source. The vaults have killed what still lived of the lost generation.
+// Chooses one source for all ranks. As the vaults do, it first kills ranks of older generations that still live.
 void Generation::choose_source(const std::string& reader) {
   const wire::Assign::Source& source = *assign_->source;
   std::vector<Link> told, all;
   Generation* const old = training_.find(job_, source.generation);
   if (old != nullptr) told.push_back({old, INT64_MAX});
-  // The launcher keeps what the two before the lost one trained on.
+  // The launcher keeps the state that the two generations before the lost one trained on.
   const int oldest = source.earlier.size() > 1 ? source.earlier[1].generation : 0;
   for (const auto& one : source.earlier)
     if (Generation* const earlier = training_.find(job_, one.generation); earlier != nullptr && !one.copies_only)
@@ -410,7 +410,7 @@ void Generation::recover(std::size_t r) {
   });
 }
 
-// MPI or NCCL says so to some; the others wait for ever.
+// MPI or NCCL tells some of the other ranks. The rest wait for ever.
 void Generation::others_notice(std::size_t lost) {
   auto& timeline = training_.timeline;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -423,7 +423,7 @@ void Generation::others_notice(std::size_t lost) {
   }
 }
 
-// The old ranks' state must stand at `step`, both when it is taken and when it has arrived.
+// The old ranks' state must be of step `step`, both when it is taken and when it has arrived.
 void Generation::load(std::size_t r, const wire::Load& load) {
   const std::int64_t step = load.step;
   if (assign_->source->recovery != (step == -1)) return fail(r, "load and assignment do not agree on a recovery");
@@ -480,7 +480,7 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   rank.line.reset();
   if (code_ == 0) code_ = code;
   auto& random = training_.random;
-  // Its rank server tells, unless that has gone with the node.
+  // The rank server reports the end of its rank, unless it has gone with the node.
   if (!with_node)
     tell_launcher(random.real(0.001, 0.05),
                   [self = shared_from_this(), r, code] { self->callbacks_.ended(static_cast<int>(r), code); });
@@ -524,7 +524,7 @@ void Generation::signal(int number) {
   if (!running_) return;
   auto& random = training_.random;
   if (number != SIGKILL) return end_all(random.real(0.01, 0.4));
-  // Its rank servers kill the ranks as soon as they hear of it, or notice that the launcher is gone.
+  // The rank servers kill the ranks as soon as they hear of it, or notice that the launcher is gone.
   for (std::size_t r = 0; r < ranks_.size(); ++r)
     training_.timeline.at(training_.timeline.now() + random.real(0, 1.2), nullptr,
                           [self = shared_from_this(), r] { self->lose_rank(r, false, 137); });
@@ -533,7 +533,7 @@ void Generation::signal(int number) {
 void Generation::notice(JobId extension) {
   for (Rank& rank : ranks_) {
     if (rank.step_of != extension || rank.gone) continue;
-    if (extension == job_) rank.noticed = false;  // the anchor itself: the launcher hears it too
+    if (extension == job_) rank.noticed = false;  // the anchor itself: the launcher hears the signal too
     else rank.noticed = true;
   }
 }

@@ -1,5 +1,5 @@
-// Generations as the launcher sees them: ranks that speak the workers' protocol (torchrt/worker.cpp) and
-// count steps instead of training. What they share, the number of completed steps, is what a hand-off must keep.
+// Generations as the launcher sees them. The ranks speak the workers' protocol (torchrt/worker.cpp) and count steps
+// instead of training. Their state is the number of completed steps; a hand-off must keep it.
 #pragma once
 
 #include <map>
@@ -12,26 +12,27 @@
 
 namespace espalier::sim {
 
-// What happens to a job's steps, over all its generations.
+// Events of a job's steps, over all its generations, and questions that the ranks ask of their surroundings.
 struct StepEvents {
   std::function<void(JobId job, int generation, std::int64_t step)> completed;
-  // srun starts a step of that job on the rank's node; says whether it could, then.
+  // srun starts a step of job `step_of` on the rank's node. The function then gets whether it could.
   std::function<void(const PartyPtr& rank, JobId step_of, std::function<void(bool)>)> start_step;
-  // A generation that follows a lost one begins with the state after `step`, taken from there or from older state.
+  // A generation that follows a lost one begins with the state after `step`. `from`: wire::Loaded::from.
   std::function<void(JobId job, int generation, std::int64_t step, const std::string& from)> recovered;
-  // Whether what ranks of that job's steps left in the vault of the node can be read by a rank on another.
+  // Whether a rank on node `reader` can read what ranks in steps of job `step_of` left in the vault of `node`.
   std::function<bool(JobId step_of, const std::string& node, const std::string& reader)> keeps;
-  // Whether the vault of that job has not been told to let go of what the generation trained on.
+  // Whether the vault of job `step_of` still keeps the state that the generation trained on.
   std::function<bool(JobId step_of, int generation)> kept;
-  // Newer state was left than what is gone on from.
+  // State after step `left` was there, and the job goes on from older state.
   std::function<void(JobId job, int generation, std::int64_t left)> forgotten;
-  std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;  // a rank takes a GPU, in a step of that job
+  // A rank takes a GPU, in a step of job `step_of`.
+  std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;
 };
 
 struct Trouble {
   double slow = 0, hang = 0, die = 0, misload = 0;  // probabilities, per rank of a generation that starts
-  double unreadable = 0;                            // a checkpoint, for the generation that is to start from it
-  double crowded = 0;                               // a step that lacks the memory another generation has
+  double unreadable = 0;                            // that a generation cannot read the checkpoint it starts from
+  double crowded = 0;                               // that a step lacks memory that another generation has
 };
 
 class Generation;
@@ -41,14 +42,14 @@ class Training {
   Training(Timeline& on, Random& from, Network& over, Mutant broken, StepEvents told)
       : timeline(on), random(from), network(over), mutant(broken), events(std::move(told)) {}
 
-  // As the launcher's rank servers start them.
+  // Starts a generation, as the launcher's rank servers do.
   std::shared_ptr<Generation> start(const PartyPtr& launcher, JobId job, const launcher::WorldRequest& request,
                                     launcher::RanksCallbacks callbacks);
   Generation* find(JobId job, int generation) const;
-  bool crowds(const Generation& one) const;   // another of the job is there with it
-  int newest_committed(JobId step_of) const;  // of those with a rank in a step of that job
+  bool crowds(const Generation& one) const;   // another generation of the job has GPUs beside it
+  int newest_committed(JobId step_of) const;  // generation with a rank in a step of that job
   const std::vector<std::shared_ptr<Generation>>& all() const { return all_; }
-  void signal_steps(JobId job);  // SIGTERM to what runs in the job's steps
+  void signal_steps(JobId job);  // SIGTERM to the processes in the job's steps
   void kill_steps(JobId job);
   void kill_node(const std::string& node);
   std::vector<PartyPtr> ranks_alive() const;
@@ -62,10 +63,18 @@ class Training {
   Trouble trouble;
   std::int64_t total_steps = 60;
   static constexpr std::int64_t kCheckpointSteps = 10;
-  std::map<JobId, std::int64_t> checkpoints;  // the newest one's step
+  std::map<JobId, std::int64_t> checkpoints;  // the step of each job's newest checkpoint
   Seconds heartbeat = 1;
   Seconds step_seconds = 0.5;
-  bool by_checkpoint = false;  // the hand-off's method
+  bool by_checkpoint = false;  // the hand-off's method is `checkpoint`
+  // What every program trains.
+  wire::Description description() const {
+    return {{"gpt2", 4, 256, 4, 128, 1000, 8, 4},
+            total_steps,
+            by_checkpoint ? HandoffMethod::checkpoint : HandoffMethod::adopt,
+            false,
+            {}};
+  }
 
  private:
   std::vector<std::shared_ptr<Generation>> all_;
@@ -88,15 +97,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool assigned = false, loading = false, loaded = false, committed = false, standing = false, answering = false,
          answered = false, resumed = false, moved = false, given = false;
     bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
-    // Before its state was there it has none to leave.
+    // Only a rank that has got its state has state to leave.
     bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
-    std::deque<bool> requests;  // switches not answered yet; true: resumed already
+    std::deque<bool> requests;  // switches that are not answered yet; true: resumed already
   };
 
-  void launch(const std::string& host, std::uint16_t port, const std::string& token);
+  void launch(const std::string& host, std::uint16_t port);
   void signal(int number);
-  void abandon() { abandoned_ = true; }  // the launcher hears no more of it
-  void lose_server(JobId step_of);       // that of one job, with its ranks
+  void abandon() { abandoned_ = true; }  // the launcher hears no more of this generation
+  void lose_server(JobId step_of);       // the rank servers of that job are lost, with their ranks
   bool training() const;                 // committed, complete, and not at a boundary
   JobId job() const { return job_; }
   int number() const { return number_; }
@@ -112,8 +121,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
  private:
   friend class Training;
-  void started(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
-  void connect(std::size_t rank, const std::string& host, std::uint16_t port, const std::string& token);
+  void started(std::size_t rank, const std::string& host, std::uint16_t port);
+  void connect(std::size_t rank, const std::string& host, std::uint16_t port);
   void hear(std::size_t rank, const wire::Frame& frame);
   void train_frame(std::size_t rank, const wire::Frame& frame);
   void stand(std::size_t rank);
@@ -132,12 +141,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool speaks(const Generation& old, const std::string& reader, bool truly) const;
   bool torn();
   struct Left {
-    const Generation* generation = nullptr;  // null: nothing
-    bool lost = true;                        // it is the lost one, not one before
+    const Generation* generation = nullptr;  // null: no state is left
+    bool lost = true;                        // it is the lost generation, not an earlier one
   };
   struct Link {
     Generation* generation;
-    std::int64_t until;  // what is newer was given up
+    std::int64_t until;  // state after this step was given up
   };
   Left newest_left(const std::vector<Link>& chain, const std::string& reader, bool truly) const;
   void others_notice(std::size_t lost);
@@ -161,15 +170,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
   int code_ = 0;  // of the first rank that failed
   std::vector<Rank> ranks_;
   std::optional<wire::Assign> assign_;
-  std::optional<wire::Loaded> taken_;  // in a recovery
-  bool told_ = false;                  // what was taken
+  std::optional<wire::Loaded> taken_;  // in a recovery: the state that was taken
+  bool told_ = false;                  // `taken_` was reported
   bool trained_ = false;
-  int settles_after_ = 0;       // steps
-  std::int64_t load_step_ = 0;  // of its source's state
-  std::int64_t begun_ = 0;      // the step it began after
-  std::optional<bool> torn_;    // lost in the middle of the optimizer
+  int settles_after_ = 0;       // steps until it has settled
+  std::int64_t load_step_ = 0;  // the step of its source's state
+  std::int64_t begun_ = 0;      // the step after which it began
+  std::optional<bool> torn_;    // whether it was lost while the optimizer changed the state
   std::int64_t step_ = 0;
-  std::int64_t mark_ = 0;  // of its state: the step it belongs to; -1 while a step is under way
+  std::int64_t mark_ = 0;  // the step of its state; -1 while a step is under way
   bool running_ = true, stepping_ = false, finished_ = false;
 };
 

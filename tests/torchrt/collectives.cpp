@@ -136,9 +136,9 @@ void check_highest_tag() {
   MpiTransport transport;
   float number = 1;
   for (const bool sends : {true, false}) try {
-      // A lane uses two tags for each number. This number's first tag is the first one above the
-      // largest int.
-      const Address beyond{0, Lane::forward, 1 << 30};
+      // Each number has four tags, one for each lane. This number's first tag is the first one above
+      // the largest int.
+      const Address beyond{0, Lane::forward, 1 << 29};
       if (sends) transport.post({&number, 1, DataType::float32}, beyond, nullptr);
       else transport.start_receive({&number, 1, DataType::float32}, beyond);
       expect(false, "a tag beyond MPI's is taken");

@@ -40,7 +40,7 @@ assert len(losses) == 10 and losses[-1] < 0.95 * losses[0], losses'
 import json
 for line in open("one.jsonl"):
     record = json.loads(line)
-    assert set(record) == {"step", "loss", "gradient_norm", "learning_rate", "seconds", "tokens_per_second", "mfu",
+    assert set(record) == {"step", "time", "loss", "gradient_norm", "learning_rate", "seconds", "tokens_per_second", "mfu",
                            "generation", "gpus", "plan"}, record
     assert record["gpus"] == 1 and record["generation"] == 0 and record["plan"].startswith("pp1 dp1 tp1")'
 }

@@ -27,7 +27,7 @@ import json, sys
 print(json.dumps({"first": json.loads(sys.argv[1]), "acts": [{"after": 12, "plan": json.loads(sys.argv[2]), "abort": None}]}))
 PY
   timeout -k 5 300 "$here/with_munge.sh" "$director" script.json summary.json -- \
-    "$train" small.toml --steps 1000000 --set profile.every=4
+    "$train" small.toml --steps 1000000 --set profile.every=4 --set profile.dense=0
   python3 -c 'import json
 told = json.load(open("summary.json"))["profiles"]
 json.dump(told, open("told.json", "w"))
@@ -44,11 +44,21 @@ for generation, stages in ((0, 2), (1, 4)):
 
 @test "replicas report the sums of their gradients, tensor-parallel ranks those in the forward pass" {
   rm -f p.jsonl
-  on_shape "4 4x1:1,1 4x2:2" --set profile.every=4 --set profile.path=p.jsonl
+  on_shape "4 4x1:1,1 4x2:2" --set profile.every=4 --set profile.dense=0 --set profile.path=p.jsonl
   holds p.jsonl '[p["step"] for p in profiles] == [8, 12]'
   holds p.jsonl 'all(r["sync"] is not None and r["sync"] >= 0 and r["comm_fwd"] == 0 for r in replicas if r["stage"] == 0)'
   holds p.jsonl 'all(r["sync"] is None and 0 < r["comm_fwd"] < r["fwd"] for r in replicas if r["stage"] == 1)'
   holds p.jsonl 'all(p["boundary_bytes"] == 32 * 64 * 4 for p in profiles)'
+}
+
+@test "the first steps of a generation are measured one after the other until they agree, and rarely afterwards" {
+  rm -f p.jsonl
+  ranks 2 --steps 30 --set profile.every=10 --set profile.path=p.jsonl --set device.gflops=0.3
+  holds p.jsonl 'profiles[0]["step"] == 5 and profiles[0]["steps"] == 4 and profiles[-1]["step"] == 30'
+  holds p.jsonl 'any(all(r["spread"] <= 0.02 for r in p["replicas"]) for p in profiles if p["step"] <= 20)'
+  holds p.jsonl 'all(p["step"] % 10 == 0 for p in profiles if p["step"] > 20)'
+  holds p.jsonl 'all(len(p["replicas"]) == 2 and p["steps"] <= 16 for p in profiles)'
+  holds p.jsonl 'all(p["shape"]["setting"]["precision"] == "float32" and "0.3 GFLOPS" in p["shape"]["setting"]["runtime"] for p in profiles)'
 }
 
 @test "measuring changes no bit" {
@@ -60,7 +70,7 @@ for generation, stages in ((0, 2), (1, 4)):
 
 @test "a trace holds every operation of the measured steps of every rank" {
   rm -rf trace
-  ranks 2 --set profile.every=4 --set profile.trace=trace
+  ranks 2 --set profile.every=4 --set profile.dense=0 --set profile.trace=trace
   python3 - << 'PY'
 import json
 for rank in (0, 1):

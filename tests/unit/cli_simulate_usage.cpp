@@ -24,7 +24,7 @@ std::string of(std::vector<std::string> more) {
   return usage(more);
 }
 
-const std::string kPolicies = "fifo, sjf, suika, suika-dp, espalier, metis, sia, rubick, elasticflow, gavel";
+const std::string kPolicies = "fifo, sjf, backfill, suika, suika-dp, espalier, metis, sia, rubick, elasticflow, gavel";
 
 }  // namespace
 
@@ -39,9 +39,9 @@ TEST_SUITE("simulate") {
   TEST_CASE("words that are no argument, and arguments without a value, are named") {
     CHECK(of({"--nonsense"}) == "simulate: The following argument was not expected: --nonsense");
     CHECK(of({"trace.csv"}) == "simulate: The following argument was not expected: trace.csv");
-    for (const char* option :
-         {"--format", "--jobs", "--seed", "--from", "--to", "--busiest", "--trace-gpus", "--scale", "--load", "--mix",
-          "--mapping", "--queue", "--lambda", "--small-first", "--error", "--bandwidth", "--sweep", "--report"})
+    for (const char* option : {"--format", "--jobs", "--seed", "--from", "--to", "--busiest", "--trace-gpus", "--scale",
+                               "--load", "--mix", "--mapping", "--queue", "--lambda", "--short-first", "--trade",
+                               "--error", "--bandwidth", "--sweep", "--report"})
       CHECK(of({option}) == std::string("simulate: ") + option + ": 1 required TEXT missing");
   }
 
@@ -59,9 +59,10 @@ TEST_SUITE("simulate") {
       const char *option, *range, *below, *above;
     } numbers[] = {{"seed", "0 and 1e+09", "-1", "2e9"},        {"trace-gpus", "0 and 1.67772e+07", "-1", "1e9"},
                    {"scale", "1e-06 and 1e+06", "0", "1e7"},    {"load", "0.01 and 100", "0", "101"},
-                   {"lambda", "0 and 100", "-1", "101"},        {"small-first", "0 and 4", "-1", "5"},
-                   {"error", "0 and 1", "-0.1", "2"},           {"bandwidth", "0.0001 and 100", "0", "101"},
-                   {"busiest", "0.001 and 1e+06", "0", "1e7h"}, {"mix", "0 and 1e+06", "-1:1:1", "1e7:1:1"}};
+                   {"lambda", "0 and 100", "-1", "101"},        {"short-first", "0 and 4", "-1", "5"},
+                   {"trade", "0 and 100", "-1", "101"},         {"error", "0 and 1", "-0.1", "2"},
+                   {"bandwidth", "0.0001 and 100", "0", "101"}, {"busiest", "0.001 and 1e+06", "0", "1e7h"},
+                   {"mix", "0 and 1e+06", "-1:1:1", "1e7:1:1"}};
     for (const auto& [option, range, below, above] : numbers) {
       const std::string name = std::string("--") + option;
       const std::string wrong = option == std::string("mix") ? "1:x:1" : "x";
@@ -87,7 +88,7 @@ TEST_SUITE("simulate") {
 
   TEST_CASE("what is chosen from a list is on it") {
     CHECK(of({"--mapping=best"}) == "--mapping: \"best\" is none; use random or gpus");
-    CHECK(of({"--queue=lifo"}) == "--queue: \"lifo\" is no order; use fifo or sjf");
+    CHECK(of({"--queue=lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf or backfill");
     for (const char* wrong : {"3", "1:2", "1:2:3:4:5"})
       CHECK(of({"--mix", wrong}) ==
             std::string("--mix: \"") + wrong + "\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
@@ -98,14 +99,15 @@ TEST_SUITE("simulate") {
     CHECK(of({"--sweep=load"}) == "--sweep: \"load\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=load="}) == "--sweep: \"load=\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=color=red"}) ==
-          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, lambda, small-first, queue, trace, "
+          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, lambda, short-first, trade, queue, "
+          "trace, "
           "error or seed");
     const struct {
       const char *key, *range, *good, *far;
     } numbers[] = {{"bandwidth", "0.0001 and 100", "1", "0"}, {"load", "0.01 and 100", "1", "0"},
                    {"scale", "1e-06 and 1e+06", "1", "0"},    {"lambda", "0 and 100", "1", "101"},
-                   {"small-first", "0 and 4", "1", "5"},      {"error", "0 and 1", "0.1", "2"},
-                   {"seed", "0 and 1e+09", "1", "-1"}};
+                   {"short-first", "0 and 4", "1", "5"},      {"trade", "0 and 100", "1", "101"},
+                   {"error", "0 and 1", "0.1", "2"},          {"seed", "0 and 1e+09", "1", "-1"}};
     for (const auto& [key, range, good, far] : numbers) {
       const std::string start = std::string("--sweep=") + key + "=" + good + ",";
       CHECK(of({start + good}) == "accepted");
@@ -113,7 +115,7 @@ TEST_SUITE("simulate") {
       CHECK(of({start}) == std::string("--sweep ") + key + ": \"\" is no number; write one between " + range);
       CHECK(of({start + far}) == std::string("--sweep ") + key + ": must be between " + range);
     }
-    CHECK(of({"--sweep=queue=fifo,lifo"}) == "--queue: \"lifo\" is no order; use fifo or sjf");
+    CHECK(of({"--sweep=queue=fifo,lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf or backfill");
     CHECK(of({"--sweep=mix=3:1:1,2"}) == "--mix: \"2\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
     CHECK(of({"--sweep=trace=a.csv,b.csv"}) == "accepted");
     CHECK(of({"--sweep=load=1,2", "--report=r"}) == "--report: not with --sweep; leave one of them out");

@@ -31,8 +31,8 @@ TEST_CASE("a uniform plan is valid, gives remainders to the first, and lists ran
   CHECK(plan.stages[1].layers == 2);
   CHECK(plan.micro_batch() == 4);
   CHECK(plan.ranks() == gpus(4));
-  CHECK(rank_places(plan)[2] == RankPlace{1, 0, 0, 3});
-  CHECK(rank_places(plan)[3] == RankPlace{1, 1, 0, 3});
+  CHECK(rank_places(plan)[2] == RankPlace{1, 0, 0});
+  CHECK(rank_places(plan)[3] == RankPlace{1, 1, 0});
   CHECK(describe(plan) == "pp2 dp2 tp1 | 3+2 layers | n1/0 n1/1 n1/2 n1/3");
 }
 
@@ -169,4 +169,54 @@ TEST_CASE("names of enumerations go both ways, and an unknown one names the choi
     CHECK(phase_from(to_string(phase)) == phase);
   for (const auto trigger : {Trigger::job_submitted, Trigger::user}) CHECK(trigger_from(to_string(trigger)) == trigger);
   CHECK_THROWS_WITH_AS(accuracy_from("exact"), "accuracy \"exact\": unknown; use one of bitwise, relaxed", Error);
+}
+
+namespace {
+
+// Two stages with two chunks each. The model goes through stage 0, 1, 0, 1.
+Plan chunked() {
+  Plan plan = uniform_plan(2, 1, 6, 16, 4, gpus(2));
+  plan.chunks = {{0, 1}, {1, 2}, {0, 2}, {1, 1}};
+  plan.schedule = "interleaved";
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a plan with chunks is valid, says so, and comes back from JSON") {
+  const Plan plan = chunked();
+  CHECK(validate(plan, 6).empty());
+  CHECK(describe(plan) == "pp2 dp1 tp1 interleaved | 1@0+2@1+2@0+1@1 layers | n1/0 n1/1");
+  CHECK(Json(plan).get<Plan>() == plan);
+  Plan other = plan;
+  other.chunks[0].layers = 2, other.chunks[2].layers = 1;
+  CHECK(hash_value(other) != hash_value(plan));
+  other = plan;
+  other.schedule = "gpipe";
+  CHECK(hash_value(other) != hash_value(plan));
+}
+
+TEST_CASE("a plan without chunks is written as ever, and means one chunk per stage") {
+  const Plan plan = two_by_two();
+  const Json json = plan;
+  CHECK(json.size() == 3);
+  CHECK(json.get<Plan>().chunks.empty());
+  CHECK(plan.model_chunks() == std::vector<Chunk>{{0, 3}, {1, 2}});
+}
+
+TEST_CASE("each rule of chunks has its own message") {
+  const auto spoilt = [](const auto& spoil) {
+    Plan plan = chunked();
+    spoil(plan);
+    return plan;
+  };
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks[1].stage = 2; }), "chunk 1 is on stage 2, the plan has 2 stages"));
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks[1].stage = -1; }), "chunk 1 is on stage -1"));
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks[1].layers = -2; }), "chunk 1 has -2 layers"));
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks[1].layers = 0; }), "chunk 1 has no layer; only the first and the last"));
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks[1].layers = 1; }), "stage 1 has 3 layers, its chunks hold 2"));
+  CHECK(breaks(spoilt([](Plan& p) { p.chunks = {{0, 3}, {0, 3}}; }), "stage 1 has no chunk"));
+  CHECK_THROWS_AS(Json::parse(R"({"global_batch":1,"micro_batches":1,"stages":[],"chunks":[]})").get<Plan>(), Error);
+  CHECK_THROWS_AS(Json::parse(R"({"global_batch":1,"micro_batches":1,"stages":[],"chunks":{"stage":0}})").get<Plan>(),
+                  Error);
 }

@@ -42,6 +42,14 @@ struct Measured {
     return result;
   }
 
+  // One that tells its statistics.
+  Profile told(int count, double spread, int steps = 8) const {
+    Profile result = profile(count, 0);
+    result.steps = steps;
+    for (ReplicaProfile& one : result.replicas) one.spread = spread;
+    return result;
+  }
+
   // The planner's prediction for job 10 after the job has reported `profiles`.
   double predicted(const std::vector<Profile>& profiles) const {
     Daemon daemon;
@@ -66,6 +74,69 @@ struct Measured {
 
 }  // namespace
 
+TEST_CASE("one profile that is calm by its own statistics makes a job's coefficients known") {
+  const Measured job;
+  ProfileBook book;
+  CHECK(book.add(job.site, job.told(1, 0.03), 0) == News::taken);
+  CHECK(book.add(job.site, job.told(2, 0.01, 3), 0) == News::taken);  // too few steps
+  CHECK_FALSE(book.coefficients(job.site));
+  CHECK(book.add(job.site, job.told(3, 0.01, 4), 0) == News::ready);
+  CHECK(book.settled());
+  CHECK(book.spread() == 0.01);
+  CHECK(book.steps() == 4);
+  CHECK(book.coefficients(job.site)->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp).epsilon(0.01));
+  CHECK(book.add(job.site, job.told(4, 0.01), 0) == News::taken);
+  CHECK(book.add(job.site, job.told(5, 0.5), 0) == News::taken);  // a disturbance
+  CHECK(book.spread() == 0.01);
+  CHECK(book.add(job.site, job.told(6, 0.01), 1) == News::ready);  // of the next generation
+}
+
+TEST_CASE("many profiles that say that they are not calm do not add up to one that is") {
+  const Measured job;
+  ProfileBook book;
+  for (int i = 1; i <= 30; ++i) CHECK(book.add(job.site, job.told(i, 0.03, 16), 0) == News::taken);
+  CHECK_FALSE(book.coefficients(job.site));
+  CHECK(book.latest(job.site));
+}
+
+TEST_CASE("recalled coefficients count until the job has its own, and are forgotten without a trace") {
+  const Measured job;
+  ProfileBook book;
+  JobCoefficients earlier = job.known;
+  earlier.gpu[0].comp *= 2;
+  book.recall(job.site, earlier);
+  CHECK(book.recalled());
+  CHECK_FALSE(book.settled());
+  CHECK(book.coefficients(job.site)->gpu[0].comp == earlier.gpu[0].comp);
+  CHECK(book.add(job.site, job.told(1, 0.5), 0) == News::taken);
+  CHECK(book.coefficients(job.site)->gpu[0].comp == earlier.gpu[0].comp);
+  CHECK(book.add(job.site, job.told(2, 0), 0) == News::ready);
+  CHECK_FALSE(book.recalled());
+  CHECK(book.coefficients(job.site)->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp));
+  // Without replicas it shows no overlap: the earlier job's stays.
+  CHECK(book.coefficients(job.site)->gpu[0].overlap == job.known.gpu[0].overlap);
+  book.forget_recalled();
+  CHECK(book.coefficients(job.site));
+  ProfileBook other;
+  other.recall(job.site, earlier);
+  other.forget_recalled();
+  CHECK_FALSE(other.coefficients(job.site));
+}
+
+TEST_CASE("restored coefficients are the job's own, and the profile that they came from is no news") {
+  const Measured job;
+  ProfileBook book;
+  book.restore(job.site, job.known, 3, 20, 0.01);
+  CHECK(book.settled());
+  CHECK(*book.coefficients(job.site) == job.known);
+  CHECK(book.add(job.site, job.told(2, 0.5), 3) == News::none);
+  CHECK(*book.coefficients(job.site) == job.known);
+  CHECK(book.add(job.site, job.told(3, 0.5), 3) == News::taken);
+  CHECK(*book.coefficients(job.site) == job.known);
+  CHECK(book.add(job.site, job.told(5, 0.01), 3) == News::taken);  // the generation was measured before
+  CHECK(book.add(job.site, job.told(4, 0.01), 4) == News::ready);
+}
+
 TEST_CASE("eight calm profiles make a job's coefficients known") {
   const Measured job;
   ProfileBook book;
@@ -76,7 +147,7 @@ TEST_CASE("eight calm profiles make a job's coefficients known") {
   REQUIRE(found);
   CHECK(found->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp).epsilon(0.01));
   CHECK(found->gpu[0].backward == doctest::Approx(job.known.gpu[0].backward).epsilon(0.01));
-  CHECK(found->tp_degrees == std::vector<int>{1});  // the runtime can do no more
+  CHECK(found->tp_degrees == std::vector<int>{1, 2, 4, 8});  // what divides the 8 heads
   CHECK(book.add(job.site, job.profile(9, 0.002), 0) == News::taken);
 }
 
@@ -161,6 +232,13 @@ TEST_CASE("a job that reports eight calm profiles is planned with them, one that
   CHECK(std::abs(measured / assumed - 1) > 0.001);
 }
 
+TEST_CASE("a job that reports one profile that is calm is planned with it") {
+  const Measured job;
+  const double assumed = job.predicted({});
+  CHECK(job.predicted({job.told(1, 0.1)}) == assumed);
+  CHECK(std::abs(job.predicted({job.told(1, 0.1), job.told(2, 0.01)}) / assumed - 1) > 0.001);
+}
+
 TEST_CASE("profiles of another plan than the one that runs are not taken") {
   const Measured job;
   auto profiles = job.profiles(8, 0.002);
@@ -200,6 +278,20 @@ TEST_CASE("a profile goes both ways through JSON, strictly") {
   refuses([](Json& p) { p["replicas"][0]["fwd"] = nullptr; });
   refuses([](Json& p) { p["replicas"][0]["bwd"] = -1; });
   refuses([](Json& p) { p["replicas"] = 5; });
+  refuses([](Json& p) { p["steps"] = "many"; });
+  refuses([](Json& p) { p["replicas"][0]["spread"] = -0.1; });
+  const Json old = json["profile"];  // as programs without statistics send it
+  CHECK_FALSE(old.contains("steps"));
+  CHECK_FALSE(old["replicas"][0].contains("spread"));
+  profile = job.told(3, 0.01);
+  profile.driver = "570.86.15";
+  profile.shape.setting = {"espalier-train 0.1.0", "torch 2.11.0", "bfloat16", "1f1b", true, false};
+  profile.shape.key_value_heads = 4;
+  const Profile back = Json::parse(Json(profile).dump()).get<Profile>();
+  CHECK(back.steps == 8);
+  CHECK(back.driver == "570.86.15");
+  CHECK(back.replicas[0].spread == 0.01);
+  CHECK(back.shape == profile.shape);
   json["profile"] = nullptr;
   CHECK_FALSE(json.get<ElasticJob>().profile);
   json.erase("profile");

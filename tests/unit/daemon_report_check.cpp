@@ -43,6 +43,17 @@ TEST_CASE("an honest report is taken, also one from before the model is known") 
   CHECK(refused([](ElasticJob& job) { job.model = {}; }).empty());
 }
 
+TEST_CASE("a model's setting must be plain text of a sane length, and its heads a number that a model has") {
+  const auto setting = [](auto change) { return [=](ElasticJob& job) { change(job.model.setting.emplace()); }; };
+  CHECK(refused(setting([](TrainingSetting& told) {
+          told = {"a 1.0", "torch 2", "bfloat16", "1f1b", true, true};
+        })).empty());
+  expect("setting of 129 bytes", setting([](TrainingSetting& told) { told.program.assign(129, 'x'); }));
+  expect("not plain text", setting([](TrainingSetting& told) { told.runtime = "torch\n2"; }));
+  expect("key_value_heads", [](ElasticJob& job) { job.model.key_value_heads = -1; });
+  expect("intermediate", [](ElasticJob& job) { job.model.intermediate = kHuge; });
+}
+
 TEST_CASE("a plan whose batch or micro-batches nobody could compute with is refused") {
   const auto batch = [](int samples, int micro_batches) {
     return [=](ElasticJob& job) {

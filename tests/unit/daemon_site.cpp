@@ -64,5 +64,11 @@ TEST_CASE("a node's report reaches the store and the planner") {
   const auto link = daemon.connect(0);
   link->says(wire::Topology{"n1", made_xml(1)});
   CHECK_FALSE(link->closed);
+  // What a node of a name that Slurm never tells reports is not stored.
+  link->says(wire::Topology{"n9", made_xml(1)});
+  REQUIRE(daemon.until([&] { return daemon.store.topology_documents().contains("n1"); }));
   CHECK(daemon.store.topology_documents().at("n1") == made_xml(1));
+  link->says(wire::Topology{"n8", made_xml(1)});
+  daemon.pass(250);
+  CHECK(daemon.store.topology_documents().size() == 1);
 }

@@ -19,7 +19,7 @@ struct Play {
   wire::Loop loop;
   std::map<ServerId, std::vector<wire::Frame>> sent;
   std::map<int, int> codes;
-  std::vector<int> lost;
+  std::vector<int> lost, aborted;
   std::string why;
   int over = -1;
   ServedRanks ranks;
@@ -32,7 +32,7 @@ struct Play {
                  lost.insert(lost.end(), gone.begin(), gone.end());
                  why = reason;
                },
-               [this](int code) { over = code; }}) {}
+               [this](int code) { over = code; }, [this](int rank) { aborted.push_back(rank); }}) {}
 
   static WorldRequest request(bool first) {
     WorldRequest r;
@@ -45,6 +45,10 @@ struct Play {
   }
   void all_come() {
     for (const ServerId& id : {kOwn, kBeside, kOther}) ranks.came(id);
+    meets();
+  }
+  void meets(const ServerId& id = kOwn, int port = 12345) {
+    ranks.handle(id, wire::to_frame(wire::Rendezvous{3, "10.0.0.1", port}));
   }
   void ends(const ServerId& id, int rank, int code, bool finalized = true) {
     ranks.handle(id, wire::to_frame(wire::RankEnded{3, rank, code, finalized}));
@@ -65,8 +69,10 @@ struct Play {
 
 TEST_CASE("each server is asked once for its own ranks, as soon as it is there") {
   Play play(false);
+  play.ranks.came(kOwn);
+  play.meets();
   play.ranks.came(kOther);
-  CHECK(play.sent[kOwn].empty());
+  CHECK(play.sent[kBeside].empty());
   play.ranks.came(kOther);
   const auto asked = play.told<wire::RunRanks>(kOther);
   REQUIRE(asked.size() == 1);
@@ -79,6 +85,27 @@ TEST_CASE("each server is asked once for its own ranks, as soon as it is there")
   CHECK(play.told<wire::RunRanks>(kOwn).front().name == request.name);
   CHECK(request.name.size() >= 32);  // nobody guesses it
   CHECK(Play(false).ranks.running());
+}
+
+TEST_CASE("ranks start when the server of rank 0 has said where they meet") {
+  Play play(false);
+  play.ranks.came(kOther);
+  CHECK(play.sent[kOther].empty());
+  play.ranks.came(kOwn);
+  CHECK(play.told<wire::RunRanks>(kOwn).front().port == 0);
+  play.meets(kOther);  // no business of that server's
+  play.meets(kOwn, 0);
+  play.meets(kOwn, 65536);
+  CHECK(play.sent[kOther].empty());
+  play.meets();
+  play.meets(kOwn, 11111);  // once is for all
+  play.ranks.came(kBeside);
+  for (const ServerId& id : {kOther, kBeside}) {
+    REQUIRE(play.told<wire::RunRanks>(id).size() == 1);
+    CHECK(play.told<wire::RunRanks>(id).front().address == "10.0.0.1");
+    CHECK(play.told<wire::RunRanks>(id).front().port == 12345);
+  }
+  CHECK(play.told<wire::RunRanks>(kOwn).front().places[0].devices == std::vector<int>{0, 1});
 }
 
 TEST_CASE("a fence is done when all servers have entered it, with what each of them sent in a fixed order") {
@@ -142,6 +169,7 @@ TEST_CASE("questions go to the server of the rank that is asked for, and answers
 TEST_CASE("in the first generation the others end with the first rank that fails, and its code is the world's") {
   Play play(true);
   play.ranks.came(kOwn);
+  play.meets();
   play.ranks.came(kBeside);
   play.ends(kOwn, 3, 7);
   CHECK(play.codes.at(3) == 7);
@@ -170,6 +198,15 @@ TEST_CASE("a rank that leaves MPI without MPI_Finalize has failed; MPI_Abort end
   Play abort(false);
   abort.all_come();
   abort.ranks.handle(kOther, wire::to_frame(wire::RankAborted{3, 2, 9}));
+  CHECK(abort.aborted == std::vector<int>{2});
+  CHECK(abort.told<wire::SignalRanks>(kOwn).empty());  // the news that another rank has died may be on its way
+  abort.ranks.handle(kBeside, wire::to_frame(wire::RankAborted{3, 1, 8}));
+  const auto look = abort.loop.every(std::chrono::milliseconds(10), [&] {
+    if (!abort.told<wire::SignalRanks>(kOwn).empty()) abort.loop.stop();
+  });
+  const auto limit = abort.loop.after(std::chrono::seconds(20), [&] { abort.loop.stop(); });
+  abort.loop.run();
+  REQUIRE(abort.told<wire::SignalRanks>(kOwn).size() == 1);
   CHECK(abort.told<wire::SignalRanks>(kOwn).at(0).number == SIGKILL);
   for (const int rank : {0, 3}) abort.ends(kOwn, rank, 137);
   abort.ends(kBeside, 1, 137);

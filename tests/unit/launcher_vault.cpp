@@ -243,6 +243,27 @@ TEST_CASE("one rank deposits once; another generation's is another") {
   CHECK_THROWS_AS(Vault{name}, Error);
 }
 
+TEST_CASE("names that another user has taken cost a recovery no time, and the vault gets a name all the same") {
+  if (::geteuid() != 0) return;  // only root can be two users
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  const Worker squatter([&] {
+    if (::setuid(65534) != 0) throw Error("setuid");
+    static std::vector<wire::Descriptor> held;
+    for (int i = -1; i < 40; ++i) {
+      const std::string taken = i < 0 ? name : base + "-" + std::to_string(100 + i);
+      held.push_back(wire::listen_packets(taken));
+    }
+  });
+  const Vault vault(name);
+  const auto start = std::chrono::steady_clock::now();
+  const auto here = vaults_here(base);
+  REQUIRE(here.size() == 1);
+  CHECK(here[0].starts_with(name + "."));
+  Worker(deposits(here[0], 0, 0, 7, "a")).end();
+  CHECK(take_inventory(here[0], 0, 1).size() == 1);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));  // one name alone could cost 5 s
+}
+
 TEST_CASE("nonsense costs a client its connection and the vault nothing") {
   const std::string base = unique_base(), name = launcher::vault_name(base, "17");
   const Vault vault(name);

@@ -158,3 +158,45 @@ TEST_CASE("refining goes value by value") {
   CHECK_FALSE(result.gpu[0].assumed_overlap);
   CHECK(result.first.compute_layers == 0.5);
 }
+
+TEST_CASE("one calm profile is enough, and one that is not calm changes nothing that is settled") {
+  CoefficientWindow window;
+  window.add_told(measured(4), false);
+  CHECK_FALSE(window.stable());
+  CHECK(window.coefficients()->gpu[0].comp == 4);  // for records
+  window.add_told(measured(3), true);
+  CHECK(window.stable());
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+  window.add_told(measured(5), false);
+  CHECK(window.stable());
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+  CHECK(window.latest()->gpu[0].comp == 5);
+  window.start_generation();
+  CHECK_FALSE(window.stable());
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+}
+
+TEST_CASE("recalled coefficients count until a calm profile, and then where it has only assumptions") {
+  CoefficientWindow window;
+  window.recall(measured(2, true));
+  CHECK_FALSE(window.stable());
+  window.add_told(measured(9), false);
+  CHECK(window.coefficients()->gpu[0].comp == 2);
+  window.add_told(measured(3), true);
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+  CHECK(window.coefficients()->gpu[1].comp == 6);  // 3 times 2: it runs on the first type only
+  CHECK_FALSE(window.coefficients()->gpu[1].assumed_comp);
+}
+
+TEST_CASE("blending takes the mean of what was measured twice, and what was measured once as it is") {
+  JobCoefficients known = measured(3, true), fresh = measured(4);
+  fresh.param_bytes = 5;
+  fresh.gpu[0].overlap = 4;  // 1/4, known: 1/2
+  const JobCoefficients half = blend(known, fresh, 0.5);
+  CHECK(half.gpu[0].comp == doctest::Approx(3.5));
+  CHECK(half.gpu[0].overlap == doctest::Approx(1 / 0.375));
+  CHECK(half.gpu[1].comp == doctest::Approx(9));
+  CHECK_FALSE(half.gpu[1].assumed_comp);
+  CHECK(half.param_bytes == 5);
+  CHECK(blend(known, fresh, 1).gpu[0].comp == doctest::Approx(4));
+}

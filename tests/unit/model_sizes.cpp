@@ -66,6 +66,14 @@ TEST_CASE("TP degrees are the powers of two that divide the heads") {
   CHECK(model_sizes(kQwen7b, {}, 1).tp_degrees == std::vector<int>{1, 2, 4});
 }
 
+TEST_CASE("TP degrees divide the key and value heads and the feed-forward too, where they are told") {
+  ModelShape shape = kLlama7b;
+  shape.key_value_heads = 8;
+  CHECK(model_sizes(shape, {}, 1).tp_degrees == std::vector<int>{1, 2, 4, 8});
+  shape.intermediate = 11004;
+  CHECK(model_sizes(shape, {}, 1).tp_degrees == std::vector<int>{1, 2, 4});
+}
+
 TEST_CASE("the LM head counts as the layers whose FLOPs it takes") {
   // 2 h V against 2 * 12 h^2 + 4 s h: 50257 / (12 * 1600 + 2 * 1024).
   CHECK(head_layers(kGpt2Xl) == doctest::Approx(50257.0 / (12 * 1600 + 2 * 1024)));

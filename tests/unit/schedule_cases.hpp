@@ -34,6 +34,7 @@ inline ElasticJob job(JobId id, const std::string& on, const std::vector<int>& g
   result.min_gpus = 1;
   result.max_gpus = max_gpus;
   result.model = {"gpt2", 8, 512, 8, 256, 1000, 4, 4};
+  result.parallel.micro_batches = 4;
   result.phase = JobPhase::running;
   result.anchor = {{id, on, gpus}};
   std::vector<GpuId> order;

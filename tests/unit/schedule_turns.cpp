@@ -11,7 +11,10 @@ namespace {
 // Two jobs and one idle GPU that either could use. Job 1 has four GPUs, job 2 one.
 PlanningInput contended() {
   PlanningInput input = input_of({node("n1", 6)}, {job(1, "n1", {0, 1, 2, 3}), job(2, "n1", {4})});
-  for (ElasticJob& one : input.jobs) deepen(one, 60);
+  for (ElasticJob& one : input.jobs) {
+    deepen(one, 60);
+    one.total_steps = 1000;  // of a second each: job 1 has four times the work
+  }
   return input;
 }
 
@@ -31,20 +34,33 @@ SchedulerOptions boldest() {
 }  // namespace
 
 TEST_SUITE("schedule") {
-  TEST_CASE("small jobs come first as much as the policy says") {
+  TEST_CASE("jobs with little work left come first as much as the policy says") {
     SchedulerOptions options = boldest();
-    options.small_first = 8;
+    options.short_first = 8;
     CHECK(grown(contended(), options) == std::vector<JobId>{2});
-    options.small_first = -8;
+    options.short_first = -8;
     CHECK(grown(contended(), options) == std::vector<JobId>{1});
+  }
+
+  TEST_CASE("a job whose end is not known has the mean work of the others") {
+    PlanningInput input = contended();
+    input.jobs.push_back(job(3, "n1", {5}));
+    hold(input.cluster, input.jobs.back().anchor.front());
+    input.cluster.nodes.front().gpu_owner.push_back(0);
+    deepen(input.jobs.back(), 60);
+    SchedulerOptions options = boldest();
+    options.short_first = 8;
+    CHECK(grown(input, options) == std::vector<JobId>{2});
+    options.short_first = -8;
+    CHECK(grown(input, options) == std::vector<JobId>{1});
   }
 
   TEST_CASE("as printed, nobody's turn depends on anything but the benefit") {
     SchedulerOptions options = boldest();
     options.as_printed = true;
-    options.small_first = 8;
+    options.short_first = 8;
     const auto with = grown(contended(), options);
-    options.small_first = -8;
+    options.short_first = -8;
     CHECK(grown(contended(), options) == with);
     CHECK(with.size() == 1);
   }

@@ -30,7 +30,7 @@ struct Waiting {
     }
   }
   std::vector<WaitingJob> shown(const std::vector<JobId>& extensions) const {
-    return sim::shown_waiting(queue, cluster, extensions, [](JobId owner) { return 100.0 * owner; });
+    return sim::shown_waiting(queue, cluster, extensions, 0, [](JobId owner) { return 100.0 * owner; });
   }
 
   ClusterView cluster;
@@ -81,6 +81,36 @@ TEST_SUITE("sim") {
   TEST_CASE("a job that never fits has no expected start in time") {
     const ClusterView cluster = cluster_of(1, 4);
     CHECK(sim::expected_start(cluster, {}, 12, [](JobId) { return 0.0; }) == std::numeric_limits<double>::infinity());
+  }
+
+  TEST_CASE("with backfill a job passes the first one that does not fit if that one starts no later") {
+    Waiting waiting({4, 1, 1}, sim::QueueOrder::backfill);
+    waiting.cluster.nodes[0].gpu_owner = {7, 0, 0, 0};
+    waiting.cluster.nodes[1].gpu_owner = {9, 9, 9, 9};
+    const auto ids = [&] {
+      std::vector<JobId> result;
+      for (const WaitingJob& job : waiting.shown({})) result.push_back(job.id);
+      return result;
+    };
+    const double step = waiting.kinds[1].step_seconds;
+    // Job 1 waits for job 7, which ends by 700. A limit is twice the time on the basic plan.
+    waiting.jobs[1].iterations = 349 / step;
+    waiting.jobs[2].iterations = 351 / step;
+    CHECK(ids() == std::vector<JobId>{1, 2});
+    waiting.jobs[2].iterations = 349 / step;
+    CHECK(ids() == std::vector<JobId>{1, 2, 3});
+    // Beside the node that job 1 waits for, any job may run.
+    waiting.jobs[1].iterations = 1e6 / step;
+    CHECK(ids() == std::vector<JobId>{1, 3});
+    waiting.cluster.nodes[1].gpu_owner = {9, 9, 9, 0};
+    CHECK(ids() == std::vector<JobId>{1, 2, 3});
+  }
+
+  TEST_CASE("without backfill no job passes") {
+    Waiting waiting({4, 1});
+    waiting.cluster.nodes[0].gpu_owner = {7, 0, 0, 0};
+    waiting.cluster.nodes[1].gpu_owner = {9, 9, 9, 9};
+    CHECK(waiting.shown({}).size() == 1);
   }
 
   TEST_CASE("the queue keeps its order as jobs come and go") {

@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, "untouched"};
+  parsed.value = {-7, -7, -7, -7, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
@@ -33,6 +33,7 @@ TEST_CASE("an --elastic without an argument takes every default, however Slurm s
     CHECK(parsed.status == 0);
     CHECK(parsed.value.min == 0);
     CHECK(parsed.value.max == 0);
+    CHECK(parsed.value.accuracy_given == 0);
     CHECK(parsed.value.relaxed == 0);
     CHECK(std::string(parsed.value.deadline).empty());
   }
@@ -52,6 +53,9 @@ TEST_CASE("keys follow MIN:MAX, or stand alone") {
   CHECK(parse("2:8,accuracy=relaxed").value.relaxed == 1);
   CHECK(parse("2:8,accuracy=bitwise").value.relaxed == 0);
   CHECK(parse("accuracy=relaxed").value.relaxed == 1);
+  CHECK(parse("2:8").value.accuracy_given == 0);
+  CHECK(parse("2:8,accuracy=bitwise").value.accuracy_given == 1);
+  CHECK(parse("2:8,accuracy=relaxed").value.accuracy_given == 1);
   const auto both = parse("2:8,deadline=2030-02-28T12:30,accuracy=relaxed");
   CHECK(both.status == 0);
   CHECK(both.value.relaxed == 1);

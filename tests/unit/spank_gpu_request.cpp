@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
+
 #include "spank/elastic_option.h"
 
 namespace {
@@ -60,6 +64,16 @@ TEST_CASE("a request per node or per task is multiplied by the job's shape") {
   CHECK(gpus_of({.task = "gpu:1", .nodes = 2, .tasks = 8}) == 8);
   CHECK(gpus_of({.socket = "gpu:2", .nodes = 2, .sockets = 2}) == 8);
   CHECK(gpus_of({.nodes = 4, .tasks = 4}) == 0);
+}
+
+TEST_CASE("a shape that a user made up overflows nothing") {
+  const long huge = std::numeric_limits<std::uint32_t>::max() - 2L;
+  CHECK(gpus_of({.node = "gpu:1000000", .nodes = huge}) == ESPALIER_GPUS_LIMIT);
+  CHECK(gpus_of({.task = "gpu:1000000", .tasks = std::numeric_limits<long>::max() / 2}) == ESPALIER_GPUS_LIMIT);
+  CHECK(gpus_of({.socket = "gpu:1000000", .nodes = huge, .sockets = 65533}) == ESPALIER_GPUS_LIMIT);
+  std::string many = "gpu:1000000";
+  for (int i = 0; i < 1000; ++i) many += ",gpu:1000000";
+  CHECK(espalier_gpus_in(many.c_str()) == ESPALIER_GPUS_LIMIT);
 }
 
 TEST_CASE("a request per socket without a number of sockets is a lower bound, and says so") {

@@ -19,6 +19,21 @@ DecisionRecord some_record(JobId id = 10) {
   record.moments = {{"decided", 5.5}};
   return record;
 }
+
+Knowledge some_knowledge(std::uint32_t uid, const std::string& kind) {
+  Knowledge row;
+  row.uid = uid;
+  row.job = kind;
+  row.gpus = "h100";
+  row.coefficients = {{"layers", 8}};
+  row.speed.add(3);
+  row.pause.add(0.5);
+  row.start.add(2);
+  row.spread = 0.01;
+  row.first = 5;
+  row.updated = 10;
+  return row;
+}
 }  // namespace
 
 TEST_CASE("a decision is read back as it was written, also by the next process") {
@@ -122,6 +137,7 @@ TEST_CASE("a store of the second schema gets a place for coefficients") {
   {
     Database old(folder.file("a.db"));
     old.execute("DROP TABLE coefficients");
+    old.execute("DROP TABLE knowledge");
     old.execute("PRAGMA user_version=2");
   }
   Store store(folder.file("a.db"));
@@ -130,13 +146,98 @@ TEST_CASE("a store of the second schema gets a place for coefficients") {
   CHECK(store.coefficients(10));
 }
 
+TEST_CASE("a store of the third schema keeps what it has, and gets a place for what jobs teach") {
+  const Folder folder;
+  {
+    Store store(folder.file("a.db"));
+    store.save(job(10, "n1", {0, 1}), 1);
+    store.save_coefficients(10, Json{{"layers", 8}});
+    store.add(some_record());
+  }
+  {
+    Database old(folder.file("a.db"));
+    old.execute("DROP TABLE knowledge");
+    old.execute("PRAGMA user_version=3");
+  }
+  Knowledge row = some_knowledge(1000, "{}");
+  {
+    Store store(folder.file("a.db"));
+    CHECK(store.coefficients(10) == Json{{"layers", 8}});
+    CHECK(store.decision(1));
+    CHECK(store.newest_knowledge(10).empty());
+    store.save(row);
+  }
+  Store store(folder.file("a.db"));
+  CHECK(store.newest_knowledge(10).size() == 1);
+}
+
+TEST_CASE("what a job taught is read back as it was written, and once for each kind of job, user, GPUs and driver") {
+  const Folder folder;
+  Knowledge row = some_knowledge(1000, "{\"family\":\"gpt2\"}");
+  {
+    Store store(folder.file("a.db"));
+    store.save(row);
+    CHECK(row.id > 0);
+    row.updated = 20;
+    row.speed.add(4);
+    store.save(row);
+    for (const char* driver : {"1.0", "2.0"}) {
+      Knowledge other = some_knowledge(1000, row.job);
+      other.driver = driver;
+      store.save(other);
+      CHECK(other.id != row.id);
+    }
+    Knowledge others = some_knowledge(1001, row.job);
+    store.save(others);
+  }
+  Store store(folder.file("a.db"));
+  CHECK(store.newest_knowledge(10).size() == 4);
+  CHECK(store.newest_knowledge(1).front().id == row.id);  // the newest
+  CHECK(store.knowledge_of(row.job).size() == 4);
+  CHECK(store.knowledge_of("{}").empty());
+  const auto back = store.knowledge(row.id);
+  REQUIRE(back);
+  CHECK(back->uid == 1000);
+  CHECK(back->job == row.job);
+  CHECK(back->gpus == "h100");
+  CHECK(back->coefficients == Json{{"layers", 8}});
+  CHECK(back->speed == row.speed);
+  CHECK(back->pause == row.pause);
+  CHECK(back->start == row.start);
+  CHECK(back->spread == row.spread);
+  CHECK(back->first == row.first);
+  CHECK(back->updated == 20);
+  CHECK(store.forget_knowledge(row.id));
+  CHECK_FALSE(store.forget_knowledge(row.id));
+  CHECK_FALSE(store.knowledge(row.id));
+}
+
+TEST_CASE("the rows of one user and of all are bounded, and the oldest go first") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  const auto add = [&](std::uint32_t uid, int number) {
+    Knowledge row = some_knowledge(uid, Json{{"layers", number}}.dump());
+    row.updated = number;
+    store.save(row, 3, 5);
+  };
+  for (int i = 1; i <= 6; ++i) add(1000, i);
+  CHECK(store.newest_knowledge(100).size() == 3);
+  CHECK(store.newest_knowledge(100).back().updated == 4);
+  for (int i = 7; i <= 9; ++i) add(1001, i);
+  REQUIRE(store.newest_knowledge(100).size() == 5);
+  CHECK(store.newest_knowledge(100).front().updated == 9);
+  CHECK(store.newest_knowledge(100).back().updated == 5);
+}
+
 TEST_CASE("decisions of the first schema are read without their candidates") {
   const Folder folder;
   { Store(folder.file("a.db")).add(some_record()); }
   {
     Database old(folder.file("a.db"));
     old.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[{\"plan\":{},\"benefit\":1}]'))");
+    old.execute("ALTER TABLE decisions DROP COLUMN candidates");  // of schema 5
     old.execute("DROP TABLE coefficients");
+    old.execute("DROP TABLE knowledge");
     old.execute("PRAGMA user_version=1");
   }
   Store store(folder.file("a.db"));

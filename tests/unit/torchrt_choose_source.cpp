@@ -16,7 +16,7 @@ namespace {
 
 GenerationLayout layout_of(const Plan& plan, bool zero1 = false) { return {make_layout(plan, 8), zero1}; }
 
-GenerationLayout pipeline_of_two() { return layout_of(pipeline({{"a", 0}, {"b", 0}})); }
+GenerationLayout pipeline_of_two() { return layout_of(pipeline_of({{"a", 0}, {"b", 0}})); }
 GenerationLayout two_replicas(bool zero1 = false) {
   return layout_of(short_plan({{{1, "a", 0}, {1, "b", 0}}}, 8, 4, 2), zero1);
 }

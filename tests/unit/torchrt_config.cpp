@@ -91,9 +91,36 @@ TEST_CASE("each mistake names file, line and key") {
   CHECK(complaint(changed("steps = 10", "steps = 10\nclip_norm = \"no\"")) ==
         "FILE:8: training.clip_norm: must be a number, not string");
   CHECK(complaint(changed("steps = 10", "steps = 10\nschedule = \"zz\""))
-            .rfind("FILE:8: training.schedule: is \"zz\"; known are \"1f1b\", \"gpipe\"", 0) == 0);
+            .rfind("FILE:8: training.schedule: is \"zz\"; known are \"1f1b\", \"gpipe\", \"interleaved\"", 0) == 0);
   CHECK(complaint(changed("[data]", "[data")).rfind("FILE: is not valid TOML", 0) == 0);
   CHECK_THROWS_AS(load_config("/nonexistent.toml"), Error);
+}
+
+TEST_CASE("the schedule decides the chunks, unless [parallel] says how many") {
+  const auto limits = [](const std::string& schedule, const std::string& chunks = "") {
+    const ConfigFile file(changed("steps = 10", "steps = 10\nschedule = \"" + schedule + "\"") +
+                          (chunks.empty() ? "" : "[parallel]\nchunks = " + chunks + "\n"));
+    return load_config(file.path_).parallel.limits;
+  };
+  CHECK(limits("1f1b") == ParallelLimits{});
+  CHECK(limits("interleaved").chunks == 2);
+  CHECK_FALSE(limits("interleaved").v_shaped);
+  CHECK(limits("interleaved", "4").chunks == 4);
+  CHECK(limits("gpipe").chunks == 0);
+  CHECK(limits("gpipe", "3").chunks == 3);
+  for (const char* name : {"zb-v", "v-half", "v-min"}) {
+    CHECK(limits(name).chunks == 2);
+    CHECK(limits(name).v_shaped);
+  }
+  const auto problem = [](const std::string& schedule, const std::string& chunks) {
+    return complaint(changed("steps = 10", "steps = 10\nschedule = \"" + schedule + "\"") +
+                     "[parallel]\nchunks = " + chunks + "\n");
+  };
+  CHECK(problem("zb-v", "3").find("parallel.chunks: is 3; training.schedule = \"zb-v\" has 2 chunks on each stage") !=
+        std::string::npos);
+  CHECK(problem("1f1b", "2").find("has 1 chunk on each stage") != std::string::npos);
+  CHECK(problem("interleaved", "0").find("parallel.chunks: is 0") != std::string::npos);
+  CHECK(problem("interleaved", "65").find("parallel.chunks: is 65") != std::string::npos);
 }
 
 TEST_CASE("every key of every section is read") {
@@ -108,7 +135,7 @@ TEST_CASE("every key of every section is read") {
       "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
       "validation_samples = 16\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
-      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\n"
+      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\ndense = 8\n"
       "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
@@ -131,6 +158,7 @@ TEST_CASE("every key of every section is read") {
   CHECK_FALSE(config.checkpoint.resume);
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
+  CHECK(config.profile.dense == 8);
   CHECK(config.handoff.method == HandoffMethod::overlap);
   CHECK_FALSE(config.handoff.early);
   CHECK(config.device.gflops == 0.25);

@@ -19,34 +19,34 @@ const VaultPlace kLaunchers{"7", true, true}, kOwn{"7", true, false};
 }  // namespace
 
 TEST_CASE("copies are kept on the next node, spread over its ranks") {
-  CHECK(partners_of(pipeline({{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}}), {"7", "8", "9", "9"}) ==
+  CHECK(partners_of(pipeline_of({{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}}), {"7", "8", "9", "9"}) ==
         std::vector<int>{2, 3, 0, 1});
-  CHECK(partners_of(pipeline({{"a", 0}, {"b", 0}, {"a", 1}, {"c", 0}}), {"7", "8", "7", "9"}) ==
+  CHECK(partners_of(pipeline_of({{"a", 0}, {"b", 0}, {"a", 1}, {"c", 0}}), {"7", "8", "7", "9"}) ==
         std::vector<int>{1, 3, 1, 0});
 }
 
 TEST_CASE("on one node an extension's copies are kept beside it, since it takes its own with it") {
-  CHECK(partners_of(pipeline({{"a", 0}, {"a", 1}, {"a", 2}, {"a", 3}}), {"7", "7", "8", "8"}) ==
+  CHECK(partners_of(pipeline_of({{"a", 0}, {"a", 1}, {"a", 2}, {"a", 3}}), {"7", "7", "8", "8"}) ==
         std::vector<int>{2, 3, 0, 1});
 }
 
 TEST_CASE("one node and one vault have nobody to keep their copies") {
-  CHECK(partners_of(pipeline({{"a", 0}, {"a", 1}}), {"7", "7"}) == std::vector<int>{-1, -1});
+  CHECK(partners_of(pipeline_of({{"a", 0}, {"a", 1}}), {"7", "7"}) == std::vector<int>{-1, -1});
 }
 
 TEST_CASE("the job's own ranks keep what is lent, two copies each; the launcher's own need none") {
-  const Plan plan = pipeline({{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}});
+  const Plan plan = pipeline_of({{"a", 0}, {"a", 1}, {"b", 0}, {"b", 1}});
   CHECK(snapshot_partners(plan, {kLaunchers, kLaunchers, {"8"}, {"8"}}) == std::vector<int>{-1, -1, 0, 1});
   CHECK(snapshot_partners(plan, {kLaunchers, {"8"}, {"9"}, {"9"}}) == std::vector<int>{-1, 0, 0, 1});
   // A partner may also be on the launcher's node, because the loss of that node ends the job
   // anyway.
-  CHECK(snapshot_partners(pipeline({{"a", 0}, {"a", 1}}), {kLaunchers, {"8"}}) == std::vector<int>{-1, 0});
+  CHECK(snapshot_partners(pipeline_of({{"a", 0}, {"a", 1}}), {kLaunchers, {"8"}}) == std::vector<int>{-1, 0});
 }
 
 TEST_CASE("own ranks elsewhere keep copies and need them; what they have no room for goes to the next node") {
-  const Plan plan = pipeline({{"a", 0}, {"b", 0}, {"c", 0}, {"c", 1}, {"c", 2}, {"c", 3}});
+  const Plan plan = pipeline_of({{"a", 0}, {"b", 0}, {"c", 0}, {"c", 1}, {"c", 2}, {"c", 3}});
   CHECK(snapshot_partners(plan, {kLaunchers, kOwn, {"8"}, {"8"}, {"8"}, {"8"}}) == std::vector<int>{-1, 0, 1, 0, 1, 0});
   // Never on a rank of the same node, because the two are lost together.
-  CHECK(snapshot_partners(pipeline({{"a", 0}, {"b", 0}, {"b", 1}}), {kLaunchers, kOwn, kOwn}) ==
+  CHECK(snapshot_partners(pipeline_of({{"a", 0}, {"b", 0}, {"b", 1}}), {kLaunchers, kOwn, kOwn}) ==
         std::vector<int>{-1, 0, 0});
 }

@@ -32,8 +32,8 @@ inline Plan short_plan(const std::vector<std::vector<ShortReplica>>& stages, int
 }
 
 // A pipeline of one GPU per stage.
-inline Plan pipeline(const std::vector<std::pair<std::string, int>>& gpus, int layers = 8, int micro_batches = 4,
-                     int micro_batch = 2) {
+inline Plan pipeline_of(const std::vector<std::pair<std::string, int>>& gpus, int layers = 8, int micro_batches = 4,
+                        int micro_batch = 2) {
   std::vector<std::vector<ShortReplica>> stages;
   for (const auto& [node, index] : gpus) stages.push_back({{micro_batch, node, index}});
   return short_plan(stages, layers, micro_batches, micro_batch);

@@ -7,7 +7,9 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "torchrt/device/driver_version.hpp"
 #include "torchrt/profiler/replica_times.hpp"
+#include "torchrt/profiler/step_samples.hpp"
 #include "torchrt/profiler/trace.hpp"
 
 using namespace espalier;
@@ -110,13 +112,16 @@ TEST_CASE("reported are each stage's slowest replica of every node, with the lea
       one.stage = stage, one.replica = replica;
       one.fwd = 1 + replica, one.bwd = 2;
       one.sync = 5 - replica + stage;
+      one.spread = replica == 0 ? 0.3 : 0.01;
       all.push_back(one);
     }
   const auto chosen = reported(all, plan);
   REQUIRE(chosen.size() == 4);
   CHECK(chosen[0].stage == 0);
-  CHECK(chosen[0].replica == 1);  // node a has replicas 0 and 1
+  CHECK(chosen[0].replica == 1);   // node a has replicas 0 and 1
+  CHECK(chosen[0].spread == 0.3);  // of replica 0, on the same node
   CHECK(chosen[1].replica == 2);
+  CHECK(chosen[1].spread == 0.01);
   CHECK(chosen[2].replica == 0);  // stage 1: node b has replica 0, node c has 1 and 2
   CHECK(chosen[3].replica == 2);
   for (const ReplicaProfile& one : chosen) CHECK(one.sync == 3.0 + one.stage);
@@ -144,4 +149,71 @@ TEST_CASE("a trace is a JSON array of events that any step may be appended to") 
   std::ofstream(folder) << "in the way";
   CHECK_THROWS_AS(append_trace(folder.string(), 3, {}), Error);
   std::filesystem::remove(folder);
+}
+
+TEST_CASE("the sums of a forward pass are a part of it, also where a paced device caught up") {
+  OpTimes one;
+  one.step = 1;
+  one.op.kind = OpKind::forward;
+  one.begin = one.start = 0;
+  one.end = 500;
+  one.sums = 800;
+  const ReplicaProfile times = replica_times(std::span(&one, 1), 1);
+  CHECK(times.fwd == doctest::Approx(0.5));
+  CHECK(times.comm_fwd == doctest::Approx(0.5));
+}
+
+TEST_CASE("samples of steps give medians, and how well they are known") {
+  Recorded rank;
+  StepSamples samples;
+  CHECK(samples.summary().fwd == 0);
+  const auto step = [&](std::int64_t number, double forward) {
+    rank.recorder.begin_step(number);
+    for (int m = 0; m < 2; ++m) {
+      rank.op(OpKind::forward, 0, forward, 100);
+      rank.op(OpKind::backward, 0, 2000);
+    }
+    rank.op(OpKind::finish_reduce, 0, 800);
+    rank.op(OpKind::update, 0, 200);
+  };
+  step(1, 1000);
+  step(2, 9000);
+  step(3, 1000);
+  samples.add(rank.recorder.take(), 2);
+  step(4, 1000);
+  samples.add(rank.recorder.take(), 2);
+  CHECK(samples.steps() == 4);
+  ReplicaProfile one = samples.summary();
+  CHECK(one.fwd == doctest::Approx(1.1));  // with its sums
+  CHECK(one.comm_fwd == doctest::Approx(0.1));
+  CHECK(one.bwd == doctest::Approx(2));
+  CHECK(one.optim == doctest::Approx(0.2));
+  CHECK(*one.sync == doctest::Approx(0.8));
+  CHECK(*one.spread == doctest::Approx(8 / 7.2));  // of steps of 7.2, 23.2, 7.2 and 7.2 ms: half the range
+  for (int i = 5; i <= 20; ++i) step(i, 1010);
+  samples.add(rank.recorder.take(), 2);
+  CHECK(samples.steps() == 16);  // the last ones
+  one = samples.summary();
+  CHECK(one.fwd == doctest::Approx(1.11));
+  CHECK(*one.spread == doctest::Approx(0));
+}
+
+TEST_CASE("a replica alone on its stage has no synchronization in any step") {
+  Recorded rank;
+  StepSamples samples;
+  rank.recorder.begin_step(1);
+  rank.op(OpKind::forward, 0, 10);
+  samples.add(rank.recorder.take(), 1);
+  CHECK_FALSE(samples.summary().sync);
+}
+
+TEST_CASE("the driver's version is the first number with points in its text") {
+  const auto file = std::filesystem::temp_directory_path() / ("espalier-driver-" + std::to_string(::getpid()));
+  std::ofstream(file) << "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build  (dvs)\n"
+                         "GCC version:  gcc version 12.2.0\n";
+  CHECK(driver_version(file.string()) == "570.86.15");
+  std::ofstream(file) << "nothing of the kind";
+  CHECK(driver_version(file.string()).empty());
+  std::filesystem::remove(file);
+  CHECK(driver_version(file.string()).empty());
 }

@@ -3,10 +3,18 @@
 
 #include <random>
 
-#include "planner/core/plan.hpp"
+#include "planner/core/in_chunks.hpp"
 #include "torchrt/schedule/op.hpp"
 
 namespace espalier::torchrt {
+
+// The plan with its stages cut into one to three chunks, that go round the stages or as a V.
+inline Plan any_chunks(std::mt19937& random, Plan plan) {
+  ParallelLimits limits;
+  limits.chunks = 1 + static_cast<int>(random() % 3);
+  limits.v_shaped = limits.chunks == 2 && random() % 2 == 0;
+  return in_chunks(std::move(plan), limits);
+}
 
 // Uneven layers and shares. DP and TP degrees differ from stage to stage. At most `most_stages`
 // stages.

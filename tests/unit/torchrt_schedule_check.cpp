@@ -27,15 +27,34 @@ Schedule every_kind() {
   return make_schedule(make_layout(plan, 4), options);
 }
 
+// Stages of two chunks in a V, with unequal replicas and weight gradients apart.
+Schedule in_a_v() {
+  ScheduleOptions options;
+  options.name = "zb-v";
+  options.tied_rows = 20;
+  Plan plan;
+  plan.micro_batches = 3;
+  plan.global_batch = 12;
+  plan.stages = {{2, 1, {{1, {{"a", 0}}}, {3, {{"a", 1}}}}}, {2, 2, {{4, {{"b", 0}, {"b", 1}}}}}};
+  ParallelLimits limits;
+  limits.chunks = 2;
+  limits.v_shaped = true;
+  return make_schedule(make_layout(in_chunks(plan, limits), 4), options);
+}
+
 template <class Change>
-void break_everywhere(const char* what, const Change& change) {
-  const Schedule good = every_kind();
+void break_everywhere(const Schedule& good, const char* what, const Change& change) {
   for (std::size_t rank = 0; rank < good.ranks.size(); ++rank)
     for (std::size_t i = 0; i < good.ranks[rank].size(); ++i) {
       Schedule bad = good;
       if (!change(bad.ranks[rank], i)) continue;
-      CHECK_MESSAGE(!check(bad).empty(), what, ": rank ", rank, ", ", describe(good.ranks[rank][i]));
+      CHECK_MESSAGE(!check(bad).empty(), what, ": rank ", rank, ", ", describe(good.ranks[rank][i], true));
     }
+}
+template <class Change>
+void break_everywhere(const char* what, const Change& change) {
+  break_everywhere(every_kind(), what, change);
+  break_everywhere(in_a_v(), what, change);
 }
 
 }  // namespace
@@ -43,6 +62,7 @@ void break_everywhere(const char* what, const Change& change) {
 TEST_CASE("the list that the checker's tests break is sound and holds every kind of operation") {
   const Schedule schedule = every_kind();
   CHECK(check(schedule).empty());
+  CHECK(check(in_a_v()).empty());
   for (int kind = 0; kind <= static_cast<int>(OpKind::finish_gather); ++kind)
     CHECK(std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const std::vector<Op>& ops) {
       return std::any_of(ops.begin(), ops.end(), [&](const Op& op) { return static_cast<int>(op.kind) == kind; });
@@ -83,6 +103,14 @@ TEST_CASE("the checker finds any operation on a wrong micro-batch or unit") {
   break_everywhere("wrong unit", [](std::vector<Op>& ops, std::size_t i) {
     if (ops[i].unit < 0) return false;
     ops[i].unit = (ops[i].unit + 1) % 6;
+    return true;
+  });
+}
+
+TEST_CASE("the checker finds any operation on a wrong chunk") {
+  break_everywhere("wrong chunk", [](std::vector<Op>& ops, std::size_t i) {
+    if (ops[i].chunk < 0) return false;
+    ops[i].chunk = (ops[i].chunk + 1) % 4;
     return true;
   });
 }

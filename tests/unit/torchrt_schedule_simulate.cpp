@@ -14,7 +14,7 @@ Schedule even_pipeline(int stages, int micro_batches, const std::string& name) {
   for (int s = 0; s < stages; ++s) gpus.push_back({"a", s});
   ScheduleOptions options;
   options.name = name;
-  return make_schedule(make_layout(pipeline(gpus, stages, micro_batches), stages), options);
+  return make_schedule(make_layout(pipeline_of(gpus, stages, micro_batches), stages), options);
 }
 
 // A forward takes 1 s, a whole backward 2 s, all else no time.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <set>
 
+#include "tests/unit/torchrt_schedule_cases.hpp"
+
 namespace espalier::torchrt {
 
 ModelConfig random_transfer_model(std::mt19937& random) {
@@ -59,7 +61,7 @@ Plan random_transfer_plan(std::mt19937& random, int layers) {
     stage.replicas.front().share = 4 - static_cast<int>(stage.replicas.size());
   }
   plan.global_batch = 3 * plan.micro_batches;
-  return plan;
+  return any_chunks(random, std::move(plan));
 }
 
 Elements::Elements(const ModelConfig& model, DataType dtype) : model_(model), dtype_(dtype) {

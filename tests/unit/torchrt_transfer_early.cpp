@@ -143,8 +143,8 @@ TEST_CASE("growth by a node: a third of the bytes is left for the pause, and sli
   ModelConfig model = random_transfer_model(random);
   model.layers = 12;
   TransferRequest request;
-  request.before = pipeline({{"a", 0}, {"b", 0}}, model.layers);
-  request.after = pipeline({{"a", 0}, {"b", 0}, {"c", 0}}, model.layers);
+  request.before = pipeline_of({{"a", 0}, {"b", 0}}, model.layers);
+  request.after = pipeline_of({{"a", 0}, {"b", 0}, {"c", 0}}, model.layers);
   request.two_worlds = true;
   request.message_bytes = 4096;
   const TransferPlan plan(model, request);

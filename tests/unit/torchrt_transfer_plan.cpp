@@ -139,7 +139,7 @@ TEST_CASE("transfer: a tied table is one thing, whichever end of the pipeline ha
   CHECK(apart.bytes_sent() == replica_bytes(tied) - table);
   CHECK(apart.bytes_copied() == table);
   // The last stage's GPU is new. Its node already holds the table, at the other end of the model.
-  const Plan before = pipeline({{"a", 0}, {"b", 0}}), after = pipeline({{"a", 0}, {"a", 1}});
+  const Plan before = pipeline_of({{"a", 0}, {"b", 0}}), after = pipeline_of({{"a", 0}, {"a", 1}});
   const TransferPlan back(tied, request(before, after));
   CHECK(back.bytes_copied() == table);
 }

@@ -71,16 +71,18 @@ TEST_CASE("every key of the scheduler is read, and has a default") {
   const auto defaults = load_config(File("").path);
   CHECK(defaults.lambda == 1);
   CHECK(defaults.hysteresis == 0.1);
+  CHECK(defaults.trade == 2);
   CHECK(defaults.least_gain == 1.02);
   CHECK(defaults.idle_seconds == 300);
   CHECK(defaults.reclaim);
   CHECK(defaults.policy == "espalier");
   const File file(
-      "[planner]\nlambda = 8\nhysteresis = 0.25\nleast_gain = 1.5\nidle_seconds = 60\nreclaim = false\n"
+      "[planner]\nlambda = 8\ntrade = 3\nhysteresis = 0.25\nleast_gain = 1.5\nidle_seconds = 60\nreclaim = false\n"
       "policy = \"suika\"\n");
   const auto config = load_config(file.path);
   CHECK(config.lambda == 8);
   CHECK(config.hysteresis == 0.25);
+  CHECK(config.trade == 3);
   CHECK(config.least_gain == 1.5);
   CHECK(config.idle_seconds == 60);
   CHECK_FALSE(config.reclaim);
@@ -91,6 +93,7 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nlambda = \"bold\"\n") == ":2: planner.lambda: must be a number");
   CHECK(refusal("[planner]\nlambda = -1\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nlambda = nan\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\ntrade = -1\n") == ":2: planner.trade: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nhysteresis = 1.5\n") == ":2: planner.hysteresis: must be between 0.000000 and 1.000000");
   CHECK(refusal("[planner]\nleast_gain = 0.9\n") == ":2: planner.least_gain: must be between 1.000000 and 10.000000");
   CHECK(refusal("[planner]\nidle_seconds = -5\n") ==
@@ -104,7 +107,7 @@ TEST_CASE("every key of [network] and [gpu.NAME] is read") {
   const File file(
       "[network]\ntp_gb_s = 300\ndp_gb_s = 250.5\nnic_gb_s = 40\nnics = 4\ncrossing = 0.75\nv0_mb = 2\nv_sat_mb = 64\n"
       "[gpu.h100]\ntflops = 800\nmemory_gb = 94\nmemory_bandwidth_gb_s = 3900\n[gpu.\"a b\"]\nmemory_gb = 10\n"
-      "[planner]\ntopology_file = \"/etc/slurm/topology.conf\"\n");
+      "[planner]\nstore_mb = 64\ntopology_file = \"/etc/slurm/topology.conf\"\n");
   const auto config = load_config(file.path);
   const espalier::HardwareOverrides& hardware = config.hardware;
   CHECK(hardware.tp_gb_s == 300);
@@ -118,6 +121,7 @@ TEST_CASE("every key of [network] and [gpu.NAME] is read") {
   CHECK(hardware.gpus.at("h100") == espalier::GpuOverride{800, 94, 3900});
   CHECK(hardware.gpus.at("a b") == espalier::GpuOverride{0, 10, 0});
   CHECK(config.topology_file == "/etc/slurm/topology.conf");
+  CHECK(config.store_mb == 64);
 }
 
 TEST_CASE("a wrong [network] or [gpu.NAME] names file, line and key") {
@@ -135,10 +139,11 @@ TEST_CASE("a wrong [network] or [gpu.NAME] names file, line and key") {
   CHECK(refusal("gpu = 1\n") == ":1: gpu: must be a table");
   CHECK(refusal("[gpu]\nh100 = 1\n") == ":2: gpu.h100: must be a table");
   CHECK(refusal("[gpu.h100]\ntflop = 1\n") == ":2: gpu.h100.tflop: unknown key; see espalier.toml(5)");
-  CHECK(refusal("[gpu.h100]\ntflops = 0\n") == ":2: gpu.h100.tflops: must be between 0.100000 and 1000000.000000");
+  CHECK(refusal("[gpu.h100]\ntflops = 0\n") == ":2: gpu.h100.tflops: must be between 0.001000 and 1000000.000000");
   CHECK(refusal("[gpu.h100]\nmemory_gb = true\n") == ":2: gpu.h100.memory_gb: must be a number");
   CHECK(refusal("[gpu.h100]\nmemory_bandwidth_gb_s = 0\n") ==
-        ":2: gpu.h100.memory_bandwidth_gb_s: must be between 1.000000 and 1000000.000000");
+        ":2: gpu.h100.memory_bandwidth_gb_s: must be between 0.100000 and 1000000.000000");
+  CHECK(refusal("[planner]\nstore_mb = 1\n") == ":2: planner.store_mb: must be between 16 and 1000000");
   CHECK(refusal("[planner]\ntopology_file = 1\n") == ":2: planner.topology_file: must be a string");
 }
 

@@ -66,25 +66,28 @@ struct Bench {
   }
 
   std::vector<std::string> environment() const {
-    return {"ESPALIER_LAUNCHER=" + node + ":" + std::to_string(listener->port()), "ESPALIER_TOKEN=" + token,
-            "ESPALIER_DIRECTORY=" + (directory->path() / "g0").string(), "ESPALIER_HEARTBEAT=1",
+    return {"ESPALIER_LAUNCHER=" + node + ":" + std::to_string(listener->port()),
+            "ESPALIER_TOKEN=" + token,
+            "ESPALIER_DIRECTORY=" + (directory->path() / "g0").string(),
+            "ESPALIER_HEARTBEAT=1",
+            "ESPALIER_ANCHOR=" + std::to_string(job),
             "ESPALIER_ACTIVE=" + std::to_string(job)};
   }
 
   void start_servers() {
-    listener = wire::listen_tcp(loop, wire::Service::launcher, "0.0.0.0", 0, [this](const wire::ConnectionPtr& made) {
-      made->on_frame = [this, made](const wire::Frame& frame) {
-        if (frame.type == wire::RankServerHello::type)
-          servers->adopt(made, wire::from_frame<wire::RankServerHello>(frame));
-      };
-    });
+    listener = wire::listen_tcp(loop, {{wire::Service::ranks}, job, token, ::getuid()}, "0.0.0.0", 0,
+                                [this](const wire::ConnectionPtr& made) {
+                                  made->on_frame = [this, made](const wire::Frame& frame) {
+                                    if (frame.type == wire::RankServerHello::type)
+                                      servers->adopt(made, wire::from_frame<wire::RankServerHello>(frame));
+                                  };
+                                });
     RankServersSettings settings;
     settings.launcher = self;
     settings.node = node;
     settings.anchor = job;
     settings.holdings = holdings;
     settings.environment = environment();
-    settings.token = token;
     servers = std::make_unique<RankServers>(loop, settings, [](JobId) {});
     servers->start();
   }

@@ -78,7 +78,15 @@ processes() {
 }
 workers() { processes espalier-train "ESPALIER_GENERATION=$1"; } # of a generation
 has_workers() { [ -n "$(workers "$1")" ]; }
-launcher_pid() { processes espalier-launch ESPALIER_TASK=run | head -n 1; }
+# The plugin tells a launcher its role in a variable or, from Slurm 23.11 on, in its first argument.
+launcher_pid() {
+  local pid
+  { processes espalier-launch ESPALIER_TASK=run
+    for pid in $(pgrep -u boxuser -x espalier-launch); do
+      [ "$(tr '\0' '\n' < "/proc/$pid/cmdline" 2>/dev/null | sed -n 2p)" != run ] || echo "$pid"
+    done
+  } | head -n 1
+}
 
 # A trains on, with the reference's losses; it is then cancelled, and nothing is left.
 goes_on_well() { # [SECONDS until nothing is left]

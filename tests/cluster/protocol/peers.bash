@@ -26,17 +26,18 @@ job = {"id": int(sys.argv[1]), "uid": 4242, "name": "forged", "min_gpus": 1, "ma
 print(json.dumps({**job, **json.loads("{" + sys.argv[2] + "}")}))' "$1" "${2:-}"
 }
 registration() { echo "frame:{\"type\":\"register\",\"host\":\"n2\",\"pid\":4242,\"job\":$(job_json "$@")}"; }
-hello() { # TOKEN GENERATION RANK
-  echo "frame:{\"type\":\"hello\",\"token\":\"$1\",\"generation\":$2,\"rank\":$3,\"node\":\"n1\",\"pid\":1,\"total_steps\":9,\"handoff\":\"adopt\",\"model\":$(
+hello() { # GENERATION RANK
+  echo "frame:{\"type\":\"hello\",\"generation\":$1,\"rank\":$2,\"node\":\"n1\",\"pid\":1,\"total_steps\":9,\"handoff\":\"adopt\",\"model\":$(
     job_json 1 | python3 -c 'import json, sys; print(json.dumps(json.load(sys.stdin)["model"]))')}"
 }
-keeper() { echo "frame:{\"type\":\"keeper\",\"token\":\"$1\",\"job\":$2,\"node\":\"n1\",\"extension\":$3}"; } # TOKEN JOB EXTENSION
-rank_server() { echo "frame:{\"type\":\"rank_server\",\"token\":\"$1\",\"job\":$2,\"node\":\"$3\",\"pid\":1}"; } # TOKEN JOB NODE
+keeper() { echo "frame:{\"type\":\"keeper\",\"job\":$1,\"node\":\"n1\",\"extension\":$2}"; } # JOB EXTENSION
+rank_server() { echo "frame:{\"type\":\"rank_server\",\"job\":$1,\"node\":\"$2\",\"pid\":1}"; } # JOB NODE
 
 # --- A's launcher --------------------------------------------------------------------------------------------------------
 of_worker() { tr '\0' '\n' < "/proc/$(workers 0 | head -n 1)/environ" | sed -n "s/^$1=//p" | head -n 1; }
 launcher() { of_worker ESPALIER_LAUNCHER; }
 token() { of_worker ESPALIER_TOKEN; }
+login_as() { echo "login:service=$1,job=${3:-$A},token=${2:-$(token)}"; } # SERVICE [TOKEN [JOB]]
 
 # --- what must not change ------------------------------------------------------------------------------------------------
 # The planner's process, the jobs that it knows with everything but their progress, and Slurm's.

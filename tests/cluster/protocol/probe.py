@@ -6,10 +6,12 @@ STEP:  text:TEXT       just that
        frame:TEXT      TEXT behind the header that it needs
        nested:TYPE:N   a message of that type whose lists are nested N deep
        end             no more will be said; the other direction stays open
-       challenge       the first half of the handshake: which service the server is, and who, by MUNGE
-       seal:PURPOSE    the second half, with a credential of ours for PURPOSE and this stream's nonces
-       credential:TEXT the second half with TEXT in place of a credential; @FILE: with what FILE holds
-       login           the whole handshake, as it should be
+       challenge       waits for the server's first word: who it is
+       seal:CHANGES    our half of the login, with some lines of the credential's text in place of the right ones:
+                       "service=worker,job=17,token=...", "first=TEXT" for the first line, "more=TEXT" for one more,
+                       "reader=UID" for who may open it ("reader=" for anybody)
+       credential:TEXT our half with TEXT in place of a credential; @FILE: with what FILE holds
+       login:CHANGES   the whole login, as it should be; from then on frames have tags
        keep:FILE       writes the last credential that was sent to FILE
        sealed:TEXT     datagrams: TEXT in a credential of ours
        file:FILE       datagrams: what FILE holds
@@ -20,24 +22,10 @@ import json
 import os
 import pwd
 import socket
-import subprocess
 import sys
 
-
-def munge(text):
-    return subprocess.run(["munge", "--string", text], capture_output=True, check=True).stdout.decode().strip()
-
-
-def unmunge(credential):
-    """The payload and the uid that munged vouches for."""
-    done = subprocess.run(["unmunge", "-N"], input=credential.encode(), capture_output=True, check=True)
-    head, _, payload = done.stdout.decode().partition("\n\n")
-    uid = next(line.split()[-1].strip("()") for line in head.splitlines() if line.startswith("UID:"))
-    return payload.strip(), int(uid)
-
-
-def header(version, length):
-    return b"ESP" + bytes([version]) + length.to_bytes(4, "big")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../attacks"))
+from channel import TAG, Login, frame, header, munge  # noqa: E402
 
 
 class Peer:
@@ -54,22 +42,26 @@ class Peer:
         self.socket.settimeout(7)  # longer than the time that the server grants a handshake
         self.socket.connect(address)
         self.input, self.credential = b"", None
+        self.sent = self.received = None  # the tags of both directions, after the login
 
     def send(self, data):
         self.socket.sendall(data)
 
     def frame(self, text):
-        body = text.encode()
-        self.send(header(1, len(body)) + body)
+        data = frame(text.encode())
+        self.send(data + (self.sent.next(data) if self.sent else b""))
 
     def receive(self):
         """The next frame, or None at the end of the stream."""
         while True:
             if len(self.input) >= 8:
                 size = 8 + int.from_bytes(self.input[4:8], "big")
-                if len(self.input) >= size:
-                    body, self.input = self.input[8:size], self.input[size:]
-                    return json.loads(body)
+                tag = TAG if self.received else 0
+                if len(self.input) >= size + tag:
+                    data, given, self.input = self.input[:size], self.input[size:size + tag], self.input[size + tag:]
+                    if self.received and self.received.next(data) != given:
+                        sys.exit("a frame of the server's has a wrong tag")
+                    return json.loads(data[8:])
             try:
                 data = self.socket.recv(65536)
             except ConnectionError:
@@ -104,31 +96,32 @@ class Peer:
         self.socket.shutdown(socket.SHUT_WR)
 
     def do_challenge(self, _):
-        ours = os.urandom(16).hex()
-        self.frame(json.dumps({"type": "challenge", "nonce": ours}))
         answer = self.receive()
-        payload, uid = unmunge(answer["credential"])
-        nonce = answer["nonce"]
-        self.service = payload.split(" ")[2]
-        if payload != f"espalier server {self.service} {ours} {nonce}":
-            sys.exit("the server's credential is not for this connection: " + payload)
-        print(f"{self.service} is uid {uid}", flush=True)
-        self.nonces = f"{ours} {nonce}"
+        self.login = Login(self.socket, answer)
+        print(f"the server is uid {answer['uid']}", flush=True)
 
     def do_credential(self, text):
         if text.startswith("@"):
             with open(text[1:], encoding="utf-8") as file:
                 text = file.read()
         self.credential = text
-        self.frame(json.dumps({"type": "identity", "nonce": "", "credential": text}))
+        self.frame(json.dumps({"type": "login", "credential": text}))
 
-    def do_seal(self, purpose):
-        self.do_credential(munge(f"espalier {purpose} {self.nonces}"))
+    def do_seal(self, changes):
+        for change in filter(None, changes.split(",")):
+            name, _, value = change.partition("=")
+            if name == "first":
+                self.login.first = value
+            elif name == "reader":
+                self.login.reader = int(value) if value else None
+            else:
+                self.login.fields[name] = value
+        self.do_credential(self.login.credential())
 
-    def do_login(self, _):
+    def do_login(self, changes):
         self.do_challenge("")
-        self.do_seal("client " + self.service)
-        self.expect()
+        self.do_seal(changes)
+        self.sent, self.received = self.login.finish(self.expect())
 
     def do_keep(self, name):
         with open(name, "w", encoding="utf-8") as file:

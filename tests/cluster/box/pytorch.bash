@@ -1,0 +1,57 @@
+# Sourced by tests, inside a box of two nodes: a PyTorch training that is elastic by `import espalier`, as A.
+. "$BOX_HERE/training.bash"
+
+train=$BOX_REPO/tests/python/train.py
+torch_home=$BOX/held/2/$(basename "$(realpath -m "$TORCH_HOME")") # where boxuser can read it
+# The package where boxuser can read it, and the interpreter that finds it. The pinned torch is where the box keeps it.
+set_up_python() {
+  mkdir -p "$BOX/share/python"
+  cp -r "$BOX_REPO/torchrt/python/espalier" "$BOX/share/python/"
+  cp "$BOX_REPO/tests/python/python.sh" "$train" "$BOX_REPO/tests/python/losses.py" "$BOX/share/python/"
+  chmod -R a+rX "$BOX/share/python"
+}
+# The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
+python_reference() { # STEPS
+  local kept
+  kept=$BUILD/test/python-reference-$(cat "$train" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1") | sha256sum | cut -c1-16).jsonl
+  if [ ! -s "$kept" ]; then
+    as_user env TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python" "$BOX/share/python/python.sh" "$BOX/share/python/train.py" \
+      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 > "$BOX/log/reference.log" 2>&1
+    mkdir -p "$BUILD/test"
+    cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
+  fi
+  cp "$kept" "$BOX/share/python-reference.jsonl"
+}
+# pytorch NAME RANGE SBATCH-OPTIONS -- ARGUMENTS of train.py: prints the job's id.
+pytorch() {
+  local name=$1 range=$2 options=()
+  shift 2
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
+  [ $# -eq 0 ] || shift
+  as_user tee "$BOX/home/$name.sh" > /dev/null <<S
+#!/bin/bash
+export TORCH_HOME=$torch_home ESPALIER_PACKAGE=$BOX/share/python
+srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh $BOX/share/python/train.py --metrics $BOX/home/$name.jsonl $*
+S
+  as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
+}
+# A trains on two GPUs of n1; fillers hold the rest of both nodes (near, far).
+python_cast() { # [RANGE [ARGUMENT...]]
+  local range=${1:-2:4}
+  shift || true
+  rm -f "$BOX"/home/{A,near,far}.*
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(pytorch A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000 --pause 0.4 "$@")
+  wait_for 300 "A trains" stepped_past A 10
+}
+# The losses so far are those of one process, no step is missing, and each sample was used once.
+same_as_alone() { # NAME
+  python3 "$BOX/share/python/losses.py" "$BOX/home/$1.jsonl" "$BOX/share/python-reference.jsonl"
+}
+python_goes_on_well() {
+  wait_for 100 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  same_as_alone A
+  as_user scancel "$A"
+  leaves_nothing 60
+}

@@ -1,0 +1,181 @@
+# The first generation: which plan it starts on, who chose it, and TP degrees that change live.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 300
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+# The plan of A's generation 0, as the launcher told it.
+first_plan() { sed -n 's/^espalier: launch: generation 0 starts on //p' "$BOX/home/A.out"; }
+started() { [ -n "$(first_plan)" ]; }
+recorded_start() { # Keeps A's newest committed decision of the kind start.
+  local id
+  id=$(espalier show decisions --job "$A" --json | python3 -c '
+import json, sys
+print(max(d["id"] for d in json.load(sys.stdin)["decisions"] if d["kind"] == "start" and d["outcome"] == "committed"))') &&
+    espalier show decision "$id" --json > "$BOX/start.json"
+}
+of_start() { # EXPRESSION of the decision d
+  python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2], {"d": d.get("decision", d)}))' "$BOX/start.json" "$1"
+}
+
+@test "the planner chooses the plan of generation 0, and explain tells what it weighed" {
+  A=$(elastic A 4:4 -N1 -n1 -w n1 --gres=gpu:4 -- "${tiny[@]}" --steps 150)
+  wait_for 60 "the start is recorded" recorded_start
+  [ "$(of_start 'd["trigger"]')" = job_started ]
+  [ "$(of_start 'len(d["candidates"]) > 1')" = True ]
+  [[ $(of_start 'd["reason"]') == *"data sheets"* ]]
+  [ "$(first_plan)" = "$(of_start 'd["candidates"][0]["plan"]')" ]
+  espalier explain "$A" | tee "$BOX/explained"
+  grep -q 'Kind=start' "$BOX/explained"
+  ends_well 150
+}
+
+@test "more GPUs than layers are an ordinary case: every GPU works, and no loss differs" {
+  A=$(elastic A 4:4 -N1 -n1 -w n1 --gres=gpu:4 -- "${tiny[@]}" --set model.layers=2 --steps 60)
+  wait_for 60 "A ends" job_over "$A"
+  [ "$(exit_code "$A")" = 0:0 ]
+  [ "$(gpus_of A)" = 4 ]
+  as_user mpirun --oversubscribe --bind-to none -np 1 espalier-train "$BOX/share/examples/gpt-tiny.toml" "${tiny[@]}" \
+    --set model.layers=2 --steps 60 --metrics "$BOX/home/alone.jsonl"
+  rm -rf /tmp/ompi.ctl.* /dev/shm/vader_segment.ctl.*
+  python3 "$BOX_HERE/losses.py" "$BOX/home/A.jsonl" "$BOX/home/alone.jsonl" 60
+}
+
+@test "[parallel] decides the plan, and micro-batches change no bit" {
+  A=$(elastic A 4:4 -N1 -n1 -w n1 --gres=gpu:4 -- "${tiny[@]}" --set parallel.pp=2 --set parallel.dp=2 \
+    --set parallel.micro_batches=2 --steps 100)
+  wait_for 60 "A has a plan" started
+  [[ $(first_plan) == "pp2 dp2 tp1 "* ]]
+  ends_well 100
+}
+
+@test "a user's plan is laid on the job's own GPUs" {
+  cat > "$BOX/share/plan.json" <<'P'
+{"global_batch": 8, "micro_batches": 4, "stages": [
+  {"layers": 5, "tp": 1, "replicas": [{"share": 2, "gpus": ["x/0"]}]},
+  {"layers": 3, "tp": 1, "replicas": [{"share": 2, "gpus": ["x/1"]}]}]}
+P
+  A=$(elastic A 2:2 -N1 -n1 -w n2 --gres=gpu:2 -- "${tiny[@]}" --set "parallel.plan=$BOX/share/plan.json" --steps 100)
+  wait_for 60 "A has a plan" started
+  [[ $(first_plan) == *"5+3 layers"*"n2/"* ]]
+  ends_well 100
+}
+
+@test "degrees that these GPUs cannot make end the job with the figures" {
+  A=$(elastic A 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --set parallel.pp=3 --steps 100)
+  wait_for 60 "A ends" job_over "$A"
+  [ "$(exit_code "$A")" != 0:0 ]
+  grep -q 'no plan on 2 GPU(s): pp=3 dp=0 tp=1' "$BOX/home/A.out"
+  assert_nothing_left
+}
+
+@test "without a planner the launcher chooses, and the planner learns of it later" {
+  "$BOX_HERE/planner.sh" kill
+  A=$(elastic A 4:4 -N1 -n1 -w n1 --gres=gpu:4 -- "${tiny[@]}" --steps 1000000)
+  wait_for 60 "A trains" stepped_past A 10
+  started
+  "$BOX_HERE/planner.sh" start
+  wait_for 60 "the start is recorded" recorded_start
+  [[ $(of_start 'd["reason"]') == "chosen by the launcher"* ]]
+  goes_on_well
+}
+
+# A launcher with the script's name finds the text in the script; the wrapped program then is asked.
+@test "a program that does not describe itself tells its shape in its hello, and its ranks keep their places" {
+  cat > "$BOX/share/undescribed" <<'P'
+#!/bin/sh
+case " $* " in *" --describe "*) echo "it was asked" >> "$ASKED"; exit 1 ;; esac
+exec espalier-train "$@"
+P
+  chmod +x "$BOX/share/undescribed"
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+export ASKED=$BOX/home/asked
+srun --elastic=4:4 $BOX/share/undescribed $BOX/share/examples/gpt-tiny.toml ${tiny[*]} --steps 100 --metrics A.jsonl
+S
+  A=$(as_user sbatch --parsable -o A.out -N1 -n1 -w n1 --gres=gpu:4 A.sh)
+  ends_well 100
+  [ ! -e "$BOX/home/asked" ]
+  started
+  [[ $(first_plan) == *"n1/0"* ]]
+}
+
+# Losses of other TP degrees differ in their last bits.
+near_the_reference() {
+  python3 - "$BOX/home/A.jsonl" "$BOX/share/reference.jsonl" <<'P'
+import json, sys
+run, reference = ([json.loads(line) for line in open(name) if line.endswith("\n")] for name in sys.argv[1:])
+assert [one["step"] for one in run] == list(range(1, len(run) + 1)), "a step was lost or done twice"
+worst = max(abs(a["loss"] - b["loss"]) / b["loss"] for a, b in zip(run, reference) if a["step"] <= 200)
+print("the largest relative difference of a loss within 200 steps is", worst)
+assert worst < 2e-3
+P
+}
+
+@test "with accuracy=relaxed TP degrees change live: at a growth, and when Slurm preempts without a planner" {
+  cat > "$BOX/share/one.json" <<'P'
+{"global_batch": 8, "micro_batches": 4, "stages": [{"layers": 8, "tp": 1, "replicas": [{"share": 2, "gpus": ["x/0"]}]}]}
+P
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(elastic A 1:4,accuracy=relaxed -N1 -n1 -w n1 --gres=gpu:1 -- "${tiny[@]}" --set training.accuracy=relaxed \
+    --set "parallel.plan=$BOX/share/one.json" --set 'parallel.tp_degrees=[2]' --steps 1000000)
+  wait_for 100 "A has grown" eval '[ "$(gpus_of A)" -gt 1 ]'
+  wait_for 60 "the change is over" phase_is running
+  [[ $(metric A plan) == *" tp2 "* ]]
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  "$BOX_HERE/planner.sh" kill
+  urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:3)
+  wait_for 30 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 60 "A runs on its own GPU" runs_on A 1
+  [[ $(metric A plan) == *" tp1 "* ]]
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  near_the_reference
+  finish urgent
+  "$BOX_HERE/planner.sh" start
+  wait_for 30 "the planner learns of the shrink" eval "espalier show decisions --job $A | grep -q preempted"
+  as_user scancel "$A"
+  leaves_nothing
+}
+
+@test "after losses a job with MIN trains on down to it, and below it ends resumable with a message" {
+  A=$(elastic A 2:2 -N2 --ntasks-per-node=1 -w n1,n2 --gres=gpu:1 -- "${tiny[@]}" --steps 1000000)
+  wait_for 100 "A trains" stepped_past A 20
+  ip link set v2 down
+  wait_for 120 "the launcher ends" grep -q '; the job ends' "$BOX/home/A.out"
+  ip link set v2 up
+  wait_for 60 "A ends" job_over "$A"
+  grep -q '1 GPUs are left, and MIN of --elastic is 2; submit the job again' "$BOX/home/A.out"
+}
+
+@test "a second job like the first starts wide: its generation 0 has extensions already" {
+  local paced=(--set device.gflops=0.3)
+  A=$(elastic A 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 60)
+  wait_for 200 "A ends" job_over "$A"
+  espalier show profiles
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 5
+  [ "$(head -n 1 "$BOX/home/A.jsonl" | grep -o '"gpus":[0-9]*')" = '"gpus":4' ]
+  wait_for 20 "the start is recorded" recorded_start
+  [[ $(of_start 'd["reason"]') == "starts wide: "* ]]
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}
+
+@test "an extension that goes before a wide start has trained costs nothing but the wide start" {
+  local paced=(--set device.gflops=0.3)
+  A=$(elastic A 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 60)
+  wait_for 200 "A ends" job_over "$A"
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 1000000)
+  wait_for 60 "an extension runs" eval '[ -n "$(squeue -h -n espalier-ext -t R -o %i)" ]'
+  as_user scancel "$(squeue -h -n espalier-ext -o %i | head -n 1)"
+  wait_for 120 "A trains" stepped_past A 5
+  same_losses A
+  as_user scancel "$A"
+  leaves_nothing
+}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# Schedules go to torch.distributed.pipelining and come from there, through `espalier schedule`.
+# limit: 1800
+# each: 600
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  cd "$BATS_FILE_TMPDIR" || return 1
+  python=${TORCH_HOME:?}/../bin/python
+  export python
+  "$python" -c 'import torch.distributed.pipelining.schedules' 2>/dev/null || return 0
+  mkdir theirs ours
+  "$python" "$here/schedules.py" write theirs > count
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  espalier=$built/bin/espalier
+  cd "$BATS_FILE_TMPDIR" || return 1
+  [ -x "$espalier" ] || skip "espalier is not built"
+  [ -s count ] || skip "this Python has no torch.distributed.pipelining; make deps gets it"
+}
+
+@test "every schedule that torch generates is read, sound, and has torch's number of micro-batches" {
+  local file count=0 micro_batches
+  for file in theirs/*.csv; do
+    "$espalier" schedule --file "$file" --json > result.json || { echo "$file"; return 1; }
+    micro_batches=$(sed 's/.*-m\([0-9]*\)-.*/\1/' <<< "$file")
+    grep -q "\"micro_batches\": $micro_batches,\$" result.json || grep -q "\"micro_batches\": $micro_batches\$" result.json
+    count=$((count + 1))
+  done
+  [ "$count" = "$(cat count)" ]
+  [ "$count" -gt 100 ]
+}
+
+@test "a schedule of torch's that torch itself would not run is refused" {
+  local file
+  for file in theirs/refused/*.csv; do
+    [ -e "$file" ] || skip "this torch has none"
+    run "$espalier" schedule --file "$file"
+    [ "$status" = 1 ]
+    [[ $output == "espalier: $file: row "* ]]
+  done
+}
+
+@test "every schedule of ours loads in torch's runtime, which adds the communication" {
+  local kind ranks chunks
+  for ranks in 2 3 8; do
+    for kind in 1f1b zb-h1 zb-h2 zb-v v-half v-min gpipe interleaved memory-min; do
+      "$espalier" schedule --ranks $ranks --micro-batches 11 --kind $kind --csv ours/$kind-$ranks.csv > /dev/null
+    done
+    for kind in gpipe interleaved memory-min; do
+      for chunks in 3 4; do
+        "$espalier" schedule --ranks $ranks --micro-batches 11 --kind $kind --chunks $chunks \
+          --csv ours/$kind-$ranks-$chunks.csv > /dev/null
+      done
+    done
+  done
+  "$espalier" schedule --ranks 4 --micro-batches 8 --search --memory 2 --forward 1,1,2,1 --effort 0.1 --csv ours/searched.csv > /dev/null
+  "$python" "$here/schedules.py" load ours/*.csv
+}
+
+@test "times of torch's ZBV, 1F1B and interleaved schedules are those of ours" {
+  local pair time
+  for pair in ScheduleInterleaved1F1B-p8-m16-v1:1f1b ScheduleZBVZeroBubble-p8-m16-v2:zb-v ScheduleInterleaved1F1B-p8-m16-v2:interleaved; do
+    "$espalier" schedule --file "theirs/${pair%:*}.csv" --json > theirs.json
+    "$espalier" schedule --ranks 8 --micro-batches 16 --kind "${pair#*:}" --json > ours.json
+    time=$(grep '"time"' theirs.json)
+    echo "$pair: $time"
+    [ "$time" = "$(grep '"time"' ours.json)" ]
+  done
+}
+
+@test "a schedule that loses a backward is refused, with the row and what is missing" {
+  printf '0F0,0F1,0B0,0B1\n1F0,1B0,1F1,\n' > lost.csv
+  run "$espalier" schedule --file lost.csv
+  [ "$status" = 1 ]
+  [ "$output" = "espalier: lost.csv: row 2: 1B1 is missing: the chunk never runs backward on the micro-batch" ]
+}

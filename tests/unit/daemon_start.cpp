@@ -1,0 +1,88 @@
+#include <doctest/doctest.h>
+
+#include "planner/core/schedule/planning_basis.hpp"
+#include "planner/wire/start_messages.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+ElasticJob launching() {
+  ElasticJob one = job(10, "n1", {0, 1});
+  one.plan.reset();
+  one.parallel = {};
+  one.phase = JobPhase::launching;
+  one.step_seconds = 0;
+  return one;
+}
+
+std::shared_ptr<TestLink> launcher_of(Daemon& daemon, const ElasticJob& one) {
+  auto link = daemon.connect(1000);
+  link->says(wire::Register{one, "n1", 1});
+  return link;
+}
+
+}  // namespace
+
+TEST_CASE("a launcher that has no plan yet is sent one for generation 0, after what is known of its GPUs") {
+  Daemon daemon;
+  const auto link = launcher_of(daemon, launching());
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Decision decision = link->got<wire::Propose>()->decision;
+  CHECK(decision.kind == DecisionKind::start);
+  CHECK(decision.trigger == Trigger::job_started);
+  CHECK(decision.acquire.empty());
+  CHECK(decision.predicted_step_seconds == 0);  // of data sheets nothing is promised
+  CHECK(validate(decision.plan, 8).empty());
+  CHECK(decision.plan.ranks().front() == GpuId{"n1", 0});
+  const auto known = link->got<wire::Known>();
+  REQUIRE(known);
+  const PlanningBasis knowledge = basis_from(known->basis);
+  CHECK(knowledge.site.topology.find("n1") >= 0);
+  CHECK(knowledge.site.topology.find("n2") == -1);
+  CHECK_FALSE(knowledge.coefficients);
+  const auto record = daemon.store.decision(decision.id);
+  REQUIRE(record);
+  CHECK(record->decision.candidates.size() > 1);
+  daemon.pass(250);
+  CHECK(daemon.store.decisions(10, 10).size() == 1);  // asked for once
+  link->says(outcome_of(decision, "committed"));
+  CHECK(daemon.store.decision(decision.id)->decision.outcome == "committed");
+}
+
+TEST_CASE("a program that told its shape late gets a plan on all its ranks in their order") {
+  Daemon daemon;
+  ElasticJob one = launching();
+  const ModelShape shape = std::exchange(one.model, {});
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  daemon.pass(100);
+  CHECK_FALSE(link->got<wire::Propose>());
+  one.model = shape;
+  one.ranks_run = true;
+  link->says(wire::Status{one});
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  CHECK(link->got<wire::Propose>()->decision.plan.ranks() == std::vector<GpuId>{{"n1", 0}, {"n1", 1}});
+}
+
+TEST_CASE("a model that fits nowhere gets no plan, and its launcher need not wait for one") {
+  Daemon daemon;
+  ElasticJob one = launching();
+  one.model.hidden = 1 << 20;
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::Unplanned>().has_value(); }));
+  CHECK(link->got<wire::Unplanned>()->reason.find("GB") != std::string::npos);
+  CHECK_FALSE(link->got<wire::Propose>());
+}
+
+TEST_CASE("in shadow mode the plan is recorded, and the launcher chooses its own at once") {
+  Daemon daemon(true);
+  const auto link = launcher_of(daemon, launching());
+  REQUIRE(daemon.until([&] { return link->got<wire::Unplanned>().has_value(); }));
+  CHECK_FALSE(link->got<wire::Propose>());
+  REQUIRE(daemon.store.decisions(10, 10).size() == 1);
+  CHECK(daemon.store.decisions(10, 10).front().decision.kind == DecisionKind::start);
+  CHECK(daemon.store.decisions(10, 10).front().decision.outcome == "shadow");
+}

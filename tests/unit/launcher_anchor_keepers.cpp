@@ -1,0 +1,88 @@
+#include "launcher/node/anchor_keepers.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+class Line final : public wire::Connection {
+ public:
+  const wire::Peer& peer() const override { return peer_; }
+  void send(const wire::Frame& frame) override { sent += frame.type + " "; }
+  void close() override {}
+  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
+  using Connection::send;
+  std::string sent;
+
+ private:
+  wire::Peer peer_;
+};
+
+struct Keeper {
+  std::shared_ptr<Line> line = std::make_shared<Line>();
+  Keeper(AnchorKeepers& keepers, const std::string& node, std::optional<wire::Keep> keep = std::nullopt) {
+    keepers.adopt(line, node, keep);
+  }
+  void beat() const { line->on_frame(wire::to_frame(wire::Heartbeat{})); }
+  void end() const { line->on_closed("gone"); }
+};
+
+void miss(AnchorKeepers& keepers, int heartbeats) {
+  for (int i = 0; i < heartbeats; ++i) keepers.beat();
+}
+
+}  // namespace
+
+TEST_CASE("a keeper is greeted, told what to keep, and told to give back") {
+  AnchorKeepers keepers;
+  const Keeper one(keepers, "n2"), late(keepers, "n3", wire::Keep{2, 1});
+  CHECK(one.line->sent == "heartbeat ");
+  CHECK(late.line->sent == "heartbeat keep ");
+  one.end();
+  keepers.keep({3, 3});
+  keepers.give_back();
+  CHECK(one.line->sent == "heartbeat ");
+  CHECK(late.line->sent == "heartbeat keep keep give_back ");
+}
+
+TEST_CASE("a node whose keeper is connected and silent is lost until the keeper is heard") {
+  AnchorKeepers keepers;
+  const Keeper one(keepers, "n2"), two(keepers, "n3");
+  miss(keepers, AnchorKeepers::kFalters);
+  keepers.doubt({});
+  CHECK_FALSE(keepers.lost("n2"));
+  two.beat();
+  miss(keepers, 1);
+  keepers.doubt({});
+  CHECK(keepers.lost("n2"));
+  CHECK_FALSE(keepers.lost("n3"));
+  one.beat();
+  CHECK_FALSE(keepers.lost("n2"));
+}
+
+TEST_CASE("a node whose keeper has ended is lost if ranks died there as well") {
+  AnchorKeepers keepers;
+  const Keeper one(keepers, "n2");
+  one.end();
+  keepers.doubt({{"n3", 0}});
+  CHECK_FALSE(keepers.lost("n2"));
+  keepers.doubt({{"n2", 0}});
+  CHECK(keepers.lost("n2"));
+}
+
+TEST_CASE("a keeper that has come back speaks for its node, and takes the place of one that was lost") {
+  AnchorKeepers keepers;
+  const Keeper silent(keepers, "n2");
+  miss(keepers, AnchorKeepers::kFalters + 1);
+  const Keeper back(keepers, "n2");  // before the launcher has noticed the end of the first
+  keepers.doubt({{"n2", 0}});
+  CHECK_FALSE(keepers.lost("n2"));
+  silent.end();
+  const Keeper third(keepers, "n2");
+  miss(keepers, AnchorKeepers::kFalters + 1);
+  third.beat();
+  keepers.doubt({{"n2", 0}});
+  CHECK_FALSE(keepers.lost("n2"));
+}

@@ -1,0 +1,68 @@
+#include "launcher/job/held_gpus.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+struct Job {
+  JobContext context;
+  std::set<JobId> silent;
+  std::set<std::string> lost_nodes;
+  std::set<GpuId> unfit;
+  Plan plan;
+  HeldGpus gpus{context, callbacks()};
+
+  Job() {
+    context.job = 7;
+    context.anchor = {{7, "n1", {0, 1}}, {7, "n2", {0}}};
+  }
+  HeldGpus::Callbacks callbacks() {
+    HeldGpus::Callbacks on;
+    on.extensions = [](bool with_acquired) {
+      std::vector<Holding> list{{20, "n3", {0, 1}}};
+      if (with_acquired) list.push_back({21, "n4", {0}});
+      return list;
+    };
+    on.falters = [this](JobId id) { return silent.contains(id); };
+    on.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
+    on.unfit = [this] { return unfit; };
+    on.plan = [this]() -> const Plan& { return plan; };
+    return on;
+  }
+};
+
+using Gpus = std::set<GpuId>;
+
+}  // namespace
+
+TEST_CASE("GPUs are lost with their node, their extension, or by Slurm's word") {
+  Job job;
+  CHECK(job.gpus.all(true).size() == 4);
+  CHECK(job.gpus.left() == Gpus{{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n3", 0}, {"n3", 1}});
+  job.lost_nodes = {"n2"};
+  CHECK(job.gpus.left() == Gpus{{"n1", 0}, {"n1", 1}, {"n3", 0}, {"n3", 1}});
+  job.silent = {20};
+  CHECK(job.gpus.left() == Gpus{{"n1", 0}, {"n1", 1}});
+  job.lost_nodes.clear();
+  job.silent.clear();
+  job.gpus.heard({.closing = {20}, .withdrawn = {"n1"}, .away = ""});
+  CHECK(job.gpus.left() == Gpus{{"n2", 0}});
+  job.gpus.heard({});  // the answer replaces the one before
+  CHECK(job.gpus.left().size() == 5);
+}
+
+TEST_CASE("unfit GPUs are not used, unless the plan uses them or the job has no others of its own") {
+  Job job;
+  job.unfit = {{"n1", 0}, {"n2", 0}};
+  CHECK(job.gpus.own() == std::vector<Holding>{{7, "n1", {1}}});
+  job.plan.stages.push_back({1, 1, {{1, {{"n1", 0}}}}});
+  CHECK(job.gpus.own() == std::vector<Holding>{{7, "n1", {0, 1}}});
+  job.plan = {};
+  job.unfit.insert({"n1", 1});
+  CHECK(job.gpus.own() == job.context.anchor);
+  job.lost_nodes = {"n1"};
+  CHECK(job.gpus.own() == std::vector<Holding>{{7, "n2", {0}}});
+}

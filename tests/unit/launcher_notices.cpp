@@ -1,0 +1,115 @@
+#include "launcher/job/notices.hpp"
+
+#include <doctest/doctest.h>
+
+#include "planner/core/topology/from_view.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+// A job on n1 and n2 with an extension on n3.
+struct Job {
+  wire::Loop loop;
+  JobContext context;
+  ElasticJob job;
+  Plan plan = uniform_plan(1, 4, 8, 16, 4, {{"n1", 0}, {"n1", 1}, {"n3", 0}, {"n3", 1}});
+  PlanningBasis known;
+  std::set<JobId> taken{20};
+  bool idle = true;
+  double needs = 1, since = 0;
+  int saves = 0;
+  std::vector<Decision> proposed;
+  HeldGpus gpus{context, gpu_callbacks()};
+  std::unique_ptr<Notices> notices;
+
+  Job() {
+    context.job = job.id = 7;
+    context.anchor = job.anchor = {{7, "n1", {0, 1}}};
+    job.extensions = {{20, "n3", {0, 1}}};
+    job.max_gpus = 4;
+    job.model = {"gpt2", 8, 256, 8, 128, 1000, 16, 4};
+    job.plan = plan;
+    ClusterView view;
+    for (const char* name : {"n1", "n3"}) {
+      NodeView node;
+      node.name = name;
+      node.gpu_type = "h100";
+      node.gpu_owner.assign(2, 7);
+      view.nodes.push_back(node);
+    }
+    known.site = site_from_view(view, {}).site;
+    Notices::Callbacks on;
+    on.taken = [this] { return taken; };
+    on.since = [this](const std::set<JobId>&) { return since; };
+    on.idle = [this] { return idle; };
+    on.job = [this] { return job; };
+    on.known = [this]() -> const PlanningBasis& { return known; };
+    on.needs = [this] { return needs; };
+    on.save = [this] { ++saves; };
+    on.propose = [this](const Decision& decision) {
+      proposed.push_back(decision);
+      loop.stop();
+    };
+    notices = std::make_unique<Notices>(loop, context, gpus, std::move(on));
+  }
+  HeldGpus::Callbacks gpu_callbacks() {
+    HeldGpus::Callbacks on;
+    on.extensions = [this](bool) { return job.extensions; };
+    on.falters = [](JobId) { return false; };
+    on.node_lost = [](const std::string&) { return false; };
+    on.unfit = [] { return std::set<GpuId>{}; };
+    on.plan = [this]() -> const Plan& { return plan; };
+    return on;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a notice is answered with a plan on the GPUs that stay") {
+  Job one;
+  one.notices->answer();
+  REQUIRE(one.proposed.size() == 1);
+  const Decision& decision = one.proposed.front();
+  CHECK(decision.kind == DecisionKind::shrink);
+  CHECK(decision.trigger == Trigger::preempted);
+  CHECK(decision.release == std::vector<JobId>{20});
+  const auto ranks = decision.plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
+}
+
+TEST_CASE("a notice waits while the job is busy, and nothing is done without one") {
+  Job one;
+  one.idle = false;
+  one.notices->answer();
+  CHECK(one.proposed.empty());
+  one.idle = true;
+  one.taken.clear();
+  one.notices->answer();
+  CHECK(one.proposed.empty());
+}
+
+TEST_CASE("an answer that came to nothing is given again later, and not at once") {
+  Job one;
+  one.notices->failed();
+  one.notices->answer();
+  CHECK(one.proposed.empty());
+  const auto limit = one.loop.after(std::chrono::seconds(60), [&] { one.loop.stop(); });
+  one.loop.run();
+  CHECK(one.proposed.size() == 1);
+}
+
+TEST_CASE("without time for a smaller generation a checkpoint is asked for, once") {
+  Job one;
+  one.context.site.kill_wait_seconds = 30;
+  one.since = 28;
+  one.needs = 5;
+  one.notices->answer();
+  one.notices->answer();
+  CHECK(one.saves == 1);
+  CHECK(one.proposed.empty());
+  one.needs = 1;
+  one.notices->answer();
+  CHECK(one.proposed.size() == 1);
+}

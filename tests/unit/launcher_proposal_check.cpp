@@ -1,0 +1,87 @@
+#include "launcher/job/proposal_check.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+struct Proposal {
+  JobContext context;
+  ProposalFacts facts;
+  Decision decision;
+
+  Proposal() {
+    context.job = 7;
+    context.max_gpus = 4;
+    facts.model = {"gpt2", 8, 256, 8, 128, 1000, 16, 4};
+    facts.plan = plan({{"n1", 0}, {"n1", 1}});
+    facts.own = {{7, "n1", {0, 1}}};
+    facts.known = [](JobId id) { return id == 20; };
+    decision.job = 7;
+    decision.kind = DecisionKind::grow;
+    decision.plan = plan({{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}});
+    decision.acquire = {{"n2", 2}};
+  }
+  static Plan plan(const std::vector<GpuId>& gpus) {
+    return uniform_plan(1, static_cast<int>(gpus.size()), 8, 16, 4, gpus);
+  }
+  std::string why() const { return refusal(decision, context, facts).value_or(""); }
+};
+
+}  // namespace
+
+TEST_CASE("a proposal that suits is not refused") { CHECK(Proposal().why() == ""); }
+
+TEST_CASE("a proposal is refused with its reason") {
+  Proposal one;
+  SUBCASE("to a program without the worker protocol") {
+    one.facts.elastic = false;
+    CHECK(one.why() == "the job runs without elasticity");
+  }
+  SUBCASE("while something is changed") {
+    one.facts.busy = true;
+    one.facts.phase = JobPhase::starting;
+    CHECK(one.why() == "busy: starting");
+  }
+  SUBCASE("for another job") {
+    one.decision.job = 8;
+    CHECK(one.why() == "it is for job 8");
+  }
+  SUBCASE("with another batch") {
+    one.decision.plan.global_batch = 32;
+    CHECK(one.why().find("invalid plan: ") == 0);
+  }
+  SUBCASE("beyond the maximum") {
+    one.context.max_gpus = 3;
+    CHECK(one.why() == "the plan exceeds the job's maximum");
+  }
+  SUBCASE("without the anchor's first GPU in the lead") {
+    one.decision.plan = Proposal::plan({{"n1", 1}, {"n1", 0}, {"n2", 0}, {"n2", 1}});
+    CHECK(one.why() == "invalid plan: rank 0 must stay on the anchor's first GPU");
+  }
+  SUBCASE("when no GPU of the anchor is left") {
+    one.facts.own.clear();
+    CHECK(one.why() == "invalid plan: rank 0 must stay on the anchor's first GPU");
+  }
+  SUBCASE("with an empty request") {
+    one.decision.acquire = {{"n2", 0}};
+    CHECK(one.why() == "invalid extension request");
+  }
+  SUBCASE("with an extension of another job") {
+    one.decision.release = {20, 21};
+    CHECK(one.why() == "extension 21 is not this job's");
+  }
+}
+
+TEST_CASE("a GPU on which ranks die is refused where the plan is to grow onto it") {
+  Proposal one;
+  one.facts.unfit = {{"n2", 1}};
+  CHECK(one.why() == "workers have died on GPU 1 of n2 again and again");
+  one.facts.unfit = {{"n1", 1}};  // the job has it already
+  CHECK(one.why() == "");
+  one.facts.unfit = {{"n2", 1}};
+  one.decision.kind = DecisionKind::shrink;  // which may have no others
+  CHECK(one.why() == "");
+}

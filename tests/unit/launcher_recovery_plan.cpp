@@ -1,0 +1,74 @@
+#include "launcher/recovery/recovery_plan.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+const GpuId a{"n1", 0}, b{"n1", 1}, c{"n2", 0}, d{"n2", 1};
+
+struct Loss {
+  Faults faults;
+  Plan lost = uniform_plan(2, 2, 8, 16, 4, {a, b, c, d});
+  GpusForRecovery gpus{{a, b, c, d}, {{7, "n1", {0, 1}}}, {a, b}, 0};
+  ElasticJob job;
+  PlanningBasis known;
+
+  Loss() {
+    job.id = 7;
+    job.max_gpus = 4;
+    job.anchor = {{7, "n1", {0, 1}}};
+    job.extensions = {{20, "n2", {0, 1}}};
+    job.model = {"gpt2", 8, 256, 8, 128, 1000, 16, 4};
+    job.plan = lost;
+    faults.lost({}, 10, {}, true);
+  }
+  std::optional<RecoveryPlan> choose() { return choose_recovery_plan(faults, {}, lost, gpus, job, known); }
+};
+
+}  // namespace
+
+TEST_CASE("a loss that takes no GPU goes on with the lost plan itself") {
+  Loss one;
+  const auto choice = one.choose();
+  REQUIRE(choice);
+  CHECK(choice->plan == one.lost);
+  CHECK(choice->chosen.size() == 4);
+}
+
+TEST_CASE("on fewer GPUs another plan is made for those") {
+  Loss one;
+  one.gpus.left = {a, b};
+  const auto choice = one.choose();
+  REQUIRE(choice);
+  const auto ranks = choice->plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{a, b});
+  CHECK(choice->plan.global_batch == 16);
+}
+
+TEST_CASE("MIN is a floor") {
+  Loss one;
+  one.gpus.left = {a, b};
+  one.gpus.least = 3;
+  CHECK_FALSE(one.choose());
+  one.gpus.left = {a, b, c, d};
+  CHECK(one.choose());
+}
+
+TEST_CASE("without a GPU there is no plan, and attempts are used up") {
+  Loss none;
+  none.gpus.left.clear();
+  none.gpus.own.clear();
+  CHECK_FALSE(none.choose());
+  Loss often;
+  int attempts = 0;
+  for (; attempts < 100; ++attempts) {
+    const auto choice = often.choose();
+    if (!choice) break;
+    often.faults.tried(choice->chosen);
+  }
+  CHECK(attempts > 1);
+  CHECK(attempts < 100);
+}

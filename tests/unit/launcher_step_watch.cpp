@@ -1,0 +1,62 @@
+#include "launcher/recovery/step_watch.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+struct Watched {
+  wire::Loop loop;
+  std::string why;
+  StepWatch steps;
+  explicit Watched(double hang_seconds)
+      : steps(loop, hang_seconds, [this](const std::string& said) {
+          why = said;
+          loop.stop();
+        }) {}
+  void step(std::int64_t number, double seconds) {
+    wire::Step step;
+    step.step = number;
+    step.seconds = seconds;
+    steps.stepped(step);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a step that hangs is told once, by its number") {
+  Watched one(0.03);
+  one.step(7, 0.001);
+  one.steps.watch(true);
+  const auto limit = one.loop.after(std::chrono::seconds(60), [&] { one.loop.stop(); });
+  one.loop.run();
+  CHECK(one.why == "step 8 was not done within 0 s");
+}
+
+TEST_CASE("a step may take ten times its usual time, and nothing is watched while no generation trains") {
+  Watched one(0.001);
+  one.step(1, 100);
+  one.steps.watch(true);
+  const auto limit = one.loop.after(std::chrono::milliseconds(30), [&] { one.loop.stop(); });
+  one.loop.run();
+  CHECK(one.why.empty());
+  one.steps.begin_anew();
+  one.steps.watch(false);
+  const auto again = one.loop.after(std::chrono::milliseconds(30), [&] { one.loop.stop(); });
+  one.loop.run();
+  CHECK(one.why.empty());
+}
+
+TEST_CASE("the first steps of a generation are soon forgotten, and its time is its own") {
+  Watched one(60);
+  one.step(1, 10);
+  CHECK(one.steps.seconds() == doctest::Approx(10));
+  one.step(2, 1);
+  CHECK(one.steps.seconds() == doctest::Approx(7.3));
+  one.steps.begin_anew_after(1);
+  CHECK(one.steps.step() == 1);
+  CHECK(one.steps.seconds() == 0);
+  CHECK(one.steps.longest() == doctest::Approx(1));  // of the generation before
+}

@@ -1,0 +1,106 @@
+// What is measured, what is assumed, and the worst of it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "planner/core/model/assumed_range.hpp"
+#include "tests/unit/model_cases.hpp"
+
+using namespace espalier;
+
+namespace {
+
+JobCoefficients measured() {
+  JobCoefficients job = model_cases::job();
+  job.gpu[0] = {3, 2, 6, 2, false, false, false, false};
+  job.gpu[1] = {9, 2, 18, 2, false, false, false, false};
+  job.boundary_assumed = job.memory_assumed = job.first.assumed_compute = job.last.assumed_compute = false;
+  return job;
+}
+
+bool state(const JobCoefficients& job, const std::string& name) {
+  Hardware hardware;
+  hardware.types.resize(2);
+  hardware.types[0].name = "h100";
+  hardware.types[1].name = "a100";
+  const auto states = coefficient_states(job, hardware);
+  const auto at = std::find_if(states.begin(), states.end(), [&](const auto& one) { return one.name == name; });
+  REQUIRE(at != states.end());
+  return at->measured;
+}
+
+}  // namespace
+
+TEST_CASE("every coefficient says of itself whether it was measured") {
+  JobCoefficients job = measured();
+  for (const char* name : {"computation.h100", "backward.a100", "optimizer.h100", "overlap.a100", "boundary",
+                           "first_edge", "last_edge", "memory"})
+    CHECK(state(job, name));
+  job.gpu[0].assumed_overlap = job.boundary_assumed = true;
+  CHECK_FALSE(state(job, "overlap.h100"));
+  CHECK(state(job, "overlap.a100"));
+  CHECK_FALSE(state(job, "boundary"));
+  CHECK(state(job, "memory"));
+}
+
+TEST_CASE("what was measured is as bad as it is") {
+  const JobCoefficients job = measured();
+  CHECK(worst_of_assumed(job) == job);
+  CHECK_FALSE(gain_is_assumed(job, {true, true}));
+}
+
+TEST_CASE("each assumption alone is taken at its worse end") {
+  JobCoefficients job = measured();
+  job.gpu[0].assumed_overlap = true;
+  CHECK(worst_of_assumed(job).gpu[0].overlap == 1);
+  CHECK(worst_of_assumed(job).gpu[1].overlap == 2);
+  CHECK(gain_is_assumed(job, {true, false}));
+  CHECK_FALSE(gain_is_assumed(job, {false, true}));  // that type is not part of the plan
+
+  job = measured();
+  job.boundary_assumed = true;
+  CHECK(worst_of_assumed(job).activ_bytes == 2 * job.activ_bytes);
+  CHECK(gain_is_assumed(job, {false, false}));
+
+  job = measured();
+  job.gpu[1].assumed_comp = true;
+  CHECK(worst_of_assumed(job).gpu[1].comp == doctest::Approx(1.5 * 9));
+  CHECK(worst_of_assumed(job).gpu[0].comp == 3);
+
+  job = measured();
+  job.gpu[0].assumed_optim = true;
+  job.gpu[0].optim = 0;
+  CHECK(worst_of_assumed(job).gpu[0].optim == doctest::Approx(0.05 * 3 * 3 * job.global_batch));
+
+  job = measured();
+  job.memory_assumed = true;  // decides what fits, not what is gained
+  CHECK_FALSE(gain_is_assumed(job, {true, true}));
+  CHECK(worst_of_assumed(job) == job);
+}
+
+TEST_CASE("heavier edges leave an iteration on one GPU as long as it was") {
+  JobCoefficients job = measured();
+  job.last.assumed_compute = true;
+  job.last.compute_layers = 4;
+  const JobCoefficients worst = worst_of_assumed(job);
+  CHECK(worst.last.compute_layers == 6);
+  CHECK(worst.gpu[0].comp * (worst.layers + worst.first.compute_layers + 6) ==
+        doctest::Approx(3 * (job.layers + job.first.compute_layers + 4)));
+}
+
+TEST_CASE("where nothing was measured the gradients may be larger, and the speed is what the step takes") {
+  JobCoefficients job = measured();
+  for (GpuCoefficients& gpu : job.gpu) gpu.assumed_comp = true;
+  const JobCoefficients worst = worst_of_assumed(job);
+  CHECK(worst.param_bytes == 2 * job.param_bytes);
+  CHECK(worst.gpu[1].comp == doctest::Approx(9));
+}
+
+TEST_CASE("true coefficients of a simulation assume nothing") {
+  JobCoefficients job = model_cases::job();
+  for (GpuCoefficients& gpu : job.gpu) gpu.assumed_comp = gpu.assumed_overlap = true;
+  job.boundary_assumed = job.last.assumed_compute = true;
+  count_as_measured(job);
+  CHECK_FALSE(gain_is_assumed(job, {true, true}));
+  CHECK(worst_of_assumed(job) == job);
+}

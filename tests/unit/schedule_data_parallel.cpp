@@ -1,0 +1,117 @@
+// Programs that are data-parallel only, whose model the planner does not know: their first plan, their profile, and
+// what is predicted from it.
+#include <doctest/doctest.h>
+
+#include "planner/core/data_parallel.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/flat_profile.hpp"
+#include "planner/core/model/calibrate.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/profile_check.hpp"
+#include "planner/core/schedule/first_plan.hpp"
+#include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/scheduler.hpp"
+#include "planner/core/topology/from_view.hpp"
+
+using namespace espalier;
+
+namespace {
+
+Site two_nodes() {
+  ClusterView view;
+  for (const char* name : {"n1", "n2"}) {
+    NodeView& node = view.nodes.emplace_back();
+    node.name = name;
+    node.gpu_type = "h100";
+    node.gpu_owner.assign(8, 0);
+  }
+  return site_from_view(view, {}).site;
+}
+
+ElasticJob job_on(int gpus, int global_batch, int unit = 1) {
+  ElasticJob job;
+  job.id = 7;
+  job.accuracy = Accuracy::relaxed;
+  job.model = data_parallel_shape(global_batch, unit, "train.py");
+  job.parallel = data_parallel_limits(unit);
+  job.max_gpus = 16;
+  job.anchor = {{7, "n1", {}}};
+  for (int i = 0; i < gpus; ++i) job.anchor[0].gpus.push_back(i);
+  return job;
+}
+
+Plan first_of(const ElasticJob& job) {
+  const Site site = two_nodes();
+  return first_plan(job, site, sheet_for(job, site), RankOrder::given).plan;
+}
+
+Json flat(std::vector<double> compute_ms) {
+  Json json = {{"step", 25},          {"steps", 20},           {"compute_ms", compute_ms},
+               {"rest_ms", 3},        {"gradient_bytes", 4e6}, {"weight_bytes", 4e6},
+               {"state_bytes", 12e6}, {"peak_bytes", 0},       {"spread", 0.01},
+               {"added_later", 1}};
+  if (compute_ms.size() > 1) json["sync_ms"] = 0.001;
+  return json;
+}
+
+}  // namespace
+
+TEST_CASE("a program that is data-parallel only starts on any number of GPUs, in one stage") {
+  for (const int gpus : {1, 2, 3, 5, 7, 8}) {
+    const Plan plan = first_of(job_on(gpus, 24));
+    CAPTURE(describe(plan));
+    REQUIRE(plan.stages.size() == 1);
+    CHECK(plan.stages[0].tp == 1);
+    CHECK(static_cast<int>(plan.stages[0].replicas.size()) == gpus);
+    CHECK(plan.micro_batches == 1);
+    CHECK(validate(plan, 1).empty());
+  }
+  const Plan grouped = first_of(job_on(6, 24, 3));
+  CHECK(grouped.stages[0].tp == 3);
+  CHECK(grouped.stages[0].replicas.size() == 2);
+}
+
+TEST_CASE("too few samples, or GPUs that fill no group, are refused in words") {
+  CHECK_THROWS_WITH_AS(
+      first_of(job_on(4, 3)),
+      "no plan on 4 GPU(s): the program's global batch is 3 samples, and each replica needs one; ask Slurm for "
+      "fewer GPUs or make the global batch larger",
+      Error);
+  CHECK_THROWS_WITH_AS(first_of(job_on(4, 24, 3)),
+                       "no plan on 4 GPU(s): the program takes GPUs in groups of 3; ask Slurm for a multiple of that",
+                       Error);
+}
+
+TEST_CASE("a flat profile predicts the step on more GPUs: what is divided by them, and what is not") {
+  const Site site = two_nodes();
+  const ElasticJob job = job_on(2, 24);
+  const Plan plan = first_of(job);
+  const Profile profile = profile_of(flat({120, 120}).get<FlatProfile>(), plan, job.model);
+  REQUIRE(unfit(profile, plan, job.model) == "");
+  const JobCoefficients measured = calibrate(site.hardware, site.topology, profile).job;
+  const auto ms = [&](int gpus) {
+    return evaluate_plan(site.hardware, site.topology, measured, first_of(job_on(gpus, 24))).exact_ms;
+  };
+  CHECK(ms(2) == doctest::Approx(123).epsilon(0.01));
+  CHECK(ms(4) == doctest::Approx(63).epsilon(0.02));
+  CHECK(ms(8) == doctest::Approx(33).epsilon(0.04));
+  CHECK(measured.param_optim_bytes == doctest::Approx(12e6));
+}
+
+TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {
+  ElasticJob job = job_on(4, 24);
+  job.plan = first_of(job);
+  const auto plan = plan_on_subset(job, {{"n1", 0}, {"n1", 2}, {"n1", 3}}, nullptr);
+  REQUIRE(plan);
+  CHECK(plan->stages.size() == 1);
+  CHECK(plan->gpu_count() == 3);
+}
+
+TEST_CASE("a flat profile of another plan, or with a field that is missing, is refused by name") {
+  const ElasticJob job = job_on(2, 24);
+  CHECK_THROWS_WITH_AS(profile_of(flat({120}).get<FlatProfile>(), first_of(job), job.model),
+                       "profile.flat: it tells of 1 replicas, which is not what the plan has", Error);
+  Json without = flat({120, 120});
+  without.erase("rest_ms");
+  CHECK_THROWS_WITH_AS(without.get<FlatProfile>(), "profile.flat.rest_ms: missing", Error);
+}
