@@ -41,11 +41,11 @@ SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies plann
 LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job recovery world node slurm process)))
 # The only objects that know PMIx. What the rank server shares with the launcher it links as well.
 RANKS    := $(call objects,$(call sources,launcher/world/server))
-RANKS_SHARED := $(call objects,$(addprefix launcher/,process/child.cpp node/directory.cpp node/launcher_address.cpp))
+RANKS_SHARED := $(call objects,$(addprefix launcher/,process/child.cpp node/directory.cpp node/launcher_address.cpp node/own_processes.cpp node/own_address.cpp))
 PMIX_CFLAGS ?= $(patsubst -I%,-isystem %,$(shell pkg-config --cflags pmix 2>/dev/null))
 PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/null),-lpmix)
 
-WIRE_LIBS := -levent -lmunge
+WIRE_LIBS := -levent -lmunge -lcrypto
 CORE_LIBS := -lhwloc
 SIM_LIBS  := -lcsv -lz -lglpk
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench espalier-bench-world)
@@ -55,41 +55,52 @@ include torchrt/torchrt.mk
 include etc/deps/deps.mk
 include tests/tests.mk
 
+# `make` prints one short line a file, with a count; V=1: whole commands, as does -n.
+ifeq ($(V)$(COUNTING)$(findstring n,$(firstword -$(MAKEFLAGS))),)
+  # Counted only for goals that are files or `all`: -n runs the recipes of `test` that call make.
+  ifeq ($(filter-out all planner-and-plugins $(BUILD)/%,$(MAKECMDGOALS)),)
+    to_do := $(shell $(MAKE) -n COUNTING=1 --no-print-directory $(MAKECMDGOALS) 2>/dev/null | grep -c -e ' -MMD -MP -c ')
+  endif
+  done := 0
+  say   = $(eval done := $(shell expr $(done) + 1))@echo "[$(done)/$(to_do)] $<" && $(empty)
+  link  = @echo "link $@" && $(empty)
+endif
+
 .PHONY: all
 all: $(BINS) $(PLUGINS) $(TRAIN_BINS)
 .DEFAULT_GOAL := all
-# All but the training runtime, whose pinned libtorch is built for Debian 12's libraries.
+# All but the training runtime, which needs a libtorch.
 .PHONY: planner-and-plugins
 planner-and-plugins: $(BINS) $(PLUGINS)
 
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
 $(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(SIM) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lfmt -lnlopt_cxx
 $(BUILD)/bin/espalier-launch: $(call objects,launcher/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
 # Exported: the accept() of peer_check.cpp, for PMIx to use.
 $(RANKS): CPPFLAGS += $(PMIX_CFLAGS)
 $(BUILD)/bin/espalier-ranks: $(call objects,launcher/world/server/main.cpp) $(RANKS) $(RANKS_SHARED) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=accept -o $@ $^ $(WIRE_LIBS) $(PMIX_LIBS) -lfmt
+	$(link)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=accept -o $@ $^ $(WIRE_LIBS) $(PMIX_LIBS) -lfmt
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
 
-$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,model topology solver schedule))) $(SLURM_API)
+$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,model pipeline pipeline/generators probe topology solver schedule))) $(SLURM_API)
 	@rm -f $@
-	ar rcs $@ $^
+	$(link)ar rcs $@ $^
 
 $(BUILD)/obj/%.o: %.cpp
 	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(say)$(CCACHE) $(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(say)$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 include spank/spank.mk
 include etc/install.mk
@@ -101,7 +112,7 @@ FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c')
 format:
 	clang-format -i $(FORMATTED)
 check-format:
-	clang-format --dry-run -Werror $(FORMATTED)
+	@clang-format --dry-run -Werror $(FORMATTED)
 
 # clang-tidy over everything, some 12 s a file; FILES: a pattern of the paths to look at.
 tidy:

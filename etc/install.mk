@@ -1,6 +1,8 @@
 # `make install DESTDIR= PREFIX=` and `make uninstall`: one list of SOURCE:PLACE:MODE serves both.
 MANDIR := share/man
 DOCDIR := share/doc/espalier
+# For PYTHONPATH; `make wheel` is for pip.
+PYTHONDIR := lib/espalier/python
 SITE_FILES := $(filter %.toml %.conf %.service,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
@@ -9,7 +11,9 @@ INSTALLED = \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \
   $(foreach f,$(SITE_FILES),$(BUILD)/$f:$(if $(filter %.service,$f),lib/systemd/system,$(DOCDIR))/$(notdir $f):644) \
-  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py),$e:$(DOCDIR)/$e:644) \
+  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*'),$e:$(DOCDIR)/$e:644) \
+  $(foreach p,$(notdir $(wildcard torchrt/python/espalier/*.py)) py.typed,torchrt/python/espalier/$p:$(PYTHONDIR)/espalier/$p:644) \
+  torchrt/python/README.md:$(DOCDIR)/python.md:644 \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
 # Site files name the places of this installation.
@@ -19,11 +23,19 @@ $(addprefix $(BUILD)/,$(SITE_FILES)): $(BUILD)/etc/%: etc/% FORCE
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|g' $< > $@
 
-.PHONY: install uninstall
+.PHONY: install uninstall wheel
+# The Python package, for pip. Needs a Python with pip, setuptools and wheel: Debian's has them with python3-pip.
+WHEEL_PYTHON ?= /usr/bin/python3
+wheel:
+	@mkdir -p $(BUILD)/wheel/source
+	@cp -r torchrt/python/. LICENSE $(BUILD)/wheel/source/
+	$(WHEEL_PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w $(BUILD)/wheel $(BUILD)/wheel/source
+	@rm -rf $(BUILD)/wheel/source
+	@ls $(BUILD)/wheel/*.whl
 install: all $(addprefix $(BUILD)/,$(SITE_FILES))
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
 	@echo "espalier: installed under $(DESTDIR)$(PREFIX); $(PREFIX)/$(DOCDIR)/README.md tells what a site does next"
 uninstall:
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f "$(DESTDIR)$(PREFIX)/$$2"; done
-	@rm -rf "$(DESTDIR)$(PREFIX)/$(DOCDIR)"
+	@rm -rf "$(DESTDIR)$(PREFIX)/$(DOCDIR)" "$(DESTDIR)$(PREFIX)/$(dir $(PYTHONDIR))"
 	@rmdir --ignore-fail-on-non-empty "$(DESTDIR)$(PREFIX)/lib/slurm" 2>/dev/null || true

@@ -7,18 +7,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$BOX_HERE/jobs.bash"
 # shellcheck source=telling.bash
 . "$here/telling.bash"
+measured() { espalier show job "$1" --json | grep -q '"coefficients_settled": *true'; }
 preempted() { scontrol show job "$1" | grep -q 'PreemptTime=[0-9]'; }
 keep() { cp "$BOX/home/$1".* "$demo/"; }
 
 { readlink /proc/self/ns/pid; for node in /run/netns/*; do nsenter --net="$node" readlink /proc/self/ns/net; done; } > "$demo/namespaces"
 tell "slurmctld, $BOX_NODES slurmd with $BOX_GPUS fake GPUs each, munge and espalierd are up"
 
-# How many steps take long enough for the story, which needs more the slower this machine is.
-as_user cp "$BOX/share/examples/gpt-tiny.toml" "$BOX/share/text" .
-as_user mpirun --oversubscribe --bind-to none -np 2 espalier-train gpt-tiny.toml --data text --steps 40 --metrics trial.jsonl > "$BOX/log/trial.log" 2>&1
-pace=$(sed -n 's/.*"seconds":\([0-9.e-]*\).*/\1/p' "$BOX/home/trial.jsonl" | sort -g | sed -n 20p)
-steps=${DEMO_STEPS:-$(awk -v pace="$pace" 'BEGIN { steps = int(27 / pace); print steps < 220 ? 220 : steps }')}
-tell "two ranks need $(awk -v pace="$pace" 'BEGIN { printf "%.0f", pace * 1000 }') ms for a step on this machine, so A will train for $steps steps"
+as_user cp "$here/train.toml" "$BOX/share/text" .
+steps=${DEMO_STEPS:-180}
 
 # 1. A trains on two GPUs while plain jobs hold all others.
 B=$(plain B -N3 --ntasks-per-node=1 -w n1,n2,n3 --gres=gpu:2)
@@ -26,14 +23,17 @@ F=$(plain F -N2 --ntasks-per-node=1 -w n2,n3 --gres=gpu:2)
 G=$(plain G -N1 -n1 -w n4 --gres=gpu:4)
 as_user tee A.sh > /dev/null <<S
 #!/bin/bash
-srun --elastic=2:8 espalier-train gpt-tiny.toml --data text --steps $steps --metrics A.jsonl
+srun --elastic=2:8 espalier-train train.toml --steps $steps --metrics A.jsonl
 S
 A=$(as_user sbatch --parsable -J A -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
 tell "A (job $A) is submitted with srun --elastic=2:8; plain jobs B ($B), F ($F), G ($G) hold the other 14 GPUs"
-must 60 "A trains" stepped_past A 10
+must 60 "A trains" stepped_past A 5
+head -n 1 /proc/stat > "$demo/cpu"
 watch_progress A "$steps"
 tell "A trains on 2 GPUs of n1"
-must 60 "A has a rhythm" stepped_past A 30
+must 60 "A has a rhythm" stepped_past A 12
+must 60 "A is planned by what was measured" measured "$A"
+tell "the planner has measured A: its coefficients agree"
 
 # 2. B ends: its GPUs, two of them on A's own node, go to A.
 finish B
@@ -41,15 +41,17 @@ tell "B ends and releases 6 GPUs on n1, n2 and n3"
 must 60 "A runs on 8 GPUs" runs_on A 8
 extensions_of "$A" | xargs -I{} squeue -h -j {} -o '%N' | sort | xargs > "$demo/extension_nodes"
 tell "A runs on 8 GPUs, with extensions on $(cat "$demo/extension_nodes")"
-must 60 "A does 25 steps there" stepped_past A $(($(step_of A) + 25))
+must 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
 
 # 3. C arrives and needs GPUs.
 C=$(plain C -N2 --ntasks-per-node=1 --gres=gpu:2)
+submitted=$EPOCHREALTIME
 tell "C (job $C) arrives and needs 2 GPUs on each of 2 nodes"
 must 60 "C starts" job_is "$C" RUNNING
+awk -v from="$submitted" -v to="$EPOCHREALTIME" 'BEGIN { print to - from }' > "$demo/wait_of_c"
 must 60 "A runs on 4 GPUs" runs_on A 4
 tell "A has shrunk to 4 GPUs, C runs"
-must 60 "A does 25 steps there" stepped_past A $(($(step_of A) + 25))
+must 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
 
 # 4. The planner dies; D arrives; Slurm alone preempts, A shrinks by itself.
 "$BOX_HERE/planner.sh" kill
@@ -64,7 +66,7 @@ must 60 "A runs on 2 GPUs" runs_on A 2
 tell "A has shrunk by itself to 2 GPUs"
 must 60 "D starts" job_is "$D" RUNNING
 tell "D starts"
-must 60 "A does 25 steps there" stepped_past A $(($(step_of A) + 25))
+must 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
 "$BOX_HERE/planner.sh" start
 tell "espalierd is started again"
 finish C
@@ -89,21 +91,36 @@ leaked_jobs > "$demo/leaked_jobs"
 { leaked_processes; leaked_objects; } > "$demo/leaked_processes"
 tell "looked for jobs, processes, sockets and shared memory that were left behind"
 
-# 6. The same training without elasticity, on the same two GPUs; and once with data-parallel growth.
+# 6. The same training without elasticity on the same two GPUs, at full speed; and one whose tensor parallelism may change: with
+# two samples a step there are two replicas at most.
 baseline=$(as_user sbatch --parsable -J baseline -o baseline.out -N1 -n2 -w n1 --gres=gpu:2 --wrap \
-  "mpirun --oversubscribe --bind-to none -np 2 espalier-train gpt-tiny.toml --data text --steps $steps --metrics baseline.jsonl")
+  "mpirun --oversubscribe --bind-to none -np 2 espalier-train train.toml --set device.gflops=0 --steps $steps --metrics baseline.jsonl")
 must 200 "the run without elasticity is over" job_over "$baseline"
 keep baseline
 tell "the same training has run on A's first 2 GPUs without elasticity"
+relaxed="--set training.global_batch=2 --set training.micro_batches=2 --set training.accuracy=relaxed"
 as_user tee R.sh > /dev/null <<S
 #!/bin/bash
-srun --elastic=2:4,accuracy=relaxed espalier-train gpt-tiny.toml --data text --steps $steps --metrics R.jsonl
+srun --elastic=2:4,accuracy=relaxed espalier-train train.toml $relaxed --set device.gflops=0.5 --steps 100000 --metrics R.jsonl
 S
+H=$(plain H -N1 -n1 -w n1 --gres=gpu:2)
 R=$(as_user sbatch --parsable -J R -o R.out -N1 -n1 -w n1 --gres=gpu:2 R.sh)
-must 60 "R runs on 4 GPUs" runs_on R 4
-must 60 "R does 50 steps there" stepped_past R $(($(step_of R) + 50))
+must 60 "R trains" stepped_past R 10
+finish H
+must 100 "R runs on 4 GPUs" runs_on R 4
+must 60 "R does 20 steps there" stepped_past R $(($(step_of R) + 20))
+espalier show decisions --job "$R" --json > "$demo/decisions-R.json"
 as_user scancel "$R"
 must 30 "R is gone" nothing_left
+head -n 1 /proc/stat >> "$demo/cpu"
 keep R
-tell "R (job $R), allowed to change data parallelism, has grown to 4 GPUs and done 50 more steps"
+done_by_r=$(wc -l < "$demo/R.jsonl")
+as_user mpirun --oversubscribe --bind-to none -np 1 espalier-train train.toml $relaxed --set device.gflops=0 \
+  --set training.minimum_learning_rate=2e-4 --steps 100000 --metrics alone.jsonl > "$BOX/log/alone.log" 2>&1 &
+alone=$!
+must 60 "the same training as R's, alone, has come as far" stepped_past alone "$done_by_r"
+kill "$alone"
+wait "$alone" || true
+keep alone
+tell "R (job $R), allowed to change tensor parallelism, has grown to 4 GPUs and done 20 more steps"
 echo "$steps" > "$demo/steps"
