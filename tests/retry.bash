@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # run.sh has the rest
-# Sourced by run.sh: the second run of the cluster tests that failed. It judges them anew and lists those that passed it as flaky.
+# Sourced by run.sh: the second run of the tests that failed. It judges them anew and lists those that passed it as flaky.
 #
 # A test is known by its number in its file. Number 0 is the file itself. It fails where it did not run or was cut off, so that
 # planned tests were never reported, and where its setup_file or teardown_file failed.
@@ -7,7 +7,6 @@ again=()                                   # the files of which something failed
 declare -A failed_in missing_in own_counts # by file: numbers of failed and of unreported tests; how often number 0 was counted
 declare -A first_title first_output        # by FILE:NUMBER: what failed and what it said
 second=()                                  # by number: the outcome of the second run
-flaky=0
 
 remember_failures() { # FILE OWN: after read_tap; so many failures are the file's own
   local file=$1 own=$2 number
@@ -34,6 +33,17 @@ filter_for() { # FILE NUMBER...
   for number; do printf '%s\n' "${names[number - 1]:-}"; done | sed 's/[][\\.*+?^(){}|$]/\\&/g' | paste -sd '|' | sed 's/.*/^(&)$/'
 }
 
+as_before() { # FILE: it runs as its suite runs it
+  local own
+  if [[ $1 == tests/cluster/* ]]; then
+    in_box run_bats "$1"
+  else
+    own=$(mktemp -d)
+    run_plain "$1" "$own"
+    rm -rf "$own"
+  fi
+}
+
 # A file that itself failed, or whose tests need those before them, runs as a whole. Of another only what failed does.
 run_again() { # FILE
   local file=$1 filter=() logs=$BUILD/test/logs/again numbers number place start=$SECONDS
@@ -41,13 +51,13 @@ run_again() { # FILE
   second=()
   if [ -n "${own_counts[$file]:-}" ] || says whole "$file"; then
     heading "$file again, as a whole; what passed before is not judged"
-    read_tap < <(in_box run_bats "$file")
+    read_tap < <(as_before "$file")
     for number in "${!outcome[@]}"; do second[number]=${outcome[number]}; done
   else
     heading "$file again, what failed"
     read -ra numbers <<< "${failed_in[$file]}"
     filter=(--filter "$(filter_for "$file" "${numbers[@]}")")
-    read_tap < <(in_box run_bats "$file")
+    read_tap < <(as_before "$file")
     for place in "${!outcome[@]}"; do
       number=${numbers[place - 1]:-}
       [ "${title[place]}" != "${first_title[$file:$number]:-}" ] || second[number]=${outcome[place]}

@@ -8,10 +8,10 @@
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
 # `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may.
 #
-# A cluster test that failed runs once more at the end, alone on the machine and in a fresh box. If it passes then, it counts as
-# passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the same. A run with more than three
-# flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs again, and only
-# those that failed are judged. (retry.bash)
+# A test of a bats file that failed runs once more at the end, a cluster test in a fresh box with the machine to itself. If it passes
+# then, it counts as passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the same. A run with
+# more than three flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs
+# again, and only those that failed are judged. (retry.bash)
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
@@ -20,7 +20,7 @@ export BUILD=${BUILD:-build}
 passed=0 failed=0 skipped=0
 filter=()             # options of bats that choose tests
 logs=$BUILD/test/logs # of boxes in which something failed
-retries=''            # set for suites whose failed tests run again
+flaky=0               # tests that failed and passed the second time
 # shellcheck source=tests/retry.bash
 . tests/retry.bash
 rm -f "$BUILD/flaky.log"
@@ -81,7 +81,7 @@ tally() { # FILE
   [ "$own" -gt 0 ] || own=$of_file
   [ "$planned" -gt 0 ] || { own=1; echo "  FAIL $1: did not run"; }
   failed=$((failed + own))
-  [ -z "$retries" ] || remember_failures "$1" "$own"
+  remember_failures "$1" "$own"
 }
 
 suite_unit() {
@@ -144,10 +144,15 @@ chosen() { # FOLDER: its bats files, the preemption tests first
   done | awk '!seen[$0]++'
 }
 
-# Outside a box, two files at a time: most of it is MPI worlds that start. What killed ones leave is kept in one place and
-# removed.
+# Outside a box. What killed processes of MPI leave is kept in the folder.
+run_plain() { # FILE FOLDER
+  mkdir -p "$2"
+  OMPI_MCA_orte_tmpdir_base=$2 OMPI_MCA_btl_vader_backing_directory=$2 TMPDIR=$2 run_bats "$1"
+}
+
+# Two files at a time: most of it is MPI worlds that start.
 suite_plain() {
-  local file scratch own start=$SECONDS lanes=()
+  local file scratch start=$SECONDS lanes=()
   scratch=$(mktemp -d)
   : > "$stood_still"
   for file in $(chosen "$1"); do
@@ -155,10 +160,7 @@ suite_plain() {
       wait "${lanes[0]}"
       lanes=("${lanes[@]:1}")
     fi
-    own=$scratch/$(basename "$file" .bats)
-    mkdir "$own"
-    OMPI_MCA_orte_tmpdir_base=$own OMPI_MCA_btl_vader_backing_directory=$own TMPDIR=$own \
-      run_bats "$file" > "$scratch/$(basename "$file").tap" &
+    run_plain "$file" "$scratch/$(basename "$file" .bats)" > "$scratch/$(basename "$file").tap" &
     lanes+=($!)
   done
   [ ${#lanes[@]} -eq 0 ] || wait "${lanes[@]}"
@@ -185,7 +187,7 @@ in_box() { # RUNNER FILE: in the box that the file asks for
 # Files that say `# beside` train little and measure nothing: one after the other, beside the others. One that says `# alone`
 # looks at the whole machine: no other box runs then.
 suite_cluster() {
-  local file scratch reason='' retries=1
+  local file scratch reason=''
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
   [ -z "$reason" ] || echo "espalier: test: cluster tests skipped: $reason"
   if [ -n "$reason" ]; then
@@ -239,6 +241,8 @@ end_beside() {
   wait "$beside"
   beside=''
   counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' <(grep -v '^make' "$beside_output"))
+  f=$(sed -n 's/^flaky: //p' "$beside_output" | head -n 1)
+  flaky=$((flaky + ${f:-0}))
   # Make's commands are of no interest unless they failed.
   if [ -n "$counts" ]; then sed -n '/^== /,$p' "$beside_output" | grep -v '^make'; else tail -n 60 "$beside_output"; fi
   [ -n "$counts" ] || { echo "  FAIL unit tests and runtime tests: did not run"; counts='0 1 0'; }

@@ -1,4 +1,4 @@
-# run.sh itself: what of the cluster suite runs a second time, and what that counts. Its files, box and make are made up.
+# run.sh itself: which tests run a second time, and what that counts. Its files, box and make are made up.
 # shellcheck disable=SC2016 # in the made-up ones these expressions expand
 
 setup() {
@@ -201,10 +201,22 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
     "box -k build/test/logs/again/beside" beside "box ended")
 }
 
-@test "other suites run once" {
+@test "a file outside a box runs again outside a box" {
   file install/a
   has "fails once" "once it"
+  has "fails twice" "false"
   runs install
-  ended 1 "0 passed, 1 failed, 0 skipped"
-  no_list
+  ended 1 "1 passed, 1 failed, 0 skipped"
+  [ "${lines[0]}" = "flaky: 1" ]
+  [ ! -e "$state/told" ]
+}
+
+@test "what was flaky beside the cluster tests counts among the three" {
+  program bin/make 'echo "== beside"
+echo "flaky: 3"
+echo "10 passed, 0 failed, 0 skipped"'
+  file a
+  has "fails once" "once it"
+  runs
+  ended 1 "11 passed, 1 failed, 0 skipped"
 }
