@@ -68,7 +68,8 @@ preempts_and_starts() { # after grown_cast
   goes_on_well
 }
 
-gone_old() { grep -q -- '--old_gone--> running' "$BOX/home/$1.out"; }
+# No change of the job is under way: it may have started wide, or have grown.
+settled() { grep -- '--> ' "$BOX/home/$1.out" | tail -n 1 | grep -q -- '--> running'; }
 asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/espalierd.log" || true; }
 
 @test "where Slurm makes room for a new job, the planner asks no second job to" {
@@ -81,7 +82,7 @@ asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/e
     elastic "$name" 1:2 -N1 -n1 -w "$([ "$name" = A ] && echo n1 || echo n2)" --gres=gpu:1 -- "${tiny[@]}" --steps 1000000
   done
   for name in A B; do wait_for 120 "$name runs on 2 GPUs" runs_on "$name" 2; done
-  for name in A B; do wait_for 20 "$name could give back" gone_old "$name"; done
+  for name in A B; do wait_for 60 "$name could give back" settled "$name"; done
   urgent=$(plain urgent -N1 -n1 --gres=gpu:1)
   wait_for 30 "the urgent job starts" job_is "$urgent" RUNNING
   wait_for 30 "a job runs on 1 GPU" eval 'runs_on A 1 || runs_on B 1'

@@ -13,7 +13,26 @@ import threading
 import unittest
 from unittest import mock
 
-from espalier import _channel, _memory, _profile, _slices, _vault
+from espalier import _channel, _handover, _memory, _profile, _slices, _vault
+
+
+class Offers(unittest.TestCase):
+    def test_a_name_is_free_again_when_its_offer_is_closed(self):
+        for _ in range(200):
+            _handover.Offer(f"espalier-test-{os.getpid()}").close()
+
+    def test_an_offer_gives_its_memory_to_those_who_asked_before_it_had_any(self):
+        name = f"espalier-test-{os.getpid()}-late"
+        offer = _handover.Offer(name)
+        memory = _memory.SharedMemory(4096)
+        taken = []
+        asking = threading.Thread(target=lambda: taken.append(_handover.take(name)))
+        asking.start()
+        offer.provide(7, memory.fd)
+        asking.join(60)
+        offer.close()
+        self.assertEqual(taken[0][0], 7)
+        os.close(taken[0][1])
 
 
 class Slices(unittest.TestCase):

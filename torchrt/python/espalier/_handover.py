@@ -22,6 +22,7 @@ from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packe
 from ._state import StateError
 
 _SECONDS = 600.0
+_CLOSE_SECONDS = 5.0  # the thread wakes at once, or after the packet that it sends
 _CHUNK = 16 << 20  # bytes of one broadcast
 _STEP = struct.Struct("@q")
 
@@ -40,7 +41,8 @@ class Offer:
         self._listener.listen(128)
         self._there = threading.Event()
         self._fd, self._step = -1, -1
-        threading.Thread(target=self._serve, name="espalier-offer", daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, name="espalier-offer", daemon=True)
+        self._thread.start()
 
     def provide(self, step: int, fd: int) -> None:
         """The memory does not change any more. The descriptor remains the caller's until close()."""
@@ -61,13 +63,15 @@ class Offer:
                     continue
 
     def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        self._there.set()
         try:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         except OSError:
             pass
+        # A thread inside accept() keeps the socket, and with it the name, which the next hand-off of this rank may need.
+        self._thread.join(_CLOSE_SECONDS)
         self._listener.close()
-        fd, self._fd = self._fd, -1
-        self._there.set()
         if fd >= 0:
             os.close(fd)
 
