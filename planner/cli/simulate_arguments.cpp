@@ -60,6 +60,13 @@ double hours(const std::string& text) {
   return real("--busiest", number, 1e-3, 1e6) * (unit == 'd' ? 24 : 1);
 }
 
+std::vector<int> gpu_counts(const std::string& text) {
+  std::vector<int> counts;
+  for (const std::string& one : split(text, ','))
+    counts.push_back(static_cast<int>(real("--elastic-gpus", one, 1, 1e6)));
+  return counts;
+}
+
 std::vector<std::string> policies(const std::string& text) {
   std::vector<std::string> names;
   for (const std::string& name : split(text, ',')) {
@@ -86,6 +93,7 @@ std::string policy_list() {
 void set_swept(SimulateArguments& arguments, const std::string& key, const std::string& value) {
   const std::string option = "--sweep " + key;
   if (key == "bandwidth") arguments.bandwidth = real(option, value, 1e-4, 100);
+  else if (key == "elastic-share") arguments.workload.elastic_share = real(option, value, 0, 1);
   else if (key == "load") arguments.workload.load = real(option, value, 0.01, 100);
   else if (key == "scale") arguments.workload.scale = real(option, value, 1e-6, 1e6);
   else if (key == "mix") arguments.workload.mix = mix(value);
@@ -97,9 +105,9 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
   else if (key == "trace") arguments.trace = value;
   else
-    throw UsageError(
-        "--sweep: \"" + key +
-        "\" cannot be swept; use bandwidth, load, scale, mix, lambda, short-first, trade, queue, trace, error or seed");
+    throw UsageError("--sweep: \"" + key +
+                     "\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, trade, "
+                     "queue, trace, error or seed");
 }
 
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
@@ -107,7 +115,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus, short_first, trade;
+      trace_gpus, short_first, trade, elastic_share, elastic_gpus;
   app.add_option("--cluster", result.cluster,
                  "nodes, GPUs and switches: a file, cluster-a, cluster-b, or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
@@ -124,6 +132,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--scale", scale, "times so many jobs (1)");
   app.add_option("--load", load, "divides the time between submissions (1)");
   app.add_option("--mix", job_mix, "of sizes, S:M:L or S:M:L:XL (3:1:1)");
+  app.add_option("--elastic-share", elastic_share, "share of the jobs that are elastic, chosen at random (1)");
+  app.add_option("--elastic-gpus", elastic_gpus, "of the jobs of these GPU counts alone, as 32,64; the others are not");
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
   app.add_option("--queue", queue, "order of the base queue: fifo, sjf or backfill (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
@@ -164,6 +174,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   else if (mapping == "gpus") result.mapping = sim::Mapping::gpus;
   else if (!mapping.empty()) throw UsageError("--mapping: \"" + mapping + "\" is none; use random or gpus");
   if (!job_mix.empty()) result.workload.mix = mix(job_mix);
+  if (!elastic_share.empty()) result.workload.elastic_share = real("--elastic-share", elastic_share, 0, 1);
+  if (!elastic_gpus.empty()) result.workload.elastic_gpus = gpu_counts(elastic_gpus);
   if (!queue.empty()) result.queue = queue_order(queue);
   if (!seed.empty()) result.workload.seed = static_cast<std::uint64_t>(real("--seed", seed, 0, 1e9));
   if (!scale.empty()) result.workload.scale = real("--scale", scale, 1e-6, 1e6);

@@ -27,6 +27,11 @@ nlohmann::json policy_json(const sim::Summary& one) {
           {"lost_gpu_hours", ratio(one.lost_gpu_hours)},
           {"gpu_hours", ratio(one.gpu_hours)},
           {"avg_jct_speedup_over_fifo", ratio(one.avg_jct_ratio)},
+          {"elastic_jobs", one.elastic_jobs},
+          {"elastic_jct_s", seconds(one.elastic_jct)},
+          {"elastic_jct_speedup_over_fifo", ratio(one.elastic_jct_ratio)},
+          {"others_queueing_s", seconds(one.others_queueing)},
+          {"others_queueing_over_fifo", ratio(one.others_queueing_ratio)},
           {"worst_slowdown", ratio(one.worst_slowdown)},
           {"worst_delay_s", seconds(one.worst_delay)},
           {"delayed_share", ratio(one.delayed_share)}};
@@ -66,6 +71,7 @@ nlohmann::json study_json(const Study& study) {
                                  {"start_s", seconds(job.start)},
                                  {"end_s", seconds(job.end)},
                                  {"gpus", job.gpus},
+                                 {"elastic", job.elastic},
                                  {"most_gpus", job.most_gpus},
                                  {"redeployments", job.redeployments}});
     json["policies"].push_back(std::move(one));

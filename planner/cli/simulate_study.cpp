@@ -72,6 +72,7 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
     const wire::Config config = wire::load_config(arguments.config);
     options.scheduler = wire::scheduler_options(config);
     options.most_gpus = config.max_gpus;
+    options.flextrain = wire::flextrain_options(config);
     options.lambda = options.scheduler->lambda;
   }
   options.lambda = arguments.lambda.value_or(options.lambda);

@@ -64,6 +64,8 @@ std::string study_table(const Study& study) {
   std::vector<std::vector<std::string>> rows{{"policy", "avg JCT", "vs fifo", "weighted", "p99 JCT", "makespan", "used",
                                               "queueing", "worst delay", "delayed", "changes", "lost GPU-h"}};
   const bool latency = study.arguments.latency;
+  const bool mixed = study.summaries.front().elastic_jobs < study.summaries.front().jobs;
+  if (mixed) rows[0].insert(rows[0].end(), {"elastic", "their JCT", "vs fifo", "others' queueing", "to fifo's"});
   if (latency) rows[0].insert(rows[0].end(), {"decision P50", "P90", "P99"});
   for (std::size_t i = 0; i < study.summaries.size(); ++i) {
     const sim::Summary& one = study.summaries[i];
@@ -71,6 +73,11 @@ std::string study_table(const Study& study) {
                     duration(one.weighted_jct), duration(one.p99_jct), duration(one.makespan), percent(one.utilization),
                     duration(one.avg_queueing), duration(one.worst_delay), percent(one.delayed_share),
                     std::to_string(one.redeployments), fmt::format("{:.1f}", one.lost_gpu_hours)});
+    if (mixed)
+      rows.back().insert(
+          rows.back().end(),
+          {std::to_string(one.elastic_jobs), duration(one.elastic_jct), fmt::format("{:.3f}x", one.elastic_jct_ratio),
+           duration(one.others_queueing), fmt::format("{:.3f}", one.others_queueing_ratio)});
     if (!latency) continue;
     for (const double share : {0.5, 0.9, 0.99})
       rows.back().push_back(fmt::format("{:.3g} ms", 1000 * sim::percentile(study.runs[i].latencies, share)));

@@ -4,11 +4,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/core/arrivals.hpp"
 #include "planner/core/decision.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/flextrain/options.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
 #include "planner/core/topology/site.hpp"
 
@@ -36,6 +39,8 @@ struct PlanningInput {
   // Measured time that a generation of each job takes to start; absent:
   // SchedulerOptions::start_seconds.
   std::map<JobId, double> start_seconds;
+  // Recent submissions of all jobs. Null: not known. It must outlive the decision.
+  const Arrivals* arrivals = nullptr;
 };
 
 class PrefixSolver;
@@ -75,6 +80,8 @@ struct SchedulerOptions {
   std::shared_ptr<PrefixSolver> solver;  // replaces Algorithm 1 (algorithm1.hpp); null: Algorithm 1
   // Keeps stages and TP degrees as submitted (policy `suika-dp`).
   bool data_parallel_only = false;
+  // The policy `flextrain` or `flextrain-dp`. nullopt: Suika's algorithm, as printed or not.
+  std::optional<FlextrainOptions> flextrain;
   // Solves every job again in every round. The lazy rounds are measured against it.
   bool eager = false;
 };
@@ -102,6 +109,9 @@ class Scheduler {
 // Suika's Algorithm 2 (§3.2.3) over Algorithm 1. With as_printed false the planner's own search
 // runs on top.
 std::unique_ptr<Scheduler> make_suika_scheduler(const SchedulerOptions& options);
+
+// By the options: FlexTrain's controller, or Suika's algorithm.
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options);
 
 // The best plan on a subset of the GPUs that the job has now. The planner uses it for a shrink. The
 // launcher uses it when Slurm takes GPUs. `known`: the GPUs' memory and bandwidths and the job's

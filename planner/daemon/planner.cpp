@@ -59,7 +59,12 @@ Trigger stronger(std::optional<Trigger> a, Trigger b) { return a && strength(*a)
 }  // namespace
 
 Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings)
-    : loop_(loop), slurm_(slurm), store_(store), sites_(store.topology_documents()), strays_(settings.partition) {
+    : loop_(loop),
+      slurm_(slurm),
+      store_(store),
+      sites_(store.topology_documents()),
+      submissions_(store),
+      strays_(settings.partition) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -68,7 +73,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
-  scheduler_ = make_suika_scheduler(settings.scheduler);
+  scheduler_ = make_scheduler(settings.scheduler);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
   poll_ = loop_.every(Milliseconds(period), [this] { think(Trigger::timer); });
 }
@@ -211,6 +216,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { forget_ended(slurm); });
   apart([&] { end_unclaimed(slurm); });
   apart([&] { note_extensions(slurm); });
+  apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
   apart([&] { close_overdue(slurm.time); });
   releases_.look(slurm);
@@ -235,7 +241,8 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     moments["event"] = *submitted_at_;
   }
 
-  const auto input = make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_});
+  const auto input =
+      make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals()});
   const auto& waiting = slurm.cluster.waiting;
   // Without extensions nothing can be taken back, so the next poll is early enough.
   if (!input.extensions.empty() &&

@@ -18,6 +18,7 @@
 #include "planner/daemon/slurm_agent.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/daemon/strays.hpp"
+#include "planner/daemon/submissions.hpp"
 
 namespace espalier {
 
@@ -150,6 +151,7 @@ class Planner {
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
   std::map<std::string, std::string> early_topologies_;  // hwloc's XML, by node
   Releases releases_;
+  Submissions submissions_;
   Strays strays_;
 
   bool asking_ = false;

@@ -64,8 +64,8 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   if (job.parallel.first) decision.reason = "the user's own plan ([parallel] plan)";
   if (!first.remark.empty()) decision.reason += "; " + first.remark;
   if (measured && order == RankOrder::planned && !live.job.held) {
-    PlanningInput input =
-        make_input(slurm, jobs_, Trigger::job_started, {settings_.max_gpus, settings_.partition, site_});
+    PlanningInput input = make_input(slurm, jobs_, Trigger::job_started,
+                                     {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals()});
     job.plan = decision.plan;
     job.phase = JobPhase::running;
     job.step_seconds = first.ms / 1000;
@@ -73,7 +73,7 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
     // It has to start anyway.
     input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
     input.jobs = {job};
-    for (Decision& wide : make_suika_scheduler(settings_.scheduler)->decide(input)) {
+    for (Decision& wide : make_scheduler(settings_.scheduler)->decide(input)) {
       if (wide.kind != DecisionKind::grow) continue;
       decision.reason = "starts wide: " + wide.reason;
       decision.plan = std::move(wide.plan);

@@ -104,6 +104,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   input.trigger = trigger;
   input.cluster = slurm.cluster;
   input.site = context.site;
+  input.arrivals = context.arrivals;
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
   for (const auto& [id, live] : jobs) {

@@ -17,6 +17,7 @@ struct PlanningContext {
   int max_gpus = 64;                 // per job
   std::string partition;             // where extensions run
   std::shared_ptr<const Site> site;  // the snapshot's nodes; null: unknown hardware
+  const Arrivals* arrivals = nullptr;
 };
 
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most

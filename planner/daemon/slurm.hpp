@@ -28,6 +28,8 @@ struct SlurmJob {
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
   bool preempted = false;         // still running, but Slurm has told it to leave
+  double submitted = 0;           // seconds since the epoch
+  int wanted_gpus = 0;            // in total, as requested
   double ended = 0;               // completing: since when, seconds since the epoch
 };
 

@@ -51,6 +51,8 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   result.comment = text(job.comment);
   result.partition = text(job.partition);
   result.state = state_of(job.job_state);
+  result.submitted = static_cast<double>(job.submit_time);
+  result.wanted_gpus = wanted_gpus(job);
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
   if (result.state == SlurmJobState::completing) result.ended = static_cast<double>(job.end_time);

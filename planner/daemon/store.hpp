@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/arrivals.hpp"
 #include "planner/core/decision.hpp"
 #include "planner/daemon/knowledge.hpp"
 #include "planner/wire/messages.hpp"
@@ -57,7 +58,7 @@ struct StoreLimits {
 
 class Store {
  public:
-  static constexpr int kSchema = 5;
+  static constexpr int kSchema = 6;
   // Longest text of one row. A plan or a list that would make it longer is left out.
   static constexpr std::size_t kMostRow = 512u << 10;
   // Throws Error, also for a file with a newer schema.
@@ -95,6 +96,10 @@ class Store {
   std::vector<Knowledge> newest_knowledge(int limit, std::int64_t first = 0);  // of all users, newest first
   std::vector<Knowledge> knowledge_of(const std::string& description);         // the same, of jobs like this
   bool forget_knowledge(std::int64_t id);                                      // false: there is none
+
+  // Submissions of all jobs, oldest first. add() deletes those before `from` and, of more than `most`, the oldest.
+  std::vector<Submission> submissions();
+  void add(const std::vector<Submission>& news, double from, std::size_t most);
 
   void hold(JobId job, bool held);
   bool held(JobId job);

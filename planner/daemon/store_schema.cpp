@@ -36,6 +36,11 @@ CREATE TABLE knowledge(id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER, job TE
 CREATE INDEX knowledge_job ON knowledge(job);
 )";
 
+// Since schema 6.
+constexpr const char* kSubmissions = R"(
+CREATE TABLE IF NOT EXISTS submissions(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL, gpus INTEGER);
+)";
+
 // Since schema 5: whose a row is and what it takes. Older rows may be larger than they may be now.
 constexpr std::array<std::pair<const char*, const char*>, 8> kOwnerColumns{{{"decisions", "uid INTEGER"},
                                                                             {"decisions", "kind TEXT"},
@@ -86,7 +91,8 @@ void Store::Statements::migrate(const std::string& path) {
   if (found == 1) db.execute("UPDATE decisions SET record=json_set(record, '$.candidates', json('[]'))");
   if (found == 1 || found == 2) db.execute("CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT)");
   if (found < 4) db.execute(kKnowledge);
-  if (found > 0) own_rows(db);
+  if (found > 0 && found < 5) own_rows(db);
+  if (found < 6) db.execute(kSubmissions);
   db.execute(kOwnerIndexes);
   db.execute("PRAGMA user_version=" + std::to_string(kSchema));
   transaction.commit();

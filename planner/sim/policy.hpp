@@ -30,6 +30,7 @@ struct SimulatedJob {
   std::size_t kind = 0;  // index into the table of kinds
   double iterations = 0;
   std::string trace_id;
+  bool elastic = true;  // false: it keeps the GPUs and the plan of its submission
 };
 
 // A job in the system: submitted and not complete.
@@ -97,6 +98,8 @@ class Policy {
   // True: what the profile of a job showed is known of later jobs of its kind when they start. Such a
   // job may grow before its first step (a wide start), at no cost beyond its first start.
   virtual bool shares_profiles() const { return false; }
+  // True: the policy would change jobs that are not elastic. It is refused where there are such jobs.
+  virtual bool needs_elastic_jobs() const { return false; }
   // All acts of one call are applied together, at most one per job. A plan may use GPUs that
   // another job gives up in the same call. (With overlap, device and adopt a job gives up GPUs only
   // at the end of its redeployment: other plans must not use them before.) A plan must be valid,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "planner/core/error.hpp"
 
@@ -28,6 +29,35 @@ std::vector<double> slowdowns(const PolicyRun& run, const PolicyRun& reference) 
   for (std::size_t i = 0; i < run.jobs.size(); ++i) result.push_back(run.jobs[i].jct() / reference.jobs[i].jct());
   return result;
 }
+
+namespace {
+
+void compare_shares(Summary& summary, const PolicyRun& run, const PolicyRun& reference) {
+  double elastic_there = 0, others_there = 0, others = 0;
+  for (std::size_t i = 0; i < run.jobs.size(); ++i) {
+    const JobOutcome &here = run.jobs[i], &there = reference.jobs[i];
+    if (here.elastic) {
+      ++summary.elastic_jobs;
+      summary.elastic_jct += here.jct();
+      elastic_there += there.jct();
+    } else {
+      others += 1;
+      summary.others_queueing += here.start - here.submit;
+      others_there += there.start - there.submit;
+    }
+  }
+  if (summary.elastic_jobs > 0) {
+    summary.elastic_jct_ratio = elastic_there / summary.elastic_jct;
+    summary.elastic_jct /= static_cast<double>(summary.elastic_jobs);
+  }
+  if (others <= 0) return;
+  summary.others_queueing_ratio = others_there > 0              ? summary.others_queueing / others_there
+                                  : summary.others_queueing > 0 ? std::numeric_limits<double>::infinity()
+                                                                : 1;
+  summary.others_queueing /= others;
+}
+
+}  // namespace
 
 Summary summarize(const PolicyRun& run, const PolicyRun& reference) {
   Summary summary;
@@ -59,6 +89,7 @@ Summary summarize(const PolicyRun& run, const PolicyRun& reference) {
   summary.p50_jct = percentile(jcts, 0.5);
   summary.p99_jct = percentile(jcts, 0.99);
   summary.p99_queueing = percentile(waits, 0.99);
+  compare_shares(summary, run, reference);
   for (const double slowdown : slowdowns(run, reference))
     summary.worst_slowdown = std::max(summary.worst_slowdown, slowdown);
   for (const double delay : delays(run, reference)) {

@@ -22,9 +22,15 @@ struct Summary {
   // Comparison with the reference run.
   // The reference's average JCT / this run's; above 1: this run is faster.
   double avg_jct_ratio = 0;
-  double worst_slowdown = 0;  // the largest JCT here / JCT in the reference
-  double worst_delay = 0;     // the largest delay of a job's end against the reference, seconds
-  double delayed_share = 0;   // share of jobs that end over a second later than in the reference
+  // Where some jobs are not elastic (FlexTrain Fig. 11).
+  std::size_t elastic_jobs = 0;
+  double elastic_jct = 0;            // average JCT of elastic jobs, seconds; 0: there are none
+  double elastic_jct_ratio = 0;      // the reference's / this run's, of the same jobs
+  double others_queueing = 0;        // average time until the first start of the other jobs
+  double others_queueing_ratio = 0;  // this run's / the reference's; 1 where both are 0
+  double worst_slowdown = 0;         // the largest JCT here / JCT in the reference
+  double worst_delay = 0;            // the largest delay of a job's end against the reference, seconds
+  double delayed_share = 0;          // share of jobs that end over a second later than in the reference
 };
 
 // `reference`: a run of the same workload (fifo).

@@ -1,5 +1,6 @@
 #include "planner/sim/simulation_state.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/core/error.hpp"
@@ -18,6 +19,7 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
       queue_(policy.queue().value_or(options.queue)),
       next_extension_(static_cast<JobId>(jobs.size()) + 1) {
   input_.site = std::move(site);
+  input_.arrivals = &arrivals_;
   input_.cluster = cluster;
   for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {
     gpus_ += static_cast<int>(cluster.nodes[n].gpu_owner.size());
@@ -25,6 +27,9 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
     node.free_cpus = 16 * static_cast<int>(node.gpu_owner.size());  // never the limiting resource
     node.free_memory_mb = 1L << 40;
   }
+  if (policy.needs_elastic_jobs() &&
+      std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return !job.elastic; }))
+    throw Error(policy.name() + ": takes every job as elastic; leave it out, or make all jobs elastic");
   holders_.know_nodes();
   run_.policy = policy.name();
   run_.gpus = gpus_;

@@ -36,6 +36,7 @@ struct JobOutcome {
   int redeployments = 0;
   int most_gpus = 0;
   double gpu_seconds = 0, lost_gpu_seconds = 0;  // held; the part of it without training
+  bool elastic = true;
   double jct() const { return end - submit; }
 };
 

@@ -53,6 +53,7 @@ bool Simulation::arrive(const SimulatedJob& job) {
   live.state.job = &job;
   live.state.kind = &kinds_[job.kind];
   live.state.iterations_left = job.iterations;
+  arrivals_.add({input_.now, live.state.kind->gpus()});
   live.state.coefficients = &live.state.kind->coefficients;
   if (options_.prediction_error > 0) {
     live.known = std::make_unique<JobCoefficients>(mistaken(job));
@@ -197,7 +198,8 @@ bool Simulation::complete(LiveJob& job) {
              job.state.restarts,
              job.state.most_gpus,
              job.state.gpu_seconds,
-             job.lost_gpu_seconds};
+             job.lost_gpu_seconds,
+             job.state.job->elastic};
   ElasticJob& elastic = *elastic_job(id);
   for (const Holding& held : elastic.anchor) holders_.own(held, 0);
   for (const Holding& held : elastic.extensions) {

@@ -105,6 +105,7 @@ ElasticJob& Simulation::add_elastic(const LiveJob& job) {
   elastic.accuracy = job.state.kind->accuracy;
   elastic.model = job.state.kind->shape;
   elastic.model.micro_batches = job.state.kind->micro_batches;
+  elastic.held = !job.state.job->elastic;
   elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
   const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), elastic.id,
                                    [](const ElasticJob& one, JobId id) { return one.id < id; });

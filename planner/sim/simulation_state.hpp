@@ -96,6 +96,7 @@ class Simulation {
   std::vector<const SimulatedJobState*> present_;
   BaseQueue queue_;
   EventQueue events_;
+  Arrivals arrivals_;
   JobId next_extension_;
   std::set<std::size_t> known_kinds_;  // of which a job has been profiled
   std::set<JobId> noticed_;            // extensions that Slurm has told to end

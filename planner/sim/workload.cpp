@@ -67,6 +67,18 @@ class KindChoice {
   double total_ = 0;
 };
 
+// Each job has a draw of its own, which does not depend on the share.
+void choose_elastic(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>& kinds,
+                    const WorkloadOptions& options) {
+  Random random(options.seed + 0x9e3779b97f4a7c15ULL);
+  const auto& sizes = options.elastic_gpus;
+  for (SimulatedJob& job : jobs) {
+    const bool drawn = random.real() < options.elastic_share;
+    job.elastic =
+        drawn && (sizes.empty() || std::find(sizes.begin(), sizes.end(), kinds[job.kind].gpus()) != sizes.end());
+  }
+}
+
 }  // namespace
 
 Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
@@ -114,6 +126,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   for (std::size_t i = 0; i < sampled.size(); ++i)
     if (sampled[i]->steps <= 0) workload.jobs[i].iterations *= traced_seconds / unscaled;
   workload.gpu_seconds = traced_seconds + counted;
+  choose_elastic(workload.jobs, kinds, options);
   return workload;
 }
 

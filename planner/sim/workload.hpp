@@ -28,6 +28,11 @@ struct WorkloadOptions {
   double load = 1;
   std::array<double, 4> mix{3, 1, 1, 0};  // S : M : L : XL
   Mapping mapping = Mapping::random;
+  // Share of the jobs that are elastic, chosen at random (FlexTrain §6.4). The seed decides which; a larger share adds
+  // jobs to those of a smaller one.
+  double elastic_share = 1;
+  // Only jobs of these GPU counts may be elastic, and elastic_share is the share of them. Empty: all jobs.
+  std::vector<int> elastic_gpus;
   std::uint64_t seed = 1;
 };
 

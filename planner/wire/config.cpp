@@ -35,7 +35,17 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "least_gain", [&](const std::string& k) { return toml_real(path, k, c.least_gain, 1, 10); });
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
   add("planner", "reclaim", [&](const std::string& k) { return toml_truth(path, k, c.reclaim); });
-  add("planner", "policy", [&](const std::string& k) { return toml_one_of(path, k, c.policy, {"espalier", "suika"}); });
+  add("planner", "policy", [&](const std::string& k) {
+    return toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp"});
+  });
+  add("flextrain", "most_times",
+      [&](const std::string& k) { return toml_real(path, k, c.flextrain_most_times, 1, 1000); });
+  add("flextrain", "least_probability",
+      [&](const std::string& k) { return toml_real(path, k, c.flextrain_least_probability, 0.001, 0.999); });
+  add("flextrain", "window_hours",
+      [&](const std::string& k) { return toml_real(path, k, c.flextrain_window_hours, 0.01, 24); });
+  add("flextrain", "least_gpus",
+      [&](const std::string& k) { return toml_whole(path, k, c.flextrain_least_gpus, 1, 1000000); });
   add("planner", "share_profiles", [&](const std::string& k) { return toml_truth(path, k, c.share_profiles); });
   add("planner", "topology_file", [&](const std::string& k) { return toml_text(path, k, c.topology_file, true); });
   add("planner", "store_mb", [&](const std::string& k) { return toml_whole(path, k, c.store_mb, 16, 1000000); });

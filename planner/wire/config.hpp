@@ -41,6 +41,12 @@ struct Config {
   int store_mb = 512;           // what the decision store keeps of jobs
   std::string topology_file;    // read where Slurm itself tells no switches; empty: none
 
+  // [flextrain]: of the policies flextrain and flextrain-dp (FlexTrain §5.1)
+  double flextrain_most_times = 4;           // most GPUs of a job, as a multiple of its own
+  double flextrain_least_probability = 0.6;  // that GPUs stay idle for long enough
+  double flextrain_window_hours = 8;         // submissions of these hours are looked at
+  int flextrain_least_gpus = 32;             // and only those of so many GPUs or more
+
   // [extensions]
   std::string partition = "elastic";
   int max_gpus = 64;  // site's limit per job

@@ -2,6 +2,16 @@
 
 namespace espalier::wire {
 
+FlextrainOptions flextrain_options(const Config& config) {
+  FlextrainOptions options;
+  options.elasticity = config.policy == "flextrain-dp" ? Elasticity::pipeline_and_data : Elasticity::pipeline;
+  options.most_times = config.flextrain_most_times;
+  options.least_probability = config.flextrain_least_probability;
+  options.window_seconds = config.flextrain_window_hours * 3600;
+  options.least_gpus = config.flextrain_least_gpus;
+  return options;
+}
+
 SchedulerOptions scheduler_options(const Config& config) {
   SchedulerOptions options;
   options.max_lease_minutes = config.max_lease_minutes;
@@ -14,6 +24,7 @@ SchedulerOptions scheduler_options(const Config& config) {
   options.idle_seconds = config.idle_seconds;
   options.reclaim = config.reclaim;
   options.as_printed = config.policy == "suika";
+  if (config.policy == "flextrain" || config.policy == "flextrain-dp") options.flextrain = flextrain_options(config);
   return options;
 }
 

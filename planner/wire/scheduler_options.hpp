@@ -8,4 +8,7 @@ namespace espalier::wire {
 
 SchedulerOptions scheduler_options(const Config& config);
 
+// [flextrain], whatever the policy is.
+FlextrainOptions flextrain_options(const Config& config);
+
 }  // namespace espalier::wire

@@ -193,7 +193,8 @@ S
   refute said 'no plan fits'
   # Refused while what Slurm took back still moves the job.
   wait_for 60 "what it was lent is asked back" as_user espalier reclaim "$A"
-  wait_for 60 "A runs on its own GPUs" runs_on A 2
+  # Of its own GPUs those where nobody was killed twice, if there are any: the plan may have done without one of them anyway.
+  wait_for 60 "A runs on its own GPUs" eval '[ "$(gpus_of A)" -le 2 ]'
   wait_for 20 "its extensions have ended" no_extensions
   goes_on_well
 }

@@ -100,7 +100,7 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
         ":2: planner.idle_seconds: must be between 0.000000 and 31536000.000000");
   CHECK(refusal("[planner]\nreclaim = 1\n") == ":2: planner.reclaim: must be true or false");
   CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
-  CHECK(refusal("[planner]\npolicy = \"nearest\"\n") == ":2: planner.policy: must be espalier or suika");
+  CHECK(refusal("[planner]\npolicy = \"nearest\"\n") == ":2: planner.policy: must be espalier, suika, flextrain or flextrain-dp");
 }
 
 TEST_CASE("every key of [network] and [gpu.NAME] is read") {

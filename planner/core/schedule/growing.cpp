@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
+#include "planner/core/schedule/acquire.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -43,27 +43,8 @@ std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& suppli
   Decision d = decision_for(input_, *one.job, DecisionKind::grow);
   const double exact = job.evaluator().exact_sketch(job.present().sketch);
   d.predicted_step_seconds = one.job->step_seconds * exact / one.first_exact;
-  std::set<GpuId> own;
-  for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
-    for (const Holding& held : *holdings)
-      for (const int gpu : held.gpus) own.insert({held.node, gpu});
-  std::map<std::string, std::vector<int>> wanted;
-  for (const GpuId& gpu : plan->ranks())
-    if (!own.contains(gpu)) wanted[gpu.node].push_back(gpu.index);
-  if (wanted.empty()) return std::nullopt;
-  int extra = 0;
-  for (Supply& supply : supplies) {
-    const auto want = wanted.find(supply.node->name);
-    if (want == wanted.end()) continue;
-    const std::vector<int>& taken = want->second;
-    const int count = static_cast<int>(taken.size());
-    const ExtensionRequest request = request_for(supply, count);
-    std::erase_if(supply.gpus, [&](int gpu) { return std::find(taken.begin(), taken.end(), gpu) != taken.end(); });
-    supply.free_cpus -= request.cpus;
-    supply.free_memory_mb -= request.memory_mb;
-    extra += count;
-    d.acquire.push_back(request);
-  }
+  const int extra = acquire_for(*one.job, *plan, supplies, d.acquire);
+  if (extra == 0) return std::nullopt;
   char text[200];
   std::snprintf(
       text, sizeof text,

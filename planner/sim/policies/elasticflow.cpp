@@ -48,6 +48,13 @@ class ElasticFlow final : public PooledPolicy {
     const double restart = resume_seconds(redeploy_, *state.coefficients, state.kind->gpus());
     ShareJob job;
     double unit = 0;
+    if (!state.job->elastic) {
+      const int own = state.kind->gpus();
+      const double throughput = speeds.data_parallel(pool, view.input.cluster, own);
+      if (throughput > 0) job.levels.push_back({own, 1.0 * own});
+      if (throughput > 0 && held == own) job.level = 0;
+      return job;
+    }
     for (int gpus = speeds.replica_gpus(); gpus <= pool.gpus; gpus *= 2) {
       const double throughput = speeds.data_parallel(pool, view.input.cluster, gpus);
       if (throughput <= 0) continue;

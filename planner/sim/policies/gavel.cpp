@@ -22,6 +22,7 @@ constexpr double kRoundSeconds = 360;
 class Gavel final : public PooledPolicy {
  public:
   std::string name() const override { return "gavel"; }
+  bool needs_elastic_jobs() const override { return true; }
   double period() const override { return kTick; }
 
  private:

@@ -28,6 +28,8 @@ constexpr std::array kPolicies{
     Named{"suika", make_scheduler_policy},
     Named{"suika-dp", make_scheduler_policy},
     Named{"espalier", make_scheduler_policy},
+    Named{"flextrain", make_flextrain},
+    Named{"flextrain-dp", make_flextrain},
     Named{"metis", only<make_metis>},
     Named{"sia", only<make_sia>},
     Named{"rubick", only<make_rubick>},

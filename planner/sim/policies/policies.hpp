@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/schedule/flextrain/flextrain.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
@@ -17,6 +18,7 @@ struct PolicyOptions {
   // espalierd's options for the planner's own policies. The values above take precedence. nullopt:
   // defaults.
   std::optional<SchedulerOptions> scheduler;
+  FlextrainOptions flextrain;
   int most_gpus = 0;  // most GPUs of one job, for the same policies; 0: no limit
 };
 
@@ -27,6 +29,8 @@ std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions
 // One per file of this folder.
 std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf: the base queue alone
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
+std::unique_ptr<Policy> make_flextrain(const std::string& name,
+                                       const PolicyOptions& options);  // flextrain, flextrain-dp
 std::unique_ptr<Policy> make_metis(const PolicyOptions& options);
 std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
 std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);

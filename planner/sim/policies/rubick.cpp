@@ -19,6 +19,7 @@ class Rubick final : public PooledPolicy {
  public:
   explicit Rubick(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "rubick"; }
+  bool needs_elastic_jobs() const override { return true; }
   double period() const override { return 60; }
 
  private:

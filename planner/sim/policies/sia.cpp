@@ -20,6 +20,7 @@ class Sia final : public PooledPolicy {
  public:
   explicit Sia(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "sia"; }
+  bool needs_elastic_jobs() const override { return true; }
   double period() const override { return 60; }
 
  private:
