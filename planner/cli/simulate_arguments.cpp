@@ -62,8 +62,11 @@ double hours(const std::string& text) {
 
 std::vector<int> gpu_counts(const std::string& text) {
   std::vector<int> counts;
-  for (const std::string& one : split(text, ','))
-    counts.push_back(static_cast<int>(real("--elastic-gpus", one, 1, 1e6)));
+  for (const std::string& one : split(text, ',')) {
+    const double count = real("--elastic-gpus", one, 1, 1e6);
+    if (count != std::floor(count)) throw UsageError("--elastic-gpus: \"" + one + "\" is no whole number");
+    counts.push_back(static_cast<int>(count));
+  }
   return counts;
 }
 

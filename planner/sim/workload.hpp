@@ -32,7 +32,7 @@ struct WorkloadOptions {
   // jobs to those of a smaller one.
   double elastic_share = 1;
   // Only jobs of these GPU counts may be elastic, and elastic_share is the share of them. Empty: all jobs.
-  std::vector<int> elastic_gpus;
+  std::vector<int> elastic_gpus = {};
   std::uint64_t seed = 1;
 };
 

@@ -24,7 +24,8 @@ std::string of(std::vector<std::string> more) {
   return usage(more);
 }
 
-const std::string kPolicies = "fifo, sjf, backfill, suika, suika-dp, espalier, metis, sia, rubick, elasticflow, gavel";
+const std::string kPolicies =
+    "fifo, sjf, backfill, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, gavel";
 
 }  // namespace
 
@@ -39,9 +40,10 @@ TEST_SUITE("simulate") {
   TEST_CASE("words that are no argument, and arguments without a value, are named") {
     CHECK(of({"--nonsense"}) == "simulate: The following argument was not expected: --nonsense");
     CHECK(of({"trace.csv"}) == "simulate: The following argument was not expected: trace.csv");
-    for (const char* option : {"--format", "--jobs", "--seed", "--from", "--to", "--busiest", "--trace-gpus", "--scale",
-                               "--load", "--mix", "--mapping", "--queue", "--lambda", "--short-first", "--trade",
-                               "--error", "--bandwidth", "--sweep", "--report"})
+    for (const char* option :
+         {"--format", "--jobs",          "--seed",         "--from",    "--to",        "--busiest", "--trace-gpus",
+          "--scale",  "--load",          "--mix",          "--mapping", "--queue",     "--lambda",  "--short-first",
+          "--trade",  "--elastic-share", "--elastic-gpus", "--error",   "--bandwidth", "--sweep",   "--report"})
       CHECK(of({option}) == std::string("simulate: ") + option + ": 1 required TEXT missing");
   }
 
@@ -61,6 +63,7 @@ TEST_SUITE("simulate") {
                    {"scale", "1e-06 and 1e+06", "0", "1e7"},    {"load", "0.01 and 100", "0", "101"},
                    {"lambda", "0 and 100", "-1", "101"},        {"short-first", "0 and 4", "-1", "5"},
                    {"trade", "0 and 100", "-1", "101"},         {"error", "0 and 1", "-0.1", "2"},
+                   {"elastic-share", "0 and 1", "-0.1", "2"},   {"elastic-gpus", "1 and 1e+06", "0", "2e6"},
                    {"bandwidth", "0.0001 and 100", "0", "101"}, {"busiest", "0.001 and 1e+06", "0", "1e7h"},
                    {"mix", "0 and 1e+06", "-1:1:1", "1e7:1:1"}};
     for (const auto& [option, range, below, above] : numbers) {
@@ -70,6 +73,7 @@ TEST_SUITE("simulate") {
       CHECK(of({name + "=" + below}) == name + ": must be between " + range);
       CHECK(of({name + "=" + above}) == name + ": must be between " + range);
     }
+    CHECK(of({"--elastic-gpus=32,6.5"}) == "--elastic-gpus: \"6.5\" is no whole number");
     CHECK(of({"--load=1x"}) == "--load: \"1x\" is no number; write one between 0.01 and 100");
     CHECK(of({"--load=inf"}) == "--load: \"inf\" is no number; write one between 0.01 and 100");
     CHECK(of({"--load=nan"}) == "--load: \"nan\" is no number; write one between 0.01 and 100");
@@ -99,15 +103,15 @@ TEST_SUITE("simulate") {
     CHECK(of({"--sweep=load"}) == "--sweep: \"load\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=load="}) == "--sweep: \"load=\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=color=red"}) ==
-          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, lambda, short-first, trade, queue, "
-          "trace, "
-          "error or seed");
+          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, "
+          "trade, queue, trace, error or seed");
     const struct {
       const char *key, *range, *good, *far;
-    } numbers[] = {{"bandwidth", "0.0001 and 100", "1", "0"}, {"load", "0.01 and 100", "1", "0"},
-                   {"scale", "1e-06 and 1e+06", "1", "0"},    {"lambda", "0 and 100", "1", "101"},
-                   {"short-first", "0 and 4", "1", "5"},      {"trade", "0 and 100", "1", "101"},
-                   {"error", "0 and 1", "0.1", "2"},          {"seed", "0 and 1e+09", "1", "-1"}};
+    } numbers[] = {{"bandwidth", "0.0001 and 100", "1", "0"},  {"load", "0.01 and 100", "1", "0"},
+                   {"scale", "1e-06 and 1e+06", "1", "0"},     {"lambda", "0 and 100", "1", "101"},
+                   {"elastic-share", "0 and 1", "0.2", "1.1"}, {"short-first", "0 and 4", "1", "5"},
+                   {"trade", "0 and 100", "1", "101"},         {"error", "0 and 1", "0.1", "2"},
+                   {"seed", "0 and 1e+09", "1", "-1"}};
     for (const auto& [key, range, good, far] : numbers) {
       const std::string start = std::string("--sweep=") + key + "=" + good + ",";
       CHECK(of({start + good}) == "accepted");

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "planner/core/error.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/simulation.hpp"
 #include "tests/bench/planner/paper_cluster.hpp"
@@ -79,7 +80,7 @@ TEST_SUITE("baselines") {
   TEST_CASE("all jobs end on a busy cluster with two types of GPUs") {
     const World mixed = world(4, 2);
     const auto jobs = busy_hour(mixed, 5, 30);
-    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel"}) {
+    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "flextrain", "flextrain-dp"}) {
       CAPTURE(name);
       const PolicyRun run = play(mixed, jobs, name);
       for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
@@ -89,7 +90,7 @@ TEST_SUITE("baselines") {
   TEST_CASE("all jobs end when predictions are wrong") {
     const World four = world(4);
     const auto jobs = busy_hour(four, 9, 30);
-    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "metis"}) {
+    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "metis", "flextrain", "flextrain-dp"}) {
       CAPTURE(name);
       const PolicyRun run = play(four, jobs, name, 0.2);
       for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
@@ -101,7 +102,7 @@ TEST_SUITE("baselines") {
     std::size_t kind = 0;
     while (four.kinds[kind].model != "llama2-7b") ++kind;
     const std::vector<SimulatedJob> alone{{1, 0, kind, 4 * 3600 / four.kinds[kind].step_seconds, {}}};
-    for (const std::string name : {"sia", "rubick", "elasticflow", "metis"}) {
+    for (const std::string name : {"sia", "rubick", "elasticflow", "metis", "flextrain", "flextrain-dp"}) {
       CAPTURE(name);
       const PolicyRun run = play(four, alone, name);
       CHECK(run.jobs[0].most_gpus > 8);
@@ -109,6 +110,42 @@ TEST_SUITE("baselines") {
     }
     // The job waits for a round to begin.
     CHECK(average_jct(play(four, alone, "gavel")) == doctest::Approx(4 * 3600).epsilon(0.03));
+  }
+
+  TEST_CASE("jobs that are not elastic keep the GPUs of their submission") {
+    const World four = world(4);
+    auto jobs = busy_hour(four, 5, 30);
+    for (SimulatedJob& job : jobs) job.elastic = job.id % 3 == 0;
+    for (const std::string name : {"fifo", "suika", "espalier", "metis", "elasticflow", "flextrain", "flextrain-dp"}) {
+      CAPTURE(name);
+      const PolicyRun run = play(four, jobs, name);
+      int grown = 0;
+      for (const JobOutcome& job : run.jobs) {
+        CHECK(job.elastic == (job.id % 3 == 0));
+        if (!job.elastic) CHECK(job.most_gpus == job.gpus);
+        else grown += job.most_gpus > job.gpus;
+      }
+      CHECK((grown > 0) == (name != "fifo"));
+    }
+    for (const std::string name : {"sia", "rubick", "gavel"})
+      CHECK_THROWS_WITH_AS(play(four, jobs, name),
+                           (name + ": takes every job as elastic; leave it out, or make all jobs elastic").c_str(),
+                           Error);
+  }
+
+  TEST_CASE("flextrain lets fewer jobs grow where large jobs arrive often") {
+    const World four = world(4);
+    PolicyOptions greedy, careful;
+    greedy.flextrain.least_gpus = 1000;  // nothing is counted
+    careful.flextrain.least_gpus = 1;
+    const auto jobs = busy_hour(four, 5, 30);
+    SimulationOptions options;
+    long changes[2];
+    for (const bool all : {false, true}) {
+      const auto policy = make_policy("flextrain", all ? careful : greedy);
+      changes[all] = simulate(four.site, four.cluster, four.kinds, jobs, *policy, options).redeployments;
+    }
+    CHECK(changes[1] < changes[0]);
   }
 
   TEST_CASE("sia at most doubles what a job has run on") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <set>
 
 #include "planner/sim/workload.hpp"
 #include "tests/unit/sim_cases.hpp"
@@ -166,5 +167,31 @@ TEST_SUITE("sim") {
     CHECK(error_of([&] {
             sim::make_workload(trace_of(10), {}, 64, sim::WorkloadOptions{.mapping = sim::Mapping::gpus});
           }) == "workload: there is no kind of jobs to choose from; give a table that has some");
+  }
+
+  TEST_CASE("the elastic share is the share of the jobs, or of those of some sizes") {
+    const auto kinds = paper();
+    const auto trace = trace_of(400);
+    sim::WorkloadOptions options;
+    options.mix = {1, 1, 1, 0};
+    const auto elastic = [&](double share, std::vector<int> sizes) {
+      options.elastic_share = share;
+      options.elastic_gpus = std::move(sizes);
+      std::set<JobId> ids;
+      for (const auto& job : sim::make_workload(trace, kinds, 64, options).jobs)
+        if (job.elastic) ids.insert(job.id);
+      return ids;
+    };
+    const auto jobs = sim::make_workload(trace, kinds, 64, options).jobs;
+    CHECK(elastic(1, {}).size() == jobs.size());
+    CHECK(elastic(0, {}).empty());
+    const auto fifth = elastic(0.2, {}), half = elastic(0.5, {});
+    CHECK(static_cast<double>(fifth.size()) == doctest::Approx(0.2 * static_cast<double>(jobs.size())).epsilon(0.3));
+    CHECK(std::includes(half.begin(), half.end(), fifth.begin(), fifth.end()));
+    const int size = kinds[jobs[0].kind].gpus();
+    const auto sized = elastic(1, {size});
+    CHECK_FALSE(sized.empty());
+    CHECK(sized.size() < jobs.size());
+    for (const JobId id : sized) CHECK(kinds[jobs[id - 1].kind].gpus() == size);
   }
 }

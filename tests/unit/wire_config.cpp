@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/config.hpp"
+#include "planner/wire/scheduler_options.hpp"
 
 using espalier::Error;
 using espalier::wire::load_config;
@@ -89,6 +90,36 @@ TEST_CASE("every key of the scheduler is read, and has a default") {
   CHECK(config.policy == "suika");
 }
 
+TEST_CASE("[flextrain] is the policy's, and has the paper's figures as defaults") {
+  const auto defaults = load_config(File("").path);
+  CHECK_FALSE(espalier::wire::scheduler_options(defaults).flextrain);
+  const File file(
+      "[planner]\npolicy = \"flextrain-dp\"\n[flextrain]\nmost_times = 2\nleast_probability = 0.8\nwindow_hours = 1.5\n"
+      "least_gpus = 8\n");
+  const auto options = espalier::wire::scheduler_options(load_config(file.path)).flextrain;
+  REQUIRE(options);
+  CHECK(options->elasticity == espalier::Elasticity::pipeline_and_data);
+  CHECK(options->most_times == 2);
+  CHECK(options->least_probability == 0.8);
+  CHECK(options->window_seconds == 5400);
+  CHECK(options->least_gpus == 8);
+  const auto paper =
+      espalier::wire::scheduler_options(load_config(File("[planner]\npolicy = \"flextrain\"\n").path)).flextrain;
+  REQUIRE(paper);
+  CHECK(paper->elasticity == espalier::Elasticity::pipeline);
+  CHECK(paper->most_times == 4);
+  CHECK(paper->least_probability == 0.6);
+  CHECK(paper->window_seconds == 8 * 3600);
+  CHECK(paper->least_gpus == 32);
+  CHECK(refusal("[flextrain]\nmost_times = 0.5\n") ==
+        ":2: flextrain.most_times: must be between 1.000000 and 1000.000000");
+  CHECK(refusal("[flextrain]\nleast_probability = 1\n") ==
+        ":2: flextrain.least_probability: must be between 0.001000 and 0.999000");
+  CHECK(refusal("[flextrain]\nwindow_hours = 25\n") ==
+        ":2: flextrain.window_hours: must be between 0.010000 and 24.000000");
+  CHECK(refusal("[flextrain]\nleast_gpus = 0\n") == ":2: flextrain.least_gpus: must be between 1 and 1000000");
+}
+
 TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nlambda = \"bold\"\n") == ":2: planner.lambda: must be a number");
   CHECK(refusal("[planner]\nlambda = -1\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
@@ -100,7 +131,8 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
         ":2: planner.idle_seconds: must be between 0.000000 and 31536000.000000");
   CHECK(refusal("[planner]\nreclaim = 1\n") == ":2: planner.reclaim: must be true or false");
   CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
-  CHECK(refusal("[planner]\npolicy = \"nearest\"\n") == ":2: planner.policy: must be espalier, suika, flextrain or flextrain-dp");
+  CHECK(refusal("[planner]\npolicy = \"nearest\"\n") ==
+        ":2: planner.policy: must be espalier, suika, flextrain or flextrain-dp");
 }
 
 TEST_CASE("every key of [network] and [gpu.NAME] is read") {

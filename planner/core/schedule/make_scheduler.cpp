@@ -1,0 +1,10 @@
+#include "planner/core/schedule/flextrain/flextrain.hpp"
+#include "planner/core/scheduler.hpp"
+
+namespace espalier {
+
+std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options) {
+  return options.flextrain ? make_flextrain_scheduler(options, *options.flextrain) : make_suika_scheduler(options);
+}
+
+}  // namespace espalier
