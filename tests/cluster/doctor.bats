@@ -1,6 +1,6 @@
 # espalier doctor on a site without fault, and on sites with one. A site is broken as an administrator breaks it: in slurm.conf,
 # plugstack.conf, espalier.toml, or by what runs and what lies where.
-# box: -n 2 -c SchedulerParameters=bf_interval=5
+# box: -n 2 -c SchedulerParameters=bf_interval=5 -e 'planner.poll_seconds = 1' -e 'planner.cooldown_seconds = 1'
 # limit: 1500
 # each: 200
 
@@ -72,6 +72,69 @@ P
   [ "$status" -eq 2 ]
   run espalier doctor --json --fix-plan
   [ "$status" -eq 2 ]
+}
+
+said() { grep -q "^$1  *$2 " "$BOX/share/run"; } # VERDICT CHECK
+job_runs() { [ -n "$(squeue -h -n espalier-doctor -t RUNNING)" ]; }
+# What --run started, and its files.
+all_gone() { [ -z "$(squeue -h)" ] && nothing_left && [ -z "$(ls -A "$BOX/home")" ]; }
+
+@test "--run: an elastic job starts, reports, grows and ends, and nothing of it is left" {
+  status=0
+  as_user espalier doctor --run > "$BOX/share/run" || status=$?
+  cat "$BOX/share/run"
+  [ "$status" -eq 0 ]
+  for what in start report growth end; do said ok "run-$what"; done
+  wait_for 60 "everything of it is gone" all_gone
+}
+
+@test "--run: a signal, and a kill, end its job" {
+  for signal in INT KILL; do
+    as_user espalier doctor --run --dir /tmp > "$BOX/share/run" 2>&1 3>&- &
+    wait_for 60 "the job runs" job_runs
+    wait_for 60 "its launcher runs" pgrep -u boxuser -x espalier-launch
+    kill -$signal "$(pgrep -u boxuser -x espalier)"
+    status=0
+    wait $! || status=$?
+    [ "$status" -ne 0 ]
+    wait_for 60 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+    # Nothing runs after SIGKILL that could remove the folder.
+    [ $signal = INT ] || rm -rf /tmp/espalier-doctor-*
+    wait_for 60 "everything of it is gone" all_gone
+  done
+}
+
+@test "--run: no planner is a fault of the report, and the job ends all the same" {
+  "$BOX_HERE/planner.sh" kill
+  status=0
+  as_user espalier doctor --run > "$BOX/share/run" || status=$?
+  "$BOX_HERE/planner.sh" start
+  cat "$BOX/share/run"
+  [ "$status" -eq 1 ]
+  said ok run-start
+  said fault run-report
+  said ok run-end
+  wait_for 60 "everything of it is gone" all_gone
+}
+
+@test "--run: a busy cluster is no fault, and nothing stays in the queue; a refused job is one" {
+  job=$(as_user sbatch --parsable -o /dev/null -N2 --ntasks-per-node=1 --gres=gpu:4 --wrap 'sleep 600')
+  wait_for 20 "the other job runs" job_is "$job" RUNNING
+  status=0
+  as_user espalier doctor --run --wait 3 > "$BOX/share/run" || status=$?
+  cat "$BOX/share/run"
+  [ "$status" -eq 0 ]
+  said warning run-start
+  said skipped run-end
+  [ "$(squeue -h -o %i)" = "$job" ]
+  scancel "$job"
+  wait_for 60 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  status=0
+  as_user espalier doctor --run --partition none > "$BOX/share/run" || status=$?
+  cat "$BOX/share/run"
+  [ "$status" -eq 1 ]
+  said fault run-start
+  wait_for 60 "everything of it is gone" all_gone
 }
 
 @test "fault: no partition for extensions" {
@@ -219,7 +282,9 @@ P
 
 @test "fault: espalier-train does not find torch" {
   status=0
-  LD_LIBRARY_PATH='' as_user espalier doctor --json > "$BOX/share/found.json" || status=$?
+  # An empty folder lies over torch's.
+  unshare --mount sh -c 'mount -t tmpfs tmpfs "$1" && exec env LD_LIBRARY_PATH= espalier doctor --json' sh "$TORCH_HOME/lib" \
+    > "$BOX/share/found.json" || status=$?
   [ "$status" -eq 1 ]
   named fault torch "does not find libtorch_cpu.so" /etc/ld.so.conf.d/espalier.conf "TORCH_HOME/lib  # then: ldconfig"
 }

@@ -5,12 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/doctor/toy_job.hpp"
+
 namespace espalier::cli::doctor {
 
 struct Arguments {
   std::string config;
   std::optional<bool> administrator;  // nullopt: root and SlurmUser are
   bool json = false, fix_plan = false;
+  bool run = false;
+  ToyJob job;  // of --run; program and folder may be empty: the defaults
 };
 
 // nullopt: `help` is to be printed. Throws UsageError.
