@@ -36,7 +36,7 @@ CORE     := $(BUILD)/obj/core.a
 SLURM_API := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard planner/slurm/*.c))
 WIRE     := $(call objects,$(call sources,planner/wire))
 DAEMON   := $(call objects,$(call sources,planner/daemon))
-CLI      := $(call objects,$(call sources,planner/cli))
+CLI      := $(call objects,$(call sources,planner/cli planner/cli/doctor))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
 LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job recovery world node slurm process)))
 # The only objects that know PMIx. What the rank server shares with the launcher it links as well.

@@ -73,6 +73,7 @@ const char* const kUsage =
     "  simulate                  what elasticity would do for a cluster; see simulate --help\n"
     "  schedule                  compare, search and draw pipeline schedules; see schedule --help\n"
     "  calibrate                 measure GPUs and links in a Slurm job; see calibrate --help\n"
+    "  doctor                    what is wrong at this site, and the lines to add; see doctor --help\n"
     "\n"
     "  -o, --oneliner            one line per record\n"
     "      --json                JSON instead of records\n"

@@ -27,6 +27,19 @@ std::vector<uid_t> planner_users() {
   return users;
 }
 
+wire::Client connect_by_network(const wire::Config& config) {
+  const std::string where = config.planner_host + ":" + std::to_string(config.planner_port);
+  try {
+    return wire::Client::tcp(wire::planner_caller(planner_users()), config.planner_host, config.planner_port,
+                             kPatience);
+  } catch (const Error& error) {
+    throw Error("planner: cannot be reached at " + where + " (" + error.what() +
+                "); check that espalierd runs there, that planner.host and planner.port in " +
+                (config.path.empty() ? "/etc/espalier/espalier.toml" : config.path) +
+                " name it, and that munged runs on both hosts");
+  }
+}
+
 wire::Client connect(const wire::Config& config) {
   const std::string path = config.run_dir + "/control.sock";
   struct stat socket {
@@ -40,21 +53,8 @@ wire::Client connect(const wire::Config& config) {
                   "); check that espalierd runs: systemctl status espalierd");
     }
   }
-  const std::string where = config.planner_host + ":" + std::to_string(config.planner_port);
-  try {
-    return wire::Client::tcp(wire::planner_caller(planner_users()), config.planner_host, config.planner_port,
-                             kPatience);
-  } catch (const Error& error) {
-    throw Error("planner: cannot be reached at " + where + " (" + error.what() +
-                "); check that espalierd runs there, that planner.host and planner.port in " +
-                (config.path.empty() ? "/etc/espalier/espalier.toml" : config.path) +
-                " name it, and that munged runs on both hosts");
-  }
+  return connect_by_network(config);
 }
-
-}  // namespace
-
-namespace {
 
 // One question on an open connection.
 Json ask_once(wire::Client& client, const std::string& what, const Json& arguments) {
@@ -85,6 +85,11 @@ std::size_t add_page(Json& whole, Json page, bool in_front) {
 }
 
 }  // namespace
+
+Json ask_by_network(const wire::Config& config, const std::string& what) {
+  wire::Client client = connect_by_network(config);
+  return ask_once(client, what, Json::object());
+}
 
 Json ask(const wire::Config& config, const std::string& what, const Json& arguments) {
   constexpr int kMostPages = 10000;

@@ -1,0 +1,150 @@
+// The partition that extensions are submitted to.
+#include <algorithm>
+
+#include "planner/cli/doctor/checks.hpp"
+#include "planner/core/hostlist.hpp"
+
+namespace espalier::cli::doctor {
+namespace {
+
+constexpr std::uint32_t kLeastNotice = 5, kGoodNotice = 15;  // seconds
+
+Remedy in_line(const Facts& facts, const std::string& words) {
+  return {facts.slurm_conf(), words, "PartitionName=" + facts.config.partition};
+}
+
+std::string gpu_nodes(const Slurm& slurm) {
+  std::vector<std::string> names;
+  for (const Node& node : slurm.nodes)
+    if (node.gpus > 0) names.push_back(node.name);
+  return names.empty() || names.size() == slurm.nodes.size() ? "ALL" : fold_hosts(names);
+}
+
+Finding exists(const Facts& facts, const Slurm& slurm) {
+  const std::string& name = facts.config.partition;
+  const Partition* elastic = facts.elastic();
+  if (elastic == nullptr)
+    return fault(
+        "there is no partition " + name + " for extensions (extensions.partition in " + facts.config_path() + ")",
+        {{facts.slurm_conf(),
+          "PartitionName=" + name + " Nodes=" + gpu_nodes(slurm) + " MaxTime=" +
+              std::to_string(facts.config.max_lease_minutes) + " PriorityTier=1 PreemptMode=CANCEL GraceTime=30",
+          ""}});
+  if (!elastic->up)
+    return fault("partition " + name + " is not up",
+                 {in_line(facts, "State=UP"), command("scontrol update PartitionName=" + name + " State=UP")});
+  return ok("partition " + name + " on " + fold_hosts(elastic->nodes));
+}
+
+Finding coverage(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  std::vector<std::string> missing;
+  bool any = false;
+  for (const Node& node : slurm.nodes) {
+    if (node.gpus == 0) continue;
+    const bool has = std::find(elastic.nodes.begin(), elastic.nodes.end(), node.name) != elastic.nodes.end();
+    any = any || has;
+    if (!has) missing.push_back(node.name);
+  }
+  if (missing.empty()) return ok("it has every node with GPUs");
+  const std::vector<Remedy> remedies{in_line(facts, "Nodes=" + gpu_nodes(slurm))};
+  if (!any) return fault("it has no node with GPUs", remedies);
+  return warning("it lacks " + fold_hosts(missing) + ": their GPUs are never lent", remedies);
+}
+
+Finding access(const Facts& facts, const Slurm&, const Partition& elastic) {
+  if (elastic.root_only) return fault("RootOnly=YES: users' extensions are refused", {in_line(facts, "RootOnly=NO")});
+  if (elastic.needs_reservation)
+    return fault("ReqResv=YES: extensions name no reservation, and are refused", {in_line(facts, "ReqResv=NO")});
+  std::string limits;
+  std::vector<Remedy> remedies;
+  const auto look = [&](const std::string& value, const std::string& key) {
+    if (value.empty()) return;
+    limits += (limits.empty() ? "" : ", ") + key + "=" + value;
+    remedies.push_back(in_line(facts, key + "=ALL"));
+  };
+  look(elastic.allow_accounts, "AllowAccounts");
+  look(elastic.allow_groups, "AllowGroups");
+  look(elastic.allow_qos, "AllowQos");
+  if (limits.empty()) return ok("every account, group and QOS may use it");
+  return warning("only jobs of " + limits + " can grow", remedies);
+}
+
+Finding max_time(const Facts& facts, const Slurm&, const Partition& elastic) {
+  const auto lease = static_cast<std::uint32_t>(facts.config.max_lease_minutes);
+  if (elastic.max_minutes == 0)
+    return warning("it has no MaxTime: users who submit into it without Espalier hold its GPUs without end",
+                   {in_line(facts, "MaxTime=" + std::to_string(lease))});
+  if (elastic.max_minutes >= lease)
+    return ok("MaxTime is " + std::to_string(elastic.max_minutes) + " minutes, leases are at most " +
+              std::to_string(lease));
+  return fault("MaxTime is " + std::to_string(elastic.max_minutes) + " minutes, leases are up to " +
+                   std::to_string(lease) + ": longer ones wait for ever (PartitionTimeLimit)",
+               {in_line(facts, "MaxTime=" + std::to_string(lease)),
+                {facts.config_path(), "max_lease_minutes = " + std::to_string(elastic.max_minutes), "[extensions]"}});
+}
+
+bool shares_nodes(const Partition& a, const Partition& b) {
+  return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& name) {
+    return std::find(b.nodes.begin(), b.nodes.end(), name) != b.nodes.end();
+  });
+}
+
+Finding tier(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  std::vector<const Partition*> equal;
+  std::size_t others = 0;
+  for (const Partition& other : slurm.partitions) {
+    if (other.name == elastic.name || !shares_nodes(other, elastic)) continue;
+    ++others;
+    if (other.priority_tier <= elastic.priority_tier) equal.push_back(&other);
+  }
+  const std::string own = std::to_string(elastic.priority_tier);
+  if (others == 0) return warning("no other partition has its nodes: nobody could take them back");
+  if (equal.empty())
+    return ok("its PriorityTier " + own + " is below that of the " + std::to_string(others) + " others");
+  std::string names;
+  std::vector<Remedy> remedies{in_line(facts, "PriorityTier=1")};
+  for (const Partition* other : equal) {
+    names += (names.empty() ? "" : ", ") + other->name + " (" + std::to_string(other->priority_tier) + ")";
+    if (other->priority_tier <= 1)
+      remedies.push_back({facts.slurm_conf(), "PriorityTier=10", "PartitionName=" + other->name});
+  }
+  return fault("its PriorityTier " + own + " is not below that of " + names + ": jobs there cannot take GPUs back",
+               remedies);
+}
+
+Finding mode(const Facts& facts, const Slurm&, const Partition& elastic) {
+  const std::string& mode = elastic.preempt_mode;
+  const std::vector<Remedy> remedies{in_line(facts, "PreemptMode=CANCEL")};
+  if (mode == "CANCEL") return ok("PreemptMode is CANCEL");
+  if (mode == "REQUEUE")
+    return warning("PreemptMode is REQUEUE; extensions are not requeued, so it cancels them, too", remedies);
+  if (mode == "OFF") return fault("PreemptMode is OFF: Slurm takes no extension back", remedies);
+  return fault("PreemptMode is " + mode + ": a suspended extension keeps its GPUs' memory", remedies);
+}
+
+Finding grace(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  const auto kill_wait = static_cast<std::uint32_t>(slurm.number("KillWait").value_or(30));
+  const bool own = elastic.grace_seconds > 0;
+  const std::uint32_t notice = own ? elastic.grace_seconds : kill_wait;
+  const std::string found = (own ? "GraceTime is " : "GraceTime is 0, and KillWait ") + std::to_string(notice) + " s";
+  if (notice >= kGoodNotice) return ok(found);
+  const std::vector<Remedy> remedies{in_line(facts, "GraceTime=30")};
+  if (notice >= kLeastNotice)
+    return warning(found + ": a training with long steps cannot hand its state on before its extension is killed",
+                   remedies);
+  return fault(found + ": extensions are killed before a training can hand its state on", remedies);
+}
+
+}  // namespace
+
+std::span<const Check> partition_checks() {
+  static const Check table[] = {
+      {"partition", Audience::everyone, exists},        {"partition-nodes", Audience::administrator, coverage},
+      {"partition-access", Audience::everyone, access}, {"partition-time", Audience::administrator, max_time},
+      {"priority-tier", Audience::administrator, tier}, {"preempt-mode", Audience::administrator, mode},
+      {"grace-time", Audience::administrator, grace},
+  };
+  return table;
+}
+
+}  // namespace espalier::cli::doctor

@@ -1,0 +1,133 @@
+// How Slurm schedules, preempts, and counts GPUs; how long it takes to start and to end a job.
+#include <algorithm>
+#include <charconv>
+
+#include "planner/cli/doctor/checks.hpp"
+
+namespace espalier::cli::doctor {
+namespace {
+
+constexpr int kGoodBackfillSeconds = 10, kSlurmsBackfillSeconds = 30;
+
+std::string added(const std::string& list, const std::string& word) { return list.empty() ? word : list + "," + word; }
+
+Finding preempt_type(const Facts& facts, const Slurm& slurm) {
+  const std::string type = slurm.setting("PreemptType");
+  const std::vector<Remedy> remedies{{facts.slurm_conf(), "PreemptType=preempt/partition_prio", ""},
+                                     {facts.slurm_conf(), "PreemptMode=CANCEL", ""}};
+  if (type == "preempt/partition_prio") return ok("PreemptType is " + type);
+  if (type.empty() || type == "preempt/none")
+    return fault("PreemptType is preempt/none: Slurm takes no extension back, and other jobs wait for espalierd",
+                 remedies);
+  return fault(
+      "PreemptType is " + type + ": extensions carry no QOS of their own, so nothing says who may take their GPUs back",
+      remedies);
+}
+
+Finding kill_wait(const Facts& facts, const Slurm& slurm) {
+  const auto wait = slurm.number("KillWait");
+  if (!wait) return skipped("slurmctld does not tell KillWait");
+  const long ours = facts.config.kill_wait_seconds;
+  if (*wait <= ours)
+    return ok("KillWait is " + std::to_string(*wait) + " s, espalierd counts on " + std::to_string(ours) + " s");
+  return fault("KillWait is " + std::to_string(*wait) + " s, espalierd counts on " + std::to_string(ours) +
+                   " s: leases end too late for the jobs that wait for their GPUs",
+               {{facts.config_path(), "kill_wait_seconds = " + std::to_string(*wait), "[extensions]"}});
+}
+
+Finding backfill(const Facts& facts, const Slurm& slurm) {
+  const std::string type = slurm.setting("SchedulerType"), parameters = slurm.setting("SchedulerParameters");
+  if (type != "sched/backfill")
+    return fault("SchedulerType is " + type + ": extensions are leases, which backfill grants while bigger jobs wait",
+                 {{facts.slurm_conf(), "SchedulerType=sched/backfill", ""}});
+  int seconds = kSlurmsBackfillSeconds;
+  constexpr std::string_view kKey = "bf_interval=";
+  const auto at = ("," + parameters).find("," + std::string(kKey));
+  const bool given = at != std::string::npos;
+  if (given) std::from_chars(parameters.data() + at + kKey.size(), parameters.data() + parameters.size(), seconds);
+  const std::string found = "backfill looks every " + std::to_string(seconds) + " s";
+  if (seconds <= kGoodBackfillSeconds) return ok(found);
+  std::string right = parameters;
+  if (given) right.replace(at, std::min(right.find(',', at), right.size()) - at, "bf_interval=10");
+  else right = added(right, "bf_interval=10");
+  return warning(found + ": where jobs wait, an extension is granted that late",
+                 {{facts.slurm_conf(), "SchedulerParameters=" + right, ""}});
+}
+
+Finding select_type(const Facts& facts, const Slurm& slurm) {
+  const std::string type = slurm.setting("SelectType");
+  const Remedy remedy{facts.slurm_conf(), "SelectType=select/cons_tres", ""};
+  if (type == "select/cons_tres") return ok("SelectType is " + type);
+  if (type == "select/cons_res")
+    return warning("SelectType is " + type + ", which knows no --gpus and which Slurm has dropped since", {remedy});
+  return fault("SelectType is " + type + ": a node goes to one job as a whole, and its idle GPUs to nobody", {remedy});
+}
+
+Finding gres(const Facts& facts, const Slurm& slurm) {
+  const std::string types = slurm.setting("GresTypes");
+  if (("," + types + ",").find(",gpu,") != std::string::npos) return ok("GresTypes is " + types);
+  return fault(types.empty() ? "GresTypes is not set: Slurm counts no GPUs" : "GresTypes is " + types + ", without gpu",
+               {{facts.slurm_conf(), "GresTypes=" + added(types, "gpu"), ""}});
+}
+
+Finding memory(const Facts& facts, const Slurm& slurm) {
+  if (slurm.setting("SelectTypeParameters").find("MEMORY") == std::string::npos)
+    return ok("memory is not what Slurm allocates");
+  for (const char* name : {"DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"}) {
+    const std::string value = slurm.setting(name);
+    if (!value.empty() && value != "UNLIMITED" && value != "0") return ok(std::string(name) + " is " + value);
+  }
+  if (slurm.setting("JobDefaults").find("DefMemPerGPU") != std::string::npos) return ok("JobDefaults has DefMemPerGPU");
+  return warning("a job that asks for no memory takes all of its node, and nothing beside it can grow",
+                 {{facts.slurm_conf(), "DefMemPerCPU=4000", ""}});
+}
+
+Finding prolog(const Facts& facts, const Slurm& slurm) {
+  std::string programs;
+  for (const char* name : {"Prolog", "PrologSlurmctld", "Prolog[0]", "PrologSlurmctld[0]"})
+    if (const std::string program = slurm.setting(name); !program.empty())
+      programs += (programs.empty() ? "" : ", ") + std::string(name) + "=" + program;
+  if (programs.empty()) return ok("there is no Prolog");
+  auto limit = slurm.number("PrologTimeout");
+  if (!limit) limit = slurm.number("PrologEpilogTimeout");
+  const int acquire = facts.config.acquire_seconds;
+  if (limit && *limit < acquire)
+    return ok(programs + " for at most " + std::to_string(*limit) + " s, of the " + std::to_string(acquire) +
+              " s that an extension may take to start");
+  return warning(programs + (limit ? " may take " + std::to_string(*limit) + " s" : " has no time limit") +
+                     "; an extension that has not started after " + std::to_string(acquire) + " s is cancelled",
+                 {{facts.slurm_conf(), "PrologEpilogTimeout=" + std::to_string(std::max(acquire - 5, 1)), ""},
+                  {facts.config_path(), "acquire_seconds = " + std::to_string(limit ? *limit + 20 : 60), "[launch]"}});
+}
+
+Finding epilog(const Facts& facts, const Slurm& slurm) {
+  std::string programs;
+  for (const char* name : {"Epilog", "EpilogSlurmctld", "Epilog[0]", "EpilogSlurmctld[0]"})
+    if (const std::string program = slurm.setting(name); !program.empty())
+      programs += (programs.empty() ? "" : ", ") + std::string(name) + "=" + program;
+  if (programs.empty()) return ok("there is no Epilog");
+  auto limit = slurm.number("EpilogTimeout");
+  if (!limit) limit = slurm.number("PrologEpilogTimeout");
+  if (limit) return ok(programs + " for at most " + std::to_string(*limit) + " s");
+  return warning(programs + " has no time limit: GPUs that are given back stay with their job until it has ended",
+                 {{facts.slurm_conf(),
+                   "PrologEpilogTimeout=" + std::to_string(std::max(facts.config.acquire_seconds - 5, 1)), ""}});
+}
+
+}  // namespace
+
+std::span<const Check> scheduling_checks() {
+  static const Check table[] = {
+      {"preempt-type", Audience::administrator, preempt_type},
+      {"kill-wait", Audience::administrator, kill_wait},
+      {"backfill", Audience::administrator, backfill},
+      {"select-type", Audience::administrator, select_type},
+      {"gres-types", Audience::administrator, gres},
+      {"default-memory", Audience::administrator, memory},
+      {"prolog", Audience::administrator, prolog},
+      {"epilog", Audience::administrator, epilog},
+  };
+  return table;
+}
+
+}  // namespace espalier::cli::doctor
