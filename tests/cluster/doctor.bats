@@ -3,6 +3,7 @@
 # box: -n 2 -c SchedulerParameters=bf_interval=5 -e 'planner.poll_seconds = 1' -e 'planner.cooldown_seconds = 1'
 # limit: 1500
 # each: 200
+# beside
 
 setup_file() { cp "$SLURM_CONF" "$BOX/share/slurm.conf"; cp "$BOX/slurm/plugstack.conf" /etc/espalier/espalier.toml "$BOX/share/"; }
 setup() { . "$BOX_HERE/jobs.bash"; }
