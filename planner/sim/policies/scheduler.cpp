@@ -1,4 +1,8 @@
-// suika, suika-dp, espalier: the daemon's own scheduler.
+// suika, suika-dp, espalier, flextrain, flextrain-dp: the daemon's own schedulers.
+//
+// The FlexTrain paper leaves these choices open:
+// - Schedules are 1F1B before and after a change, where the paper searches for one in both cases.
+// - It decides at events. The paper says "periodically", and not how often.
 #include "planner/sim/policies/policies.hpp"
 
 namespace espalier::sim {
@@ -7,12 +11,16 @@ namespace {
 class SchedulerPolicy final : public Policy {
  public:
   SchedulerPolicy(std::string name, const SchedulerOptions& options, int most_gpus)
-      : name_(std::move(name)), options_(options), most_gpus_(most_gpus), scheduler_(make_suika_scheduler(options)) {}
+      : name_(std::move(name)), options_(options), most_gpus_(most_gpus), scheduler_(make_scheduler(options)) {}
   std::string name() const override { return name_; }
-  // Suika copies, Espalier adopts. All other costs of a redeployment are the same for both.
-  Method redeployment() const override { return options_.as_printed ? Method::device : Method::adopt; }
+  // FlexTrain stops and starts from a checkpoint (§6.3: "the most naive scaling approach"), Suika copies, Espalier
+  // adopts. All other costs of a redeployment are the same for all.
+  Method redeployment() const override {
+    if (options_.flextrain) return Method::checkpoint;
+    return options_.as_printed ? Method::device : Method::adopt;
+  }
   bool keeps_basic() const override { return true; }
-  bool shares_profiles() const override { return !options_.as_printed; }
+  bool shares_profiles() const override { return !options_.as_printed && !options_.flextrain; }
   int most_gpus() const override { return most_gpus_; }
   double cooldown() const override { return options_.cooldown_seconds; }
 
@@ -31,9 +39,7 @@ class SchedulerPolicy final : public Policy {
   const std::unique_ptr<Scheduler> scheduler_;
 };
 
-}  // namespace
-
-std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& given) {
+SchedulerOptions options_of(const std::string& name, const PolicyOptions& given) {
   SchedulerOptions options = given.scheduler.value_or(SchedulerOptions{});
   options.lambda = given.lambda;
   options.as_printed = name != "espalier";
@@ -41,6 +47,24 @@ std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const Pol
   if (!given.scheduler) options.start_seconds = given.redeploy.start_seconds;
   if (given.trade) options.trade = *given.trade;
   if (given.short_first) options.short_first = *given.short_first;
+  options.flextrain.reset();
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& given) {
+  return std::make_unique<SchedulerPolicy>(name, options_of(name, given), given.most_gpus);
+}
+
+std::unique_ptr<Policy> make_flextrain(const std::string& name, const PolicyOptions& given) {
+  SchedulerOptions options = options_of(name, given);
+  options.flextrain = given.flextrain;
+  options.flextrain->elasticity = name == "flextrain-dp" ? Elasticity::pipeline_and_data : Elasticity::pipeline;
+  // Until a job has been changed: the start, and the state of a model of 7B saved and loaded (16 bytes per parameter).
+  options.redeploy_seconds = given.redeploy.start_seconds + 2 * 7 * 16 / given.redeploy.storage_gb_s;
+  const auto known = given.redeploy.measured.find(Method::checkpoint);
+  if (known != given.redeploy.measured.end()) options.redeploy_seconds = known->second.pause_seconds;
   return std::make_unique<SchedulerPolicy>(name, options, given.most_gpus);
 }
 
