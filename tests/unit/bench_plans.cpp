@@ -66,6 +66,21 @@ TEST_SUITE("bench") {
     CHECK(sum / 60 > 0.99);
   }
 
+  TEST_CASE("with a decision's effort a plan is between Algorithm 1's and the optimum, in the mean") {
+    double sum = 0, printed = 0;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      CAPTURE(seed);
+      const Optimality found =
+          measure_optimality(*make_instance(seed, seed % 2 == 0 ? Start::best : Start::random), Effort::daemon);
+      CHECK(found.planner <= 1 + 1e-9);
+      CHECK(found.planner > 0);
+      sum += found.planner;
+      printed += found.algorithm1;
+    }
+    CHECK(sum / 60 > 0.95);
+    CHECK(sum > printed);
+  }
+
   TEST_CASE("a job that grows is compared at every count, with GPUs that it holds") {
     const std::vector<int> counts{16, 19, 24};
     std::vector<int> seen;

@@ -11,10 +11,6 @@
 #include "planner/core/schedule/shrinking.hpp"
 
 namespace espalier {
-namespace {
-constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
-}  // namespace
-
 // The planner's own search on a winner's final GPUs. The exact recurrence decides.
 void Growing::polish(Player& one) {
   if (options_.as_printed) return;

@@ -10,6 +10,8 @@
 namespace espalier {
 
 inline constexpr SearchEffort kReplanEffort{1, 4, 0, 2'000};
+// For a job that has won GPUs, on all its GPUs.
+inline constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
 
 // For one decision. The arguments must outlive this object.
 class Growing {

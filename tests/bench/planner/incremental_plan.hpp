@@ -12,11 +12,14 @@ namespace espalier::bench {
 // The pieces of `held` and `units`, sorted.
 std::vector<Piece> with_units(std::vector<Piece> held, std::span<const Piece> units);
 
-// Runs Algorithm 1 from `present` over `units` (nearest first), then the planner's own search from
-// all prefixes. The plan may leave GPUs idle. It is never slower than `present`, which must be
-// feasible.
+// bench: what the planner's search can do. daemon: what a decision of espalierd spends on one job.
+enum class Effort { bench, daemon };
+
+// Runs Algorithm 1 from `present` over `units` (nearest first), then the planner's own search: from
+// all prefixes (bench), or on the GPUs of the fastest prefix, with a decision's bounds of work
+// (daemon). The plan may leave GPUs idle. It is never slower than `present`, which must be feasible.
 Solution incremental_plan(Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> held,
-                          std::span<const Piece> units);
+                          std::span<const Piece> units, Effort effort = Effort::bench);
 
 // Algorithm 1 as printed. Returns the ms of its fastest prefix; the empty prefix counts too.
 double printed_algorithm1(Evaluator& evaluator, const PlanSketch& present, std::span<const Piece> units);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/bench/planner/incremental_plan.hpp"
 #include "tests/bench/planner/instances.hpp"
 
 namespace espalier::bench {
@@ -15,6 +16,6 @@ struct Optimality {
 };
 
 // Throws Error when the exact search gives up.
-Optimality measure_optimality(const Instance& instance);
+Optimality measure_optimality(const Instance& instance, Effort effort = Effort::bench);
 
 }  // namespace espalier::bench
