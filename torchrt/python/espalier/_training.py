@@ -25,10 +25,19 @@ _SNAPSHOT_SHARE = 20  # a snapshot is due when so many times as long as the last
 _SWITCH, _SAVE, _UNKEPT, _LOSS, _REPORTED, _HEAD = range(6)
 
 
+def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Libraries wrap an optimizer in an object of the same class that has none of its parts."""
+    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
+    return optimizer
+
+
 class Training:
     def __init__(self, run: Any, worker: Optional[Worker], objects: Dict[str, Any], checkpoint: Optional[str], every: int,
                  snapshot_seconds: float) -> None:
-        self._run, self._worker, self._objects = run, worker, objects
+        self._run, self._worker = run, worker
+        # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
+        self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
         self._path, self._every = checkpoint, every
         if run.world > 1 and not dist.is_initialized():
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
@@ -44,7 +53,7 @@ class Training:
         self.averager = Averager(modules, self._cuda)
         for one in objects.values():
             if isinstance(one, torch.optim.Optimizer):
-                one.register_step_pre_hook(self._before_optimizer)
+                _innermost(one).register_step_pre_hook(self._before_optimizer)
         self._snapshot_seconds = snapshot_seconds
         self._line: Optional[_vault.Line] = None
         self._copies: List[Optional[SharedMemory]] = [None] * len(_vault.SLOTS)
@@ -60,8 +69,9 @@ class Training:
 
     # ---- the beginning
 
-    def start(self) -> int:
-        """Steps that are done already."""
+    def start(self, begun: int) -> int:
+        """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
+        self._begun = begun
         worker = self._worker
         if worker is None:
             return self._from_checkpoint()
@@ -150,7 +160,8 @@ class Training:
             dist.all_gather_object(told, best, group=self._group)
         step, generation = max((tuple(one) for one in told), default=(-1, -1))
         if step < 0:
-            return None, "checkpoint" if self._path and os.path.exists(self._path) else "start"
+            kept = self._begun > 0 or (self._path and os.path.exists(self._path))
+            return None, "checkpoint" if kept else "start"
         found = None
         for at, of, item in here:
             if (at, of) == (step, generation):
@@ -171,7 +182,7 @@ class Training:
 
     def _from_checkpoint(self) -> int:
         if not self._path or not os.path.exists(self._path):
-            return 0
+            return self._begun
         fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             step, state = read(private_map(fd))
@@ -182,9 +193,9 @@ class Training:
 
     # ---- a step
 
-    def begin(self, step: int) -> None:
+    def begin(self, step: int, weight: float) -> None:
         self._begin_step(step)
-        self.averager.weight = self._own_share
+        self.averager.weight = weight
         self.averager.last_bucket = None
         self._began = Mark(self._cuda)
 
@@ -200,8 +211,11 @@ class Training:
     def backward(self, loss: torch.Tensor, share: float) -> None:
         self.averager.weight = 1.0
         weighed = loss * share
-        self._loss_here = self._loss_here + weighed.detach()
+        self.add_loss(weighed)
         weighed.backward()
+
+    def add_loss(self, loss: Any) -> None:
+        self._loss_here = self._loss_here + (loss.detach() if isinstance(loss, torch.Tensor) else loss)
 
     def report(self, loss: Any, tokens: int) -> float:
         if self._reported:
