@@ -12,10 +12,11 @@ import espalier
 
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("most", int, 0),
-                            ("snapshot", float, 1.0), ("items", int, 0), ("save", int, 0), ("out", str, ""), ("stop-at", int, 0)):
+                            ("snapshot", float, 1.0), ("items", int, 0), ("save", int, 0), ("out", str, ""), ("stop-at", int, 0),
+                            ("other-steps", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
-run = espalier.join(global_batch=options.batch, steps=options.steps, snapshot_seconds=options.snapshot)
+run = espalier.join(global_batch=options.batch, steps=options.steps, snapshot_seconds=options.snapshot, start_seconds=300)
 
 import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
@@ -66,8 +67,10 @@ class Writer(TrainerCallback):
         numbers = {batches.index(number): number for number in range(base, base + options.batch)}
         used = sorted(numbers[one] for one in seen)
         with open(f"{options.metrics}.samples", "a") as samples:
-            for number in used:
-                samples.write(f"{run.generation} {step} {number} {number + 1}\n")
+            while used:
+                last = next((i for i in range(len(used)) if used[i] != used[0] + i), len(used))
+                samples.write(f"{run.generation} {step} {used[0]} {used[0] + last}\n")
+                used = used[last:]
         if run.is_writer:
             line = {"step": step, "loss": elastic.loss, "seconds": time.time() - self.began, "generation": run.generation,
                     "gpus": run.world, "plan": "trainer"}
@@ -85,8 +88,8 @@ model = (Counting if options.items else Model)()
 dataset = [{"x": x[i], "labels": y[i], "number": i} for i in range(len(x))]
 out = options.out or f"{options.metrics}.out"
 trainer = Trainer(model, TrainingArguments(
-    out, max_steps=options.steps, per_device_train_batch_size=options.most or options.batch, learning_rate=1e-3, logging_steps=10,
-    use_cpu=True, ddp_backend="gloo", save_strategy="steps" if options.save else "no", save_steps=options.save or 500,
+    out, max_steps=options.other_steps or options.steps, per_device_train_batch_size=options.most or options.batch, learning_rate=1e-3, logging_steps=10,
+    lr_scheduler_type="constant_with_warmup", warmup_steps=200,     use_cpu=True, ddp_backend="gloo", save_strategy="steps" if options.save else "no", save_steps=options.save or 500,
     report_to="none", disable_tqdm=True, remove_unused_columns=False), train_dataset=dataset)
 elastic = attach(run, trainer)
 trainer.add_callback(Writer())

@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import sys
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from ._slices import even_shares, parts_of, slice_of
 from ._worker import Worker
@@ -103,9 +103,10 @@ class Run:
                 with self._training().averager.alone():
                     yield part
 
-    def backward(self, loss: Any, part: Part) -> None:
-        """backward() of the loss that is the mean over `part`, weighed by its share of the global batch."""
-        self._training().backward(loss, len(part) / self.global_batch)
+    def backward(self, loss: Any, part: Part, by: Optional[Callable[[Any], Any]] = None) -> None:
+        """backward() of the loss that is the mean over `part`, weighed by its share of the global batch. by: who calls it,
+        where the loss is scaled, e.g. accelerator.backward."""
+        self._training().backward(loss, len(part) / self.global_batch, by)
 
     def report(self, loss: Any = None, tokens: int = 0) -> float:
         """Ends a step: the loss that is the mean over this process's slice (none where run.backward() was used), and the

@@ -5,7 +5,7 @@ import math
 import os
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import torch.distributed as dist
@@ -54,6 +54,8 @@ class Training:
         for one in objects.values():
             if isinstance(one, torch.optim.Optimizer):
                 _innermost(one).register_step_pre_hook(self._before_optimizer)
+            if hasattr(one, "split_batches") and hasattr(one, "step_with_optimizer"):
+                one.split_batches = True  # Accelerate's scheduler: one step a step, not one for each process
         self._snapshot_seconds = snapshot_seconds
         self._line: Optional[_vault.Line] = None
         self._copies: List[Optional[SharedMemory]] = [None] * len(_vault.SLOTS)
@@ -208,11 +210,11 @@ class Training:
         if self._optimizes is None:
             self._optimizes = Mark(self._cuda)
 
-    def backward(self, loss: torch.Tensor, share: float) -> None:
+    def backward(self, loss: torch.Tensor, share: float, by: Optional[Callable[[Any], Any]]) -> None:
         self.averager.weight = 1.0
         weighed = loss * share
         self.add_loss(weighed)
-        weighed.backward()
+        weighed.backward() if by is None else by(weighed)
 
     def add_loss(self, loss: Any) -> None:
         self._loss_here = self._loss_here + (loss.detach() if isinstance(loss, torch.Tensor) else loss)
