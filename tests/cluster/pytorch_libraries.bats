@@ -18,7 +18,7 @@ teardown() { clean_slate; }
   python_cast 2:4 --save 25
   python_grows_and_shrinks
   python3 "$BOX/share/python/logs.py" "$BOX/home/A.jsonl" "$BOX/share/python-reference.jsonl"
-  ls "$BOX/home/A.jsonl.out" | sed 's/^/# /' >&3
+  ls "$BOX/home/A.jsonl.files" | sed 's/^/# /' >&3
   python_goes_on_well
 }
 

@@ -16,7 +16,7 @@ for one in logs:
     wanted = sum(reference[step] for step in range(one["step"] - 9, one["step"] + 1)) / 10
     if abs(one["loss"] - wanted) > 1e-5 * abs(wanted):
         problems.append(f"step {one['step']}: logged {one['loss']}, should be {wanted}")
-checkpoints = sorted(glob.glob(f"{run}.out/checkpoint-*/trainer_state.json"), key=lambda name: int(name.split("-")[-1].split("/")[0]))
+checkpoints = sorted(glob.glob(f"{run}.files/checkpoint-*/trainer_state.json"), key=lambda name: int(name.split("-")[-1].split("/")[0]))
 kept = []
 if checkpoints:
     with open(checkpoints[-1], encoding="utf-8") as file:

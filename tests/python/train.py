@@ -1,5 +1,5 @@
 """A small training in double precision, for the tests: its losses are those of one process but for rounding.
---kind accelerate: wrapped by Accelerate, with batches from a DataLoader. --break-at: leaves the loop in this step, before the
+--kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(). --break-at: leaves the loop in this step, before the
 optimizer or (--break-late 1) after it.
 
 Writes one line of JSON a step to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
@@ -39,6 +39,11 @@ y = x.sin().sum(1, keepdim=True)
 width = options.width + (options.other_model if run.generation > 0 else 0)
 model = torch.nn.Sequential(torch.nn.Linear(32, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
 ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
+if options.kind == "fsdp":
+    from torch.distributed.fsdp import fully_shard
+    for layer in (model[0], model[2]):
+        fully_shard(layer)
+    fully_shard(model)
 optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
 dataset = torch.utils.data.TensorDataset(x, y)

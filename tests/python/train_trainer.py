@@ -61,16 +61,13 @@ class Writer(TrainerCallback):
         self.began = time.time()
 
     def on_step_end(self, args, state, control, **_):
-        step, base = state.global_step, (state.global_step - 1) * options.batch
-        seen = sorted(model.seen)
+        step, numbers, seen = state.global_step, run.slice(state.global_step), model.seen
         model.seen = []
-        numbers = {batches.index(number): number for number in range(base, base + options.batch)}
-        used = sorted(numbers[one] for one in seen)
         with open(f"{options.metrics}.samples", "a") as samples:
-            while used:
-                last = next((i for i in range(len(used)) if used[i] != used[0] + i), len(used))
-                samples.write(f"{run.generation} {step} {used[0]} {used[0] + last}\n")
-                used = used[last:]
+            if seen == [batches.index(number) for number in numbers]:
+                samples.write(f"{run.generation} {step} {numbers.start} {numbers.stop}\n")
+            else:
+                print(f"step {step}: computed {seen}", flush=True)
         if run.is_writer:
             line = {"step": step, "loss": elastic.loss, "seconds": time.time() - self.began, "generation": run.generation,
                     "gpus": run.world, "plan": "trainer"}
@@ -86,7 +83,7 @@ class Writer(TrainerCallback):
 
 model = (Counting if options.items else Model)()
 dataset = [{"x": x[i], "labels": y[i], "number": i} for i in range(len(x))]
-out = options.out or f"{options.metrics}.out"
+out = options.out or f"{options.metrics}.files"
 trainer = Trainer(model, TrainingArguments(
     out, max_steps=options.other_steps or options.steps, per_device_train_batch_size=options.most or options.batch, learning_rate=1e-3, logging_steps=10,
     lr_scheduler_type="constant_with_warmup", warmup_steps=200,     use_cpu=True, ddp_backend="gloo", save_strategy="steps" if options.save else "no", save_steps=options.save or 500,

@@ -23,7 +23,7 @@ group() {
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   for ((rank = 0; rank < world; rank++)); do
     env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" "tests/python/$script" \
-      --metrics "$out" --steps 40 --pause 0 --batch 25 "$@" & pids+=($!)
+      --metrics "$out" --steps "${steps:-40}" --pause 0 --batch 25 "$@" & pids+=($!)
   done
   for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
   return "$status"
@@ -66,7 +66,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
 
 @test "Trainer: three processes do what one does, with parts of 3 samples, also where items of labels are counted" {
   need_accelerate
-  script=train_trainer.py
+  script=train_trainer.py steps=90 # two epochs of the Trainer, and more
   for items in 0 1; do
     group 1 "$BATS_TEST_TMPDIR/one$items.jsonl" --items $items
     group 3 "$BATS_TEST_TMPDIR/parts$items.jsonl" --items $items --most 3
@@ -98,6 +98,29 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind accelerate
   group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind accelerate --most 3
   for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: one and three processes do what one does without, whole or in parts of 3" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 1 "$BATS_TEST_TMPDIR/alone.jsonl" --kind fsdp
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind fsdp
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind fsdp --most 3
+  for run in alone three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: a checkpoint of three processes is gone on with by five, that by one, and what DDP wrote by three" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  run=$BATS_TEST_TMPDIR/run.jsonl c=$BATS_TEST_TMPDIR/c
+  group 3 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 11
+  [ "$(ls "$c".*)" = "$(printf '%s\n' "$c".10.{0,1,2})" ]
+  group 5 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 21
+  group 1 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 31
+  [ "$(ls "$c".*)" = "$c.30.0" ]
+  rm "$c" "$c".*
+  group 2 "$BATS_TEST_TMPDIR/ddp.jsonl" --checkpoint "$c" --every 5 --break-at 31
+  group 3 "$run" --kind fsdp --checkpoint "$c" --every 5
+  python3 tests/python/losses.py "$run" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  [ "$(wc -l < "$run")" = 40 ]
 }
 
 @test "each example differs from its plain script in at most 10 lines" {

@@ -47,7 +47,7 @@ S
 python_cast() { # [RANGE [ARGUMENT...]]
   local range=${1:-2:4}
   shift || true
-  rm -f "$BOX"/home/{A,near,far}.*
+  rm -rf "$BOX"/home/{A,near,far,urgent}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   A=$(pytorch A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000 --pause 0.4 "$@")
@@ -72,4 +72,5 @@ python_grows_and_shrinks() {
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
   wait_for 60 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 100 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  finish urgent
 }

@@ -35,6 +35,15 @@ class Item(NamedTuple):
     step: int
     bytes: int
 
+    def fetch(self, generation: int) -> int:
+        """A descriptor of the deposit's memory, which the caller closes."""
+        with connect(self.vault, _SECONDS) as connection:
+            _ask(connection, _FETCH, generation=generation, holder=self.holder, rank=self.rank, slot=self.slot)
+            _, _, fd = _hear(connection)
+            if fd is None:
+                raise VaultError("vault: sent no descriptor")
+            return fd
+
 
 def _ask(connection: socket.socket, kind: int, *, generation: int = 0, asker: int = 0, holder: int = 0, rank: int = 0,
          slot: int = 0, mark: int = 0, size: int = 0, fd: Optional[int] = None) -> None:
@@ -119,12 +128,3 @@ def inventory(base: str, generation: int, asker: int) -> List[Item]:
             continue  # a vault that ends holds nothing for anybody
     return found
 
-
-def fetch(item: Item, generation: int) -> int:
-    """A descriptor of the deposit's memory, which the caller closes."""
-    with connect(item.vault, _SECONDS) as connection:
-        _ask(connection, _FETCH, generation=generation, holder=item.holder, rank=item.rank, slot=item.slot)
-        _, _, fd = _hear(connection)
-        if fd is None:
-            raise VaultError("vault: sent no descriptor")
-        return fd

@@ -142,6 +142,9 @@ class ElasticCallback(TrainerCallback):
         state.global_step, state.epoch = done, done / self._pass
         args.eval_on_start = False
 
+    def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+        self._end_step()  # before the loader is asked where it begins
+
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         self._end_step()
         self._run.begin(1.0 / self._run.world)
