@@ -37,11 +37,23 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   about_the_state $(($(bytes 1 copied) + $(bytes 1 got)))
   [ "$(bytes 1 got)" -gt $((state_bytes / 2)) ]
   wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
-  urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
+  wait_for 20 "what it was lent is asked back" as_user espalier reclaim "$A"
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
   about_the_state $(($(bytes 2 copied) + $(bytes 2 got)))
   [ "$(bytes 2 got)" -gt $((state_bytes / 2)) ]
-  finish urgent
+  python_goes_on_well
+}
+
+@test "FSDP2: a node is lost, and the training goes on from copies of its parts on the other one" {
+  python_cast 2:6
+  finish far
+  wait_for 300 "A runs on n2 too" runs_on A 6
+  wait_for 100 "it does 60 steps there" stepped_past A $(($(step_of A) + 60))
+  as_user espalier hold "$A"
+  as_user scancel -f -s KILL "$(extensions_of "$A")"
+  wait_for 300 "A runs on 2 GPUs" runs_on A 2
+  grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
+  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 

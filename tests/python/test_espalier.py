@@ -311,6 +311,16 @@ class Shards(unittest.TestCase):
         self.assertTrue(self.torch.equal(made, self.whole))
         self.assertEqual(count, 66 * 8)
 
+    def test_copies_are_on_another_node_and_evenly_many_on_each_rank(self):
+        from espalier import _partners
+        self.assertEqual(_partners.partners_of(["a", "a"]), [None, None])
+        self.assertEqual(_partners.partners_of(["a", "a", "b", "b", "b", "b"]), [2, 3, 0, 1, 0, 1])
+        for nodes in (["a", "b", "c"], ["a", "b", "a", "c", "c"], ["a"] * 7 + ["b"] * 2):
+            partners = _partners.partners_of(nodes)
+            self.assertTrue(all(nodes[rank] != nodes[partner] for rank, partner in enumerate(partners)))
+            most = max(map(nodes.count, nodes))
+            self.assertLessEqual(max(map(partners.count, partners)), -(-most // min(map(nodes.count, nodes))))
+
     def test_the_same_over_tcp_and_strangers_are_hung_up_on(self):
         from espalier import _transfer
         shelves, server = [self.shelf(box) for box in self.blocks(3, 0)], _transfer.Server()

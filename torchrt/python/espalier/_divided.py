@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
 from ._memory import SharedMemory
+from ._partners import Partners
 from ._shards import Shelf, assemble
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply
@@ -23,13 +24,13 @@ from ._worker import Worker
 
 
 class Divided:
-    divided = True
     keeps = True  # each process keeps its part
 
     def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
         self._worker, self._objects, self._group = worker, objects, group
         self._server = Server()
         self._addresses = gathered(self._server.address, group)
+        self.partners = Partners(worker.nodes, worker.rank, group)
         self._memory: Optional[SharedMemory] = None
         self.listen()
 
@@ -68,7 +69,7 @@ class Divided:
             if serves:
                 names.append(f"vault.{generation}.{step}.{item.rank}")
                 self._server.provide(names[-1], fd)
-            parts.setdefault((step, generation), {})[item.rank] = self._shelf(fd)
+            parts.setdefault((step, generation), {}).setdefault(item.rank, self._shelf(fd))
         # Of each state: who serves which rank's part, and of how many ranks it is.
         mine = [(key, list(ranks), len(next(iter(ranks.values())).head.note)) for key, ranks in parts.items()] if serves else []
         where: Dict[Tuple[int, int], Dict[int, int]] = {}

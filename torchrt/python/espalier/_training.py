@@ -76,7 +76,7 @@ class Training:
         else:
             from ._whole import Whole as Hand  # type: ignore[assignment]
         self._hand = Hand(worker, self._objects, self._group)
-        self._snapshots = Snapshots(worker, self._hand.pack, self._snapshot_seconds)
+        self._snapshots = Snapshots(worker, self._hand.pack, self._hand.partners, self._snapshot_seconds)
         if self._hand.keeps:
             self._snapshots.reach()
         self._barrier()
@@ -85,7 +85,7 @@ class Training:
         if source is not None:
             done = self._take_over(worker, source)
         else:
-            self._snapshots.make(done)
+            self._snapshots.make(done, elsewhere=False)
         worker.control.expect("commit")
         return done
 
@@ -112,7 +112,7 @@ class Training:
             self._snapshots.adopt(done, taken.fd)
             os.close(taken.fd)
         else:
-            self._snapshots.make(done)
+            self._snapshots.make(done, elsewhere=False)
         # `copied` counts what this process has read from memory of its node.
         worker.control.send("loaded", bytes_adopted=0, bytes_copied=taken.near_bytes if taken else 0,
                             bytes_sent=taken.far_bytes if taken else 0, step=done, phases_ms={"state": took}, bytes_sent_early=0,
@@ -178,7 +178,7 @@ class Training:
         self._listen()
         self._steps_here += 1
         due = self._worker is not None and _profile.due(self._steps_here) and len(self._samples.compute) >= _profile.LEAST_STEPS
-        unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.kept
+        unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
         vector = torch.zeros(_HEAD + (3 * self._run.world if due else 0), dtype=torch.float64)
         vector[_SWITCH], vector[_SAVE], vector[_UNKEPT] = bool(self._requests), self._save_asked, unkept
         vector[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()

@@ -133,6 +133,9 @@ class Far:
         host, port, secret = address
         try:
             self._connection = socket.create_connection((host, port), _LOGIN_SECONDS)
+        except OSError as error:
+            raise StateError(f"{host}:{port}, part of the state {name}: {error}") from error
+        try:
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             nonces = _received(self._connection, _NONCE) + os.urandom(_NONCE)
             self._connection.sendall(nonces[_NONCE:] + _proof(secret, b"client", nonces))
@@ -145,8 +148,11 @@ class Far:
             head = bytearray(head_bytes(bytes(begin)))
             self._read([(0, head)])
             self.head = read_head(bytes(head))
-        except OSError as error:
-            raise StateError(f"{host}:{port}, part of the state {name}: {error}") from error
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise StateError(f"{host}:{port}, part of the state {name}: {error}") from error
+            raise
 
     def _read(self, wanted: "List[Tuple[int, Any]]") -> None:
         for at in range(0, len(wanted), _MOST_RANGES):

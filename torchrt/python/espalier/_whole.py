@@ -30,7 +30,7 @@ def gathered(value: Any, group: "Optional[dist.ProcessGroup]") -> List[Any]:
 
 
 class Whole:
-    divided = False
+    partners = None  # what each node's keeper keeps is whole
 
     def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
         self._worker, self._objects, self._group = worker, objects, group
