@@ -4,6 +4,8 @@ deps:
 	@etc/deps/packages.sh
 ifeq ($(origin TORCH_HOME),file)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(patsubst %/,%,$(dir $(TORCH_HOME))) etc/deps/wheels.txt etc/deps/python.sh
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/accelerate-1.15.0 etc/deps/accelerate.txt || \
+	  echo "espalier: deps: without accelerate the tests of Trainer and Accelerate will be skipped"
 endif
 ifeq ($(CUDA)$(wildcard $(NCCL_HOME)/include/nccl.h),1)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt

@@ -4,6 +4,7 @@ import hmac
 import json
 import mmap
 import os
+import pickle
 import socket
 import struct
 import subprocess
@@ -262,6 +263,99 @@ class State(unittest.TestCase):
         self.assertEqual([data.index(n) for n in (3, 13, 3)], [first[3], second[3], first[3]])
         with self.assertRaisesRegex(ValueError, "another one than before"):
             data.load_state_dict({"length": 11, "shuffle": True, "seed": 3})
+
+
+class Shards(unittest.TestCase):
+    """A tensor of 11 x 6 and one that all have, divided among three, taken over by five and by one."""
+
+    @classmethod
+    def setUpClass(cls):
+        import torch
+        from espalier import _shards, _state
+        cls.torch, cls.shards, cls.state = torch, _shards, _state
+        cls.whole = torch.arange(66, dtype=torch.float64).view(11, 6)
+
+    def blocks(self, ranks, dimension):
+        """Of each rank: start and shape."""
+        length, at, made = self.whole.shape[dimension], 0, []
+        for rank in range(ranks):
+            size = -(-length // ranks)
+            size = max(0, min(size, length - at))
+            start, shape = [0, 0], list(self.whole.shape)
+            start[dimension], shape[dimension] = at, size
+            made.append((tuple(start), tuple(shape)))
+            at += size
+        return made
+
+    def shelf(self, box):
+        """A memory with this block of the tensor."""
+        block = self.whole[self.shards._within(box, ((0, 0), tuple(self.whole.shape)))].contiguous()
+        part = self.state.Part(0, block.dtype, box[1], box[0], tuple(self.whole.shape))
+        head = pickle.dumps((7, {"x": {"w": part}}, "note"), protocol=4)
+        head = b"ESPSTATE" + len(head).to_bytes(8, "little") + head
+        memory = _memory.SharedMemory(self.state._aligned(len(head)) + block.numel() * 8 + 1)
+        memory.map[:len(head)] = head
+        first = self.state._aligned(len(head))
+        memory.map[first:first + block.numel() * 8] = block.numpy().tobytes()
+        shelf = self.shards.Shelf(memory.fd)
+        shelf.memory = memory
+        return shelf
+
+    def taken(self, shelves, box):
+        reading = self.shards.Reading(shelves)
+        places = [(index, shelf.head.tree["x"]["w"]) for index, shelf in enumerate(shelves)]
+        made = reading.block(places, box, self.torch.float64, "x.w")
+        reading.run()
+        return made, reading.near_bytes + reading.far_bytes
+
+    def test_each_rank_gets_its_block_and_reads_no_byte_more(self):
+        for dimension in (0, 1):
+            shelves = [self.shelf(box) for box in self.blocks(3, dimension)]
+            for ranks in (1, 2, 5, 13):
+                read = 0
+                for box in self.blocks(ranks, 0):
+                    made, count = self.taken(shelves, box)
+                    self.assertTrue(self.torch.equal(made, self.whole[box[0][0]:box[0][0] + box[1][0]]))
+                    read += count
+                self.assertEqual(read, 66 * 8)
+            for box in self.blocks(4, 1):
+                made, _ = self.taken(shelves, box)
+                self.assertTrue(self.torch.equal(made, self.whole[:, box[0][1]:box[0][1] + box[1][1]]))
+
+    def test_what_nobody_has_is_an_error_and_what_two_have_is_read_once(self):
+        shelves = [self.shelf(box) for box in self.blocks(3, 0)]
+        with self.assertRaisesRegex(self.state.StateError, "x.w: 66 elements are needed, and 48 of them are there"):
+            self.taken(shelves[:2], ((0, 0), (11, 6)))
+        made, count = self.taken(shelves + shelves, ((0, 0), (11, 6)))
+        self.assertTrue(self.torch.equal(made, self.whole))
+        self.assertEqual(count, 66 * 8)
+
+    def test_copies_are_on_another_node_and_evenly_many_on_each_rank(self):
+        from espalier import _partners
+        self.assertEqual(_partners.partners_of(["a", "a"]), [None, None])
+        self.assertEqual(_partners.partners_of(["a", "a", "b", "b", "b", "b"]), [2, 3, 0, 1, 0, 1])
+        for nodes in (["a", "b", "c"], ["a", "b", "a", "c", "c"], ["a"] * 7 + ["b"] * 2):
+            partners = _partners.partners_of(nodes)
+            self.assertTrue(all(nodes[rank] != nodes[partner] for rank, partner in enumerate(partners)))
+            most = max(map(nodes.count, nodes))
+            self.assertLessEqual(max(map(partners.count, partners)), -(-most // min(map(nodes.count, nodes))))
+
+    def test_the_same_over_tcp_and_strangers_are_hung_up_on(self):
+        from espalier import _transfer
+        shelves, server = [self.shelf(box) for box in self.blocks(3, 0)], _transfer.Server()
+        for index, shelf in enumerate(shelves):
+            server.provide(f"0.{index}", shelf.memory.fd)
+        far = [_transfer.Far(server.address, f"0.{index}") for index in range(3)]
+        for one, shelf in zip(far, shelves):
+            self.assertEqual(one.head, shelf.head)
+        self.assertTrue(self.torch.equal(self.taken(far, ((2, 1), (7, 4)))[0], self.whole[2:9, 1:5]))
+        host, port, _ = server.address
+        with self.assertRaises(self.state.StateError):
+            _transfer.Far((host, port, bytes(32)), "0.0")
+        with self.assertRaises(self.state.StateError):
+            far[0].fetch([(shelves[0].memory.size - 8, self.torch.empty(2, dtype=self.torch.float64))])
+        for one in far:
+            one.close()
 
 
 class Join(unittest.TestCase):

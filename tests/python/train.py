@@ -1,4 +1,6 @@
 """A small training in double precision, for the tests: its losses are those of one process but for rounding.
+--kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(). --break-at: leaves the loop in this step, before the
+optimizer or (--break-late 1) after it.
 
 Writes one line of JSON a step to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
 """
@@ -13,11 +15,12 @@ import espalier
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("width", int, 64),
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
-                            ("fail-at", int, 0), ("other-model", int, 0)):
+                            ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
+                            ("break-late", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 run = espalier.join(global_batch=options.batch, steps=options.steps, checkpoint=options.checkpoint,
-                    checkpoint_every=options.every, snapshot_seconds=options.snapshot)
+                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300)
 
 import torch
 import torch.distributed as dist
@@ -25,35 +28,62 @@ from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo")
+if options.kind == "accelerate":
+    from accelerate import Accelerator
+    accelerator = Accelerator(cpu=True)
+else:
+    dist.init_process_group("gloo")
 torch.manual_seed(1)
 x = torch.randn(1000, 32, dtype=torch.float64)
 y = x.sin().sum(1, keepdim=True)
 width = options.width + (options.other_model if run.generation > 0 else 0)
 model = torch.nn.Sequential(torch.nn.Linear(32, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
-ddp = DistributedDataParallel(model)
+ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
+if options.kind == "fsdp":
+    from torch.distributed.fsdp import fully_shard
+    for layer in (model[0], model[2]):
+        fully_shard(layer)
+    fully_shard(model)
 optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
-data = espalier.Data(torch.utils.data.TensorDataset(x, y))
+dataset = torch.utils.data.TensorDataset(x, y)
+data = espalier.Data(dataset)
+backward = torch.Tensor.backward
+if options.kind == "accelerate":
+    ddp, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
+    backward = accelerator.backward
+
+
+def batches():
+    if options.kind == "accelerate":
+        yield from run.batches(torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset)))
+    else:
+        for step in run.steps():
+            yield step, data.batch(run.slice(step))
+
+
 run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data)
 print(f"writer before the loop: {run.is_writer}", flush=True)
 samples = open(f"{options.metrics}.samples", "a") if options.metrics else None
 metrics = None
-for step in run.steps():
+for step, (inputs, targets) in batches():
     begin = time.time()
     optimizer.zero_grad()
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
             inputs, targets = data.batch(part)
-            run.backward(mse_loss(ddp(inputs), targets), part)
+            run.backward(mse_loss(ddp(inputs), targets), part, by=backward)
     else:
-        inputs, targets = data.batch(run.slice(step))
         loss = mse_loss(ddp(inputs), targets)
-        loss.backward()
+        backward(loss)
     time.sleep(options.pause * len(run.slice(step)) / options.batch)  # a device whose time is that of its samples
+    if step == options.break_at and not options.break_late:
+        break
     optimizer.step()
     scheduler.step()
+    if step == options.break_at:
+        break
     if step == options.fail_at and run.generation == 0:
         raise ValueError("the test says so")
     mean = run.report(loss, tokens=options.batch)

@@ -14,18 +14,25 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
-# group WORLD OUT ARGUMENT...: as torchrun would start them.
+# group WORLD OUT ARGUMENT...: tests/python/$script, as torchrun would start it.
+script=train.py
 group() {
-  local world=$1 out=$2 rank pids=()
+  local world=$1 out=$2 rank status=0 pids=()
   shift 2
   local port
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   for ((rank = 0; rank < world; rank++)); do
-    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" tests/python/train.py \
-      --metrics "$out" --steps 40 --pause 0 --batch 25 "$@" & pids+=($!)
+    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" "tests/python/$script" \
+      --metrics "$out" --steps "${steps:-40}" --pause 0 --batch 25 "$@" & pids+=($!)
   done
-  for rank in "${pids[@]}"; do wait "$rank"; done
+  for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
+  return "$status"
 }
+need_accelerate() {
+  local at=${ACCELERATE_HOME:-$TORCH_HOME/../../accelerate-1.15.0}
+  [ -e "$at/accelerate/__init__.py" ] || skip "accelerate is not at $at: \`make deps\` could not fetch etc/deps/accelerate.txt"
+}
+first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n "$2p"; }
 
 @test "three processes with 9, 8 and 8 samples, whole or in parts of 3, do what one process does" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
@@ -43,4 +50,85 @@ group() {
   group 1 "$BATS_TEST_TMPDIR/two.jsonl" --checkpoint "$BATS_TEST_TMPDIR/c" --every 15
   [ "$(sed -nE 's/.*"step":([0-9]+).*/\1/p' "$BATS_TEST_TMPDIR/two.jsonl" | uniq | sed -n 33p)" = 31 ]
   python3 tests/python/losses.py "$BATS_TEST_TMPDIR/two.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+}
+
+@test "a loop left by break before report() leaves the checkpoint of the step before, and none after the optimizer" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  for late in 0 1; do
+    run=$BATS_TEST_TMPDIR/left$late
+    group 1 "$run.jsonl" --checkpoint "$run.checkpoint" --every 15 --break-at 33 --break-late $late
+    [ "$(wc -l < "$run.jsonl")" = 32 ]
+    group 1 "$run.jsonl" --checkpoint "$run.checkpoint" --every 15
+    [ "$(first_step_of_second_run "$run.jsonl" 33)" = $((late ? 31 : 33)) ]
+    python3 tests/python/losses.py "$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  done
+}
+
+@test "Trainer: three processes do what one does, with parts of 3 samples, also where items of labels are counted" {
+  need_accelerate
+  script=train_trainer.py steps=90 # two epochs of the Trainer, and more
+  for items in 0 1; do
+    group 1 "$BATS_TEST_TMPDIR/one$items.jsonl" --items $items
+    group 3 "$BATS_TEST_TMPDIR/parts$items.jsonl" --items $items --most 3
+    python3 tests/python/losses.py "$BATS_TEST_TMPDIR/parts$items.jsonl" "$BATS_TEST_TMPDIR/one$items.jsonl" 25
+  done
+}
+
+@test "Trainer: a training that is started again goes on from the Trainer's own checkpoint" {
+  need_accelerate
+  script=train_trainer.py
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 1 "$BATS_TEST_TMPDIR/two.jsonl" --save 15 --stop-at 33
+  group 1 "$BATS_TEST_TMPDIR/two.jsonl" --save 15
+  [ "$(first_step_of_second_run "$BATS_TEST_TMPDIR/two.jsonl" 34)" = 31 ]
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/two.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+}
+
+@test "Trainer: what cannot be elastic is refused in words" {
+  need_accelerate
+  script=train_trainer.py
+  run group 1 "$BATS_TEST_TMPDIR/one.jsonl" --other-steps 41
+  [ "$status" != 0 ]
+  [[ $output == *"cannot make this Trainer elastic: max_steps=41, and espalier.join() was told of 40 steps"* ]]
+}
+
+@test "Accelerate: three processes do what one does, whole or in parts of 3" {
+  need_accelerate
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind accelerate
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind accelerate --most 3
+  for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: one and three processes do what one does without, whole or in parts of 3" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 1 "$BATS_TEST_TMPDIR/alone.jsonl" --kind fsdp
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind fsdp
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind fsdp --most 3
+  for run in alone three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: a checkpoint of three processes is gone on with by five, that by one, and what DDP wrote by three" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  run=$BATS_TEST_TMPDIR/run.jsonl c=$BATS_TEST_TMPDIR/c
+  group 3 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 11
+  [ "$(ls "$c".*)" = "$(printf '%s\n' "$c".10.{0,1,2})" ]
+  group 5 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 21
+  group 1 "$run" --kind fsdp --checkpoint "$c" --every 5 --break-at 31
+  [ "$(ls "$c".*)" = "$c.30.0" ]
+  rm "$c" "$c".*
+  group 2 "$BATS_TEST_TMPDIR/ddp.jsonl" --checkpoint "$c" --every 5 --break-at 31
+  group 3 "$run" --kind fsdp --checkpoint "$c" --every 5
+  python3 tests/python/losses.py "$run" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  [ "$(wc -l < "$run")" = 40 ]
+}
+
+@test "each example differs from its plain script in at most 10 lines" {
+  for plain in examples/pytorch/plain*.py; do
+    elastic=${plain/plain.py/ddp.py} elastic=${elastic/plain_/}
+    # Titles and indentation aside, and lines that moved.
+    changed=$(diff <(sed '1d; s/^ *//' "$plain" | sort) <(sed '1d; s/^ *//' "$elastic" | sort) | grep -c '^>')
+    echo "$elastic: $changed lines"
+    [ "$changed" -le 10 ]
+  done
 }

@@ -1,28 +1,36 @@
 # Sourced by tests, inside a box of two nodes: a PyTorch training that is elastic by `import espalier`, as A.
 . "$BOX_HERE/training.bash"
 
-train=$BOX_REPO/tests/python/train.py
+script=train.py # of tests/python; a test may name another one
+script_options=() # that the test's script always gets, the reference too
+accelerate=${ACCELERATE_HOME:-$(dirname "$(dirname "$(realpath -m "$TORCH_HOME")")")/accelerate-1.15.0}
 torch_home=$BOX/held/2/$(basename "$(realpath -m "$TORCH_HOME")") # where boxuser can read it
+python_environment=(TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python" ACCELERATE_HOME="$BOX/share/python/accelerate")
 # The package where boxuser can read it, and the interpreter that finds it. The pinned torch is where the box keeps it.
 set_up_python() {
   mkdir -p "$BOX/share/python"
   cp -r "$BOX_REPO/torchrt/python/espalier" "$BOX/share/python/"
-  cp "$BOX_REPO/tests/python/python.sh" "$train" "$BOX_REPO/tests/python/losses.py" "$BOX/share/python/"
+  cp "$BOX_REPO"/tests/python/*.{sh,py} "$BOX/share/python/"
+  [ ! -d "$accelerate" ] || cp -r "$accelerate" "$BOX/share/python/accelerate"
   chmod -R a+rX "$BOX/share/python"
+}
+# Tests of other libraries than torch.
+need_accelerate() {
+  [ -e "$accelerate/accelerate/__init__.py" ] || skip "accelerate is not at $accelerate: \`make deps\` could not fetch etc/deps/accelerate.txt"
 }
 # The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
 python_reference() { # STEPS
   local kept
-  kept=$BUILD/test/python-reference-$(cat "$train" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1") | sha256sum | cut -c1-16).jsonl
+  kept=$BUILD/test/python-reference-$(cat "$BOX_REPO/tests/python/$script" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1 ${script_options[*]}") | sha256sum | cut -c1-16).jsonl
   if [ ! -s "$kept" ]; then
-    as_user env TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python" "$BOX/share/python/python.sh" "$BOX/share/python/train.py" \
-      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 > "$BOX/log/reference.log" 2>&1
+    as_user env "${python_environment[@]}" "$BOX/share/python/python.sh" "$BOX/share/python/$script" \
+      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 "${script_options[@]}" > "$BOX/log/reference.log" 2>&1
     mkdir -p "$BUILD/test"
     cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
   fi
   cp "$kept" "$BOX/share/python-reference.jsonl"
 }
-# pytorch NAME RANGE SBATCH-OPTIONS -- ARGUMENTS of train.py: prints the job's id.
+# pytorch NAME RANGE SBATCH-OPTIONS -- ARGUMENTS of the script: prints the job's id.
 pytorch() {
   local name=$1 range=$2 options=()
   shift 2
@@ -30,8 +38,8 @@ pytorch() {
   [ $# -eq 0 ] || shift
   as_user tee "$BOX/home/$name.sh" > /dev/null <<S
 #!/bin/bash
-export TORCH_HOME=$torch_home ESPALIER_PACKAGE=$BOX/share/python
-srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh $BOX/share/python/train.py --metrics $BOX/home/$name.jsonl $*
+export ${python_environment[*]}
+srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh $BOX/share/python/$script --metrics $BOX/home/$name.jsonl ${script_options[*]} $*
 S
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
 }
@@ -39,7 +47,7 @@ S
 python_cast() { # [RANGE [ARGUMENT...]]
   local range=${1:-2:4}
   shift || true
-  rm -f "$BOX"/home/{A,near,far}.*
+  rm -rf "$BOX"/home/{A,near,far,urgent}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   A=$(pytorch A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000 --pause 0.4 "$@")
@@ -54,4 +62,15 @@ python_goes_on_well() {
   same_as_alone A
   as_user scancel "$A"
   leaves_nothing 60
+}
+# From 2 to 4 GPUs, where `near` ends, and back, where another job needs them.
+python_grows_and_shrinks() {
+  finish near
+  wait_for 300 "A runs on 4 GPUs" runs_on A 4
+  wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:2)
+  wait_for 300 "A runs on 2 GPUs" runs_on A 2
+  wait_for 60 "the urgent job runs" job_is "$urgent" RUNNING
+  wait_for 100 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  finish urgent
 }

@@ -23,10 +23,10 @@ from ._channel import ChannelError
 from ._run import Part, Run, RunError
 
 if TYPE_CHECKING:
-    from .data import Data
+    from .data import Batches, Data
 
 __version__ = "0.1.0"
-__all__ = ["ChannelError", "Data", "Part", "Run", "RunError", "join"]
+__all__ = ["Batches", "ChannelError", "Data", "Part", "Run", "RunError", "join"]
 
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
@@ -47,7 +47,7 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Data":  # needs torch
-        from .data import Data
-        return Data
+    if name in ("Batches", "Data"):  # they need torch
+        from . import data
+        return getattr(data, name)
     raise AttributeError(name)

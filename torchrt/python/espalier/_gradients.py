@@ -1,6 +1,6 @@
 """The average of gradients over a global batch that is divided unevenly, and when a step's parts ended.
 
-DDP divides the sum of all processes' gradients by their number. That is the mean over the batch only where every process
+DDP and FSDP2 divide the sum of all processes' gradients by their number. That is the mean over the batch only where every process
 has as many samples. Here each process's gradient is weighed by its samples before the sum.
 """
 from __future__ import annotations
@@ -35,14 +35,18 @@ class Mark:
 
 
 class Averager:
-    """Of the DDP modules among the registered objects. One for the process's life."""
+    """Of the DDP and FSDP2 modules among the registered objects. One for the process's life."""
 
-    def __init__(self, modules: List[DistributedDataParallel], cuda: bool) -> None:
+    def __init__(self, modules: List[torch.nn.Module], world: int, cuda: bool) -> None:
         self.weight = 1.0  # of what backward() computes: this process's share of the samples, where the loss is their mean
         self.last_bucket: Optional[Mark] = None  # when the last gradients of a step were there, before their sum
-        self._modules, self._cuda = modules, cuda
-        for module in modules:
+        self._ddp = [one for one in modules if isinstance(one, DistributedDataParallel)]
+        self._sharded = [part for one in modules for part in one.modules() if hasattr(part, "set_requires_gradient_sync")]
+        self._world, self._cuda = world, cuda
+        for module in self._ddp:
             module.register_comm_hook(module.process_group, self._hook)
+        for part in self._sharded:
+            part.set_custom_reduce_scatter(_ReduceScatter(self))
 
     # Without annotations: DDP compares them with types, and here they would be texts.
     def _hook(self, group, bucket):  # type: ignore[no-untyped-def]
@@ -54,10 +58,41 @@ class Averager:
         future = dist.all_reduce(buffer, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
 
+    def reduce_scatter(self, output: torch.Tensor, buffer: torch.Tensor, group: Any, op: Any, async_op: bool) -> Any:
+        """Of FSDP2, which divides by the number of processes: by `op`, or by itself before and after the sum."""
+        scale = self.weight * self._world
+        if op == dist.ReduceOp.AVG:  # gloo has none
+            op, scale = dist.ReduceOp.SUM, scale / dist.get_world_size(group)
+        if scale != 1.0:
+            buffer.mul_(scale)
+        self.last_bucket = Mark(self._cuda)
+        return dist.reduce_scatter_tensor(output, buffer, op=op, group=group, async_op=async_op)
+
     @contextlib.contextmanager
     def alone(self) -> Any:
         """Forward and backward passes inside exchange nothing: their gradients are summed here."""
         with contextlib.ExitStack() as stack:
-            for module in self._modules:
+            for module in self._ddp:
                 stack.enter_context(module.no_sync())
-            yield
+            self._synchronize(False)
+            try:
+                yield
+            finally:
+                self._synchronize(True)
+
+    def _synchronize(self, wanted: bool) -> None:
+        for part in self._sharded:
+            part.set_requires_gradient_sync(wanted, recurse=False)
+
+
+class _ReduceScatter:
+    """What FSDP2 calls instead of its own."""
+
+    def __init__(self, averager: Averager) -> None:
+        self._averager = averager
+
+    def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False) -> Any:
+        return self._averager.reduce_scatter(output_tensor, input_tensor, group, op, async_op)

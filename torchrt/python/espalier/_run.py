@@ -1,11 +1,12 @@
 """The training loop's side: which steps, which samples, and what happens between two steps."""
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
 import sys
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from ._slices import even_shares, parts_of, slice_of
 from ._worker import Worker
@@ -50,7 +51,6 @@ class Run:
         self.world = len(self._shares)
         self._objects: Dict[str, Any] = {}
         self._done = 0
-        self._step = 0
         self._committed = False
         self._trainer: Any = None  # _training.Training: it needs torch
 
@@ -103,9 +103,10 @@ class Run:
                 with self._training().averager.alone():
                     yield part
 
-    def backward(self, loss: Any, part: Part) -> None:
-        """backward() of the loss that is the mean over `part`, weighed by its share of the global batch."""
-        self._training().backward(loss, len(part) / self.global_batch)
+    def backward(self, loss: Any, part: Part, by: Optional[Callable[[Any], Any]] = None) -> None:
+        """backward() of the loss that is the mean over `part`, weighed by its share of the global batch. by: who calls it,
+        where the loss is scaled, e.g. accelerator.backward."""
+        self._training().backward(loss, len(part) / self.global_batch, by)
 
     def report(self, loss: Any = None, tokens: int = 0) -> float:
         """Ends a step: the loss that is the mean over this process's slice (none where run.backward() was used), and the
@@ -120,35 +121,77 @@ class Run:
 
     # ---- when
 
+    @property
+    def done(self) -> int:
+        """Steps that are behind this training. 0 before it has begun."""
+        return self._done
+
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, from 1 on. Takes over the state of the generation before, and hands it
         over where another generation follows: the loop then ends the process."""
-        from ._training import Training
-
-        if self._trainer is not None:
-            raise RunError("run.steps() can be used once")
-        if not self._objects:
-            raise RunError("run.register() must name the model and the optimizer before run.steps()")
-        self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._snapshot_seconds)
-        self._step = self._trainer.start()
-        self._committed = True
+        self.start()
         whole = False
         try:
-            while self._step < self.total_steps:
-                self._step += 1
-                _seed(self._seed, self._step, self.slice(self._step).start)
-                self._trainer.begin(self._step)
-                yield self._step
-                self._trainer.boundary(self._step)
+            while self._done < self.total_steps:
+                yield self.begin()
+                self.end()
             whole = True
         finally:
             # An exception that nobody catches closes this generator as `break` does, but later: Python has then printed it and
             # set sys.last_type. Such a training has not ended well, and its step may be half done.
             failed = getattr(sys, "last_type", None) is not None
-            if whole:
-                self._trainer.finish(self._step)
-            elif sys.exc_info()[0] is GeneratorExit and not failed:
-                self._trainer.leave()
+            if whole or (sys.exc_info()[0] is GeneratorExit and not failed):
+                self.finish()
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
+        """steps(), each with what `loader` gives for it: a DataLoader whose batch_sampler is an espalier.Batches of this run.
+        It is asked for its first batch when the first step is known."""
+        given: Optional[Iterator[Any]] = None
+        with contextlib.closing(self.steps()) as steps:
+            for step in steps:
+                given = iter(loader) if given is None else given
+                yield step, next(given)
+
+    # ---- for loops that are not the script's own: what steps() is made of
+
+    def start(self, done: int = 0) -> int:
+        """Takes over the state. Returns after the commit, with the steps that are done. done: steps of a checkpoint that
+        somebody else has read into the registered objects; it counts where nothing newer is found."""
+        from ._training import Training
+
+        if self._trainer is not None:
+            raise RunError("a run's steps can be done once: run.steps() or run.start() was called before")
+        if not self._objects:
+            raise RunError("run.register() must name the model and the optimizer before run.steps()")
+        self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._snapshot_seconds)
+        self._done = self._trainer.start(done)
+        self._committed = True
+        return self._done
+
+    def begin(self, weight: Optional[float] = None) -> int:
+        """Before a step's first forward pass. Returns the step's number. weight: of this process's gradients in their sum over
+        all processes. Its share of the samples by default, which is right for a loss that is the mean over its slice."""
+        step = self._done + 1
+        _seed(self._seed, step, self.slice(step).start)
+        self._training().begin(step, len(self.slice(step)) / self.global_batch if weight is None else weight)
+        return step
+
+    def add_loss(self, loss: Any) -> None:
+        """A summand of the step's mean loss over the global batch, for run.report() without a loss."""
+        self._training().add_loss(loss)
+
+    def end(self) -> None:
+        """After a step's report(), and after what else belongs to the step: snapshots, checkpoints, hand-over. Does not
+        return where another generation goes on."""
+        self._training().boundary(self._done + 1)
+        self._done += 1
+
+    def finish(self) -> None:
+        """After the last step, or where the training ends before it."""
+        if self._done == self.total_steps:
+            self._training().finish(self._done)
+        else:
+            self._training().leave()
 
 
 def _set_up_alone() -> None:

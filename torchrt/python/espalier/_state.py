@@ -1,14 +1,16 @@
 """The training's state as one piece of memory: what every registered object's state_dict() holds, and how it is put back.
 
-The memory begins with a head: 8 bytes "ESPSTATE", the head's length (8 bytes, host order), and a pickle of (step, tree,
-places). Tensors follow, each at a multiple of 64 bytes. In the tree a _Place stands for each tensor. Only processes of the
-same user and job exchange such memory.
+The memory begins with a head: 8 bytes "ESPSTATE", the head's length (8 bytes, little-endian), and a pickle of (step, tree,
+note). Tensors follow, each at a multiple of 64 bytes. In the tree a Place stands for each tensor, and a Part for each tensor
+that is divided among the processes (a DTensor): the memory then holds this process's part of it. Only processes of the same
+user and job exchange such memory.
 """
 from __future__ import annotations
 
 import io
 import mmap
 import pickle
+import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import torch
@@ -22,10 +24,38 @@ class StateError(RuntimeError):
     """The state does not fit the program, or is none."""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     offset: int
     dtype: torch.dtype
     shape: Tuple[int, ...]
+
+
+class Part(NamedTuple):
+    offset: int
+    dtype: torch.dtype
+    shape: Tuple[int, ...]  # of what the memory holds
+    start: Tuple[int, ...]  # where that lies in the whole tensor
+    whole: Tuple[int, ...]  # the whole tensor's shape
+
+
+def is_divided(tensor: Any) -> bool:
+    """Whether it is a DTensor. Who has one has imported their module, which takes long."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(tensor, module.DTensor)
+
+
+def box_of(tensor: Any) -> "Tuple[Tuple[int, ...], Tuple[int, ...]]":
+    """Start and shape of the part of a DTensor that is here. Raises StateError where it is not one block."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    for placement in tensor.placements:
+        if type(placement) not in (Replicate, Shard):
+            raise StateError(f"a tensor of the state is divided as {placement}: only Shard and Replicate can be handed over")
+    shape, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    if tuple(shape) != tuple(tensor.to_local().shape):
+        raise StateError(f"a tensor of shape {tuple(tensor.shape)} has {tuple(tensor.to_local().shape)} here instead of {tuple(shape)}")
+    return tuple(start), tuple(shape)
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
@@ -36,28 +66,29 @@ def _aligned(offset: int) -> int:
     return -(-offset // _ALIGN) * _ALIGN
 
 
-def _mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
+def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     """The same tree with leaf() applied to what is no container."""
-    if isinstance(value, _Place) or isinstance(value, torch.Tensor):
+    if isinstance(value, (Place, Part, torch.Tensor)):
         return leaf(value)
     if isinstance(value, dict):
-        made = {key: _mapped(one, leaf) for key, one in value.items()}
+        made = {key: mapped(one, leaf) for key, one in value.items()}
         try:
             return made if type(value) is dict else type(value)(made)
         except TypeError:
             return made
     if isinstance(value, tuple):
-        made_list = [_mapped(one, leaf) for one in value]
+        made_list = [mapped(one, leaf) for one in value]
         return type(value)(*made_list) if hasattr(value, "_fields") else tuple(made_list)
     if isinstance(value, list):
-        return [_mapped(one, leaf) for one in value]
+        return [mapped(one, leaf) for one in value]
     return leaf(value)
 
 
 class Packed:
     """State that can be written: its size is known, its tensors are still where they train."""
 
-    def __init__(self, step: int, objects: Dict[str, Any]) -> None:
+    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None) -> None:
+        """note: goes with the state; anything that can be pickled."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
         end = 0
 
@@ -67,14 +98,18 @@ class Packed:
                 return value
             if value.layout != torch.strided:
                 raise StateError(f"a tensor of layout {value.layout} in the state: only dense tensors can be handed over")
-            made = _Place(end, value.dtype, tuple(value.shape))
+            made: Any = Place(end, value.dtype, tuple(value.shape))
+            if is_divided(value):
+                start, shape = box_of(value)
+                made = Part(end, value.dtype, shape, start, tuple(value.shape))
+                value = value.to_local()
             self._tensors.append((end, value.detach()))
             end = _aligned(end + _bytes_of(value))
             return made
 
-        tree = _mapped({name: one.state_dict() for name, one in objects.items()}, place)
+        tree = mapped({name: one.state_dict() for name, one in objects.items()}, place)
         try:
-            head = pickle.dumps((step, tree), protocol=4)
+            head = pickle.dumps((step, tree, note), protocol=4)
         except Exception as error:
             raise StateError(f"the state cannot be packed: {error}") from error
         self._head = _MAGIC + len(head).to_bytes(8, "little") + head
@@ -91,25 +126,43 @@ class Packed:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if module == __name__ and name == "_Place":
-            return _Place
+        if module == __name__ and name in ("Place", "Part"):
+            return {"Place": Place, "Part": Part}[name]
         return super().find_class(module, name)
+
+
+def head_bytes(begin: bytes) -> int:
+    """Of a head, by its first 16 bytes: all before the tensors. Raises StateError."""
+    if bytes(begin[:8]) != _MAGIC:
+        raise StateError("what was handed over is no state of this package")
+    return 16 + int.from_bytes(begin[8:16], "little")
+
+
+class Head(NamedTuple):
+    step: int
+    tree: Dict[str, Any]
+    note: Any
+    first: int  # offset of the tensors
+
+
+def read_head(head: bytes) -> Head:
+    """`head`: head_bytes() bytes. Raises StateError."""
+    try:
+        step, tree, note = _Unpickler(io.BytesIO(head[16:])).load()
+    except Exception as error:
+        raise StateError(f"the state cannot be read: {error}") from error
+    return Head(step, tree, note, _aligned(len(head)))
 
 
 def read(memory: Any) -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
     change afterwards; they are writable where it is."""
-    if bytes(memory[:8]) != _MAGIC:
-        raise StateError("what was handed over is no state of this package")
-    length = int.from_bytes(memory[8:16], "little")
-    try:
-        step, tree = _Unpickler(io.BytesIO(memory[16:16 + length])).load()
-    except Exception as error:
-        raise StateError(f"the state cannot be read: {error}") from error
-    first = _aligned(16 + length)
+    step, tree, _, first = read_head(bytes(memory[:head_bytes(memory[:16])]))
 
     def tensor(value: Any) -> Any:
-        if not isinstance(value, _Place):
+        if isinstance(value, Part):
+            raise StateError("the state is divided among processes, and this program's is not")
+        if not isinstance(value, Place):
             return value
         count = 1
         for extent in value.shape:
@@ -118,7 +171,7 @@ def read(memory: Any) -> Tuple[int, Dict[str, Any]]:
             return torch.empty(value.shape, dtype=value.dtype)
         return torch.frombuffer(memory, dtype=value.dtype, count=count, offset=first + value.offset).view(value.shape)
 
-    return step, _mapped(tree, tensor)
+    return step, mapped(tree, tensor)
 
 
 def apply(objects: Dict[str, Any], state: Dict[str, Any], origin: str) -> None:
@@ -152,5 +205,5 @@ def sizes(objects: Dict[str, Any]) -> "tuple[int, int, int]":
         return value
 
     for one in objects.values():
-        _mapped(one.state_dict(), count)
+        mapped(one.state_dict(), count)
     return gradients, weights, whole

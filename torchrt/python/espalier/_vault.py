@@ -1,7 +1,8 @@
 """The node's vault: a process of Espalier that holds descriptors of workers' memory, and outlives the workers.
 
 The packets are those of planner/wire/vault_message.hpp, in host byte order; espalier-worker(7) tells them. A snapshot of the
-whole state is one deposit (unit 0, rank: the depositor's own) in a slot above 0, with a mark: the step whose state it is.
+whole state is one deposit (unit 0, rank: the depositor's own) in a slot above 0, with a mark: the step whose state it is. Where
+the state is divided, each process's part is a deposit, and one with its rank by a process of another node is a copy of it.
 """
 from __future__ import annotations
 
@@ -35,6 +36,15 @@ class Item(NamedTuple):
     step: int
     bytes: int
 
+    def fetch(self, generation: int) -> int:
+        """A descriptor of the deposit's memory, which the caller closes."""
+        with connect(self.vault, _SECONDS) as connection:
+            _ask(connection, _FETCH, generation=generation, holder=self.holder, rank=self.rank, slot=self.slot)
+            _, _, fd = _hear(connection)
+            if fd is None:
+                raise VaultError("vault: sent no descriptor")
+            return fd
+
 
 def _ask(connection: socket.socket, kind: int, *, generation: int = 0, asker: int = 0, holder: int = 0, rank: int = 0,
          slot: int = 0, mark: int = 0, size: int = 0, fd: Optional[int] = None) -> None:
@@ -67,34 +77,27 @@ def own_vault(base: str, owner: str) -> Optional[str]:
 
 
 class Line:
-    """This worker's line to a vault, for as long as it lives: two slots of snapshots, written in turn."""
+    """This worker's line to a vault, for as long as it lives. Each deposit has a mark: the step whose state it holds."""
 
-    def __init__(self, vault: str, generation: int, rank: int) -> None:
-        self._rank = rank
-        self._marks = SharedMemory(_MARKS + 8 * len(SLOTS), "espalier-marks")
+    def __init__(self, vault: str, generation: int, rank: int, marks: int) -> None:
+        self._marks = SharedMemory(_MARKS + 8 * marks, "espalier-marks")
         struct.pack_into("@q", self._marks.map, 0, -1)
-        for index in range(len(SLOTS)):
-            self._mark(index, -1)
+        for index in range(marks):
+            self.mark(index, -1)
         self._connection = connect(vault, _SECONDS)
         _ask(self._connection, _HELLO, generation=generation, rank=rank, size=self._marks.size, fd=self._marks.fd)
         _hear(self._connection)
 
-    def _mark(self, index: int, step: int) -> None:
+    def mark(self, index: int, step: int) -> None:
+        """A step of -1: the memory is about to change, and is no state until it has another mark."""
         struct.pack_into("@q", self._marks.map, _MARKS + 8 * index, step)
 
-    def deposit(self, index: int, step: int, fd: int) -> None:
-        """The memory holds the state after `step`, whole."""
-        self._mark(index, -1)
-        _ask(self._connection, _DEPOSIT, rank=self._rank, slot=SLOTS[index], mark=index, size=os.fstat(fd).st_size, fd=fd)
+    def deposit(self, mark: int, rank: int, slot: int, step: int, fd: int) -> None:
+        """The memory holds the state of `rank` after `step`, whole. slot: 0 or 1."""
+        self.mark(mark, -1)
+        _ask(self._connection, _DEPOSIT, rank=rank, slot=SLOTS[slot], mark=mark, size=os.fstat(fd).st_size, fd=fd)
         _hear(self._connection)
-        self._mark(index, step)
-
-    def tear(self, index: int) -> None:
-        """Its memory is about to change: until mark() it is no state."""
-        self._mark(index, -1)
-
-    def mark(self, index: int, step: int) -> None:
-        self._mark(index, step)
+        self.mark(mark, step)
 
     def close(self) -> None:
         self._connection.close()
@@ -119,12 +122,3 @@ def inventory(base: str, generation: int, asker: int) -> List[Item]:
             continue  # a vault that ends holds nothing for anybody
     return found
 
-
-def fetch(item: Item, generation: int) -> int:
-    """A descriptor of the deposit's memory, which the caller closes."""
-    with connect(item.vault, _SECONDS) as connection:
-        _ask(connection, _FETCH, generation=generation, holder=item.holder, rank=item.rank, slot=item.slot)
-        _, _, fd = _hear(connection)
-        if fd is None:
-            raise VaultError("vault: sent no descriptor")
-        return fd

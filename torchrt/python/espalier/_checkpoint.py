@@ -1,0 +1,86 @@
+"""The state on disk: one file, or, where it is divided among the processes, a file of each and one that names them.
+
+That one begins with "ESPPARTS"; JSON {step, world} follows. The file of a process is PATH.STEP.RANK. All processes must see the
+same folder then.
+"""
+from __future__ import annotations
+
+import glob
+import json
+import os
+from typing import Any, Dict, Optional
+
+from ._memory import SharedMemory, private_map
+from ._state import Packed, StateError, apply, read
+
+_PARTS = b"ESPPARTS"
+
+
+def _write_file(path: str, data: Any) -> None:
+    """Whole or not at all."""
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _write_packed(path: str, packed: Packed) -> None:
+    memory = SharedMemory(packed.size)
+    try:
+        packed.write(memory.map)
+        _write_file(path, memory.map)
+    finally:
+        memory.close()
+
+
+def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any) -> None:
+    """All processes call it. Raises OSError."""
+    if not divided:
+        if rank == 0:
+            _write_packed(path, Packed(step, objects))
+        return
+    _write_packed(f"{path}.{step}.{rank}", Packed(step, objects))
+    barrier()
+    if rank == 0:
+        before = _parts(path)
+        _write_file(path, _PARTS + json.dumps({"step": step, "world": world}).encode())
+        if before is not None and before["step"] != step:
+            for name in glob.glob(f"{glob.escape(path)}.{before['step']}.*"):
+                os.remove(name)
+
+
+def _parts(path: str) -> "Optional[Dict[str, int]]":
+    """What the file says of its parts; None: there is none, or it holds the whole state."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(_PARTS)) != _PARTS:
+                return None
+            return {name: int(value) for name, value in json.load(file).items()}
+    except FileNotFoundError:
+        return None
+    except (ValueError, AttributeError) as error:
+        raise StateError(f"the checkpoint {path}: names no parts: {error}") from error
+
+
+def load(path: str, objects: Dict[str, Any], divided: bool) -> int:
+    """The step of the checkpoint, which is in the objects then. Raises OSError and StateError."""
+    origin, parts = f"the checkpoint {path}", _parts(path)
+    names = [path] if parts is None else [f"{path}.{parts['step']}.{rank}" for rank in range(parts["world"])]
+    files = []
+    try:
+        files = [os.open(name, os.O_RDONLY | os.O_CLOEXEC) for name in names]
+        if divided or parts is not None:
+            from ._shards import Shelf, assemble
+
+            shelves = [Shelf(fd) for fd in files]
+            step = shelves[0].head.step
+            state = assemble(objects, shelves)[0]
+        else:
+            step, state = read(private_map(files[0]))
+    finally:
+        for fd in files:
+            os.close(fd)
+    apply(objects, state, origin)
+    return step

@@ -1,0 +1,135 @@
+"""Take-over and hand-over of a state that is divided among the processes (FSDP2): each process of the next generation reads what it
+needs from those of the old one, from their memory on its node and over TCP from other nodes. No process holds the whole state.
+
+Every process offers its memory under its own name on its node, and serves it to other nodes. Which address and secret each process
+has is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
+lowest new rank of each node serves what the node's vaults hold.
+"""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch.distributed as dist
+
+from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
+from ._memory import SharedMemory
+from ._partners import Partners
+from ._shards import Shelf, assemble
+from ._slices import nodes_of
+from ._state import Packed, StateError, apply
+from ._transfer import Far, Server
+from ._whole import Taken, gathered
+from ._worker import Worker
+
+
+class Divided:
+    keeps = True  # each process keeps its part
+
+    def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
+        self._worker, self._objects, self._group = worker, objects, group
+        self._server = Server()
+        self._addresses = gathered(self._server.address, group)
+        self.partners = Partners(worker.nodes, worker.rank, group)
+        self._memory: Optional[SharedMemory] = None
+        self.listen()
+
+    def listen(self) -> None:
+        self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
+
+    def pack(self, step: int) -> Packed:
+        return Packed(step, self._objects, self._addresses)
+
+    def take_over(self, source: Dict[str, Any]) -> Taken:
+        worker, generation = self._worker, int(source["generation"])
+        nodes, here = nodes_of(source["plan"]), worker.nodes[worker.rank]
+        near: Dict[int, Shelf] = {}
+        for rank in [rank for rank, node in enumerate(nodes) if node == here]:
+            step, fd = take(offer_name(worker.token, generation, rank))
+            near[rank] = self._shelf(fd)
+        known = gathered(next(iter(near.values())).head.note if near else None, self._group)
+        addresses = next((one for one in known if one is not None), None)
+        if addresses is None:
+            raise StateError("no node of the new generation has processes of the old one")
+        return self._read(near, [(address, f"{generation}.{rank}") for rank, address in enumerate(addresses)], source)
+
+    def recover(self, source: Dict[str, Any]) -> Optional[Taken]:
+        """The newest snapshot of which every part is on some node, if there is one."""
+        worker = self._worker
+        lost = [(int(source["generation"]), None)]
+        lost += [(int(one["generation"]), int(one["step"])) for one in source.get("earlier", [])]
+        parts: Dict[Tuple[int, int], Dict[int, Shelf]] = {}  # by step and generation: rank and memory
+        serves = lowest_by_node(worker.nodes)[worker.nodes[worker.rank]] == worker.rank
+        names = []
+        for step, generation, item in from_vaults(worker.vault, lost, worker.generation) if worker.vault else []:
+            try:
+                fd = item.fetch(generation)
+            except OSError:
+                continue  # a vault that ends holds nothing for anybody
+            if serves:
+                names.append(f"vault.{generation}.{step}.{item.rank}")
+                self._server.provide(names[-1], fd)
+            parts.setdefault((step, generation), {}).setdefault(item.rank, self._shelf(fd))
+        # Of each state: who serves which rank's part, and of how many ranks it is.
+        mine = [(key, list(ranks), len(next(iter(ranks.values())).head.note)) for key, ranks in parts.items()] if serves else []
+        where: Dict[Tuple[int, int], Dict[int, int]] = {}
+        worlds: Dict[Tuple[int, int], int] = {}
+        for server, told in enumerate(gathered(mine, self._group)):
+            for key, ranks, world in told:
+                worlds[key] = world
+                where.setdefault(key, {}).update({rank: server for rank in ranks})
+        whole = [key for key, ranks in where.items() if set(ranks) == set(range(worlds[key]))]
+        if not whole:
+            return None
+        step, generation = max(whole)
+        served = [(self._addresses[where[step, generation][rank]], f"vault.{generation}.{step}.{rank}")
+                  for rank in range(worlds[step, generation])]
+        taken = self._read(parts.get((step, generation), {}), served, source)
+        gathered(None, self._group)  # all have read
+        for name in names:
+            self._server.withdraw(name)
+        return taken
+
+    @staticmethod
+    def _shelf(fd: int) -> Shelf:
+        try:
+            return Shelf(fd)
+        finally:
+            os.close(fd)
+
+    def _read(self, near: Dict[int, Shelf], far: List[Tuple[Any, str]], source: Dict[str, Any]) -> Taken:
+        """near: memory of this node by rank. far: by rank, where else a rank's memory is served."""
+        origin = f"the state of generation {source['generation']}"
+        others = [rank for rank in range(len(far)) if rank not in near]
+        others = others[self._worker.rank % max(1, len(others)):] + others[:self._worker.rank % max(1, len(others))]
+        remote = [Far(*far[rank]) for rank in others]  # not all begin at the same one
+        try:
+            shelves: List[Any] = [*near.values(), *remote]
+            steps = sorted({shelf.head.step for shelf in shelves})
+            if len(steps) != 1:
+                raise StateError(f"{origin}: its parts are of the steps {steps}")
+            state, near_bytes, far_bytes = assemble(self._objects, shelves)
+        finally:
+            for one in remote:
+                one.close()
+        apply(self._objects, state, origin)
+        return Taken(steps[0], near_bytes, far_bytes)
+
+    def settle(self) -> None:
+        pass
+
+    def provide(self, step: int) -> None:
+        """For the next generation, until withdraw() or the process's end. Raises OSError, StateError, RuntimeError."""
+        self._memory = SharedMemory((packed := self.pack(step)).size)
+        packed.write(self._memory.map)
+        self._server.provide(f"{self._worker.generation}.{self._worker.rank}", self._memory.fd)
+        self._offer.provide(step, self._memory.fd)
+
+    def withdraw(self) -> None:
+        """The next generation has failed."""
+        self._offer.close()
+        self._server.withdraw(f"{self._worker.generation}.{self._worker.rank}")
+        self.listen()
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None

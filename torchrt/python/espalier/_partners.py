@@ -1,0 +1,53 @@
+"""Copies on other nodes of a state that is divided among the processes, so that the loss of a node loses no part of it."""
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+
+from ._memory import SharedMemory
+
+_CHUNK = 256 << 20  # bytes of one message
+
+
+def partners_of(nodes: Sequence[str]) -> List[Optional[int]]:
+    """By rank: the rank on the next node that keeps its copy. None: all are on one node."""
+    by_node: Dict[str, List[int]] = {}
+    for rank, node in enumerate(nodes):
+        by_node.setdefault(node, []).append(rank)
+    names = list(by_node)
+    found: List[Optional[int]] = []
+    for rank, node in enumerate(nodes):
+        following = by_node[names[(names.index(node) + 1) % len(names)]]
+        found.append(None if len(names) == 1 else following[by_node[node].index(rank) % len(following)])
+    return found
+
+
+class Partners:
+    def __init__(self, nodes: Sequence[str], rank: int, group: "Optional[dist.ProcessGroup]") -> None:
+        partners = partners_of(nodes)
+        self._rank, self._partner, self._group = rank, partners[rank], group
+        self.wards = [other for other, partner in enumerate(partners) if partner == rank]  # whose copies this process keeps
+
+    def exchange(self, memory: SharedMemory, size: int, into: Callable[[int, int], SharedMemory]) -> None:
+        """Sends the first `size` bytes of the memory to the partner, and receives those of each ward into the memory
+        into(ward, bytes). Collective."""
+        if self._partner is None or self._group is None:
+            return
+        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(self._group))]
+        dist.all_gather(sizes, torch.tensor([size]), group=self._group)
+        works = []
+        for first in range(0, size, _CHUNK):
+            works.append(dist.isend(self._bytes(memory, first, size), self._partner, group=self._group, tag=self._rank))
+        for ward in self.wards:
+            theirs = int(sizes[ward])
+            room = into(ward, theirs)
+            for first in range(0, theirs, _CHUNK):
+                works.append(dist.irecv(self._bytes(room, first, theirs), ward, group=self._group, tag=ward))
+        for work in works:
+            work.wait()
+
+    @staticmethod
+    def _bytes(memory: SharedMemory, first: int, size: int) -> torch.Tensor:
+        return torch.frombuffer(memory.map, dtype=torch.uint8, count=min(_CHUNK, size - first), offset=first)

@@ -1,0 +1,157 @@
+"""State that is divided among processes (FSDP2, DTensor): what another number of processes takes of it.
+
+Each process's memory is a shelf: it holds one block of each divided tensor, and a copy of each other one. A process of the
+next generation needs other blocks. It reads exactly the rows that they have in common with each shelf's.
+"""
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from ._state import Head, Part, Place, StateError, box_of, head_bytes, is_divided, mapped, read_head
+
+Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # start and shape
+
+
+class Shelf:
+    """The memory of one process, in this node's memory (this class) or elsewhere (_transfer.Far)."""
+
+    near = True
+
+    def __init__(self, fd: int) -> None:
+        """The descriptor remains the caller's."""
+        self._map = mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_COPY)
+        self.head: Head = read_head(bytes(self._map[:head_bytes(self._map[:16])]))
+
+    def fetch(self, wanted: "List[Tuple[int, torch.Tensor]]") -> None:
+        """Fills each tensor (contiguous) with the bytes from an offset on."""
+        for offset, tensor in wanted:
+            there = torch.frombuffer(self._map, dtype=torch.uint8, count=tensor.numel() * tensor.element_size(), offset=offset)
+            _bytes(tensor).copy_(there)
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(-1).view(torch.uint8)
+
+
+def common(one: Box, other: Box) -> Box:
+    """A shape with a 0 where they have nothing in common."""
+    start = tuple(max(a, b) for a, b in zip(one[0], other[0]))
+    shape = tuple(max(0, min(a + n, b + m) - s) for a, n, b, m, s in zip(one[0], one[1], other[0], other[1], start))
+    return start, shape
+
+
+def _within(box: Box, outer: Box) -> "Tuple[slice, ...]":
+    return tuple(slice(a - b, a - b + n) for a, n, b in zip(box[0], box[1], outer[0]))
+
+
+class Reading:
+    """Collects what is needed of the shelves, then reads it."""
+
+    def __init__(self, shelves: Sequence[Any]) -> None:
+        self._wanted: List[List[Tuple[int, torch.Tensor]]] = [[] for _ in shelves]
+        self._after: List[Tuple[torch.Tensor, torch.Tensor]] = []  # where to, and the columns that were read with others
+        self._shelves = shelves
+        self.near_bytes = self.far_bytes = 0
+
+    def block(self, places: "List[Tuple[int, Any]]", target: Box, dtype: torch.dtype, what: str) -> torch.Tensor:
+        """The block `target` of a tensor that lies in `places`: shelves (indices; what comes first is preferred) with the
+        Part or Place there. Filled by run()."""
+        made = torch.empty(target[1], dtype=dtype)
+        seen, found = set(), 0
+        for shelf, place in places:
+            box = (place.start, place.shape) if isinstance(place, Part) else ((0,) * len(place.shape), place.shape)
+            shared = common(box, target)
+            if box in seen or math.prod(shared[1]) == 0:
+                continue
+            seen.add(box)
+            found += math.prod(shared[1])
+            self._rows(shelf, place, box, shared, made[_within(shared, target)] if target[1] else made)
+        if found != made.numel():
+            raise StateError(f"{what}: {made.numel()} elements are needed, and {found} of them are there")
+        return made
+
+    def _rows(self, shelf: int, place: Any, box: Box, shared: Box, into: torch.Tensor) -> None:
+        """Rows (of the first dimension) lie one after the other. Where only a part of each is needed, all of it is read."""
+        size, row = into.element_size(), math.prod(box[1][1:])
+        first = (shared[0][0] - box[0][0]) * row if box[1] else 0
+        rows = (shared[1][0],) + box[1][1:] if box[1] else ()
+        buffer = into if into.is_contiguous() and into.shape == rows else torch.empty(rows, dtype=into.dtype)
+        if buffer is not into:
+            columns = (slice(None),) + _within(shared, box)[1:]
+            self._after.append((into, buffer[columns]))
+        self._wanted[shelf].append((self._shelves[shelf].head.first + place.offset + first * size, buffer))
+        if self._shelves[shelf].near:
+            self.near_bytes += buffer.numel() * size
+        else:
+            self.far_bytes += buffer.numel() * size
+
+    def run(self) -> None:
+        for shelf, wanted in zip(self._shelves, self._wanted):
+            if wanted:
+                shelf.fetch(wanted)
+        for into, there in self._after:
+            into.copy_(there)
+
+
+def _leaves(tree: Any, path: Tuple[Any, ...] = ()) -> Dict[Tuple[Any, ...], Any]:
+    if isinstance(tree, dict):
+        items = list(tree.items())
+    elif isinstance(tree, (list, tuple)) and not isinstance(tree, (Place, Part)):
+        items = list(enumerate(tree))
+    else:
+        return {path: tree}
+    found: Dict[Tuple[Any, ...], Any] = {}
+    for key, one in items:
+        found.update(_leaves(one, path + (key,)))
+    return found
+
+
+class _Targets:
+    """How this process divides each tensor of an object's state: as the tensor that is there now, or as an optimizer's
+    parameter to which it belongs."""
+
+    def __init__(self, one: Any) -> None:
+        self._now = _leaves(one.state_dict())
+        groups = getattr(one, "param_groups", None)
+        self._parameters = [p for group in groups for p in group["params"]] if groups else []
+
+    def like(self, path: Tuple[Any, ...], whole: Tuple[int, ...]) -> Any:
+        """The DTensor, or None: this process needs all of it."""
+        there = self._now.get(path)
+        if not isinstance(there, torch.Tensor) and len(path) == 3 and path[0] == "state" and isinstance(path[1], int):
+            there = self._parameters[path[1]] if path[1] < len(self._parameters) else None
+        return there if is_divided(there) and tuple(there.shape) == whole else None
+
+
+def assemble(objects: Dict[str, Any], shelves: Sequence[Any]) -> "Tuple[Dict[str, Any], int, int]":
+    """The state_dict of each object, as this process needs it, and the bytes that were read from this node's memory and from
+    elsewhere. `shelves`: all of them; what comes first is preferred. Raises StateError."""
+    from torch.distributed.tensor import DTensor
+
+    reading, all_leaves = Reading(shelves), [_leaves(shelf.head.tree) for shelf in shelves]
+    made: Dict[int, Any] = {}  # by the identity of the leaf in the first shelf's tree
+
+    def wrapped(local: torch.Tensor, like: Any) -> Any:
+        local = local.to(like.to_local().device)
+        return DTensor.from_local(local, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride())
+
+    targets = {name: _Targets(one) for name, one in objects.items()}
+    wraps: List[Tuple[int, torch.Tensor, Any]] = []
+    for path, leaf in all_leaves[0].items():
+        if not isinstance(leaf, (Place, Part)):
+            continue
+        whole = leaf.whole if isinstance(leaf, Part) else leaf.shape
+        like = targets[path[0]].like(path[1:], whole) if path[0] in targets else None
+        box = ((0,) * len(whole), whole) if like is None else box_of(like)
+        places = [(index, leaves[path]) for index, leaves in enumerate(all_leaves) if path in leaves]
+        wraps.append((id(leaf), reading.block(places, box, leaf.dtype, ".".join(map(str, path))), like))
+    reading.run()
+    for key, tensor, like in wraps:
+        made[key] = tensor if like is None else wrapped(tensor, like)
+    tree = mapped(shelves[0].head.tree, lambda leaf: made[id(leaf)] if isinstance(leaf, (Place, Part)) else leaf)
+    return tree, reading.near_bytes, reading.far_bytes

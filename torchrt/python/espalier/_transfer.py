@@ -1,0 +1,172 @@
+"""Parts of a state between nodes: each process serves its memory to the processes of the next generation over TCP.
+
+A connection begins with a proof by both sides that they have the server's secret, which goes from process to process by memory of a
+node and by the process group. Then the client names the memory that it wants and asks for ranges of it. The bytes themselves are as
+open as those of the process group.
+"""
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import hmac
+import mmap
+import os
+import socket
+import struct
+import threading
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from ._state import StateError, head_bytes, read_head
+
+_SECONDS = 600.0   # for memory to be there, and for each piece of it
+_LOGIN_SECONDS = 10.0
+_NONCE, _PROOF = 16, 32
+_COUNT, _RANGE = struct.Struct("<I"), struct.Struct("<QQ")
+_MOST_RANGES = 1 << 20
+
+
+def own_address() -> str:
+    """Of this node, as other nodes reach it: from where it reaches rank 0's."""
+    master = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "9")))
+    family, kind, _, _, address = socket.getaddrinfo(*master, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0])
+
+
+def _receive(connection: socket.socket, into: Any) -> None:
+    view = memoryview(into).cast("B")
+    while len(view):
+        count = connection.recv_into(view)
+        if count == 0:
+            raise ConnectionError("the other side has ended")
+        view = view[count:]
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    _receive(connection, data)
+    return bytes(data)
+
+
+def _buffer(tensor: torch.Tensor) -> Any:
+    """The memory of a contiguous tensor, which must outlive it."""
+    return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+
+
+def _proof(secret: bytes, side: bytes, nonces: bytes) -> bytes:
+    return hmac.new(secret, side + nonces, hashlib.sha256).digest()
+
+
+class Server:
+    """Listens for the process's life. Anybody who has not the secret is hung up on."""
+
+    def __init__(self) -> None:
+        host = own_address()
+        self._listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128)
+        self._secret = os.urandom(32)
+        self._memories: Dict[str, mmap.mmap] = {}
+        self._changed = threading.Condition()
+        self.address: Tuple[str, int, bytes] = (host, self._listener.getsockname()[1], self._secret)
+        threading.Thread(target=self._accept, name="espalier-shards", daemon=True).start()
+
+    def provide(self, name: str, fd: int) -> None:
+        """The memory does not change until withdraw(). The descriptor remains the caller's."""
+        memory = mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ)
+        with self._changed:
+            self._memories[name] = memory
+            self._changed.notify_all()
+
+    def withdraw(self, name: str) -> None:
+        with self._changed:
+            self._memories.pop(name, None)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), name="espalier-shards", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                connection.settimeout(_LOGIN_SECONDS)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                nonces = os.urandom(_NONCE)
+                connection.sendall(nonces)
+                said = _received(connection, _NONCE + _PROOF)
+                nonces += said[:_NONCE]
+                if not hmac.compare_digest(said[_NONCE:], _proof(self._secret, b"client", nonces)):
+                    return
+                connection.sendall(_proof(self._secret, b"server", nonces))
+                name = _received(connection, _COUNT.unpack(_received(connection, _COUNT.size))[0] & 0xFFFF).decode()
+                memory = self._waited(name)
+                connection.settimeout(_SECONDS)
+                while memory is not None:
+                    count = _COUNT.unpack(_received(connection, _COUNT.size))[0]
+                    ranges = _received(connection, min(count, _MOST_RANGES) * _RANGE.size)
+                    with memoryview(memory) as view:
+                        for offset, size in _RANGE.iter_unpack(ranges):
+                            if offset + size > len(view):
+                                return
+                            with view[offset:offset + size] as piece:
+                                connection.sendall(piece)
+            except (OSError, ValueError):
+                return
+
+    def _waited(self, name: str) -> Any:
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._memories, _SECONDS)
+            return self._memories.get(name)
+
+
+class Far:
+    """A shelf (see _shards) whose memory another process serves."""
+
+    near = False
+
+    def __init__(self, address: Sequence[Any], name: str) -> None:
+        host, port, secret = address
+        try:
+            self._connection = socket.create_connection((host, port), _LOGIN_SECONDS)
+        except OSError as error:
+            raise StateError(f"{host}:{port}, part of the state {name}: {error}") from error
+        try:
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            nonces = _received(self._connection, _NONCE) + os.urandom(_NONCE)
+            self._connection.sendall(nonces[_NONCE:] + _proof(secret, b"client", nonces))
+            if not hmac.compare_digest(_received(self._connection, _PROOF), _proof(secret, b"server", nonces)):
+                raise StateError(f"{host}:{port}: what listens there is not a process of this job")
+            self._connection.settimeout(_SECONDS)
+            self._connection.sendall(_COUNT.pack(len(name)) + name.encode())
+            begin = bytearray(16)
+            self._read([(0, begin)])
+            head = bytearray(head_bytes(bytes(begin)))
+            self._read([(0, head)])
+            self.head = read_head(bytes(head))
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise StateError(f"{host}:{port}, part of the state {name}: {error}") from error
+            raise
+
+    def _read(self, wanted: "List[Tuple[int, Any]]") -> None:
+        for at in range(0, len(wanted), _MOST_RANGES):
+            some = wanted[at:at + _MOST_RANGES]
+            asked = b"".join(_RANGE.pack(offset, memoryview(into).nbytes) for offset, into in some)
+            self._connection.sendall(_COUNT.pack(len(some)) + asked)
+            for _, into in some:
+                _receive(self._connection, into)
+
+    def fetch(self, wanted: "List[Tuple[int, torch.Tensor]]") -> None:
+        try:
+            self._read([(offset, _buffer(tensor)) for offset, tensor in wanted if tensor.numel()])
+        except OSError as error:
+            raise StateError(f"{self._connection.getpeername()}: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()

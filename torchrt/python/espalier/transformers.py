@@ -1,0 +1,205 @@
+"""Hugging Face's Trainer on an elastic run. Needs `transformers` and `accelerate`; nothing else of the package does.
+
+    from espalier.transformers import attach
+    trainer = Trainer(model=model, args=arguments, train_dataset=dataset)
+    attach(run, trainer)
+    trainer.train()
+
+The Trainer keeps its loop. Its data, the weight of its losses and what happens between two steps become the run's.
+"""
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import torch
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_callback import ExportableState
+
+from ._run import Run, RunError
+from .data import Batches
+
+_CARRIED = ("log_history", "best_metric", "best_global_step", "best_model_checkpoint", "total_flos", "num_input_tokens_seen")
+
+
+def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
+    """Makes `trainer.train()` the run's loop. Call it before train(), when the trainer has its datasets and callbacks.
+
+    A step has run.global_batch samples, whatever the number of processes. args.per_device_train_batch_size is the most
+    that a process computes at once; where its share is larger, it accumulates gradients. An epoch of the Trainer has
+    len(train_dataset) // global_batch steps. Raises RunError for what cannot be elastic.
+    """
+    args = trainer.args
+    if args.max_steps <= 0:
+        args.max_steps = run.total_steps
+    problems = {
+        f"max_steps={args.max_steps}, and espalier.join() was told of {run.total_steps} steps": args.max_steps != run.total_steps,
+        "DeepSpeed or FSDP": bool(trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled),
+        "auto_find_batch_size": bool(args.auto_find_batch_size),
+        f"{args.n_gpu} GPUs in one process; let each process see one": args.n_gpu > 1,
+        f"{args.world_size} processes, and the run has {run.world}": args.world_size != run.world,
+        "a training dataset without a length": not hasattr(trainer.train_dataset, "__len__"),
+        "train_sampling_strategy by length": getattr(args, "train_sampling_strategy", "random") not in ("random", "sequential"),
+    }
+    for problem, there in problems.items():
+        if there:
+            raise RunError(f"espalier.transformers.attach(): cannot make this Trainer elastic: {problem}")
+    callback = ElasticCallback(run, trainer)
+    # The first of all: others open files where training begins, which is not before the generation is the job.
+    trainer.callback_handler.callbacks.insert(0, callback)
+    return callback
+
+
+class ElasticCallback(TrainerCallback):
+    """What the run does in a Trainer's loop. Made by attach()."""
+
+    def __init__(self, run: Run, trainer: Trainer) -> None:
+        self._run, self._trainer, args = run, trainer, trainer.args
+        self.loss = 0.0  # of the last step: the mean over the global batch
+        self._pass = max(1, len(trainer.train_dataset) // run.global_batch)
+        self._batches = Batches(run, trainer.train_dataset, most=args.per_device_train_batch_size, pass_steps=self._pass,
+                                shuffle=getattr(args, "train_sampling_strategy", "random") == "random",
+                                seed=args.seed if args.data_seed is None else args.data_seed)
+        args.gradient_accumulation_steps = len(self._batches.parts(1))
+        args.ignore_data_skip = True  # samples have numbers: nothing needs to be read and thrown away
+        self._part = 0          # which part of the step is being computed
+        self._of_step = False   # a step is being computed, not an evaluation
+        self._in_step = False   # begun, and its hand-over has not come yet
+        self._unlogged = 0.0    # sum of the losses since the Trainer last logged
+        self._training_step, self._compute_loss = trainer.training_step, trainer.compute_loss
+        replaced = {"get_train_dataloader": self._loader, "training_step": self._weigh_step, "compute_loss": self._weigh_loss,
+                    "get_total_train_batch_size": lambda _args: run.global_batch}
+        for name, one in replaced.items():
+            setattr(trainer, name, one)
+
+    # ---- data and losses
+
+    def _loader(self) -> Any:
+        trainer, args, dataset = self._trainer, self._trainer.args, self._trainer.train_dataset
+        try:
+            import datasets
+            ours = isinstance(dataset, datasets.Dataset)
+        except ImportError:
+            ours = False
+        collate = trainer.data_collator
+        if ours:
+            dataset = trainer._remove_unused_columns(dataset, description="training")
+        else:
+            collate = trainer._get_collator_with_removed_columns(collate, description="training")
+        workers: Dict[str, Any] = {}
+        if args.dataloader_num_workers > 0:
+            workers = {"prefetch_factor": args.dataloader_prefetch_factor,
+                       "persistent_workers": args.dataloader_persistent_workers}
+        # Not prepared by Accelerate, which would divide the batches once more.
+        return torch.utils.data.DataLoader(dataset, batch_sampler=self._batches, collate_fn=collate,
+                                           num_workers=args.dataloader_num_workers,
+                                           pin_memory=args.dataloader_pin_memory and torch.cuda.is_available(), **workers)
+
+    def _weigh_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
+        self._of_step = True
+        try:
+            loss = self._training_step(model, inputs, num_items_in_batch)
+        finally:
+            self._of_step = False
+        self._part += 1
+        self._run.add_loss(loss.double() / self._run.world)
+        return loss
+
+    def _weigh_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None,
+                    **more: Any) -> Any:
+        made = self._compute_loss(model, inputs, return_outputs=return_outputs, num_items_in_batch=num_items_in_batch, **more)
+        if not self._of_step:
+            return made
+        loss = (made[0] if return_outputs else made) * self._weight(num_items_in_batch)
+        return (loss, made[1]) if return_outputs else loss
+
+    def _weight(self, items: Any) -> float:
+        """What the Trainer's loss of a part is multiplied by, so that the mean of all processes' sums of their parts is the
+        mean over the global batch."""
+        trainer, run = self._trainer, self._run
+        normalized = (trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None) and items is not None
+        if normalized and trainer.args.average_tokens_across_devices:
+            return 1.0  # by the items of the global batch
+        slice_share = len(run.slice(1)) * run.world / run.global_batch
+        if normalized:
+            return slice_share  # by the items of the slice
+        parts = self._batches.parts(1)
+        share = len(parts[self._part]) * run.world / run.global_batch
+        scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
+        divides = not scaled if scaled is not None else trainer.compute_loss_func is None
+        return share * len(parts) if divides else share
+
+    # ---- the loop
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        trainer, run = self._trainer, self._run
+        carried = _Carried(trainer, self, state)
+        run.register(model=trainer.model_wrapped, optimizer=trainer.optimizer, scheduler=trainer.lr_scheduler,
+                     scaler=getattr(trainer.accelerator, "scaler", None), data=self._batches, trainer=carried)
+        done = run.start(state.global_step)
+        if done == 0 or carried.loaded is None:
+            return
+        carried.apply()
+        state.global_step, state.epoch = done, done / self._pass
+        args.eval_on_start = False
+
+    def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+        self._end_step()  # before the loader is asked where it begins
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._end_step()
+        self._run.begin(1.0 / self._run.world)
+        self._part, self._in_step = 0, True
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.loss = self._run.report()
+        self._unlogged += self.loss
+        state.epoch = state.global_step / self._pass
+
+    def _end_step(self) -> None:
+        """A step ends where the next one begins: the Trainer logs, evaluates and writes checkpoints after on_step_end()."""
+        if self._in_step:
+            self._in_step = False
+            if self._trainer._globalstep_last_logged == self._trainer.state.global_step:
+                self._unlogged = 0.0
+            self._run.end()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == self._run.total_steps:
+            self._end_step()
+        self._run.finish()
+
+
+class _Carried:
+    """The Trainer's own state, as something to register: logs, the best metric, counters of callbacks."""
+
+    def __init__(self, trainer: Trainer, callback: ElasticCallback, state: Any) -> None:
+        self._trainer, self._callback, self._state = trainer, callback, state
+        self.loaded: Any = None
+
+    def _exportable(self) -> List[Any]:
+        return [one for one in self._trainer.callback_handler.callbacks if isinstance(one, ExportableState)]
+
+    def state_dict(self) -> Dict[str, Any]:
+        trainer = self._trainer
+        return {**{name: getattr(self._state, name) for name in _CARRIED},
+                "unlogged": self._callback._unlogged, "logged_step": trainer._globalstep_last_logged,
+                "logged_loss": trainer._total_loss_scalar, "first_step": trainer._initial_global_step,
+                "callbacks": [(type(one).__name__, one.state()["attributes"]) for one in self._exportable()]}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        kinds = [type(one).__name__ for one in self._exportable()]
+        if kinds != [kind for kind, _ in state["callbacks"]]:
+            raise ValueError(f"the Trainer has the callbacks {kinds}, and had {[kind for kind, _ in state['callbacks']]}")
+        self.loaded = state
+
+    def apply(self) -> None:
+        trainer, state = self._trainer, self.loaded
+        for name in _CARRIED:
+            setattr(self._state, name, state[name])
+        self._callback._unlogged = state["unlogged"]
+        trainer._tr_loss = torch.full_like(trainer._tr_loss, state["unlogged"])
+        trainer._globalstep_last_logged = state["logged_step"]
+        trainer._total_loss_scalar, trainer._initial_global_step = state["logged_loss"], state["first_step"]
+        for one, (_, attributes) in zip(self._exportable(), state["callbacks"]):
+            for name, value in attributes.items():
+                setattr(one, name, value)
