@@ -5,7 +5,7 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 BATCH, STEPS = 24, 400
-accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))
+accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(split_batches=True))
 torch.manual_seed(1)
 x = torch.randn(4096, 32)
 dataset = TensorDataset(x, x.sin().sum(1, keepdim=True))

@@ -5,7 +5,7 @@
 setup() {
   cd "$BATS_TEST_DIRNAME/../.."
   [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
-  python=tests/python/python.sh
+  python=$PWD/tests/python/python.sh
 }
 
 @test "slices, frames, memory, state and bad input of each" {
@@ -14,16 +14,20 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
-# group WORLD OUT ARGUMENT...: tests/python/$script, as torchrun would start it.
+# group WORLD OUT ARGUMENT...: tests/python/$script, with some arguments.
 script=train.py
 group() {
-  local world=$1 out=$2 rank status=0 pids=()
+  local world=$1 out=$2
   shift 2
-  local port
+  processes "$world" "$PWD/tests/python/$script" --metrics "$out" --steps "${steps:-40}" --pause 0 --batch 25 "$@"
+}
+# processes WORLD SCRIPT ARGUMENT...: as torchrun would start them.
+processes() {
+  local world=$1 rank status=0 pids=() port
+  shift
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   for ((rank = 0; rank < world; rank++)); do
-    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" "tests/python/$script" \
-      --metrics "$out" --steps "${steps:-40}" --pause 0 --batch 25 "$@" & pids+=($!)
+    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" "$@" & pids+=($!)
   done
   for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
   return "$status"
@@ -131,4 +135,17 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
     echo "$elastic: $changed lines"
     [ "$changed" -le 10 ]
   done
+}
+
+@test "each example runs on two processes" {
+  examples=$PWD/examples/pytorch
+  cd "$BATS_TEST_TMPDIR"
+  need_accelerate
+  for one in ddp fsdp accelerate_loop; do
+    processes 2 "$examples/$one.py" > "$one.out"
+    grep 'step 400: loss .* on 2 processes' "$one.out"
+  done
+  processes 2 "$examples/trainer.py" > trainer.out
+  grep "'train_loss'" trainer.out
+  [ -e out/checkpoint-400/rng_state_1.pth ]
 }

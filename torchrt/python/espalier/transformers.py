@@ -36,7 +36,7 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
         "DeepSpeed or FSDP": bool(trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled),
         "auto_find_batch_size": bool(args.auto_find_batch_size),
         f"{args.n_gpu} GPUs in one process; let each process see one": args.n_gpu > 1,
-        f"{args.world_size} processes, and the run has {run.world}": args.world_size != run.world,
+        f"it sees {args.world_size} of the run's {run.world} processes; on CPUs it needs use_cpu=True": args.world_size != run.world,
         "a training dataset without a length": not hasattr(trainer.train_dataset, "__len__"),
         "train_sampling_strategy by length": getattr(args, "train_sampling_strategy", "random") not in ("random", "sequential"),
     }
