@@ -3,6 +3,7 @@
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # limit: 3000
 # each: 900
+# beside
 
 setup_file() {
   . "$BOX_HERE/pytorch.bash"
@@ -14,7 +15,10 @@ setup() {
   . "$BOX_HERE/pytorch.bash"
   script_options=(--kind fsdp)
 }
-teardown() { clean_slate; }
+teardown() {
+  ip link set v2 up
+  clean_slate
+}
 
 # The state of the tests' model: 2177 parameters of 8 bytes with two moments of the same size, and a few scalars.
 state_bytes=$((2177 * 8 * 3))
@@ -50,8 +54,12 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   wait_for 300 "A runs on n2 too" runs_on A 6
   wait_for 100 "it does 60 steps there" stepped_past A $(($(step_of A) + 60))
   as_user espalier hold "$A"
-  as_user scancel -f -s KILL "$(extensions_of "$A")"
+  ip link set v2 down
+  scontrol update nodename=n2 state=down reason=test
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
+  ip link set v2 up
+  scontrol update nodename=n2 state=resume
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
   grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
   grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well

@@ -3,6 +3,7 @@
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # limit: 3000
 # each: 900
+# beside
 
 setup_file() {
   . "$BOX_HERE/pytorch.bash"
