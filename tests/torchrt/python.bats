@@ -1,5 +1,5 @@
 # The Python package outside Slurm: its unit tests, and plain process groups whose losses are those of one process.
-# limit: 900
+# limit: 2400
 # each: 600
 
 setup() {
