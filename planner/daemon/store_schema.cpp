@@ -101,6 +101,7 @@ void Store::Statements::migrate(const std::string& path) {
 // A file of this mode before SQLite writes to it; SQLite gives its other files the same mode. Those
 // of an earlier run may have another.
 const std::string& Store::Statements::for_owner_alone(const std::string& path) {
+  if (path == ":memory:") return path;  // SQLite's name for a database without a file
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd >= 0) ::close(fd);
   for (const char* part : {"", "-wal", "-shm"}) ::chmod((path + part).c_str(), 0600);
