@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from . import _checkpoint, _profile
+from ._control import Leave
 from ._gradients import Averager, Mark
 from ._snapshots import Snapshots
 from ._state import StateError, is_divided, sizes
@@ -253,8 +254,12 @@ class Training:
         except (OSError, StateError, RuntimeError) as error:
             problem = f"rank {worker.rank} cannot hand its state over: {error}"
         worker.control.send("switched", step=step, problem=problem)
-        if not request[1]:
-            worker.control.expect("resume")
+        try:
+            if not request[1]:
+                worker.control.expect("resume")
+        except Leave:
+            self._release()
+            raise
         self._hand.withdraw()  # the next generation has failed
 
     def finish(self, step: int) -> None:
@@ -262,7 +267,14 @@ class Training:
             self._write_checkpoint(step)
         self._tell_done(step)
 
+    def _release(self) -> None:
+        """The group's threads must have ended before the interpreter does, or its end aborts."""
+        if self._group is not None:
+            dist.destroy_process_group(self._group)
+            self._group = None
+
     def _tell_done(self, step: int) -> None:
+        self._release()
         if self._worker is not None:
             self._worker.control.farewell()
             self._worker.control.send("done", step=step)
