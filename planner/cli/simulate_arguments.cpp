@@ -124,7 +124,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
   app.add_option("--format", result.format, "of the trace: csv, sacct, philly, philly-json, helios, pai, arena");
   app.add_option("--jobs", result.jobs, "table of the kinds of jobs; else Suika's Tab. 1");
-  app.add_option("--config", result.config, "espalier.toml: the planner's settings, of suika, suika-dp and espalier");
+  app.add_option("--config", result.config, "espalier.toml: the planner's settings, of suika, flextrain and espalier");
   app.add_option("--policy", policy, "one or several of " + policy_list());
   app.add_option("--seed", seed, "of the sampling and of injected errors (1)");
   app.add_option("--from", from, "jobs submitted from then on: a date or seconds");

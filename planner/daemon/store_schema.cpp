@@ -39,6 +39,7 @@ CREATE INDEX knowledge_job ON knowledge(job);
 // Since schema 6.
 constexpr const char* kSubmissions = R"(
 CREATE TABLE IF NOT EXISTS submissions(id INTEGER PRIMARY KEY AUTOINCREMENT, time REAL, gpus INTEGER);
+CREATE INDEX IF NOT EXISTS submissions_time ON submissions(time);
 )";
 
 // Since schema 5: whose a row is and what it takes. Older rows may be larger than they may be now.

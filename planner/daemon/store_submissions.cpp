@@ -14,9 +14,8 @@ void Store::add(const std::vector<Submission>& news, double from, std::size_t mo
   for (const Submission& one : news)
     s_->db.prepare("INSERT INTO submissions(time, gpus) VALUES(?,?)").bind(one.time, one.gpus).run();
   s_->db.prepare("DELETE FROM submissions WHERE time<?").bind(from).run();
-  s_->db
-      .prepare(
-          "DELETE FROM submissions WHERE id NOT IN (SELECT id FROM submissions ORDER BY time DESC, id DESC LIMIT ?)")
+  // Ids rise with every row, so this looks at no row that stays. A user may submit many jobs.
+  s_->db.prepare("DELETE FROM submissions WHERE id<=(SELECT max(id) FROM submissions)-?")
       .bind(static_cast<std::int64_t>(most))
       .run();
   transaction.commit();
