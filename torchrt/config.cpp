@@ -142,6 +142,10 @@ void read_device(TomlSection section, DeviceConfig& device) {
   section.read("gflops", device.gflops, 0, 1e9);
   if (device.gflops > 0 && device.gflops < kLeast)
     section.fail("gflops", "is slower than 0.001, a million operations a second; 0 turns it off");
+  std::string times;
+  section.read("times", times);
+  if (!times.empty() && device.gflops > 0) section.fail("times", "replaces device.gflops; remove one of them");
+  if (!times.empty()) device.times = std::make_shared<const DeviceTimes>(times);
   section.finish();
 }
 

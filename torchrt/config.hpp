@@ -10,6 +10,7 @@
 #include "planner/core/pipeline/schedule.hpp"
 #include "torchrt/comm/buffer.hpp"
 #include "torchrt/model/model_config.hpp"
+#include "torchrt/unit_times.hpp"
 
 namespace espalier::torchrt {
 
@@ -81,8 +82,14 @@ struct ParallelConfig {
   std::string plan;  // file (JSON) of limits.first; empty: none
 };
 
+// CPU only: imitate a device (pace.hpp) of this speed, or one whose operations take the times of a table.
 struct DeviceConfig {
-  double gflops = 0;  // CPU only: imitate a device of this speed (pace.hpp); 0: full speed
+  double gflops = 0;  // 0: full speed
+  std::shared_ptr<const DeviceTimes> times;
+  bool imitated() const { return gflops > 0 || times; }
+  UnitTimes times_of(const ModelConfig& model, int unit, int tp, int samples) const {
+    return times ? times->of(model, unit, tp, samples) : unit_times(model, unit, tp, samples, 1e9 * gflops);
+  }
 };
 
 struct Config {

@@ -46,10 +46,6 @@ Executor::Executor(Engine engine)
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
   });
   micro_batches_ = engine_.layout.micro_batches;
-  if (engine_.pace)
-    for (const int unit : self_.units)
-      flops_[unit] =
-          unit_flops(engine_.config.model, unit, engine_.layout.stages[static_cast<std::size_t>(self_.stage)].tp);
   std::size_t next = 0;
   for (int unit = 0; unit < engine_.layout.units; ++unit) {
     norm_slots_.push_back(next);
@@ -131,7 +127,7 @@ void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64
     if (observer_) observer_->begin(op);
     began_ = Pace::Clock::now();
     execute(op, data, first_sample);
-    if (engine_.pace && !rehearsal_) hold(op);
+    if (!engine_.device_times.empty() && !rehearsal_) hold(op);
     if (observer_) observer_->end(op);
     go_on_beside();
   }
@@ -147,24 +143,23 @@ void Executor::go_on_beside() {
 
 // Waits until the imitated device would have finished the operation.
 void Executor::hold(const Op& op) {
-  const auto sum = [&](double UnitFlops::*pass) {
-    if (op.unit >= 0) return flops_.at(op.unit).*pass;
+  const auto sum = [&](double UnitTimes::*pass) {
+    if (op.unit >= 0) return engine_.device_times.at(op.unit).*pass;
     double all = 0;
     if (op.chunk >= 0) {
       const ChunkLayout& chunk = engine_.layout.chunks[static_cast<std::size_t>(op.chunk)];
-      for (int unit = chunk.first_unit; unit <= chunk.last_unit(); ++unit) all += flops_.at(unit).*pass;
+      for (int unit = chunk.first_unit; unit <= chunk.last_unit(); ++unit) all += engine_.device_times.at(unit).*pass;
     }
     return all;
   };
-  const double tokens = static_cast<double>(self_.samples) * engine_.config.model.sequence;
-  double flops = 0;
-  if (op.kind == OpKind::forward) flops = tokens * sum(&UnitFlops::forward);
+  double seconds = 0;
+  if (op.kind == OpKind::forward) seconds = sum(&UnitTimes::forward);
   else if (op.kind == OpKind::backward)
-    flops = tokens * (sum(&UnitFlops::backward) + (options_.recompute ? sum(&UnitFlops::forward) : 0));
-  else if (op.kind == OpKind::weight_gradient) flops = tokens * sum(&UnitFlops::weight_gradient);
-  else if (op.kind == OpKind::update) flops = sum(&UnitFlops::update) / (engine_.parts.empty() ? 1 : self_.replicas);
-  if (flops <= 0) return;
-  const Pace::Span span = engine_.pace->hold(began_, flops, [this] { go_on_beside(); });
+    seconds = sum(&UnitTimes::backward) + (options_.recompute ? sum(&UnitTimes::forward) : 0);
+  else if (op.kind == OpKind::weight_gradient) seconds = sum(&UnitTimes::weight_gradient);
+  else if (op.kind == OpKind::update) seconds = sum(&UnitTimes::update) / (engine_.parts.empty() ? 1 : self_.replicas);
+  if (seconds <= 0) return;
+  const Pace::Span span = pace_.hold(began_, std::chrono::duration<double>(seconds), [this] { go_on_beside(); });
   if (observer_) observer_->held(span.start, span.end);
 }
 

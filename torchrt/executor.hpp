@@ -17,6 +17,7 @@
 #include "torchrt/pace.hpp"
 #include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
+#include "torchrt/unit_times.hpp"
 
 namespace espalier::torchrt {
 
@@ -57,7 +58,8 @@ struct Engine {
   Group* replicas = nullptr;  // the stage's ranks with this TP rank; null: no other
   // ZeRO-1: by unit, each replica's range of elements; else empty.
   std::map<int, std::vector<Range>> parts;
-  std::optional<Pace> pace;  // set: slows operations down to an imitated device
+  // By this rank's units: how long an imitated device takes for its micro-batch. Empty: full speed.
+  std::map<int, UnitTimes> device_times;
 };
 
 // The schedule's options as the configuration says: name, ZeRO-1, recomputing, tied tables. A plan's own schedule comes
@@ -117,7 +119,7 @@ class Executor {
   OpObserver* observer_ = nullptr;
   Marks* marks_ = nullptr;
   std::function<void()> beside_, before_change_;
-  std::map<int, UnitFlops> flops_;  // by this rank's units; only with a pace
+  Pace pace_;  // where the engine has device_times
 
   // State of the current step.
   std::int64_t step_ = 0;

@@ -9,12 +9,7 @@
 namespace espalier::torchrt {
 
 RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device)
-    : config_(config),
-      plan_(plan),
-      world_(world),
-      device_(device),
-      layout_(make_layout(plan, config.model.layers)),
-      pace_(make_pace(config.device, device.kind())) {
+    : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.layers)) {
   if (plan.global_batch != config.training.global_batch)
     throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config.path + " says " +
                 std::to_string(config.training.global_batch) + "; the global batch never changes");
@@ -24,6 +19,17 @@ RankState::RankState(const Config& config, const Plan& plan, World& world, Devic
   order_of_work(layout_, schedule_options(config, plan));  // throws where the schedule does not suit the plan
   // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
   for (const StageLayout& stage : layout_.stages) unit_spec(config.model, 1, stage.tp, 0);
+  if (config.device.imitated()) {
+    if (device.kind() != DeviceKind::cpu)
+      throw Error(
+          "[device]: slows a CPU down and is not for GPUs; remove it, or train with espalier-train instead of "
+          "espalier-train-cuda");
+    for (const RankLayout& rank : layout_.ranks)
+      for (const int unit : rank.units) {
+        const UnitTimes times = config.device.times_of(config.model, unit, rank.tp, rank.samples);
+        if (&rank == &self()) device_times_[unit] = times;
+      }
+  }
   for (const int unit : units()) specs_.emplace(unit, unit_spec(config.model, unit, self().tp, self().tp_rank));
 }
 
@@ -75,8 +81,8 @@ void RankState::build(const std::set<int>& later) {
   }
   compute_ = std::make_unique<Compute>(config_, layout_, world_.rank(), device_, tensor_group_.get(), std::move(views));
   Engine engine{
-      config_, layout_, schedule_options(config_, plan_), world_, *fabric_, device_, *compute_, replicas_.get(),
-      {},      pace_};
+      config_, layout_,      schedule_options(config_, plan_), world_, *fabric_, device_, *compute_, replicas_.get(),
+      {},      device_times_};
   if (config_.training.zero1 && stage.replicas > 1)
     for (const int unit : units())
       for (int j = 0; j < stage.replicas; ++j)

@@ -60,7 +60,7 @@ class RankState {
   World& world_;
   Device& device_;
   Layout layout_;
-  std::optional<Pace> pace_;
+  std::map<int, UnitTimes> device_times_;  // by unit; empty: full speed
   std::map<int, UnitSpec> specs_;
   std::map<int, std::unique_ptr<Allocation>> allocations_, gradients_;
   // Of the units whose own gradient is not yet placed.

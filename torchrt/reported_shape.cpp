@@ -18,6 +18,12 @@ ModelShape reported_shape(const Config& config) {
     std::snprintf(text, sizeof text, ", paced at %.6g GFLOPS", config.device.gflops);
     setting.runtime += text;
   }
+  if (config.device.times) {
+    char text[64];
+    std::snprintf(text, sizeof text, ", paced by table %016llx",
+                  static_cast<unsigned long long>(config.device.times->checksum()));
+    setting.runtime += text;
+  }
   setting.precision = config.training.dtype == DataType::float32 ? "float32" : "bfloat16";
   setting.schedule = config.training.schedule;
   if (const int chunks = config.parallel.limits.chunks; chunks > 1)

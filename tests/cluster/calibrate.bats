@@ -4,29 +4,12 @@
 # limit: 1500
 # each: 600
 
-setup() { . "$BOX_HERE/jobs.bash"; }
+setup() { . "$BOX_HERE/jobs.bash"; . "$BOX_HERE/links.bash"; }
 teardown() {
   [ -z "$(squeue -h)" ] || { squeue; scancel -n espalier-calibrate; scancel -u boxuser; wait_for 45 "the queue is empty" eval '[ -z "$(squeue -h)" ]'; }
   rm -rf /tmp/ompi.* /dev/shm/*
 }
 
-# Every node sends at 200 Mbit/s to the other node of its leaf, and at half of that across the spine. The fourth node gets
-# and sends at 40 Mbit/s.
-shape_links() {
-  local i other rate half
-  for i in 1 2 3 4; do
-    rate=200 half=100
-    [ $i -lt 4 ] || rate=40 half=40
-    tc -n "n$i" qdisc add dev eth0 root handle 1: htb default 10 r2q 1000
-    tc -n "n$i" class add dev eth0 parent 1: classid 1:10 htb rate "${rate}mbit" burst 128kb cburst 128kb
-    tc -n "n$i" class add dev eth0 parent 1: classid 1:20 htb rate "${half}mbit" burst 128kb cburst 128kb
-    for other in 1 2 3 4; do
-      [ $(((i - 1) / 2)) = $(((other - 1) / 2)) ] ||
-        tc -n "n$i" filter add dev eth0 parent 1: protocol ip u32 match ip dst "10.77.0.$((other + 1))/32" flowid 1:20
-    done
-  done
-  tc qdisc add dev v4 root tbf rate 40mbit burst 128kb latency 50ms
-}
 of() { python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(eval(sys.argv[2], {"j": j}))' "$BOX/share/found.json" "$1"; }
 within() { # PERCENT MEASURED SHAPED
   python3 -c 'import sys; p, m, s = map(float, sys.argv[1:]); e = 100 * (m / s - 1); print(f"measured {m:.5g}, shaped {s:.5g}: {e:+.1f}%"); sys.exit(abs(e) > p)' "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# device.gflops: a CPU that is as slow as a device. Only time may change.
+# device.gflops and device.times: a CPU that is as slow as a device. Only time may change.
 # limit: 1200
 # each: 400
 
@@ -39,4 +39,24 @@ for line in open("m.jsonl"):
   run ranks 1 --set device.gflops=-1
   [ "$status" -ne 0 ]
   [[ "$output" == *"device.gflops: is -1; it must lie between 0"* ]]
+}
+
+@test "a device's table of times is kept to, changes no loss, and a plan that it has no row for is refused" {
+  python3 -c 'import json
+print(json.dumps({"rows": [{"unit": u, "tp": 1, "samples": s, "forward_ms": 2.0 * s, "backward_ms": 3.0 * s, "weight_gradient_ms": 1.0 * s,
+                            "update_ms": 1.0} for u in ("embedding", "block", "head") for s in (1, 2, 4, 8)]}))' > times.json
+  rm -f fast.jsonl slow.jsonl
+  ranks 1 --metrics fast.jsonl --steps 3
+  ranks 1 --metrics slow.jsonl --steps 3 --set "device.times=$PWD/times.json"
+  same_losses fast.jsonl slow.jsonl
+  # Each sample takes each unit 6 ms; a rank that was late makes up for up to 10 ms in the next step.
+  python3 -c 'import json
+config = open("small.toml").read()
+layers, batch = (int(config.split(key + " = ")[1].split()[0]) for key in ("layers", "global_batch"))
+for line in open("slow.jsonl"):
+    assert json.loads(line)["seconds"] >= 0.006 * batch * (layers + 2) - 0.010, line'
+  on_shape_fails() { on_shape "2 8x2:4" --steps 1 --set training.accuracy=relaxed --set "device.times=$PWD/times.json"; }
+  run on_shape_fails
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"has no row for unit"*", tp 2; add one"* ]]
 }

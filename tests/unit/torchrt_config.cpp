@@ -224,6 +224,10 @@ TEST_CASE("the speed of a device is off, or one that ends a step some day") {
   CHECK(device("\"fast\"") == "FILE:11: device.gflops: must be a number, not string");
   CHECK(complaint(changed("[data]", "[device]\nflops = 1\n[data]")) ==
         "FILE:11: device.flops: unknown key; remove it or correct its name");
+  CHECK(complaint(changed("[data]", "[device]\ntimes = \"/nowhere\"\n[data]")) ==
+        "device.times: /nowhere: cannot be read");
+  CHECK(complaint(changed("[data]", "[device]\ngflops = 1\ntimes = \"/nowhere\"\n[data]")) ==
+        "FILE:12: device.times: replaces device.gflops; remove one of them");
 }
 
 TEST_CASE("a hand-off through the disk needs a place there, and one by checkpoint to resume from it") {

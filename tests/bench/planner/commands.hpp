@@ -9,6 +9,7 @@ namespace espalier::bench {
 void add_accuracy(CLI::App& app);
 void add_decide(CLI::App& app);
 void add_handoff(CLI::App& app);
+void add_live(CLI::App& app);
 void add_optimality(CLI::App& app);
 void add_pause(CLI::App& app);
 void add_schedule(CLI::App& app);
