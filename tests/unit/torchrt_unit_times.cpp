@@ -1,6 +1,8 @@
 // How long an imitated device takes for a unit: from a constant speed, or from a table in a file.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 
