@@ -6,6 +6,7 @@
 #include "planner/core/json.hpp"
 #include "planner/core/pipeline/generate.hpp"
 #include "planner/core/pipeline/placement.hpp"
+#include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
 
 #include "torchrt/config_model.hpp"
@@ -19,7 +20,8 @@ constexpr std::int64_t kMostSteps = 1'000'000'000;
 
 void read_schedule(TomlSection& section, std::string& schedule) {
   section.read("schedule", schedule);
-  std::string known;
+  if (schedule == kAutomaticSchedule) return;
+  std::string known = "\"auto\"";
   for (const pipeline::Generator& one : pipeline::generators()) {
     if (schedule == one.name) return;
     known += (known.empty() ? "\"" : ", \"") + std::string(one.name) + "\"";
@@ -77,6 +79,13 @@ Plan read_plan(const TomlSection& section, const std::string& path) {
 // What the schedule needs; where it runs any number of chunks: two if interleaved, else one.
 void read_chunks(TomlSection& section, const std::string& schedule, ParallelLimits& limits) {
   constexpr int kMostChunks = 64;
+  if (schedule == kAutomaticSchedule) {
+    if (section.has("chunks"))
+      section.fail("chunks",
+                   "has no meaning with training.schedule = \"auto\", which chooses them; remove it, or name a "
+                   "schedule");
+    return;
+  }
   const pipeline::Generator& generator = pipeline::generator(schedule);
   const int needed = generator.chunks_per_rank;
   limits.chunks = needed > 0 ? needed : schedule == "interleaved" ? 2 : 1;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/pipeline_form.hpp"
 #include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
@@ -28,6 +29,7 @@ enum Slot : std::size_t { loss, stop, kept, written, write_failed, save, checked
 ScheduleOptions schedule_options(const Config& config, const Plan& plan) {
   ScheduleOptions options;
   options.name = plan.schedule.empty() ? config.training.schedule : plan.schedule;
+  if (options.name == kAutomaticSchedule) options.name = form_of(plan).schedule();
   options.given = config.training.given_schedule;
   options.zero1 = config.training.zero1;
   options.recompute = config.training.recompute;

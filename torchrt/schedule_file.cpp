@@ -1,5 +1,7 @@
 #include "torchrt/schedule_file.hpp"
 
+#include "planner/core/pipeline_form.hpp"
+
 #include <fstream>
 #include <iterator>
 
@@ -52,7 +54,8 @@ void use_schedule_file(Config& config, const std::string& path) {
   limits.chunks = chunks;
   limits.v_shaped = !looped;
   std::string& name = config.training.schedule;
-  if (!runs_on(name, ranks, chunks, given.rank_of_chunk)) name = looped ? "interleaved" : "zb-v";
+  if (name == kAutomaticSchedule || !runs_on(name, ranks, chunks, given.rank_of_chunk))
+    name = looped ? "interleaved" : "zb-v";
   config.training.given_schedule = std::make_shared<const pipeline::Schedule>(std::move(given));
 }
 

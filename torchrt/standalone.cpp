@@ -9,24 +9,38 @@
 #include "planner/core/error.hpp"
 #include "planner/core/in_chunks.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
 #include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
 
+namespace {
+
+// Without a planner, "auto" is the schedule that is best on equal stages.
+Plan in_form(Plan plan, const Config& config) {
+  if (config.training.schedule != kAutomaticSchedule) return in_chunks(std::move(plan), config.parallel.limits);
+  if (!plan.schedule.empty()) return plan;
+  const int stages = static_cast<int>(plan.stages.size());
+  return with_form(std::move(plan),
+                   best_on_equal_stages(forms_of(kAutomaticSchedule, 0, false), stages, config.training.micro_batches));
+}
+
+}  // namespace
+
 Plan standalone_plan(const Config& config, const std::string& plan_path, int ranks) {
   if (!plan_path.empty()) {
     std::ifstream in(plan_path);
     if (!in) throw Error("plan file " + plan_path + ": cannot be read");
     try {
-      return in_chunks(parse_json(in).get<Plan>(), config.parallel.limits);
+      return in_form(parse_json(in).get<Plan>(), config);
     } catch (const std::exception& problem) {
       throw Error("plan file " + plan_path + ": " + problem.what());
     }
   }
   const ParallelLimits& wanted = config.parallel.limits;
-  if (wanted.first) return in_chunks(*wanted.first, wanted);
+  if (wanted.first) return in_form(*wanted.first, config);
   const int tp = std::max(1, wanted.tp), rest = ranks / tp;
   const int pp = wanted.pp > 0 ? wanted.pp : wanted.dp > 0 ? rest / wanted.dp : rest;
   const int dp = wanted.dp > 0 ? wanted.dp : std::max(1, rest / std::max(1, pp));
@@ -43,8 +57,8 @@ Plan standalone_plan(const Config& config, const std::string& plan_path, int ran
   std::vector<GpuId> gpus;
   for (int i = 0; i < ranks; ++i) gpus.push_back({host, i});
   const int micro_batches = wanted.micro_batches > 0 ? wanted.micro_batches : config.training.micro_batches;
-  return in_chunks(uniform_plan(pp, dp, config.model.layers, config.training.global_batch, micro_batches, gpus, tp),
-                   wanted);
+  return in_form(uniform_plan(pp, dp, config.model.layers, config.training.global_batch, micro_batches, gpus, tp),
+                 config);
 }
 
 namespace {

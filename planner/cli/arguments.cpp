@@ -43,6 +43,7 @@ void check_options(const Arguments& arguments) {
   if (!arguments.plans()) {
     if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");
     if (!arguments.gpu_counts.empty()) throw UsageError("--gpus: only with plan");
+    if (!arguments.schedule.empty()) throw UsageError("--schedule: only with plan");
     return;
   }
   if (arguments.limit) throw UsageError("--limit: not with plan");
@@ -57,6 +58,7 @@ const char* const kUsage =
     "\n"
     "  show jobs                 elastic jobs that run\n"
     "  show job JOBID            one of them, also after its end\n"
+    "  show scale JOBID          what it would reach on other numbers of GPUs\n"
     "  show decisions            what the planner decided, oldest first\n"
     "  show decision ID          one decision with everything it weighed\n"
     "  show nodes                nodes, their GPUs and who holds them\n"
@@ -87,13 +89,14 @@ const char* const kUsage =
     "Exit status: 0 done, 1 the planner refused or cannot be reached, 2 wrong usage.\n";
 
 const char* const kPlanUsage =
-    "Usage: espalier plan --job=FILE --cluster=FILE --gpus=N[,N...] [-o|--json]\n"
+    "Usage: espalier plan --job=FILE --cluster=FILE --gpus=N[,N...] [--schedule=NAME] [-o|--json]\n"
     "The best plan of a job on the first N GPUs of a cluster, with its predicted time and memory.\n"
     "Needs neither Slurm, nor the planner, nor a configuration.\n"
     "\n"
     "      --job=FILE            the model, its training and what was measured of it\n"
     "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b, slurm\n"
     "      --gpus=N[,N...]       how many GPUs; the others are compared with the fewest\n"
+    "      --schedule=NAME       pipeline schedule instead of the file's; auto: the best for each N\n"
     "  -o, --oneliner            one record per N instead of the table and the drawings\n"
     "      --json                JSON, with every figure\n"
     "  -h, --help                print this\n"
@@ -125,6 +128,7 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     else if (word == "--job") job = value();
     else if (word == "--limit") result.limit = count_option(word, value());
     else if (word == "--cluster") result.cluster = value();
+    else if (word == "--schedule") result.schedule = value();
     else if (word == "--gpus") result.gpu_counts = gpu_counts(value());
     else if (word == "-c" || word == "--config") result.config = value();
     else if (word == "-V" || word == "--version") result.version = true;

@@ -9,6 +9,12 @@ namespace {
 PlanReport study(const Arguments& arguments) {
   PlanReport report;
   report.job = read_plan_job(arguments.job_file);
+  if (!arguments.schedule.empty()) {
+    report.job.schedule = arguments.schedule;
+    report.job.chunks = 0;
+    ElasticJob checked;
+    set_schedule(checked, arguments.schedule, 0, "--schedule: ");
+  }
   const PlanCluster cluster = read_plan_cluster(arguments.cluster);
   report.cluster = cluster.name;
   SiteView seen = site_from_view(cluster.view, cluster.reports, cluster.hardware);

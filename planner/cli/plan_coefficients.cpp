@@ -22,7 +22,9 @@ double flops_of(const PlanJob& job) {
 }
 
 JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
-  JobCoefficients sizes = model_sizes(job.shape, job.training, site.hardware.types.size());
+  Training training = job.training;
+  training.in_parts = job.schedule != "1f1b";
+  JobCoefficients sizes = model_sizes(job.shape, training, site.hardware.types.size());
   for (double* bytes : {&sizes.param_bytes, &sizes.param_optim_bytes, &sizes.weight_bytes}) *bytes *= job.layer_scale;
   sizes.last.compute_layers *= layer_flops(job.shape) / flops_of(job);
   return sizes;
@@ -78,6 +80,9 @@ PlanCoefficients plan_coefficients(const PlanJob& job, const Site& site, const s
   if (present) compute_as_measured(job, site, *present, result);
   else compute_at_utilization(job, site, result);
   result.assumed.push_back("backward computation takes twice forward's, and hides no synchronization of gradients");
+  if (result.job.deferred > 0)
+    result.assumed.push_back("the gradients of parameters are " + number("%.3g", 100 * result.job.deferred) +
+                             "% of the backward pass, by the model's shape");
   result.assumed.push_back("parameters and activations are those of the model's shape");
   if (job.layer_scale != 1)
     result.assumed.push_back("a layer's parameters are " + number("%.4g", job.layer_scale) +

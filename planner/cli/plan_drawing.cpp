@@ -27,6 +27,18 @@ std::string gpus_text(const Stage& stage) {
   return text;
 }
 
+// The layers of each stage: "0-2", or with chunks "0-1,12-13".
+std::vector<std::string> layers_text_by_stage(const Plan& plan) {
+  std::vector<std::string> texts(plan.stages.size());
+  int first = 0;
+  for (const Chunk& chunk : plan.model_chunks()) {
+    std::string& text = texts[static_cast<std::size_t>(chunk.stage)];
+    if (chunk.layers > 0) text += fmt::format("{}{}-{}", text.empty() ? "" : ",", first, first + chunk.layers - 1);
+    first += chunk.layers;
+  }
+  return texts;
+}
+
 std::string share_text(const Stage& stage) {
   const auto [least, most] = std::minmax_element(stage.replicas.begin(), stage.replicas.end(),
                                                  [](const auto& a, const auto& b) { return a.share < b.share; });
@@ -65,16 +77,15 @@ std::string rows(const PlannedCount& planned) {
   const Plan& plan = *planned.plan;
   std::string text = fmt::format("{:>5}  {:<8} {:>7} {:>6}  {:<42}  {:<11} {}\n", "stage", "layers", "dp x tp", "share",
                                  "one step", "memory GB", "GPUs");
-  int first = 0;
+  const auto layers = layers_text_by_stage(plan);
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
     const StagePrediction& predicted = planned.prediction.stages[s];
-    text += fmt::format(
-        "{:>5}  {:<8} {:>7} {:>6}  |{}|  {:<11} {}\n", s, fmt::format("{}-{}", first, first + stage.layers - 1),
-        fmt::format("{}x{}", stage.replicas.size(), stage.tp), share_text(stage),
-        bar(predicted, plan.micro_batches, planned.prediction.exact_ms),
-        fmt::format("~{:.1f}/{:.1f}", predicted.memory.peak / 1e9, predicted.capacity / 1e9), gpus_text(stage));
-    first += stage.layers;
+    text += fmt::format("{:>5}  {:<8} {:>7} {:>6}  |{}|  {:<11} {}\n", s, layers[s],
+                        fmt::format("{}x{}", stage.replicas.size(), stage.tp), share_text(stage),
+                        bar(predicted, plan.micro_batches, planned.prediction.exact_ms),
+                        fmt::format("~{:.1f}/{:.1f}", predicted.memory.peak / 1e9, predicted.capacity / 1e9),
+                        gpus_text(stage));
   }
   return text;
 }

@@ -6,6 +6,8 @@
 #include "planner/cli/hugging_face_config.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/pipeline/generate.hpp"
+#include "planner/core/pipeline_form.hpp"
 #include "planner/wire/toml_keys.hpp"
 
 namespace espalier::cli {
@@ -54,6 +56,7 @@ class JobFile {
         whole("vocabulary", given_.vocabulary, 1, 1 << 24),
         whole("global_batch", given_.global_batch, 1, 1 << 20),
         whole("micro_batches", given_.micro_batches, 0, 1 << 20),
+        whole("chunks", job_.chunks, 1, 64),
         whole("min_gpus", job_.min_gpus, 1, 1 << 20),
         whole("max_gpus", job_.max_gpus, 1, 1 << 20),
     };
@@ -62,6 +65,7 @@ class JobFile {
     known["family"] = toml_one_of(path_, "family", given_.family, {"gpt2", "llama", "qwen2"});
     known["accuracy"] = toml_one_of(path_, "accuracy", accuracy_, {"bitwise", "relaxed"});
     known["precision"] = toml_one_of(path_, "precision", job_.precision, {"fp32", "bf16"});
+    known["schedule"] = toml_text(path_, "schedule", job_.schedule, false);
     known["tied"] = toml_truth(path_, "tied", tied_);
     known["recompute"] = toml_truth(path_, "recompute", job_.training.recompute);
     known["zero1"] = toml_truth(path_, "zero1", job_.training.zero1);
@@ -135,6 +139,12 @@ class JobFile {
     if (job_.min_gpus > job_.max_gpus) fail("min_gpus", "is larger than max_gpus");
     job_.accuracy = accuracy_ == "bitwise" ? Accuracy::bitwise : Accuracy::relaxed;
     job_.training.bytes = bytes_of(job_.precision);
+    try {
+      ElasticJob checked;
+      set_schedule(checked, job_.schedule, job_.chunks, "");
+    } catch (const Error& error) {
+      fail(has("chunks") && !has("schedule") ? "chunks" : "schedule", error.what());
+    }
   }
 
   void measured() {
@@ -166,6 +176,26 @@ class JobFile {
 };
 
 }  // namespace
+
+void set_schedule(ElasticJob& job, const std::string& schedule, int chunks, const std::string& where) {
+  try {
+    if (!job.model.setting) job.model.setting.emplace();
+    job.model.setting->schedule = schedule;
+    if (schedule == kAutomaticSchedule) {
+      if (chunks > 0) throw Error("\"auto\" chooses the chunks; remove chunks, or name a schedule");
+      return;
+    }
+    const int needed = pipeline::generator(schedule).chunks_per_rank;
+    const PipelineForm form = pipeline_form(schedule, chunks > 0                  ? chunks
+                                                      : needed > 0                ? needed
+                                                      : schedule == "interleaved" ? 2
+                                                                                  : 1);
+    job.parallel.chunks = form.chunks > 1 ? form.chunks : 0;
+    job.parallel.v_shaped = form.v_shaped();
+  } catch (const Error& error) {
+    throw Error(where + error.what());
+  }
+}
 
 PlanJob read_plan_job(const std::string& path) { return JobFile(path).read(); }
 

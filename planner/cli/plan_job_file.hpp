@@ -27,12 +27,19 @@ struct PlanJob {
   Accuracy accuracy = Accuracy::relaxed;
   int min_gpus = 1, max_gpus = 1 << 20;
   std::vector<std::string> gpu_types;  // empty: all
+  // Pipeline schedule, by name or "auto", and chunks of each stage (0: what the schedule has).
+  std::string schedule = "1f1b";
+  int chunks = 0;
   // Share of its peak (GpuType::tflops) that a GPU's computation reaches. Used if nothing was
   // measured.
   double utilization = 0;
   double step_seconds = 0;  // measured on `present`; 0: nothing was measured
   std::optional<PresentDegrees> present;
 };
+
+// Writes schedule and chunks into the job as a program would report them. Throws Error, beginning with `where`, when
+// there is no such schedule or it cannot have so many chunks.
+void set_schedule(ElasticJob& job, const std::string& schedule, int chunks, const std::string& where);
 
 // Throws Error, naming file, line and key.
 PlanJob read_plan_job(const std::string& path);

@@ -48,19 +48,22 @@ Record plan_record(const PlanReport& report, const PlannedCount& planned) {
     return {{{"GPUs", std::to_string(planned.gpus)}, {"Plan", "(null)"}}, {{"Reason", planned.why_not}}};
   const Json plan = *planned.plan;
   const StagePrediction& full = fullest(planned);
-  return {{{"GPUs", std::to_string(planned.gpus)},
-           {"UsedGPUs", std::to_string(planned.plan->gpu_count())},
-           {"Plan", plan_text(plan)},
-           {"Layers", layers_text(plan)},
-           {"MicroBatches", std::to_string(planned.plan->micro_batches)}},
-          {{"StepTime", number_text(planned.seconds(), 4)},
-           {"TokensPerSec", number_text(report.tokens_per_second(planned), 1)},
-           {"Speedup", number_text(report.speedup(planned), 3)},
-           {"Efficiency", number_text(report.efficiency(planned), 3)}},
-          {{"PeakMemoryGB", number_text(full.memory.peak / 1e9, 2)},
-           {"MemoryLimitGB", number_text(full.capacity / 1e9, 2)},
-           {"Assumed", planned.measured ? "memory" : "time,memory"}},
-          {{"PlanGPUs", ranks_text(plan)}}};
+  return {
+      {{"GPUs", std::to_string(planned.gpus)},
+       {"UsedGPUs", std::to_string(planned.plan->gpu_count())},
+       {"Plan", plan_text(plan)},
+       {"Layers", layers_text(plan)},
+       {"Schedule", planned.plan->schedule.empty() ? "1f1b" : planned.plan->schedule},
+       {"Chunks", std::to_string(std::max<std::size_t>(1, planned.plan->chunks.size() / planned.plan->stages.size()))},
+       {"MicroBatches", std::to_string(planned.plan->micro_batches)}},
+      {{"StepTime", number_text(planned.seconds(), 4)},
+       {"TokensPerSec", number_text(report.tokens_per_second(planned), 1)},
+       {"Speedup", number_text(report.speedup(planned), 3)},
+       {"Efficiency", number_text(report.efficiency(planned), 3)}},
+      {{"PeakMemoryGB", number_text(full.memory.peak / 1e9, 2)},
+       {"MemoryLimitGB", number_text(full.capacity / 1e9, 2)},
+       {"Assumed", planned.measured ? "memory" : "time,memory"}},
+      {{"PlanGPUs", ranks_text(plan)}}};
 }
 
 Json plan_json(const PlanReport& report) {

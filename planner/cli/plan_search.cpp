@@ -51,6 +51,7 @@ class Study {
         const std::optional<Plan>& present)
       : file_(job), site_(site), coefficients_(coefficients), order_(order) {
     job_.accuracy = job.accuracy;
+    set_schedule(job_, job.schedule, job.chunks, "");
     job_.plan = present;
     if (!present) return;
     const GpuId first = present->ranks().front();
@@ -63,7 +64,7 @@ class Study {
     const auto nodes = by_node(order_, gpus);
     const auto pieces = pieces_of(nodes, site_);
     const PlanBounds bounds = bounds_for(gpus);
-    const Problem problem{site_.hardware, site_.topology, coefficients_.job, bounds};
+    const Problem problem{site_.hardware, site_.topology, coefficients_.job, bounds, forms_of(job_)};
     const auto found = search(problem, pieces);
     if (!found) {
       result.why_not = shortage(problem, pieces, file_);
@@ -94,7 +95,10 @@ class Study {
     Evaluator evaluator(problem);
     std::vector<PlanSketch> starts;
     if (job_.plan)
-      if (const auto start = sketch_of(*job_.plan, site_); start && within(*start, pieces)) starts.push_back(*start);
+      if (auto start = sketch_of(*job_.plan, site_); start && within(*start, pieces)) {
+        if (problem.forms.size() == 1) start->form = problem.forms.front();
+        starts.push_back(std::move(*start));
+      }
     auto found = best_plan(evaluator, pieces, starts, {});
     const auto scratch =
         plan_from_scratch(evaluator, pieces, {kScratchLabels, nullptr}, found ? found->ms : kInfeasible);
@@ -155,8 +159,12 @@ std::optional<Plan> present_plan(const PlanJob& job, const Site& site, const std
   std::vector<GpuId> gpus;
   for (const GpuAt& gpu : order) gpus.push_back({site.topology.name(gpu.node), gpu.gpu});
   try {
-    return uniform_plan(job.present->pp, job.present->dp, job.shape.layers, job.shape.global_batch,
-                        job.present->micro_batches, gpus, job.present->tp);
+    const Plan plan = uniform_plan(job.present->pp, job.present->dp, job.shape.layers, job.shape.global_batch,
+                                   job.present->micro_batches, gpus, job.present->tp);
+    // "auto" names no schedule of the step that was measured: 1F1B.
+    ElasticJob measured;
+    set_schedule(measured, job.schedule, job.chunks, "");
+    return job.schedule == kAutomaticSchedule ? plan : in_its_form(plan, {}, measured);
   } catch (const Error& error) {
     throw Error(job.path + ": present: " + error.what());
   }

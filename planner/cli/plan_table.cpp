@@ -36,9 +36,13 @@ std::string degree(const Plan& plan, Of of) {
 }
 
 std::string degrees(const Plan& plan) {
-  return fmt::format("pp{}/dp{}/tp{}", plan.stages.size(),
+  std::string schedule;
+  if (!plan.schedule.empty()) schedule = " " + plan.schedule;
+  if (plan.schedule == "interleaved" || plan.schedule == "gpipe")
+    schedule += fmt::format("-{}", std::max<std::size_t>(1, plan.chunks.size() / plan.stages.size()));
+  return fmt::format("pp{}/dp{}/tp{}{}", plan.stages.size(),
                      degree(plan, [](const Stage& s) { return s.replicas.size(); }),
-                     degree(plan, [](const Stage& s) { return s.tp; }));
+                     degree(plan, [](const Stage& s) { return s.tp; }), schedule);
 }
 
 std::string describe_job(const PlanJob& job) {

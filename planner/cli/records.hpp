@@ -8,6 +8,9 @@ namespace espalier::cli {
 Record job_record(const Json& job);
 Record decision_record(const Json& decision);  // without its candidates
 std::vector<Record> candidate_records(const Json& decision);
+// A job's scale table, without its rows, and a row.
+Record scale_record(const Json& table);
+Record scale_row_record(const Json& row);
 Record profile_record(const Json& profile);
 Record node_record(const Json& node);
 Record waiting_record(const Json& waiting);

@@ -22,25 +22,30 @@ std::string show_decision(const Json& decision, bool one_line) {
 
 std::string show(const Arguments& arguments, const wire::Config& config) {
   if (arguments.words.size() < 2)
-    throw UsageError("show: needs job, jobs, decision, decisions, nodes, profile, profiles or config");
+    throw UsageError("show: needs job, jobs, scale, decision, decisions, nodes, profile, profiles or config");
   const std::string& what = arguments.words[1];
   const bool line = arguments.one_line;
-  const bool single = what == "job" || what == "decision" || what == "profile";
+  const bool single = what == "job" || what == "scale" || what == "decision" || what == "profile";
   if (!single && what != "jobs" && what != "decisions" && what != "nodes" && what != "profiles" && what != "config")
     throw UsageError("show " + what +
-                     ": no such thing; use job, jobs, decision, decisions, nodes, profile, profiles or config");
+                     ": no such thing; use job, jobs, scale, decision, decisions, nodes, profile, profiles or config");
   expect_words(arguments, single ? 3 : 2);
   Json question = Json::object();
   if (single)
     question[what] = id_operand(arguments, 2,
-                                what == "job"       ? "a job id"
-                                : what == "profile" ? "a profile id"
-                                                    : "a decision id");
+                                what == "job" || what == "scale" ? "a job id"
+                                : what == "profile"              ? "a profile id"
+                                                                 : "a decision id");
   if (what == "decisions" && arguments.job) question["job"] = *arguments.job;
   if (what == "decisions" && arguments.limit) question["limit"] = *arguments.limit;
   const Json reply = ask(config, what, question);
   if (arguments.json) return reply.dump(2) + "\n";
   if (what == "job") return format(job_record(reply.at("job")), line);
+  if (what == "scale") {
+    std::string text = format(scale_record(reply.at("scale")), line);
+    for (const Json& row : reply.at("scale").at("rows")) text += format(scale_row_record(row), line);
+    return text;
+  }
   if (what == "jobs") return all(reply.at("jobs"), job_record, line, "No elastic job runs");
   if (what == "decision") return show_decision(reply.at("decision"), line);
   if (what == "decisions") return all(reply.at("decisions"), decision_record, line, "No decision yet");

@@ -33,6 +33,7 @@ Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   const Viewer viewer = viewer_of(peer);
   if (what == "job") return job(query.arguments, viewer);
   if (what == "jobs") return jobs(query.arguments, viewer);
+  if (what == "scale") return scale(query.arguments, viewer);
   if (what == "decision") return decision(query.arguments, viewer);
   if (what == "decisions") return decisions(query.arguments, viewer);
   if (what == "nodes") return nodes(query.arguments, viewer);

@@ -26,6 +26,7 @@ class Answers {
   Viewer viewer_of(const wire::Peer& peer) const;
   Json job(const Json& arguments, const Viewer& viewer) const;
   Json jobs(const Json& arguments, const Viewer& viewer) const;
+  Json scale(const Json& arguments, const Viewer& viewer) const;
   Json decision(const Json& arguments, const Viewer& viewer) const;
   Json decisions(const Json& arguments, const Viewer& viewer) const;
   Json nodes(const Json& arguments, const Viewer& viewer) const;

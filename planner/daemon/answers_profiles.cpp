@@ -54,6 +54,16 @@ Json describe_source(const Json& known) {
 }
 
 // Newest first. A page begins with a row's place in that order.
+Json Answers::scale(const Json& arguments, const Viewer& viewer) const {
+  const auto id = number<JobId>(arguments, "scale");
+  const Json of_job = job({{"job", id}}, viewer);  // refused to those who may not see it
+  const auto table = planner_.store().scale(id);
+  if (!table)
+    throw Error("job " + std::to_string(id) +
+                ": has no scale table yet; the planner makes one when it has measured the job");
+  return {{"scale", *table}};
+}
+
 Json Answers::profiles(const Json& arguments, const Viewer& viewer) const {
   const auto first = arguments.contains("page") ? number<std::int64_t>(arguments, "page") : 0;
   std::int64_t read = 0;

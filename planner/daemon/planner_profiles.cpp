@@ -62,6 +62,7 @@ void Planner::take_profile(LiveJob& live) {
       spdlog::info("job {}: measured after step {} (its profile is of step {}); it is planned with that from now on",
                    live.job.id, live.job.step, profile->step);
       save_coefficients(live);
+      save_scale(live);
       learn_profile(live, live.profiles.spread());
       tell_known(live);
       think_for(live.job.uid, Trigger::profile_ready);

@@ -222,6 +222,16 @@ std::optional<Json> Store::coefficients(JobId job) {
   return std::optional<Json>(std::in_place, Json::parse(query.text(0)));
 }
 
+void Store::save_scale(JobId job, const Json& table) {
+  s_->db.prepare("INSERT OR REPLACE INTO scale_tables(job, record) VALUES(?,?)").bind(job, table.dump()).run();
+}
+
+std::optional<Json> Store::scale(JobId job) {
+  auto query = s_->db.prepare("SELECT record FROM scale_tables WHERE job=?");
+  if (!query.bind(job).step()) return std::nullopt;
+  return std::optional<Json>(std::in_place, Json::parse(query.text(0)));
+}
+
 void Store::hold(JobId job, bool held) {
   s_->db.prepare(held ? "INSERT OR IGNORE INTO holds(job) VALUES(?)" : "DELETE FROM holds WHERE job=?").bind(job).run();
 }

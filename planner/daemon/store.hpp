@@ -58,7 +58,7 @@ struct StoreLimits {
 
 class Store {
  public:
-  static constexpr int kSchema = 6;
+  static constexpr int kSchema = 7;
   // Longest text of one row. A plan or a list that would make it longer is left out.
   static constexpr std::size_t kMostRow = 512u << 10;
   // Throws Error, also for a file with a newer schema.
@@ -87,6 +87,9 @@ class Store {
   // The job's coefficients. They are kept as long as the job's record.
   void save_coefficients(JobId job, const Json& coefficients);
   std::optional<Json> coefficients(JobId job);
+  // The job's scale table (planner/core/schedule/flextrain/predicted_scale.hpp), kept as long.
+  void save_scale(JobId job, const Json& table);
+  std::optional<Json> scale(JobId job);
 
   // What earlier jobs taught. save() gives a new row its id, and then deletes the rows that were
   // updated longest ago where there are more than `of_user` of one user or `in_all`.

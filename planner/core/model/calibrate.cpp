@@ -55,7 +55,8 @@ class Inversion {
     return stage_plan(one).replicas[static_cast<std::size_t>(one.replica)];
   }
   bool first(const ReplicaProfile& one) const { return one.stage == 0; }
-  bool last(const ReplicaProfile& one) const { return one.stage + 1 == stages(); }
+  // Chunks in a V end on the first stage, which then has both edges.
+  bool last(const ReplicaProfile& one) const { return one.stage == placed_.form.last_stage(stages()); }
   bool inner(const ReplicaProfile& one) const { return !first(one) && !last(one); }
   StageLoad load(const ReplicaProfile& one) { return stage_load(job(), stage_plan(one).layers, first(one), last(one)); }
 
@@ -101,7 +102,7 @@ class Inversion {
     const auto reports = [](const ReplicaProfile& r) { return r.edge_gradient_bytes > 0 || r.edge_state_bytes > 0; };
     const auto* front = choose([&](const ReplicaProfile& r, int) { return first(r) && reports(r); });
     const auto* back = choose([&](const ReplicaProfile& r, int) { return last(r) && reports(r); });
-    if (stages() == 1) {
+    if (placed_.form.last_stage(stages()) == 0) {
       if (front) split_edges(seen_edge(*front));
       return;
     }
@@ -185,7 +186,7 @@ class Inversion {
       const ReplicaProfile& one = profile_.replicas[i];
       if (types_[i] != type || inner(one) || one.fwd <= 0) continue;
       const double layers = (one.fwd - one.comm_fwd) * stage_plan(one).tp / (speed * replica_plan(one).share);
-      EdgeCoefficients& edge = first(one) ? job().first : job().last;
+      EdgeCoefficients& edge = last(one) ? job().last : job().first;
       edge.compute_layers = std::max(0.0, layers - stage_plan(one).layers);
       edge.assumed_compute = false;
     }
@@ -292,12 +293,8 @@ class Inversion {
     for (const ReplicaProfile& one : profile_.replicas) {
       const Stage& stage = stage_plan(one);
       if (one.peak_bytes > 0)
-        peaks.push_back({one.peak_bytes,
-                         stage.layers,
-                         replica_plan(one).share,
-                         stage.tp,
-                         static_cast<int>(stage.replicas.size()),
-                         {one.stage, stages(), profile_.plan.micro_batches}});
+        peaks.push_back({one.peak_bytes, stage.layers, replica_plan(one).share, stage.tp,
+                         static_cast<int>(stage.replicas.size()), placed_.position(one.stage, profile_.recompute)});
     }
     if (!infer_activations(job(), peaks, per_activation, result_.remarks)) {
       job().activ_np_bytes = per_activation * job().activ_bytes;

@@ -49,13 +49,13 @@ Prediction evaluate_plan(const Hardware& hardware, const JobCoefficients& job, c
   Prediction result;
   const auto times = stage_times(hardware, job, plan);
   result.printed_ms = printed_iteration(times, plan.micro_batches);
-  result.exact_ms = exact_iteration(times, plan.micro_batches);
+  result.exact_ms = exact_iteration(hardware, job, plan, times);
   const int count = static_cast<int>(plan.stages.size());
   for (int i = 0; i < count; ++i) {
     const auto s = static_cast<std::size_t>(i);
     int type = 0;
     result.stages.push_back(
-        predict_stage(hardware, job, plan.stages[s], times[s], {i, count, plan.micro_batches}, type));
+        predict_stage(hardware, job, plan.stages[s], times[s], plan.position(i, job.recompute), type));
     const StagePrediction& stage = result.stages.back();
     const int tp = plan.stages[s].shape.tp;
     if (!result.why_not.empty()) continue;

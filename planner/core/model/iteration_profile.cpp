@@ -53,7 +53,7 @@ class IterationInversion {
     auto times = stage_times(hardware_, job_, plan_);
     if (!with_end)
       for (StageTime& time : times) time.extra = 0;
-    return exact_iteration(times, plan_.micro_batches);
+    return exact_iteration(hardware_, job_, plan_, times);
   }
 
   void optimizer() {
@@ -69,7 +69,8 @@ class IterationInversion {
     double slowest = 0;
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const PlacedStage& stage = plan_.stages[s];
-      const StageLoad load = stage_load(job_, stage.layers, s == 0, s + 1 == plan_.stages.size());
+      const StageLoad load =
+          stage_load(job_, stage.layers, s == 0, plan_.position(static_cast<int>(s), job_.recompute).last());
       const double layers = job_.param_bytes > 0 ? load.gradient_bytes / job_.param_bytes : stage.layers;
       slowest = std::max(slowest, stage_rates(hardware_, job_, stage.shape, stage.shares).optim * layers);
     }

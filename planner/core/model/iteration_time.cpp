@@ -33,15 +33,19 @@ StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int la
 }
 
 double printed_iteration(std::span<const StageTime> stages, int micro_batches) {
+  return formed_iteration(stages, micro_batches, 1, 1);
+}
+
+double formed_iteration(std::span<const StageTime> stages, int micro_batches, double fill, double drain) {
   double sum = 0, slowest = 0, hidden = 0, tail = 0;
   for (const StageTime& stage : stages) {
     const double both = stage.fwd + stage.bwd;
     sum += both;
     slowest = std::max(slowest, both);
     tail = std::max(tail, stage.extra - hidden);
-    hidden += stage.bwd;
+    hidden += drain * stage.bwd;
   }
-  return sum + (micro_batches - 1) * slowest + tail;
+  return fill * sum + (micro_batches - fill) * slowest + tail;
 }
 
 double exact_iteration(std::span<const StageTime> stages, int micro_batches) {

@@ -34,6 +34,10 @@ StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int la
 // different ratios it may, rarely, be some percent too low.
 double printed_iteration(std::span<const StageTime> stages, int micro_batches);
 
+// The same for other schedules (form_figures.hpp): W and S weighed by the share of W that the pipeline's filling costs,
+// and X by the share of its backward pass by which a stage ends after the stage behind it. 1F1B as printed: 1 and 1.
+double formed_iteration(std::span<const StageTime> stages, int micro_batches, double fill, double drain);
+
 // The exact recurrence of 1F1B with per-stage warm-up min(PP-1-i, N_b), including the boundary
 // transfers in `send`. Takes O(stages * micro_batches) time.
 double exact_iteration(std::span<const StageTime> stages, int micro_batches);

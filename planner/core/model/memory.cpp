@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/core/model/form_figures.hpp"
+
 namespace espalier {
 namespace {
 
@@ -29,11 +31,11 @@ double edge_bytes(const JobCoefficients& job, const EdgeCoefficients& edge, int 
 
 Footprint footprint(const JobCoefficients& job, int share, int tp, int dp, const StagePosition& at) {
   Footprint result;
-  const int in_flight = std::min(at.stages - at.index, at.micro_batches);
+  const double in_flight = held_at(job, at);
   const double layer = job.activ_p_bytes / tp + job.activ_np_bytes;
   result.param_optim.slope = sharded(job, job.param_optim_bytes, dp) / tp;
   result.gradients.slope = job.param_bytes / tp;
-  result.gradients_at_peak = at.micro_batches > at.stages - at.index;
+  result.gradients_at_peak = at.micro_batches > in_flight;
   if (job.recompute) {
     // Memory holds the inputs of all layers and all activations of the layer that is being
     // recomputed.
@@ -54,6 +56,12 @@ int most_layers(double room, const Affine& need) {
 }
 
 }  // namespace
+
+double held_at(const JobCoefficients& job, const StagePosition& at) {
+  if (at.held > 0) return at.held;
+  if (at.form.plain()) return std::min(at.stages - at.index, at.micro_batches);
+  return micro_batches_held(at.form, at.stages, at.micro_batches, at.index, job.recompute);
+}
 
 MemoryParts peak_memory(const JobCoefficients& job, int layers, int share, int tp, int dp, const StagePosition& at) {
   const Footprint bytes = footprint(job, share, tp, dp, at);

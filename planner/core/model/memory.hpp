@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planner/core/model/stage_rates.hpp"
+#include "planner/core/pipeline_form.hpp"
 
 namespace espalier {
 
@@ -10,9 +11,15 @@ struct StagePosition {
   int index = 0;   // from the front
   int stages = 1;  // PP
   int micro_batches = 1;
-  bool first() const { return index == 0; }
-  bool last() const { return index + 1 == stages; }
+  PipelineForm form = {};
+  // Micro-batches whose activations the stage holds at its peak, all its layers counted; 0: by the form.
+  double held = 0;
+  bool first() const { return index == 0; }  // holds the model's first chunk
+  bool last() const { return index == form.last_stage(stages); }
 };
+
+// StagePosition::held, or what the form holds on equal chunks.
+double held_at(const JobCoefficients& job, const StagePosition& at);
 
 struct MemoryParts {
   double param_optim = 0, activations = 0, gradients = 0, edge = 0;

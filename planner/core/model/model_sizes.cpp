@@ -161,6 +161,10 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
     job.tied_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * shape.vocabulary * shape.hidden;
   job.recompute = training.recompute;
   job.zero1 = training.zero1;
+  // A matrix's two gradients take as long as each other; attention has no parameters. Recomputing leaves no part for
+  // later.
+  if (training.in_parts && !training.recompute && family_of(shape.family) != Family::unknown)
+    job.deferred = shape.sequence * layer_matrices(shape) / layer_flops(shape);
   job.boundary_assumed = job.memory_assumed = true;
   job.gpu.resize(gpu_types);
   return job;

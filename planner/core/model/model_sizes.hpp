@@ -34,6 +34,8 @@ struct Training {
   bool tied = false;
   bool recompute = false;
   bool zero1 = false;
+  // A schedule may do the gradients of parameters apart: assume which share of the backward pass they are.
+  bool in_parts = false;
 };
 
 // The training that a worker's report of its shape describes. Mixed precision keeps FP32 master

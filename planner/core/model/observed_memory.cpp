@@ -21,14 +21,14 @@ Activations observe(const JobCoefficients& job, const ObservedPeak& peak) {
   result.inner = !peak.at.first() && !peak.at.last();
   const MemoryParts parts = peak_memory(job, peak.layers, peak.share, peak.tp, peak.dp, peak.at);
   double bytes = peak.bytes - parts.param_optim - parts.edge;
-  if (peak.at.micro_batches > peak.at.stages - peak.at.index) {
+  const double in_flight = held_at(job, peak.at);
+  if (peak.at.micro_batches > in_flight) {
     bytes -= parts.gradients;
   } else if (bytes <= parts.gradients * (1 + 1e-9)) {
     // The peak was at the end of the backward pass, with all gradients and no activations.
     result.bounded = true;
     bytes = parts.gradients;
   }
-  const int in_flight = std::min(peak.at.stages - peak.at.index, peak.at.micro_batches);
   const double samples = static_cast<double>(peak.layers) * in_flight;
   // With recomputation memory holds the inputs of all layers, and all activations of one layer.
   result.per_layer = job.recompute ? bytes / peak.share - samples * job.activ_bytes : bytes / (peak.share * samples);

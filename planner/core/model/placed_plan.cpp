@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/form_figures.hpp"
+#include "planner/core/model/scheduled_plan.hpp"
+#include "planner/core/model/scheduled_time.hpp"
 
 namespace espalier {
 namespace {
@@ -135,28 +138,60 @@ ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
 PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
   if (const auto broken = validate(plan); !broken.empty()) throw Error(broken.front());
   PlacedPlan placed{plan.micro_batches, plan.global_batch, {}};
-  std::vector<PlacedReplica> before;
+  if (plan.stages.size() <= static_cast<std::size_t>(kMostListedStages)) placed.form = form_of(plan);
+  if (placed.form.chunks > 1) placed.chunks = plan.chunks;
+  std::vector<PlacedReplica> before, front;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     std::vector<PlacedReplica> replicas;
     for (const Replica& replica : plan.stages[s].replicas) replicas.push_back(place_replica(topology, replica));
     if (s > 0) placed.stages.back().next = boundary_between(topology, before, replicas);
     placed.stages.push_back(place_stage(topology, plan.stages[s], replicas, s));
+    if (s == 0) front = replicas;
     before = std::move(replicas);
   }
+  if (placed.form.chunks > 1 && !placed.form.v_shaped() && placed.stages.size() > 1)
+    placed.stages.back().next = boundary_between(topology, before, front);
   return placed;
+}
+
+StagePosition PlacedPlan::position(int stage, bool recompute) const {
+  const int count = static_cast<int>(stages.size());
+  StagePosition at{stage, count, micro_batches, form};
+  if (chunks.empty() || count < 2) return at;
+  std::vector<double> weight;
+  for (const Chunk& chunk : chunks)
+    weight.push_back(static_cast<double>(chunk.layers) / stages[static_cast<std::size_t>(chunk.stage)].layers);
+  const int simulated = form.schedule() == "gpipe" ? 1 : enough_micro_batches(count, micro_batches);
+  at.held = most_held(*lists_of(form, count, simulated), weight, recompute)[static_cast<std::size_t>(stage)];
+  if (form.schedule() == "gpipe") at.held *= micro_batches;
+  return at;
 }
 
 std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan) {
   std::vector<StageTime> times;
   times.reserve(plan.stages.size());
   const std::size_t count = plan.stages.size();
+  const auto last = static_cast<std::size_t>(plan.form.last_stage(static_cast<int>(count)));
   for (std::size_t s = 0; s < count; ++s) {
     const PlacedStage& stage = plan.stages[s];
     const StageRates rates = stage_rates(hardware, job, stage.shape, stage.shares);
-    times.push_back(stage_time(job, rates, stage.layers, s == 0, s + 1 == count));
-    if (s + 1 < count) times.back().send = send_ms(hardware, job, stage, plan.stages[s + 1]);
+    times.push_back(stage_time(job, rates, stage.layers, s == 0, s == last));
+    times.back().send = send_ms(hardware, job, stage, plan.stages[(s + 1) % count]);
   }
   return times;
+}
+
+double exact_iteration(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan,
+                       std::span<const StageTime> times) {
+  if (plan.form.plain() || plan.stages.size() < 2) return exact_iteration(times, plan.micro_batches);
+  std::vector<StageRates> rates;
+  std::vector<int> layers;
+  for (const PlacedStage& stage : plan.stages) {
+    rates.push_back(stage_rates(hardware, job, stage.shape, stage.shares));
+    layers.push_back(stage.layers);
+  }
+  const auto chunks = plan.chunks.empty() ? cut_or_whole(layers, plan.form) : plan.chunks;
+  return scheduled_iteration(job, plan.form, rates, times, chunks, plan.micro_batches);
 }
 
 }  // namespace espalier

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/core/model/iteration_time.hpp"
+#include "planner/core/model/memory.hpp"
 #include "planner/core/plan.hpp"
 #include "planner/core/topology/topology.hpp"
 
@@ -25,13 +26,18 @@ struct PlacedStage {
   Shares shares;  // `most`: the largest share that the plan gives to a replica of the class
   int layers = 0;
   int gpus_per_node = 0;  // the most GPUs on one node; they share its rails
-  Boundary next;          // all zero on the last stage
+  // All zero on the last stage, but for chunks that go round: there it is the boundary to the first stage.
+  Boundary next;
 };
 
 struct PlacedPlan {
   int micro_batches = 1;
   int global_batch = 0;
   std::vector<PlacedStage> stages;
+  PipelineForm form = {};
+  std::vector<Chunk> chunks = {};  // of the form; empty: one per stage
+  // The place of a stage for peak_memory(), with what its own chunks hold.
+  StagePosition position(int stage, bool recompute) const;
 };
 
 // Type and kind of a replica's GPUs; `replicas` of the result is 1. Throws Error when a GPU is not
@@ -46,5 +52,9 @@ PlacedPlan place_plan(const Topology& topology, const Plan& plan);
 // as Megatron does without scatter-gather. Throws nothing. `plan` must come from place_plan() or be
 // as consistent.
 std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan);
+
+// The iteration time of the plan's schedule from its stages' times: exact_iteration(), or by the schedule's lists.
+double exact_iteration(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan,
+                       std::span<const StageTime> times);
 
 }  // namespace espalier

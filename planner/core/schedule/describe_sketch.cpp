@@ -24,7 +24,8 @@ std::string describe_sketch(const PlanSketch& sketch, const Topology& topology) 
     all = merge_pieces(all, stage.pieces);
   }
   std::string text = "pp" + std::to_string(sketch.stages.size()) + " dp" + range(least_dp, most_dp) + " tp" +
-                     range(least_tp, most_tp) + " | " + layers + " layers |";
+                     range(least_tp, most_tp) + (sketch.form.plain() ? "" : " " + sketch.form.schedule()) + " | " +
+                     layers + " layers |";
   for (std::size_t i = 0; i < all.size();) {
     const int node = all[i].node;
     int gpus = 0;

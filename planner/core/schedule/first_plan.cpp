@@ -7,7 +7,6 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/in_chunks.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -109,6 +108,15 @@ class FirstSearch {
                   " samples, and each replica needs one; ask Slurm for fewer GPUs or make the global batch larger");
   }
 
+  // The user's plan; where the planner chooses the schedule and the plan names none, the best on equal stages.
+  Plan by_user(Plan plan) const {
+    if (chooses_schedule(job_) && !plan.schedule.empty()) return plan;
+    const int stages = static_cast<int>(plan.stages.size());
+    const PipelineForm form =
+        chooses_schedule(job_) ? best_on_equal_stages(forms_of(job_), stages, plan.micro_batches) : PipelineForm{};
+    return in_its_form(std::move(plan), form, job_);
+  }
+
   FirstPlan given_by_user() {
     const Plan& wanted = *job_.parallel.first;
     const std::string what = "[parallel] plan: ";
@@ -120,7 +128,7 @@ class FirstSearch {
     if (wanted.gpu_count() > count || (order_ == RankOrder::given && wanted.gpu_count() != count))
       throw Error(what + "it is for " + std::to_string(wanted.gpu_count()) + " GPUs, the job has " +
                   std::to_string(count) + "; ask Slurm for as many, or change the plan");
-    const auto plan = on_gpus(in_chunks(wanted, job_.parallel), gpus_);
+    const auto plan = on_gpus(by_user(wanted), gpus_);
     if (!plan)
       throw Error(what + "a replica would lie on two nodes of this allocation; ask for fewer nodes, or lower its tp");
     const Prediction all = evaluate_plan(site_.hardware, site_.topology, coefficients_, *plan);
@@ -147,15 +155,24 @@ class FirstSearch {
 
   void look_at_micro_batches(int pp, int dp, int tp, int used) {
     const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
-    for (const int count : counts_)
-      if (count <= job_.model.global_batch / dp)
-        consider(in_chunks(uniform_plan(pp, dp, job_.model.layers, job_.model.global_batch, count, gpus, tp),
-                           job_.parallel));
+    for (const int count : counts_) {
+      if (count > job_.model.global_batch / dp) continue;
+      const Plan plan = uniform_plan(pp, dp, job_.model.layers, job_.model.global_batch, count, gpus, tp);
+      if (!chooses_schedule(job_)) {
+        consider(in_its_form(plan, {}, job_));
+        continue;
+      }
+      for (const PipelineForm& form : forms_of(job_)) {
+        consider(with_form(plan, form));
+        // One stage: all are alike. Many GPUs: the solver weighs the other schedules, without their lists.
+        if (pp == 1 || gpus_.size() > kMany) break;
+      }
+    }
   }
 
   void look_at_solver() {
     const auto held = held_gpus(held_by(job_, site_));
-    const Problem problem{site_.hardware, site_.topology, coefficients_, bounds_};
+    const Problem problem{site_.hardware, site_.topology, coefficients_, bounds_, forms_of(job_)};
     Evaluator evaluator(problem);
     const auto solution = best_plan(evaluator, pieces_of(held, site_), {}, kEffort);
     if (!solution) return;

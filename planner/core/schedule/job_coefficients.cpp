@@ -5,6 +5,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/iteration_profile.hpp"
 #include "planner/core/model/sheet_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 
 namespace espalier {
 namespace {
@@ -25,17 +26,23 @@ ModelShape known_shape(const ElasticJob& job) {
   }
 }
 
+Training training_for(const ElasticJob& job, const ModelShape& shape) {
+  Training training = training_of(shape);
+  training.in_parts = !forms_of(job).empty();
+  return training;
+}
+
 }  // namespace
 
 JobCoefficients assumed_for(const ElasticJob& job, const Site& site) {
   const double step_ms = job.step_seconds > 0 ? job.step_seconds * 1000 : 1;
   const ModelShape shape = known_shape(job);
-  return assumed_coefficients(site.hardware, site.topology, shape, training_of(shape), *job.plan, step_ms);
+  return assumed_coefficients(site.hardware, site.topology, shape, training_for(job, shape), *job.plan, step_ms);
 }
 
 JobCoefficients sheet_for(const ElasticJob& job, const Site& site) {
   const ModelShape shape = known_shape(job);
-  return sheet_coefficients(shape, training_of(shape), site.hardware);
+  return sheet_coefficients(shape, training_for(job, shape), site.hardware);
 }
 
 }  // namespace espalier

@@ -53,6 +53,32 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
   return bounds;
 }
 
+namespace {
+
+std::string reported_schedule(const ElasticJob& job) {
+  if (!job.model.setting) return {};
+  const std::string& text = job.model.setting->schedule;
+  return text.substr(0, text.find(','));
+}
+
+}  // namespace
+
+bool chooses_schedule(const ElasticJob& job) { return reported_schedule(job) == kAutomaticSchedule; }
+
+std::span<const PipelineForm> forms_of(const ElasticJob& job) {
+  return forms_of(reported_schedule(job), job.parallel.chunks, job.parallel.v_shaped);
+}
+
+Plan in_its_form(Plan plan, PipelineForm chosen, const ElasticJob& job) {
+  if (chooses_schedule(job)) return with_form(std::move(plan), chosen);
+  const auto forms = forms_of(job);
+  if (forms.empty()) return plan;
+  Plan made = with_form(plan, forms.front());
+  // A program that does not tell its schedule's name wants none.
+  if (reported_schedule(job).empty()) made.schedule = std::move(plan.schedule);
+  return made;
+}
+
 JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job) {
   const auto& allowed = job.parallel.tp_degrees;
   if (allowed.empty()) return coefficients;
@@ -67,6 +93,7 @@ JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const Elastic
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {
   PlanSketch sketch;
   sketch.micro_batches = plan.micro_batches;
+  sketch.form = form_of(plan);
   for (const Stage& stage : plan.stages) {
     StageSketch& next = sketch.stages.emplace_back();
     next.tp = stage.tp;

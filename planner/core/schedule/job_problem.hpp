@@ -19,6 +19,14 @@ namespace espalier {
 // `data_parallel_only`: the present plan's number of stages and TP degree are fixed as well.
 PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel_only = false);
 
+// The schedules and chunks that the job's plans may have: its program reports the schedule's name
+// (TrainingSetting::schedule, "zb-v, 2 chunks"), its limits tell the chunks.
+std::span<const PipelineForm> forms_of(const ElasticJob& job);
+// Whether the planner chooses them.
+bool chooses_schedule(const ElasticJob& job);
+// The plan in the form of its sketch where the planner chooses, else in the job's.
+Plan in_its_form(Plan plan, PipelineForm chosen, const ElasticJob& job);
+
 // The coefficients with only those TP degrees that the user allows. Some degree always remains: if
 // the user allows none that the model allows, the smallest one.
 JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job);

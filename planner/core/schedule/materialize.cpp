@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "planner/core/in_chunks.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 
 namespace espalier {
 namespace {
@@ -168,7 +168,7 @@ std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch
     share_out(problem, stage_shape(problem, from.pieces, {}, from.tp), plan.micro_batch(), stage.replicas);
     plan.stages.push_back(std::move(stage));
   }
-  return in_chunks(std::move(plan), job.parallel);
+  return in_its_form(std::move(plan), sketch.form, job);
 }
 
 }  // namespace espalier

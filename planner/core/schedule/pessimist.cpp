@@ -27,7 +27,7 @@ Pessimist::Pessimist(const Problem& problem)
       worst_(worst_of_assumed(problem.job)),
       topology_(problem.topology),
       hardware_(without_memory_limits(problem.hardware)),
-      evaluator_(Problem{hardware_, topology_, worst_, problem.bounds}) {}
+      evaluator_(Problem{hardware_, topology_, worst_, problem.bounds, problem.forms}) {}
 
 bool Pessimist::doubts(const PlanSketch& next) const {
   return gain_is_assumed(expected_, types_of(next, expected_.gpu.size()));

@@ -64,9 +64,10 @@ std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::ve
   PlanBounds bounds = bounds_of(job, site);
   bounds.min_gpus = std::max(1, std::min(bounds.min_gpus, held_by_all(kept)));
   coefficients = with_allowed_degrees(std::move(coefficients), job);
-  const Problem problem{site.hardware, site.topology, coefficients, bounds};
-  const auto present = sketch_of(*job.plan, site);
+  const Problem problem{site.hardware, site.topology, coefficients, bounds, forms_of(job)};
+  auto present = sketch_of(*job.plan, site);
   if (!present) return std::nullopt;
+  if (problem.forms.size() == 1) present->form = problem.forms.front();
   fit_memory_to_running_plan(problem, *present, coefficients);
   Evaluator evaluator(problem);
   const auto plan = shrink_plan(evaluator, *present, pieces_of(kept, site), {4, 60, 0});

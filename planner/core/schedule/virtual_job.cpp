@@ -46,6 +46,9 @@ void for_each_size(JobCoefficients& job, bool gradients, Visit visit) {
 template <class Visit>
 void for_each_peak(const Problem& problem, const PlanSketch& plan, const JobCoefficients& coefficients, Visit visit) {
   const int stages = static_cast<int>(plan.stages.size());
+  std::vector<int> layers;
+  for (const StageSketch& stage : plan.stages) layers.push_back(stage.layers);
+  const PipelineForm form = fitted(plan.form, layers);
   for (int s = 0; s < stages; ++s) {
     const StageSketch& stage = plan.stages[static_cast<std::size_t>(s)];
     const StageShape shape = stage_shape(problem, stage.pieces, {}, stage.tp);
@@ -54,7 +57,7 @@ void for_each_peak(const Problem& problem, const PlanSketch& plan, const JobCoef
     for (std::size_t c = 0; c < static_cast<std::size_t>(shape.class_count); ++c) {
       const auto type = static_cast<std::size_t>(shape.classes[c].type);
       visit(peak_memory(coefficients, stage.layers, std::max(1, shares.most[c]), stage.tp, shape.replicas,
-                        {s, stages, plan.micro_batches})
+                        {s, stages, plan.micro_batches, form})
                 .peak,
             problem.hardware.memory_share * problem.hardware.types[type].memory_bytes);
     }
@@ -102,7 +105,10 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   made->given_ = coefficients;
   made->coefficients_ = with_allowed_degrees(coefficients, job);
   made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
-  const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_};
+  // Where the user fixed it, the chunks that the layers allow follow from the layers.
+  const auto forms = forms_of(job);
+  if (forms.size() == 1) sketch->form = forms.front();
+  const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_, forms};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
   made->evaluator_ = std::make_unique<Evaluator>(
       problem, books != nullptr ? books->of(made->site_, made->coefficients_, made->bounds_) : nullptr);
@@ -122,7 +128,10 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
 }
 
 void VirtualJob::inherit(VirtualJob& before) {
-  if (before.site_ != site_ || !(before.coefficients_ == coefficients_) || !(before.bounds_ == bounds_)) return;
+  const auto& forms = before.evaluator_->forms();
+  if (forms != evaluator_->forms() || before.site_ != site_ || !(before.coefficients_ == coefficients_) ||
+      !(before.bounds_ == bounds_))
+    return;
   evaluator_->known_tilings() = std::move(before.evaluator_->known_tilings());
 }
 

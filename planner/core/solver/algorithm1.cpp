@@ -86,7 +86,8 @@ class Expansion {
       const double gone = was != nullptr ? evaluator_.at(*was, sum.choice).inverse : 0;
       const double inverse = sum.inverse - gone + now.inverse;
       const double cheapest = std::min(sum.cheapest, now.rates.fwd + now.rates.bwd);
-      if (layers * (cheapest + (micro_batches - 1) / inverse) < bound) choices_.push_back(sum.choice);
+      const double fill = evaluator_.least_fill();
+      if (layers * (fill * cheapest + (micro_batches - fill) / inverse) < bound) choices_.push_back(sum.choice);
     }
     return !choices_.empty();
   }
@@ -172,6 +173,7 @@ WorkingPlan build(Evaluator& evaluator, const WorkingPlan& base, std::span<const
                                       keep_n_b ? std::span(&winner.score.choice, 1) : std::span<const int>(), layers);
   plan.ms = score.ms;
   plan.choice = score.choice;
+  plan.sketch.form = score.form;
   plan.sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(score.choice)];
   for (std::size_t s = 0; s < layers.size(); ++s) plan.sketch.stages[s].layers = layers[s];
   return plan;

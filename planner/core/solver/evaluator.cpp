@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/form_figures.hpp"
+#include "planner/core/model/scheduled_plan.hpp"
 #include "planner/core/solver/layer_balance.hpp"
 
 namespace espalier {
@@ -48,6 +50,8 @@ Evaluator::Evaluator(const Problem& problem, std::shared_ptr<StageBook> book)
   for (std::size_t i = 0; i < counts_.size(); ++i) all_choices_.push_back(static_cast<int>(i));
   for (const int tp : problem.job.tp_degrees)
     if (problem.bounds.fixed_tp == 0 || tp == problem.bounds.fixed_tp) tp_degrees_.push_back(tp);
+  forms_.assign(problem.forms.begin(), problem.forms.end());
+  if (forms_.empty()) forms_.emplace_back();
 }
 
 int Evaluator::choice_of(int micro_batches) const {
@@ -87,38 +91,52 @@ bool Evaluator::degrees_allowed(std::span<const StageTable* const> stages) const
   return true;
 }
 
+// The proportions of forward's and backward's parts hardly differ between stages: they are the first one's.
+double Evaluator::fill_of(std::span<const StageTable* const> stages, int choice, PipelineForm form) const {
+  if (plain()) return 1;
+  const StageRates& rates = at(*stages.front(), choice).rates;
+  const double whole = rates.fwd + rates.bwd;
+  const WorkShares work{rates.fwd / whole, problem_.job.deferred * rates.comp_bwd / whole};
+  return fill_share(form, static_cast<int>(stages.size()), counts_[static_cast<std::size_t>(choice)], work);
+}
+
 double Evaluator::assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
-                           std::span<StageTime> times) const {
+                           PipelineForm form, std::span<StageTime> times) const {
+  const int last = form.last_stage(static_cast<int>(stages.size()));
   for (std::size_t s = 0; s < stages.size(); ++s) {
     at(*stages[s], choice);
     StageRates& rates = stages[s]->at[choice].rates;
     if (std::isnan(rates.extra)) rates.extra = stage_extra(problem_.job, rates);
-    times[s] = stage_time(problem_.job, rates, layers[s], s == 0, s + 1 == stages.size());
+    times[s] = stage_time(problem_.job, rates, layers[s], s == 0, static_cast<int>(s) == last);
   }
-  return printed_iteration(times.first(stages.size()), counts_[static_cast<std::size_t>(choice)]);
+  return formed_iteration(times.first(stages.size()), counts_[static_cast<std::size_t>(choice)],
+                          fill_of(stages, choice, form), drain_share(form));
 }
 
-double Evaluator::score_choice(std::span<const StageTable* const> stages, int choice, double bound,
+double Evaluator::score_choice(std::span<const StageTable* const> stages, int choice, PipelineForm form, double bound,
                                std::span<int> layers) {
   auto& bins = bins_;
-  const int micro_batches = counts_[static_cast<std::size_t>(choice)];
+  const int micro_batches = counts_[static_cast<std::size_t>(choice)], count = static_cast<int>(stages.size());
   double cheapest = kInfeasible, fixed = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageAt& stage = at(*stages[s], choice);
     if (!stage.rates.feasible) return kInfeasible;
-    bins[s] = layer_bin(problem_.job, stage, s == 0, s + 1 == stages.size());
+    bins[s] = layer_bin(problem_.job, stage, s == 0, static_cast<int>(s) == form.last_stage(count));
     cheapest = std::min(cheapest, bins[s].cost);
     fixed += bins[s].fixed;
   }
-  // W >= L * cheapest + fixed, and S >= (N_b - 1) * bottleneck. Most candidates end here.
+  // W >= L * cheapest + fixed, and M >= the continuous bottleneck. Most candidates end here.
+  const double fill = fill_of(stages, choice, form), steady = micro_batches - fill;
   const auto used = std::span<const LayerBin>(bins_).first(stages.size());
   const double least =
-      problem_.job.layers * cheapest + fixed + (micro_batches - 1) * continuous_bottleneck(used, problem_.job.layers);
+      fill * (problem_.job.layers * cheapest + fixed) + steady * continuous_bottleneck(used, problem_.job.layers);
   if (least >= bound) return kInfeasible;
   for (std::size_t s = 0; s < stages.size(); ++s)
     bins[s].cap = layer_cap(problem_.hardware, problem_.job, stages[s]->shape, stages[s]->at[choice].shares,
-                            {static_cast<int>(s), static_cast<int>(stages.size()), micro_batches});
+                            {static_cast<int>(s), count, micro_batches, form});
   if (!balance_layers(used, problem_.job.layers, layers)) return kInfeasible;
+  // A stage has too few layers for the chunks. Where the planner chooses, it chooses another form.
+  if (fitted(form, layers) != form) return forms_.size() > 1 ? kInfeasible : score_layers(stages, choice, layers, form);
   // X >= 0, so a candidate that is too slow without X needs no computation of X.
   double sum = 0, slowest = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -126,8 +144,8 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
     sum += both;
     slowest = std::max(slowest, both);
   }
-  if (sum + (micro_batches - 1) * slowest >= bound) return kInfeasible;
-  return assemble(stages, choice, layers, times_);
+  if (fill * sum + steady * slowest >= bound) return kInfeasible;
+  return assemble(stages, choice, layers, form, times_);
 }
 
 Score Evaluator::score(std::span<const StageTable* const> stages, double bound, std::span<const int> choices,
@@ -137,19 +155,22 @@ Score Evaluator::score(std::span<const StageTable* const> stages, double bound, 
       !degrees_allowed(stages))
     return {};
   auto& split = split_;
-  for (const int choice : choices.empty() ? std::span<const int>(all_choices_) : choices) {
-    const double ms = score_choice(stages, choice, best.ms, std::span(split).first(stages.size()));
-    if (ms >= best.ms) continue;
-    best = {ms, choice};
-    if (!layers.empty()) std::copy_n(split.begin(), stages.size(), layers.begin());
-  }
+  for (const int choice : choices.empty() ? std::span<const int>(all_choices_) : choices)
+    for (const PipelineForm& form : forms_) {
+      const double ms = score_choice(stages, choice, form, best.ms, std::span(split).first(stages.size()));
+      if (ms >= best.ms) continue;
+      best = {ms, choice, form};
+      if (!layers.empty()) std::copy_n(split.begin(), stages.size(), layers.begin());
+      if (stages.size() == 1) break;  // all are alike
+    }
   return best.choice >= 0 ? best : Score{};
 }
 
-double Evaluator::score_layers(std::span<const StageTable* const> stages, int choice,
-                               std::span<const int> layers) const {
+double Evaluator::score_layers(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+                               PipelineForm form) const {
   const int count = static_cast<int>(stages.size()), micro_batches = counts_[static_cast<std::size_t>(choice)];
   if (count == 0 || count > kMaxStages || !degrees_allowed(stages)) return kInfeasible;
+  form = fitted(form, layers);
   int sum = 0;
   for (int s = 0; s < count; ++s) {
     const StageTable& stage = *stages[static_cast<std::size_t>(s)];
@@ -157,17 +178,23 @@ double Evaluator::score_layers(std::span<const StageTable* const> stages, int ch
     const int own = layers[static_cast<std::size_t>(s)];
     sum += own;
     if (!now.rates.feasible || own < 1 ||
-        own > layer_cap(problem_.hardware, problem_.job, stage.shape, now.shares, {s, count, micro_batches}))
+        own > layer_cap(problem_.hardware, problem_.job, stage.shape, now.shares, {s, count, micro_batches, form}))
       return kInfeasible;
   }
   if (sum != problem_.job.layers) return kInfeasible;
-  return assemble(stages, choice, layers, times_);
+  return assemble(stages, choice, layers, form, times_);
 }
 
-double Evaluator::exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const {
-  assemble(stages, choice, layers, times_);
-  return exact_iteration(std::span<const StageTime>(times_).first(stages.size()),
-                         counts_[static_cast<std::size_t>(choice)]);
+double Evaluator::exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+                        PipelineForm form) const {
+  form = fitted(form, layers);
+  assemble(stages, choice, layers, form, times_);
+  const auto times = std::span<const StageTime>(times_).first(stages.size());
+  const int micro_batches = counts_[static_cast<std::size_t>(choice)];
+  if (form.plain() || stages.size() < 2) return exact_iteration(times, micro_batches);
+  std::vector<StageRates> rates;
+  for (const StageTable* stage : stages) rates.push_back(stage->at[choice].rates);
+  return scheduled_iteration(problem_.job, form, rates, times, cut_or_whole(layers, form), micro_batches);
 }
 
 std::vector<StageTable> Evaluator::tables_of(const PlanSketch& sketch) const {
@@ -198,14 +225,14 @@ double Evaluator::score_sketch(const PlanSketch& sketch) {
   const int choice = choice_of(sketch.micro_batches);
   if (choice < 0) return kInfeasible;
   const auto tables = tables_of(sketch);
-  return score_layers(pointers(tables), choice, layers_of(sketch));
+  return score_layers(pointers(tables), choice, layers_of(sketch), sketch.form);
 }
 
 double Evaluator::exact_sketch(const PlanSketch& sketch) {
   const int choice = choice_of(sketch.micro_batches);
   if (choice < 0 || sketch.stages.size() > kMaxStages) return kInfeasible;
   const auto tables = tables_of(sketch);
-  return exact(pointers(tables), choice, layers_of(sketch));
+  return exact(pointers(tables), choice, layers_of(sketch), sketch.form);
 }
 
 Score Evaluator::balance_sketch(PlanSketch& sketch, int only) {
@@ -216,6 +243,7 @@ Score Evaluator::balance_sketch(PlanSketch& sketch, int only) {
       score(pointers(tables), kInfeasible, only >= 0 ? std::span<const int>(&only, 1) : std::span<const int>(), layers);
   if (!best.feasible()) return best;
   sketch.micro_batches = counts_[static_cast<std::size_t>(best.choice)];
+  sketch.form = best.form;
   for (std::size_t s = 0; s < layers.size(); ++s) sketch.stages[s].layers = layers[s];
   return best;
 }

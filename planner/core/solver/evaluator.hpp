@@ -23,6 +23,7 @@ inline constexpr double kInfeasible = std::numeric_limits<double>::infinity();
 struct Score {
   double ms = kInfeasible;
   int choice = -1;  // index into micro_batch_counts()
+  PipelineForm form = {};
   bool feasible() const { return choice >= 0; }
 };
 
@@ -44,6 +45,10 @@ class Evaluator {
   const Problem& problem() const { return problem_; }
   // Allowed N_b, ascending: the divisors of G, or the one that the bounds fix.
   const std::vector<int>& micro_batch_counts() const { return counts_; }
+  // Allowed schedules and chunks. 1F1B alone is timed as printed; see form_figures.hpp for all else.
+  const std::vector<PipelineForm>& forms() const { return forms_; }
+  // The least x that any allowed form may have (form_figures.hpp): T >= N_b * M + least_fill() * (W - M).
+  double least_fill() const { return plain() ? 1 : 0; }
   // Allowed TP degrees, ascending.
   const std::vector<int>& tp_degrees() const { return tp_degrees_; }
 
@@ -64,12 +69,14 @@ class Evaluator {
 
   // Scores the given layers at N_b = micro_batch_counts()[choice]. Infinity: memory or shares do
   // not allow them.
-  double score_layers(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
-  // The same by the exact recurrence.
-  double exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers) const;
+  double score_layers(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+                      PipelineForm form = {}) const;
+  // The same by the exact recurrence, or by the form's lists.
+  double exact(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+               PipelineForm form = {}) const;
 
-  // score_sketch and exact_sketch score `sketch` as it stands, in ms. balance_sketch chooses N_b
-  // and layers anew and writes them into `sketch`.
+  // score_sketch and exact_sketch score `sketch` as it stands, in ms. balance_sketch chooses N_b,
+  // layers and form anew and writes them into `sketch`.
   double score_sketch(const PlanSketch& sketch);
   double exact_sketch(const PlanSketch& sketch);
   // `only`: an index into micro_batch_counts(); -1: all.
@@ -84,15 +91,19 @@ class Evaluator {
  private:
   void compute(const StageShape& shape, int choice, StageAt& at) const;
   bool degrees_allowed(std::span<const StageTable* const> stages) const;
-  double assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
+  bool plain() const { return forms_.size() == 1 && forms_.front().plain(); }
+  double fill_of(std::span<const StageTable* const> stages, int choice, PipelineForm form) const;
+  double assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers, PipelineForm form,
                   std::span<StageTime> times) const;
-  double score_choice(std::span<const StageTable* const> stages, int choice, double bound, std::span<int> layers);
+  double score_choice(std::span<const StageTable* const> stages, int choice, PipelineForm form, double bound,
+                      std::span<int> layers);
   std::vector<StageTable> tables_of(const PlanSketch& sketch) const;
 
   const Problem problem_;
   std::vector<int> counts_;
   std::vector<int> all_choices_;
   std::vector<int> tp_degrees_;
+  std::vector<PipelineForm> forms_;
   KnownTilings known_tilings_;
   const std::shared_ptr<StageBook> book_;
   // Scratch space of kMaxStages entries each. On the stack it would be cleared for every candidate.

@@ -362,7 +362,7 @@ void polish_layers(Evaluator& evaluator, WorkingPlan& plan) {
         if (deep && layers[to] + 1 >= layers[from] && plan.tables[from].shape == plan.tables[to].shape) continue;
         --layers[from];
         ++layers[to];
-        const double ms = evaluator.score_layers(stages.view(), plan.choice, layers);
+        const double ms = evaluator.score_layers(stages.view(), plan.choice, layers, plan.sketch.form);
         if (ms < plan.ms * (1 - 1e-12)) {
           plan.ms = ms;
           better = true;

@@ -13,8 +13,8 @@ constexpr std::size_t kFirstWidth = 4, kWiden = 4;
 // At most half of the work that is left goes into counting pools, and half of the rest into tables.
 constexpr long kBoundShare = 2;
 
-// One run for every N_b. If all stages must have the same DP degree: one for every N_b and DP
-// degree.
+// One run for every N_b and schedule. If all stages must have the same DP degree: one for every N_b, schedule
+// and DP degree.
 std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuStates& states, ParetoWork& work,
                                                 const ParetoBest& best) {
   const Problem& problem = evaluator.problem();
@@ -29,7 +29,9 @@ std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuS
       wanted.emplace_back(choice, dp);
   }
   std::vector<std::unique_ptr<ParetoRun>> runs;
-  for (const auto& [choice, dp] : wanted) runs.push_back(std::make_unique<ParetoRun>(evaluator, states, choice, dp));
+  for (const auto& [choice, dp] : wanted)
+    for (const PipelineForm& form : evaluator.forms())
+      runs.push_back(std::make_unique<ParetoRun>(evaluator, states, choice, dp, form));
   for (const auto step : {&ParetoRun::count_pools, &ParetoRun::fill_tables}) {
     std::erase_if(runs, [&](const auto& run) { return run->bound() >= best.limit(); });
     const long most = work.left() / kBoundShare / static_cast<long>(std::max<std::size_t>(1, runs.size()));
@@ -42,6 +44,7 @@ std::vector<std::unique_ptr<ParetoRun>> runs_of(const Evaluator& evaluator, GpuS
 
 PlanSketch sketch_of(const Evaluator& evaluator, const GpuStates& states, const ParetoBest& best) {
   PlanSketch sketch;
+  sketch.form = best.form;
   sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(best.choice)];
   auto pieces = states.pieces(best.taken);
   for (std::size_t s = pieces.size(); s-- > 0;)
@@ -70,12 +73,14 @@ ParetoResult pareto_search(Evaluator& evaluator, std::span<const Piece> availabl
     std::erase_if(runs, [&](const auto& run) {
       return run->bound() >= best.limit() || run->run(width, work, best, scratch) == ParetoRun::End::complete;
     });
-  result.complete = runs.empty() && states.whole();
+  result.complete = runs.empty() && states.whole() && evaluator.least_fill() == 1;
   result.labels = work.done();
   if (best.choice >= 0) {
     Solution solution{sketch_of(evaluator, states, best), 0};
-    solution.ms = evaluator.score_sketch(solution.sketch);
-    ESPALIER_INVARIANT(solution.ms < kInfeasible);
+    // The time of 1F1B alone is exact. The other forms' layers are balanced anew for their own time and memory.
+    const bool exact = evaluator.least_fill() == 1;
+    solution.ms = exact ? evaluator.score_sketch(solution.sketch) : evaluator.balance_sketch(solution.sketch).ms;
+    ESPALIER_INVARIANT(!exact || solution.ms < kInfeasible);
     if (solution.ms < incumbent_ms) result.best = std::move(solution);
   }
   return result;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "planner/core/model/form_figures.hpp"
+
 namespace espalier {
 namespace {
 
@@ -23,6 +25,13 @@ bool deeper_needs_more(const Evaluator& evaluator) {
   });
 }
 
+double fill_on_eight(const Evaluator& evaluator, PipelineForm form, int micro_batches) {
+  if (evaluator.least_fill() == 1) return 1;
+  const JobCoefficients& job = evaluator.problem().job;
+  const double backward = job.gpu.front().backward + (job.recompute ? 1 : 0);
+  return fill_share(form, 8, micro_batches, {1 / (1 + backward), job.deferred * backward / (1 + backward)});
+}
+
 }  // namespace
 
 bool ParetoWork::ended() {
@@ -33,7 +42,7 @@ bool ParetoWork::ended() {
   return ended_ = ended_ || done_ >= most_;
 }
 
-ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp)
+ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, PipelineForm form)
     : problem_(evaluator.problem()),
       states_(states),
       choice_(choice),
@@ -41,6 +50,9 @@ ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, 
       layers_(evaluator.problem().job.layers),
       micro_batches_(evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)]),
       depth_classes_(std::max(2, std::min(micro_batches_, layers_))),
+      form_(form),
+      fill_(fill_on_eight(evaluator, form, micro_batches_)),
+      further_(micro_batches_ - fill_),
       rest_(evaluator, states, choice, dp),
       deeper_needs_more_(deeper_needs_more(evaluator)) {
   bound_ = bound_of({}, rest_.need(0));
@@ -91,8 +103,9 @@ int ParetoRun::cap(int shape, int depth, bool first) {
 // sum t + (N_b - 1) max t + E for the best continuation.
 double ParetoRun::bound_of(const ParetoLabel& label, const RestNeed& need) const {
   const int left = layers_ - label.placed;
-  const double shown = std::max(left * need.cost + rest_.least_extra(), left * need.forward + label.tail);
-  return label.sum + shown + (micro_batches_ - 1) * std::max(label.slowest, need.slowest(left));
+  const double shown =
+      std::max(fill_ * left * need.cost + rest_.least_extra(), fill_ * left * need.forward + label.tail);
+  return label.sum + shown + further_ * std::max(label.slowest, need.slowest(left));
 }
 
 // True: with any continuation, a costs no more than b. If a's max t or E is larger, the difference
@@ -103,8 +116,7 @@ bool ParetoRun::dominates(const ParetoLabel& a, const ParetoLabel& b) const {
   const int class_a = std::min<int>(a.depth, micro_batches_), class_b = std::min<int>(b.depth, micro_batches_);
   if (class_a > class_b) return false;
   if (class_a < class_b && !deeper_needs_more_ && b.depth + layers_ - b.placed >= micro_batches_) return false;
-  const double cost =
-      a.sum + (micro_batches_ - 1) * std::max(0.0, a.slowest - b.slowest) + std::max(0.0, a.tail - b.tail);
+  const double cost = a.sum + further_ * std::max(0.0, a.slowest - b.slowest) + std::max(0.0, a.tail - b.tail);
   return cost <= b.sum * (1 + 1e-12);
 }
 
@@ -166,10 +178,10 @@ void ParetoRun::expand(int index, ParetoWork& work, ParetoBest& best) {
     const int fixed_pp = problem_.bounds.fixed_pp;
     if (fixed_pp == 0 || depth == fixed_pp) finish(index, shape, takes[begin], best);
     if (depth >= (fixed_pp > 0 ? fixed_pp : kMaxStages)) continue;
-    // With l layers in this stage, T >= sum + l * both + (left - l) * cost + (N_b - 1) *
+    // With l layers in this stage, T >= sum + fill * (l * both + (left - l) * cost) + further *
     // max(slowest, l * both) + least extra.
-    const double slack = best.limit() - from.sum - left * cost - rest_.least_extra();
-    const double surplus = taken.both - cost, further = micro_batches_ - 1;
+    const double slack = best.limit() - from.sum - fill_ * left * cost - rest_.least_extra();
+    const double surplus = fill_ * (taken.both - cost), further = further_;
     const double spare = slack - further * from.slowest;
     if (spare <= 0) return;
     int most = std::min(left - 1, cap(shape, depth, false));
@@ -188,17 +200,18 @@ void ParetoRun::finish(int index, int shape, const Take& take, ParetoBest& best)
   const ParetoLabel& from = scratch_->labels[static_cast<std::size_t>(index)];
   const int left = layers_ - from.placed;
   const Stage& taken = stage(shape);
-  const double further = micro_batches_ - 1;
-  if (from.sum + left * taken.both * (1 + further) >= best.limit()) return;
+  const double further = further_;
+  if (from.sum + left * taken.both * (fill_ + further) >= best.limit()) return;
   if (problem_.bounds.lead_node >= 0 && !states_.shape(shape).leads) return;
   if (left > cap(shape, from.depth + 1, true) || states_.used(take.next) < problem_.bounds.min_gpus) return;
   const StageTime time = stage_time(problem_.job, taken.rates, left, true, from.depth == 0);
   const double both = time.fwd + time.bwd;
   const double ms =
-      from.sum + both + further * std::max(from.slowest, both) + std::max(time.extra, from.tail - time.bwd);
+      from.sum + fill_ * both + further * std::max(from.slowest, both) + std::max(time.extra, from.tail - time.bwd);
   if (ms >= best.limit()) return;
   best.ms = ms;
   best.choice = choice_;
+  best.form = form_;
   best.taken = {take};
   best.layers = {left};
   for (int i = index; scratch_->labels[static_cast<std::size_t>(i)].depth > 0;
@@ -219,10 +232,10 @@ void ParetoRun::place(int index, const Take& take, int most, double slack, Paret
     const int left = layers_ - from.placed - layers;
     const double slowest_left = after.slowest(left);
     // slowest_left rises with `left`.
-    if ((micro_batches_ - 1) * slowest_left >= slack || slowest_left == kInfeasible) break;
+    if (further_ * slowest_left >= slack || slowest_left == kInfeasible) break;
     const StageTime time = stage_time(problem_.job, taken.rates, layers, false, from.depth == 0);
     ParetoLabel label;
-    label.sum = from.sum + time.fwd + time.bwd;
+    label.sum = from.sum + fill_ * (time.fwd + time.bwd);
     // A value below its floor does not affect the final time. Raising values to the floor lets more
     // labels dominate others.
     label.slowest = std::max({from.slowest, time.fwd + time.bwd, slowest_left});

@@ -31,6 +31,7 @@ class ParetoWork {
 struct ParetoBest {
   double ms = kInfeasible;
   int choice = -1;
+  PipelineForm form = {};
   std::vector<Take> taken;
   std::vector<int> layers;
   // Only plans below this time are worth finding.
@@ -64,7 +65,9 @@ struct ParetoScratch {
 class ParetoRun {
  public:
   // `dp`: DP degree of every stage; 0: any. All arguments must outlive the run.
-  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp);
+  // `form`: other forms than 1F1B alone are timed as on eight stages, and have 1F1B's memory; the caller scores the
+  // plan anew.
+  ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, int dp, PipelineForm form);
 
   // Lower bound of the time of all plans at this N_b, in ms.
   double bound() const { return bound_; }
@@ -99,6 +102,9 @@ class ParetoRun {
   const Problem& problem_;
   GpuStates& states_;
   const int choice_, dp_, layers_, micro_batches_, depth_classes_;
+  const PipelineForm form_;
+  // T = fill * W + further * M + X; as printed 1 and N_b - 1. Labels' sums are of fill * t.
+  const double fill_, further_;
   RestBound rest_;
   double bound_ = 0;
   bool deeper_needs_more_ = false;  // see deeper_needs_more()

@@ -73,6 +73,7 @@ class Tilings {
     const Score score = evaluator_.score(stages_, bound(), {}, layers_);
     if (!score.feasible()) return;
     PlanSketch sketch;
+    sketch.form = score.form;
     sketch.micro_batches = evaluator_.micro_batch_counts()[static_cast<std::size_t>(score.choice)];
     for (int s = 0; s < pp; ++s) {
       StageSketch& stage = sketch.stages.emplace_back(StageSketch{tp, layers_[static_cast<std::size_t>(s)], {}});
@@ -129,7 +130,8 @@ class LeastTime {
     for (std::size_t choice = 0; choice < counts.size(); ++choice) {
       const double samples = micro_batch(choice);
       if (samples < most) break;
-      least = std::min(least, samples / most + (counts[choice] - 1) * samples / groups);
+      const double fill = evaluator_.least_fill();
+      least = std::min(least, fill * samples / most + (counts[choice] - fill) * samples / groups);
     }
     return evaluator_.problem().job.layers * sample_ * least * (1 - 1e-9);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/core/model/stage_rates.hpp"
+#include "planner/core/pipeline_form.hpp"
 #include "planner/core/topology/topology.hpp"
 
 namespace espalier {
@@ -32,6 +33,7 @@ struct StageSketch {
 struct PlanSketch {
   int micro_batches = 1;
   std::vector<StageSketch> stages;
+  PipelineForm form = {};
   bool operator==(const PlanSketch&) const = default;
   int gpus() const;
 };
@@ -46,6 +48,8 @@ struct Problem {
   const Topology& topology;
   const JobCoefficients& job;
   const PlanBounds& bounds;
+  // Pipeline schedules and chunks that a plan may have (forms_of()). Empty: 1F1B alone.
+  std::span<const PipelineForm> forms = {};
 };
 
 // The shape of the union of two sorted piece lists at TP degree `tp`. replicas == 0: it is no

@@ -16,7 +16,7 @@ WorkingPlan working_plan(Evaluator& evaluator, PlanSketch sketch, bool as_is) {
   if (as_is) {
     const int choice = evaluator.choice_of(plan.sketch.micro_batches);
     if (choice < 0) return plan;
-    plan.ms = evaluator.score_layers(stages.view(), choice, layers);
+    plan.ms = evaluator.score_layers(stages.view(), choice, layers, plan.sketch.form);
     if (plan.ms < kInfeasible) plan.choice = choice;
     return plan;
   }
@@ -24,6 +24,7 @@ WorkingPlan working_plan(Evaluator& evaluator, PlanSketch sketch, bool as_is) {
   if (!score.feasible()) return plan;
   plan.ms = score.ms;
   plan.choice = score.choice;
+  plan.sketch.form = score.form;
   plan.sketch.micro_batches = evaluator.micro_batch_counts()[static_cast<std::size_t>(score.choice)];
   for (std::size_t s = 0; s < layers.size(); ++s) plan.sketch.stages[s].layers = layers[s];
   return plan;

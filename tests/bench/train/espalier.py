@@ -36,7 +36,7 @@ def ranks(one):
 class Run:
     """One run of espalier-train in `folder`: seconds of its steps, its profiles, and a folder of traces."""
 
-    def __init__(self, folder, config, plan, program="espalier-train", trace=False):
+    def __init__(self, folder, config, plan, program="espalier-train", trace=False, options=()):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
         config = {name: dict(table) for name, table in config.items()}
@@ -49,7 +49,7 @@ class Run:
             out.write(toml(config))
         with open(f"{folder}/plan.json", "w") as out:
             json.dump(plan, out)
-        command = [f"{BUILD}/bin/{program}", "config.toml", "--plan", "plan.json"]
+        command = [f"{BUILD}/bin/{program}", "config.toml", "--plan", "plan.json", *options]
         if ranks(plan) > 1:
             command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks(plan)), *command]
         environment = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "PYTHONPATH")}

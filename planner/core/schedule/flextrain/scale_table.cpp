@@ -7,6 +7,7 @@ namespace {
 
 // Numbers of TP groups that are tried for one job. It bounds the time of a decision for jobs of thousands of GPUs.
 constexpr int kMostSizes = 64;
+constexpr double kSurelySlower = 1.3;
 
 // Stages of `replicas` groups each, in order; layers are only a start for the balancing.
 PlanSketch uniform(std::span<const Piece> groups, int stages, int replicas, int tp, int layers, int micro_batches) {
@@ -41,7 +42,11 @@ std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity,
     if (stages < 1 || stages > deepest || dp < 1 || dp > job.global_batch) return;
     const int tp = groups.front().gpus;
     ScaleRow row{uniform(groups, stages, dp, tp, job.layers, evaluator.micro_batch_counts().front()), 0};
-    if (!evaluator.allowed(row.sketch) || !evaluator.balance_sketch(row.sketch).feasible()) return;
+    if (!evaluator.allowed(row.sketch)) return;
+    const Score score = evaluator.balance_sketch(row.sketch);
+    if (!score.feasible()) return;
+    // The lists of other schedules than 1F1B take long to simulate. Their estimate is never so far off.
+    if (best && evaluator.least_fill() < 1 && score.ms > kSurelySlower * best->ms) return;
     row.ms = evaluator.exact_sketch(row.sketch);
     if (row.ms >= kInfeasible) return;
     if (!best || row.ms < best->ms || (row.ms == best->ms && row.gpus() < best->gpus())) best = std::move(row);

@@ -1,0 +1,58 @@
+// FlexTrain's scale table of a job (§4.4): made from what was measured, kept in the store.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "planner/core/schedule/flextrain/predicted_scale.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+
+namespace espalier {
+namespace {
+
+Json row_of(const ScaleEntry& entry) {
+  Json row{{"gpus", entry.gpus}, {"plan", nullptr}, {"dropped", nullptr}};
+  if (!entry.dropped.empty()) row["dropped"] = entry.dropped;
+  if (entry.limit_bytes > 0) {
+    row["peak_bytes"] = entry.peak_bytes;
+    row["limit_bytes"] = entry.limit_bytes;
+  }
+  if (entry.plan.empty()) return row;
+  row["plan"] = entry.plan;
+  row["schedule"] = entry.schedule;
+  row["chunks"] = entry.chunks;
+  row["step_seconds"] = entry.step_seconds;
+  row["speedup_profiled"] = entry.profiled;
+  row["speedup_modelled"] = entry.modelled;
+  return row;
+}
+
+}  // namespace
+
+// Only what the job's own figures say is worth a table. What fails here costs the job nothing.
+void Planner::save_scale(const LiveJob& live) {
+  if (!site_ || !live.job.plan) return;
+  const auto measured = live.profiles.coefficients(*site_);
+  if (!measured) return;
+  ElasticJob job = live.job;
+  job.max_gpus = std::min(job.max_gpus, most_gpus(live));
+  ScaleOptions options;
+  options.least_gain = settings_.scheduler.least_gain;
+  if (settings_.scheduler.flextrain) options.elasticity = settings_.scheduler.flextrain->elasticity;
+  try {
+    Json rows = Json::array();
+    for (const ScaleEntry& entry : predicted_scale(job, *site_, *measured, options)) rows.push_back(row_of(entry));
+    const bool stages_alone = options.elasticity == Elasticity::pipeline;
+    store_.save_scale(job.id, {{"job", job.id},
+                               {"time", clock_seconds()},
+                               {"step", live.profiles.step()},
+                               {"measured_step_seconds", job.step_seconds},
+                               {"scales", stages_alone ? "stages" : "stages and replicas"},
+                               {"rows", std::move(rows)}});
+  } catch (const Error& error) {
+    spdlog::info("job {}: no scale table: {}", job.id, error.what());
+  }
+}
+
+}  // namespace espalier

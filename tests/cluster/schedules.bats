@@ -1,0 +1,82 @@
+# Other pipeline schedules than 1F1B: live jobs keep theirs, or the planner chooses it, and no loss changes by a bit.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 900
+# each: 300
+# beside
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+# A trains on two GPUs of n1 with a schedule and one replica, so that it grows by stages. Sets A, near, far.
+scheduled() { # RANGE SCHEDULE [OPTION...]
+  local range=$1 schedule=$2
+  shift 2
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(elastic A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --set training.schedule="$schedule" "$@" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+}
+plans() { sed -n 's/.*"plan":"\([^|]*\) |.*/\1/p' "$BOX/home/A.jsonl" | uniq; } # "pp2 dp1 tp1 zb-v", in turn
+
+@test "a job with chunks in a V grows and shrinks, keeps its schedule, and loses no bit" {
+  local urgent
+  scheduled 2:4 zb-v --set parallel.dp=1
+  plans | grep -qx 'pp2 dp1 tp1 zb-v'
+  finish near
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  plans | tail -n 1 | grep -qx 'pp4 dp1 tp1 zb-v'
+  urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:2)
+  wait_for 60 "the waiting job starts" job_is "$urgent" RUNNING
+  wait_for 60 "A runs on 2 GPUs" runs_on A 2
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  plans
+  [ "$(plans | sed 's/.* //' | sort -u)" = zb-v ]
+  [ "$(plans | wc -l)" -ge 3 ]
+  finish urgent
+  goes_on_well
+}
+
+@test "the scale table tells what a measured job would reach, by two predictions, and is kept" {
+  scheduled 2:8 interleaved --set parallel.dp=1
+  wait_for 120 "A is measured" eval 'as_user espalier show scale "$A" > "$BOX/log/scale" 2>&1'
+  cat "$BOX/log/scale"
+  grep -q "JobId=$A .*Scales=stages and replicas" "$BOX/log/scale"
+  grep -q '^GPUs=2 Usable=yes Schedule=interleaved Chunks=2' "$BOX/log/scale"
+  grep -q 'Plan=pp4 dp1 tp1 interleaved' "$BOX/log/scale"
+  as_user espalier show scale "$A" --json > "$BOX/log/scale.json"
+  python3 - "$BOX/log/scale.json" << 'P'
+import json, sys
+rows = json.load(open(sys.argv[1]))["scale"]["rows"]
+assert [row["gpus"] for row in rows] == list(range(2, 9)), rows
+assert rows[0]["speedup_profiled"] == rows[0]["speedup_modelled"] == 1, rows[0]
+four = next(row for row in rows if row["gpus"] == 4)
+assert 1.2 < four["speedup_profiled"] < 2.2 and 1.2 < four["speedup_modelled"] < 2.2, four
+assert all(0 < row["peak_bytes"] for row in rows if row["plan"]), rows
+assert all(row["plan"] or row["dropped"] for row in rows), rows
+P
+  # Kept by the store, and not for everybody to see where jobs are private.
+  "$BOX_HERE/planner.sh" kill
+  "$BOX_HERE/planner.sh" start
+  wait_for 30 "the planner is back" eval 'as_user espalier show scale "$A" > /dev/null 2>&1'
+  run as_user espalier show scale 4711
+  [ "$status" -eq 1 ]
+  [[ $output == *"job 4711: not an elastic job that this planner has seen"* ]]
+  run as_user espalier show scale
+  [ "$status" -eq 2 ]
+  goes_on_well
+}
+
+@test "with \"auto\" the planner chooses the schedule, at the start and when the job grows, and no loss changes" {
+  scheduled 2:4 auto --set parallel.dp=1
+  plans
+  plans | head -n 1 | grep -q '^pp2 dp1 tp1 [a-z0-9-]*$'
+  finish near
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  plans
+  # Four stages of two layers, four micro-batches: a shorter fill than 1F1B's pays.
+  ! plans | tail -n 1 | grep -q '1f1b'
+  goes_on_well
+}
