@@ -3,7 +3,7 @@ MANDIR := share/man
 DOCDIR := share/doc/espalier
 # For PYTHONPATH; `make wheel` is for pip.
 PYTHONDIR := lib/espalier/python
-SITE_FILES := $(filter %.toml %.conf %.service,$(wildcard etc/*))
+SITE_FILES := $(filter %.toml %.conf %.service %.sh,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
   $(foreach b,espalier espalier-launch espalier-ranks $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \

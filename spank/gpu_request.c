@@ -43,6 +43,36 @@ long espalier_gpus_in(const char* tres) {
   return sum;
 }
 
+/* NVIDIA names a MIG slice "1g.10gb", and Slurm's AutoDetect "a100_1g.10gb". */
+static int names_slice(const char* item, size_t length) {
+  for (size_t i = 1; i + 2 < length; i++) {
+    if (item[i] != 'g' || item[i + 1] != '.' || item[i - 1] < '0' || item[i - 1] > '9') continue;
+    size_t end = i + 2;
+    while (end < length && item[end] >= '0' && item[end] <= '9') end++;
+    if (end > i + 2 && end + 1 < length && item[end] == 'g' && item[end + 1] == 'b') return 1;
+  }
+  return 0;
+}
+
+static int is_named(const char* item, size_t length, const char* name) {
+  size_t n = strlen(name);
+  return length >= n && memcmp(item, name, n) == 0 && (length == n || item[n] == ':' || item[n] == '=');
+}
+
+const char* espalier_gpu_parts_in(const char* tres) {
+  while (tres && *tres) {
+    size_t length = strcspn(tres, ",;"), skip = 0;
+    if (length > 5 && (memcmp(tres, "gres:", 5) == 0 || memcmp(tres, "gres/", 5) == 0)) skip = 5;
+    const char* item = tres + skip;
+    if (is_named(item, length - skip, "shard")) return "shards are parts of GPUs";
+    if (is_named(item, length - skip, "mps")) return "MPS shares are parts of GPUs";
+    if (is_named(item, length - skip, "gpu") && names_slice(item, length - skip)) return "MIG slices are parts of GPUs";
+    tres += length;
+    if (*tres) tres++;
+  }
+  return NULL;
+}
+
 static long at_least_one(long n) { return n > 0 ? n : 1; }
 
 /* Both factors are positive or 0. A user chooses them, and the product may not fit into a long. */

@@ -48,6 +48,14 @@ static long gpus_of(const job_desc_msg_t* job, long nodes, int* exact) {
   return espalier_gpus_requested(&shape, exact);
 }
 
+static const char* parts_of(const job_desc_msg_t* job) {
+  const char* requests[] = {job->tres_per_job, job->tres_per_node, job->tres_per_socket, job->tres_per_task};
+  const char* parts = NULL;
+  for (size_t i = 0; !parts && i < sizeof(requests) / sizeof(requests[0]); i++)
+    parts = espalier_gpu_parts_in(requests[i]);
+  return parts;
+}
+
 static int check(const job_desc_msg_t* job, const char* text, long gpus, int exact, char* why, size_t size) {
   struct espalier_elastic elastic;
   if (job->het_job_offset != NO_VAL) {
@@ -55,6 +63,10 @@ static int check(const job_desc_msg_t* job, const char* text, long gpus, int exa
     return -1;
   }
   if (espalier_elastic_parse(text, &elastic, why, size) != 0) return -1;
+  if (parts_of(job)) {
+    espalier_elastic_refusal(text, parts_of(job), "ask for whole GPUs, as in --gpus=2", why, size);
+    return -1;
+  }
   return exact ? espalier_elastic_fits_request(text, &elastic, gpus, why, size) : 0;
 }
 

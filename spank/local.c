@@ -39,6 +39,14 @@ static long gpus_of(const slurm_job_info_t* job) {
   return espalier_gpus_requested(&shape, &exact);
 }
 
+static const char* parts_of(const slurm_job_info_t* job) {
+  const char* requests[] = {job->tres_per_job, job->tres_per_node, job->tres_per_socket, job->tres_per_task};
+  const char* parts = NULL;
+  for (size_t i = 0; !parts && i < sizeof(requests) / sizeof(requests[0]); i++)
+    parts = espalier_gpu_parts_in(requests[i]);
+  return parts;
+}
+
 static int check_allocation(uint32_t id, const char* text, const struct espalier_elastic* elastic, char* why,
                             size_t size) {
   job_info_msg_t* reply = NULL;
@@ -49,6 +57,9 @@ static int check_allocation(uint32_t id, const char* text, const struct espalier
     if (espalier_slurm_job_id(job) != id || job->job_state != JOB_RUNNING) continue;
     if (job->het_job_id) {
       espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
+      rc = -1;
+    } else if (parts_of(job)) {
+      espalier_elastic_refusal(text, parts_of(job), "ask for whole GPUs, as in --gpus=2", why, size);
       rc = -1;
     } else {
       rc = espalier_elastic_fits_request(text, elastic, gpus_of(job), why, size);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/feature_expression.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
 
@@ -66,10 +67,18 @@ void Extensions::acquire(const std::vector<ExtensionRequest>& requests) {
 void Extensions::submit(const ExtensionRequest& request, bool immediate) {
   ++submitting_;
   ExtensionJob job;
+  job.anchor = context_.job;
   job.request = request;
   job.partition = context_.config.partition;
-  job.account = context_.account;
+  const wire::Config& config = context_.config;
+  const auto own_or = [](const std::string& site, const std::string& anchors) { return site.empty() ? anchors : site; };
+  job.account = own_or(config.extension_account, context_.account);
+  job.qos = config.extension_qos;
+  job.constraint = own_or(config.extension_constraint, fits_one_node(context_.features) ? context_.features : "");
+  job.reservation = own_or(config.extension_reservation, context_.reservation);
+  job.typed_gpus = context_.typed_gpus;
   job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + wire::fresh_nonce().substr(0, 8);
+  if (!config.extension_comment.empty()) job.comment += " " + config.extension_comment;
   job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
   job.environment = environment_;
   job.directory = "/";

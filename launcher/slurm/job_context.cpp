@@ -83,6 +83,9 @@ void complete(JobContext& context) {
   context.site = load_site();
   context.name = job->name;
   context.account = job->account;
+  context.features = job->features;
+  context.reservation = job->reservation;
+  context.typed_gpus = job->typed_gpus;
   context.anchor = job->holdings;
   std::vector<std::string> names;
   for (const Holding& held : context.anchor) names.push_back(held.node);

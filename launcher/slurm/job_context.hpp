@@ -22,7 +22,9 @@ struct JobContext {
   double deadline = 0;  // seconds since the epoch; 0: none
   Accuracy accuracy = Accuracy::bitwise;
   std::string name, account;
-  std::vector<Holding> anchor;  // filled in by complete()
+  std::string features, reservation;  // as the anchor was submitted
+  bool typed_gpus = false;            // the anchor named a GPU type
+  std::vector<Holding> anchor;                  // filled in by complete()
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
   wire::Config config;

@@ -54,6 +54,30 @@ SlurmJob::State state_of(std::uint32_t state) {
   }
 }
 
+// The GRES of a node, as Slurm writes them.
+std::string gres_of(const std::string& node) {
+  node_info_msg_t* message = nullptr;
+  std::string name = node;
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS)
+    fail("slurm: node " + node + " cannot be read");
+  const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
+  return message->record_count == 1 ? text(message->node_array[0].gres) : "";
+}
+
+// Whether a job named a GPU type in its request.
+bool names_type(const slurm_job_info_t& job) {
+  for (const char* request : {job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task})
+    if (!gpu_types(text(request)).empty()) return true;
+  return false;
+}
+
+// "gres:gpu:TYPE:COUNT". Where the anchor named a type, or the node has several, the type that is lent there; else none.
+std::string gpu_request(const ExtensionRequest& request, bool typed) {
+  const std::string count = std::to_string(request.gpus), gres = gres_of(request.node);
+  const std::string type = typed || gpu_counts(gres).size() > 1 ? lent_type(gres).value_or("") : "";
+  return "gres:gpu:" + (type.empty() ? "" : type + ":") + count;
+}
+
 bool is_gone(int error) {
   return error == ESLURM_INVALID_JOB_ID || error == ESLURM_ALREADY_DONE || error == ESLURM_JOB_SCRIPT_MISSING;
 }
@@ -70,8 +94,9 @@ std::optional<SlurmJob> load_job(JobId id) {
   const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
   if (message->record_count == 0) return std::nullopt;
   const slurm_job_info_t& info = message->job_array[0];
-  SlurmJob job{id, state_of(info.job_state), info.user_id, text(info.name), text(info.account), text(info.comment),
-               {}, info.preempt_time > 0};
+  SlurmJob job{
+      id, state_of(info.job_state), info.user_id,        text(info.name),      text(info.account),  text(info.comment),
+      {}, info.preempt_time > 0,    text(info.features), text(info.resv_name), names_type(info)};
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};
@@ -91,7 +116,8 @@ int idle_gpus(const std::string& node) {
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   if (message->record_count != 1) throw Error("slurm: node " + node + " is not known");
   const node_info_t& info = message->node_array[0];
-  return parse_gpu_gres(text(info.gres)).count - parse_gpu_gres(text(info.gres_used)).count;
+  const auto lent = lent_type(text(info.gres));
+  return lent ? gpu_counts(text(info.gres))[*lent] - gpu_counts(text(info.gres_used))[*lent] : 0;
 }
 
 std::vector<NodeView> load_nodes(const std::vector<std::string>& names) {
@@ -106,7 +132,7 @@ std::vector<NodeView> load_nodes(const std::vector<std::string>& names) {
     const GpuGres gres = parse_gpu_gres(text(message->node_array[0].gres));
     NodeView& node = nodes.emplace_back();
     node.name = name;
-    node.gpu_type = gres.type;
+    node.gpu_type = lent_type(text(message->node_array[0].gres)).value_or(gres.type);
     node.gpu_owner.assign(static_cast<std::size_t>(std::clamp(gres.count, 0, kMostGpusOfNode)), 0);
   }
   return nodes;
@@ -116,9 +142,10 @@ JobId submit_extension(const ExtensionJob& job) {
   initialize();
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
-  std::string name = "espalier-ext", partition = job.partition, account = job.account, comment = job.comment;
+  std::string name = "ext-" + std::to_string(job.anchor), partition = job.partition, account = job.account, comment = job.comment;
   std::string node = job.request.node, script = job.script, directory = job.directory, null = "/dev/null";
-  std::string tres = "gres:gpu:" + std::to_string(job.request.gpus);
+  std::string tres = gpu_request(job.request, job.typed_gpus);
+  std::string qos = job.qos, constraint = job.constraint, reservation = job.reservation;
   std::vector<char*> environment;
   std::vector<std::string> variables = job.environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
@@ -126,6 +153,9 @@ JobId submit_extension(const ExtensionJob& job) {
   description.name = name.data();
   description.partition = partition.data();
   if (!account.empty()) description.account = account.data();
+  if (!qos.empty()) description.qos = qos.data();
+  if (!constraint.empty()) description.features = constraint.data();
+  if (!reservation.empty()) description.reservation = reservation.data();
   description.comment = comment.data();
   description.req_nodes = node.data();
   description.min_nodes = description.max_nodes = 1;

@@ -20,18 +20,24 @@ struct SlurmJob {
   State state = State::ended;
   uid_t uid = 0;
   std::string name, account, comment;
-  std::vector<Holding> holdings;  // one per node, with GRES indices
-  bool preempted = false;         // Slurm has told the job's steps to leave; its grace time runs
+  std::vector<Holding> holdings;      // one per node, with GRES indices
+  bool preempted = false;             // Slurm has told the job's steps to leave; its grace time runs
+  std::string features, reservation;  // its constraint and its reservation; empty: none
+  bool typed_gpus = false;            // it asked for a GPU type, as in --gpus=h100:4
 };
 
+// Its name is "ext-" and the id of its anchor, for squeue and sacct.
 struct ExtensionJob {
+  JobId anchor = 0;
   ExtensionRequest request;
   std::string partition, account, comment;
-  std::string script;                    // whole text of the batch script
-  std::vector<std::string> environment;  // "NAME=value"
-  std::string directory;                 // its working directory
-  int grant_seconds = 0;                 // Slurm drops the job if it has not started within this time and a minute
-  bool immediate = false;                // fail unless the job can start now
+  std::string qos, constraint, reservation;  // empty: none is named
+  bool typed_gpus = false;                   // ask for the node's GPU type; always done where a node has several
+  std::string script;                        // whole text of the batch script
+  std::vector<std::string> environment;      // "NAME=value"
+  std::string directory;                     // its working directory
+  int grant_seconds = 0;                     // Slurm drops the job if it has not started within this time and a minute
+  bool immediate = false;                    // fail unless the job can start now
 };
 
 // nullopt: Slurm does not know the job, or does not know it any more.

@@ -38,6 +38,8 @@ std::vector<int> gpu_counts(const std::string& text) {
 
 // Rejects options that only `plan` has on other commands, and options that `plan` lacks on `plan`.
 void check_options(const Arguments& arguments) {
+  if (!arguments.user.empty() && (arguments.words.empty() || arguments.words[0] != "usage"))
+    throw UsageError("--user: only with usage");
   if (arguments.all && (arguments.words.empty() || arguments.words[0] != "forget"))
     throw UsageError("--all: only with forget");
   if (!arguments.plans()) {
@@ -70,6 +72,8 @@ const char* const kUsage =
     "  show profiles             what earlier jobs taught, newest first\n"
     "  show profile ID           one of them\n"
     "  forget ID|--all           let the planner forget one, or all of yours (root: of everybody)\n"
+    "  usage JOBID               what a training used: allocations, GPU hours held, trained and paused\n"
+    "  usage --user=USER         the same of all trainings of a user\n"
     "  ping                      is the planner there?\n"
     "  plan                      the best plans of a job that need not exist; see plan --help\n"
     "  simulate                  what elasticity would do for a cluster; see simulate --help\n"
@@ -126,6 +130,7 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     else if (word == "--json") result.json = true;
     else if (word == "--all") result.all = true;
     else if (word == "--job") job = value();
+    else if (word == "--user") result.user = value();
     else if (word == "--limit") result.limit = count_option(word, value());
     else if (word == "--cluster") result.cluster = value();
     else if (word == "--schedule") result.schedule = value();

@@ -22,6 +22,7 @@ struct Arguments {
   bool all = false;                    // forget's --all
   std::optional<std::uint32_t> job;    // --job of all commands except plan
   std::optional<std::uint32_t> limit;  // --limit
+  std::string user;                    // usage's --user; empty: not given
   std::string config;
   std::string job_file, cluster;  // plan's --job and --cluster; empty: not given
   std::string schedule;           // plan's --schedule; empty: the job file's

@@ -11,6 +11,7 @@ std::string show(const Arguments& arguments, const wire::Config& config);
 std::string explain(const Arguments& arguments, const wire::Config& config);
 std::string control(const Arguments& arguments, const wire::Config& config);  // hold, release, reclaim
 std::string forget(const Arguments& arguments, const wire::Config& config);
+std::string usage(const Arguments& arguments, const wire::Config& config);
 std::string ping(const Arguments& arguments, const wire::Config& config);
 // Works offline, without configuration and planner.
 std::string plan(const Arguments& arguments);

@@ -18,6 +18,7 @@ std::string run(const cli::Arguments& arguments) {
   if (command == "explain") return known(cli::explain);
   if (command == "hold" || command == "release" || command == "reclaim") return known(cli::control);
   if (command == "forget") return known(cli::forget);
+  if (command == "usage") return known(cli::usage);
   if (command == "ping") return known(cli::ping);
   if (command == "plan") return cli::plan(arguments);
   throw cli::UsageError(command + ": no such command");

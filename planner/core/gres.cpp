@@ -42,6 +42,46 @@ void add_indices(std::string list, const std::string& whole, std::vector<int>& o
 
 }  // namespace
 
+std::set<std::string> gpu_types(const std::string& text) {
+  std::set<std::string> types;
+  for (std::string entry : entries(text)) {
+    if (entry.starts_with("gres:") || entry.starts_with("gres/")) entry.erase(0, 5);
+    if (!entry.starts_with("gpu:")) continue;
+    const std::string type = entry.substr(4, entry.find_first_of(":=(", 4) - 4);
+    if (type.find_first_not_of("0123456789kK") != std::string::npos) types.insert(type);
+  }
+  return types;
+}
+
+std::map<std::string, int> gpu_counts(const std::string& text) {
+  std::map<std::string, int> counts;
+  for (const std::string& entry : entries(text)) {
+    const GpuGres one = parse_gpu_gres(entry);
+    if (one.count > 0) counts[one.type] += one.count;
+  }
+  return counts;
+}
+
+bool is_gpu_slice(const std::string& type) {
+  for (std::size_t at = type.find("g."); at != std::string::npos; at = type.find("g.", at + 1)) {
+    const std::size_t end = type.find_first_not_of("0123456789", at + 2);
+    const bool before = at > 0 && type[at - 1] >= '0' && type[at - 1] <= '9';
+    if (before && end > at + 2 && end != std::string::npos && type.compare(end, 2, "gb") == 0) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> lent_type(const std::string& gres) {
+  std::optional<std::string> chosen;
+  int most = 0;
+  for (const auto& [type, count] : gpu_counts(gres)) {
+    if (is_gpu_slice(type) || count <= most) continue;
+    chosen = type;
+    most = count;
+  }
+  return chosen;
+}
+
 GpuGres parse_gpu_gres(const std::string& text) {
   GpuGres result;
   for (std::string entry : entries(text)) {

@@ -1,6 +1,9 @@
 // Slurm's text for generic resources, as node and job records carry it.
 #pragma once
 
+#include <map>
+#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,5 +21,20 @@ struct GpuGres {
 // "". Skips entries of other kinds than gpu. Throws Error when it cannot read a count or an index
 // list.
 GpuGres parse_gpu_gres(const std::string& text);
+
+// The types that the text names, of a node or of a request: "gpu:h100:4(S:0-1),gpu:a100:1", "gres:gpu:h100:4",
+// "gres/gpu:h100=4", "gres:gpu:h100". Empty: untyped GPUs, or none.
+std::set<std::string> gpu_types(const std::string& text);
+
+// How many GPUs of each type the text counts, of a node: {"h100", 4}. Untyped GPUs have the type "". Throws Error as
+// parse_gpu_gres does.
+std::map<std::string, int> gpu_counts(const std::string& text);
+
+// Whether a type names a slice of a GPU, as NVIDIA's MIG and Slurm's AutoDetect do: "a100_1g.5gb", "1g.10gb".
+bool is_gpu_slice(const std::string& type);
+
+// The type whose GPUs of a node are lent: of several, the one with the most GPUs, then the first by name. Slices are never
+// lent. nullopt: none is. `gres`: the node's text.
+std::optional<std::string> lent_type(const std::string& gres);
 
 }  // namespace espalier

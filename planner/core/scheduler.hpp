@@ -17,6 +17,9 @@
 
 namespace espalier {
 
+// Names of nodes, sorted. Jobs share them.
+using NodeNames = std::shared_ptr<const std::vector<std::string>>;
+
 struct PlanningInput {
   double now = 0;  // seconds; passed in, the core has no clock
   Trigger trigger = Trigger::timer;
@@ -34,6 +37,13 @@ struct PlanningInput {
   std::vector<JobId> extensions;
   // Time of each job's last reconfiguration, successful or not; absent: never.
   std::map<JobId, double> last_change;
+  // Nodes where a job gets no extension: Slurm would refuse one there, or could not take it back.
+  // Absent or null: there are none.
+  std::map<JobId, NodeNames> closed;
+  // Jobs of cluster.waiting that wait for a limit of the site, and not for GPUs of their own. The
+  // extensions (sorted) count against the limit. As many of their GPUs as the job's `gpus` must be
+  // given back, on whatever nodes.
+  std::map<JobId, std::vector<JobId>> counted;
   // Measured pause of each job's reconfigurations; absent: SchedulerOptions::redeploy_seconds.
   std::map<JobId, double> redeploy_seconds;
   // Measured time that a generation of each job takes to start; absent:

@@ -216,20 +216,47 @@ void limit_leases(const WaitingJob& job, std::vector<Place>& places, double now,
       place.supply.lease_minutes = std::min(place.supply.lease_minutes, std::max(0, minutes));
 }
 
+void give_back(JobId waiting, bool for_limit, Place& place, const HeldExtension& held,
+               std::map<JobId, Reclaim>& reclaims) {
+  Reclaim& reclaim = reclaims[held.elastic];
+  reclaim.extensions.push_back(held.extension);
+  if (reclaim.waiting.empty()) reclaim.for_limit = for_limit;
+  if (std::find(reclaim.waiting.begin(), reclaim.waiting.end(), waiting) == reclaim.waiting.end())
+    reclaim.waiting.push_back(waiting);
+  place.arriving += held.gpus;
+  std::erase_if(place.reclaimable, [id = held.extension](const HeldExtension& e) { return e.extension == id; });
+}
+
 void take(const WaitingJob& job, const Offer& chosen, int need, std::map<JobId, Reclaim>& reclaims) {
-  Place& place = *chosen.place;
-  for (const HeldExtension& held : chosen.release) {
-    Reclaim& reclaim = reclaims[held.elastic];
-    reclaim.extensions.push_back(held.extension);
-    if (std::find(reclaim.waiting.begin(), reclaim.waiting.end(), job.id) == reclaim.waiting.end())
-      reclaim.waiting.push_back(job.id);
-    place.arriving += held.gpus;
-    std::erase_if(place.reclaimable, [&](const HeldExtension& e) { return e.extension == held.extension; });
+  for (const HeldExtension& held : chosen.release) give_back(job.id, false, *chosen.place, held, reclaims);
+  reserve(*chosen.place, need);
+}
+
+void serve_limit(const WaitingJob& job, const std::vector<JobId>& counted, std::vector<Place>& places,
+                 std::map<JobId, Reclaim>& reclaims) {
+  ESPALIER_INVARIANT(std::is_sorted(counted.begin(), counted.end()));
+  std::vector<std::pair<Place*, HeldExtension>> held;
+  for (Place& place : places)
+    for (const HeldExtension& one : place.reclaimable)
+      if (std::binary_search(counted.begin(), counted.end(), one.extension)) held.emplace_back(&place, one);
+  std::sort(held.begin(), held.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const HeldExtension& e) { return std::tuple(e.worth, e.nearness, e.extension); };
+    return key(a.second) < key(b.second);
+  });
+  int lacking = job.gpus;
+  for (const auto& [place, one] : held) {
+    if (lacking <= 0) return;
+    lacking -= one.gpus;
+    give_back(job.id, true, *place, one, reclaims);
   }
-  reserve(place, need);
 }
 
 }  // namespace
+
+std::string describe(const Reclaim& reclaim) {
+  return "job " + std::to_string(reclaim.waiting.front()) + (reclaim.waiting.size() > 1 ? " and others wait" : " waits") +
+         (reclaim.for_limit ? " for a limit of the site that extensions use up" : " for GPUs that extensions hold");
+}
 
 int lease_before(double now, double start, const SchedulerOptions& options) {
   const double minutes = std::floor((start - now - options.kill_wait_seconds - 60) / 60);
@@ -246,6 +273,10 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
   });
   for (const WaitingJob& job : waiting) {
     if (job.gpus <= 0) continue;
+    if (const auto counted = input.counted.find(job.id); counted != input.counted.end()) {
+      serve_limit(job, counted->second, places, plan.reclaims);
+      continue;
+    }
     ESPALIER_INVARIANT(std::is_sorted(job.only_nodes.begin(), job.only_nodes.end()));
     const auto [need, nodes] = per_node_need(job, places);
     const auto chosen = choose(job, places, need, nodes, options.as_printed);

@@ -15,7 +15,11 @@ namespace espalier {
 struct Reclaim {
   std::vector<JobId> extensions;  // sorted
   std::vector<JobId> waiting;     // in the order they were served
+  bool for_limit = false;         // the first of them waits for a limit
 };
+
+// "job 12 and others wait for GPUs that extensions hold".
+std::string describe(const Reclaim& reclaim);
 
 struct WaitingPlan {
   // One per usable node, without the GPUs that waiting jobs will take.
@@ -31,6 +35,8 @@ struct WaitingPlan {
 // - It does not fit: leases on its nodes must end before its expected start; without an expected
 //   start no lease is allowed there. The same holds when Slurm is about to choose extensions itself
 //   (`left_to_slurm`).
+// - It waits for a limit (PlanningInput::counted): extensions that count against the limit are reclaimed, the least
+//   loss first, until `gpus` of their GPUs are given back or none is left. Nothing is reserved for it.
 // `worth` gives the marginal benefit by extension. An extension without an entry is reclaimed last.
 // `as_printed`: extensions are reclaimed by the lowest marginal benefit first (Suika §3.2.3).
 // Anchors are never touched, because Slurm cannot move a running job. The only defragmentation

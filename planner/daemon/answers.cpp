@@ -41,6 +41,7 @@ Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   if (what == "profile") return profile(query.arguments, viewer);
   if (what == "forget") return forget(query.arguments, peer);
   if (what == "config") return config();
+  if (what == "usage") return usage(query.arguments, viewer);
   if (what == "explain") return explain(query.arguments, viewer);
   if (what == "hold" || what == "release" || what == "reclaim") return control(what, query.arguments, peer);
   throw Error("query \"" + printable(what, 40) + "\": not known to this espalierd; are both of the same version?");
@@ -113,6 +114,11 @@ Json Answers::config() const {
             {"flextrain.window_hours", config_.flextrain_window_hours},
             {"flextrain.least_gpus", config_.flextrain_least_gpus},
             {"extensions.partition", config_.partition},
+            {"extensions.qos", config_.extension_qos},
+            {"extensions.constraint", config_.extension_constraint},
+            {"extensions.reservation", config_.extension_reservation},
+            {"extensions.account", config_.extension_account},
+            {"extensions.comment", config_.extension_comment},
             {"extensions.max_gpus", config_.max_gpus},
             {"extensions.max_lease_minutes", config_.max_lease_minutes},
             {"extensions.kill_wait_seconds", config_.kill_wait_seconds},

@@ -34,6 +34,8 @@ class Answers {
   Json profile(const Json& arguments, const Viewer& viewer) const;
   Json forget(const Json& arguments, const wire::Peer& peer);
   Json config() const;
+  Json usage(const Json& arguments, const Viewer& viewer) const;
+  Json usage_of(const StoredJob& stored, bool with_allocations) const;
   Json explain(const Json& arguments, const Viewer& viewer) const;
   Json control(const std::string& what, const Json& arguments, const wire::Peer& peer);
 

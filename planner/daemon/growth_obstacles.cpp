@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "planner/core/data_parallel.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier {
 namespace {
@@ -21,6 +22,14 @@ std::string sentence(const Weighed& weighed) {
   std::snprintf(text, sizeof text, " (%.3g with %d more GPUs, the threshold is %.3g)", weighed.benefit, weighed.gpus,
                 weighed.threshold);
   return weighed.verdict + text;
+}
+
+std::string closed_sentence(const std::vector<std::string>& names, const std::map<std::string, std::string>& kept) {
+  std::string text = "its extensions cannot be on " + fold_hosts(names) + ": ";
+  if (kept.empty()) return text + "these lack its constraint, or a reservation is in the way";
+  return text + "a job of QOS " + kept.begin()->second + ", which may not preempt extensions, waits for " +
+         (kept.size() < names.size() ? "some of these, the others lack its constraint or a reservation is in the way"
+                                     : "these");
 }
 
 }  // namespace
@@ -53,6 +62,11 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::option
   if (!slurm) {
     list.push_back("Slurm has not answered yet");
     return list;
+  }
+  if (const SlurmJob* anchor = slurm->alive(job.id)) {
+    if (std::string why = barred(*anchor, *slurm, settings.rules); !why.empty()) list.push_back(std::move(why));
+    ClosedNodes closed(*slurm, settings.rules);
+    if (const NodeNames names = closed.to(*anchor)) list.push_back(closed_sentence(*names, closed.kept_for_qos()));
   }
   int idle = 0;
   for (const NodeView& node : slurm->cluster.nodes) idle += node.idle_gpus();

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <set>
+#include <tuple>
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
@@ -15,6 +16,7 @@
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
+#include "planner/slurm/accounting.h"
 #include "planner/slurm/kill.h"
 #include "planner/slurm/site.h"
 
@@ -41,8 +43,10 @@ struct Owned {
 
 class LibSlurm final : public Slurm {
  public:
-  LibSlurm(std::string partition, std::string topology_file)
+  LibSlurm(std::string partition, std::string qos, std::string topology_file)
       : partition_(std::move(partition)), topology_file_(std::move(topology_file)) {
+    preemption_.partition = partition_;
+    preemption_.extension_qos = std::move(qos);
     slurm_init(nullptr);
   }
   LibSlurm(const LibSlurm&) = delete;
@@ -54,11 +58,15 @@ class LibSlurm final : public Slurm {
     result.time = clock_seconds();
     if (result.time - topology_time_ > kTopologySeconds) {
       load_configuration();
+      load_reservations();
       load_topology(result.time);
     }
     result.slurm_user = slurm_user_;
     result.private_jobs = private_jobs_;
+    result.reservations = reservations_;
     load_partitions();
+    result.preemption = judge_preemption(preemption_);
+    preempts_ = result.preemption.by != PreemptionRule::By::nobody;
     load_nodes(result);
     load_jobs(result);
     assign_owners(result);
@@ -83,7 +91,51 @@ class LibSlurm final : public Slurm {
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
     private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
-    preempt_type_ = conf->preempt_type == nullptr ? "" : conf->preempt_type;
+    preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
+    cluster_mode_ = conf->preempt_mode;
+    preemption_.mode = preempt_mode_text(cluster_mode_);
+    preemption_.qos.clear();
+    if (preemption_.type != "preempt/qos" && preemption_.extension_qos.empty()) return;
+    if (espalier_slurm_each_qos(&add_qos, &preemption_.qos) != SLURM_SUCCESS) fail("QOS");
+  }
+
+  static void add_qos(void* list, const espalier_qos* qos) {
+    Qos one{qos->name, {}, qos->preempt_mode == 0 ? "" : preempt_mode_text(qos->preempt_mode), qos->grace_seconds,
+            qos->usage_factor};
+    const std::string names = qos->preempts;
+    for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
+      one.preempts.insert(names.substr(begin, comma - begin));
+    static_cast<std::vector<Qos>*>(list)->push_back(std::move(one));
+  }
+
+  static void add_account(void* all, const espalier_account* account) {
+    if (account->user != nullptr && *account->user != '\0') return;
+    static_cast<Accounts*>(all)->insert_or_assign(
+        account->name, Account{account->parent == nullptr ? "" : account->parent, account->limited != 0});
+  }
+
+  // Only where a job waits for an account's limit: a large site has many associations.
+  const Accounts& load_accounts(double now) {
+    if (now - accounts_time_ < kTopologySeconds) return accounts_;
+    accounts_.clear();
+    accounts_time_ = now;
+    if (espalier_slurm_each_account(&add_account, &accounts_) != SLURM_SUCCESS) fail("accounts");
+    return accounts_;
+  }
+
+  void load_reservations() {
+    Owned<reserve_info_msg_t, slurm_free_reservation_info_msg> answer;
+    if (slurm_load_reservations(0, &answer.message) != SLURM_SUCCESS) fail("reservations");
+    reservations_.clear();
+    for (std::uint32_t i = 0; i < answer->record_count; ++i) {
+      const reserve_info_t& record = answer->reservation_array[i];
+      const auto names = expand_hosts(record.node_list);
+      if (record.name != nullptr)
+        reservations_[record.name] = {{names.begin(), names.end()},
+                                      static_cast<double>(record.start_time),
+                                      static_cast<double>(record.end_time),
+                                      record.core_spec_cnt == 0};
+    }
   }
 
   void load_topology(double now) {
@@ -105,7 +157,8 @@ class LibSlurm final : public Slurm {
       nodes.insert(names.begin(), names.end());
       if (record.name != partition_) continue;
       extensions_open_ = record.state_up == PARTITION_UP;
-      preempts_ = preempts(preempt_type_.c_str(), record.preempt_mode);
+      preemption_.partition_mode =
+          preempt_mode_text(record.preempt_mode == NO_VAL16 ? cluster_mode_ : record.preempt_mode);
     }
     if (!partitions_.by_partition.contains(partition_))
       throw Error("partition " + partition_ +
@@ -127,6 +180,7 @@ class LibSlurm final : public Slurm {
       if (record.name == nullptr) continue;
       NodeView view = convert_node(record, switches_);
       view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
+      result.features[view.name] = active_features(record);
       result.cluster.nodes.push_back(std::move(view));
     }
     std::sort(result.cluster.nodes.begin(), result.cluster.nodes.end(),
@@ -141,25 +195,38 @@ class LibSlurm final : public Slurm {
       SlurmJob job = convert_job(record);
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
         result.cluster.waiting.push_back(convert_waiting(record, partitions_, preempts_, result.time));
+      if (job.limit != LimitOf::none && job.partition != partition_ && job.wanted_gpus > 0)
+        result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
+    std::sort(result.limited.begin(), result.limited.end(), [&](JobId a, JobId b) {
+      return std::tuple(-result.jobs.at(a).priority, a) < std::tuple(-result.jobs.at(b).priority, b);
+    });
+    if (std::any_of(result.limited.begin(), result.limited.end(),
+                    [&](JobId id) { return result.jobs.at(id).limit == LimitOf::account; }))
+      result.accounts = load_accounts(result.time);
   }
 
   std::string partition_, topology_file_;
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;
-  std::string preempt_type_;
+  PreemptionSettings preemption_;
+  std::uint16_t cluster_mode_ = 0;
+  Accounts accounts_;
+  double accounts_time_ = 0;
   bool preempts_ = false;  // Slurm, extensions
   double topology_time_ = 0;
   bool extensions_open_ = true;
   SwitchPaths switches_;
+  std::map<std::string, Reservation> reservations_;
   PartitionNodes partitions_;
 };
 
 }  // namespace
 
-std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& topology_file) {
-  return std::make_unique<LibSlurm>(partition, topology_file);
+std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& qos,
+                                  const std::string& topology_file) {
+  return std::make_unique<LibSlurm>(partition, qos, topology_file);
 }
 
 }  // namespace espalier

@@ -26,6 +26,7 @@ struct LiveJob {
   double not_before = 0;              // no proposal before this time, after a failure
   double saved = 0;                   // when the store last got `job`
   double tokens_per_second = 0;
+  TrainingUsage usage;
   ProfileBook profiles;
   // What it has of earlier jobs. It is looked up again when the cluster's hardware changes, or when
   // the job's model becomes known.

@@ -33,6 +33,8 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.scheduler = wire::scheduler_options(config);
   settings.hardware = config.hardware;
   settings.partition = config.partition;
+  settings.rules = {config.extension_constraint, config.extension_reservation, config.extension_qos,
+                    config.extension_account, config.max_lease_minutes};
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
@@ -92,14 +94,15 @@ void reload(wire::Config& config, Planner& planner, Store& store, const Options&
     const wire::Config fresh = wire::load_planner_config(options.config);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
         fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
-        fresh.topology_file != config.topology_file)
-      spdlog::warn("{}: port, run_dir, state_dir, partition and topology_file change only with a restart", fresh.path);
+        fresh.topology_file != config.topology_file || fresh.extension_qos != config.extension_qos)
+      spdlog::warn("{}: port, run_dir, state_dir, partition, qos and topology_file change only with a restart", fresh.path);
     const wire::Config old = std::exchange(config, fresh);
     config.planner_port = old.planner_port;
     config.run_dir = old.run_dir;
     config.state_dir = old.state_dir;
     config.partition = old.partition;
     config.topology_file = old.topology_file;
+    config.extension_qos = old.extension_qos;
     planner.configure(settings_of(config, options.shadow));
     store.limit(store_limits(config));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
@@ -125,7 +128,7 @@ bool serve(const Options& options) {
   store.prune(kKeptDecisions, kKeptTransitions);
 
   wire::Loop loop;
-  SlurmAgent slurm(loop, make_slurm(config.partition, config.topology_file));
+  SlurmAgent slurm(loop, make_slurm(config.partition, config.extension_qos, config.topology_file));
   Planner planner(loop, slurm, store, settings_of(config, options.shadow));
   Answers answers(planner, config);
   Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });

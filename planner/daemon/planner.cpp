@@ -64,7 +64,8 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       store_(store),
       sites_(store.topology_documents()),
       submissions_(store),
-      strays_(settings.partition) {
+      strays_(settings.partition),
+      allocations_(store) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -203,6 +204,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
     spdlog::error("{}", error.what());
   }
   site_ = sites_.site(slurm.cluster, settings_.hardware);
+  tell_preemption(slurm.preemption);
   admit_applicants(slurm);
   plan_starts(slurm);
   // If the store cannot be written, only the failing step is skipped.
@@ -216,6 +218,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { forget_ended(slurm); });
   apart([&] { end_unclaimed(slurm); });
   apart([&] { note_extensions(slurm); });
+  apart([&] { note_allocations(slurm); });
   apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
   apart([&] { close_overdue(slurm.time); });
@@ -242,7 +245,9 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   }
 
   const auto input =
-      make_input(slurm, jobs_, trigger, {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals()});
+      make_input(slurm, jobs_, trigger,
+                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
+                  limit_waits_.look(slurm, settings_.partition)});
   const auto& waiting = slurm.cluster.waiting;
   // Without extensions nothing can be taken back, so the next poll is early enough.
   if (!input.extensions.empty() &&
@@ -335,6 +340,14 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   note_pause(live);
 }
 
+void Planner::tell_preemption(const PreemptionRule& preemption) {
+  if (preemption_told_ == preemption) return;
+  preemption_told_ = preemption;
+  spdlog::info("{}", preemption.found);
+  for (const std::string& what : preemption.missing)
+    spdlog::log(preemption.lends ? spdlog::level::warn : spdlog::level::err, "{}", what);
+}
+
 void Planner::kill_strays(const SlurmSnapshot& slurm) {
   if (settings_.shadow) return;
   for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) {
@@ -343,6 +356,12 @@ void Planner::kill_strays(const SlurmSnapshot& slurm) {
       if (!error.empty()) spdlog::error("extension {}: cannot be ended: {}", id, error);
     });
   }
+}
+
+void Planner::note_allocations(const SlurmSnapshot& slurm) {
+  std::set<JobId> elastic;
+  for (const auto& [id, live] : jobs_) elastic.insert(id);
+  allocations_.look(slurm, elastic);
 }
 
 void Planner::note_extensions(const SlurmSnapshot& slurm) {

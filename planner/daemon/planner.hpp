@@ -12,6 +12,8 @@
 
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/allowance.hpp"
+#include "planner/daemon/extension_rules.hpp"
+#include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
@@ -26,6 +28,7 @@ struct PlannerSettings {
   SchedulerOptions scheduler;
   HardwareOverrides hardware;
   std::string partition;
+  ExtensionRules rules;  // [extensions]
   int max_gpus = 64;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
@@ -104,8 +107,10 @@ class Planner {
   void admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm);
   void forget_ended(const SlurmSnapshot& slurm);
   void end_unclaimed(const SlurmSnapshot& slurm);
+  void note_allocations(const SlurmSnapshot& slurm);
   void note_extensions(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
+  void tell_preemption(const PreemptionRule& preemption);
   void close_overdue(double now);
   void decide(const SlurmSnapshot& slurm);
   void count_out(uid_t user);  // a job of `user` has ended
@@ -154,6 +159,9 @@ class Planner {
   Releases releases_;
   Submissions submissions_;
   Strays strays_;
+  Allocations allocations_;
+  LimitWaits limit_waits_;
+  std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
   bool asking_ = false;
   double asked_at_ = 0;

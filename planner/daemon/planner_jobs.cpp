@@ -94,6 +94,8 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job = message.job;
   live.job.uid = slurm.uid;
   live.job.held = store_.held(slurm.id);
+  if (fresh) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
+  live.usage.report(live.job, clock_seconds());
   take_profile(live);
   note_pause(live);
   may_write(live, clock_seconds());
@@ -124,6 +126,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   measure(live);
   take_profile(live);
   const double now = clock_seconds();
+  live.usage.report(live.job, now);
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);
   if (now - live.saved > 30 || (changed && may_write(live, now))) {
@@ -162,6 +165,7 @@ void Planner::measure(LiveJob& live) {
 
 void Planner::save(LiveJob& live, double now) {
   store_.save(live.job, now);
+  store_.save(live.job.id, live.usage);
   live.saved = now;
 }
 
@@ -221,6 +225,9 @@ void Planner::outcome(const wire::Outcome& message) {
   record->phases_ms = message.phases_ms;
   record->generation = message.generation;
   record->step = message.step;
+  // A recovery's time was counted while its phase was reported.
+  if (message.result == "committed" && message.kind != DecisionKind::recover)
+    live.usage.pause(message.pause_ms / 1000, now);
   if (message.result == "committed" && !message.plan.stages.empty()) record->decision.plan = message.plan;
   finish(live, std::move(*record), now);
   charge_writes(live, now);
@@ -249,6 +256,7 @@ void Planner::bye(JobId id, int exit_code) {
   std::optional<uid_t> user;
   if (const auto found = jobs_.find(id); found != jobs_.end()) {
     user = found->second.job.uid;
+    found->second.usage.end(clock_seconds());
     save(found->second, clock_seconds());
     if (found->second.open) {
       DecisionRecord record = std::move(*found->second.open);

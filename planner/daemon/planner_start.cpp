@@ -65,13 +65,17 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   if (!first.remark.empty()) decision.reason += "; " + first.remark;
   if (measured && order == RankOrder::planned && !live.job.held) {
     PlanningInput input = make_input(slurm, jobs_, Trigger::job_started,
-                                     {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals()});
+                                     {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
     job.plan = decision.plan;
     job.phase = JobPhase::running;
     job.step_seconds = first.ms / 1000;
     input.coefficients = {{job.id, *measured}};
     // It has to start anyway.
     input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
+    if (const SlurmJob* anchor = slurm.alive(job.id)) {
+      input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor);
+      job.held = !barred(*anchor, slurm, settings_.rules).empty();
+    }
     input.jobs = {job};
     for (Decision& wide : make_scheduler(settings_.scheduler)->decide(input)) {
       if (wide.kind != DecisionKind::grow) continue;

@@ -103,10 +103,15 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   input.now = slurm.time;
   input.trigger = trigger;
   input.cluster = slurm.cluster;
+  for (const LimitWaits::Wait& one : context.limit_waits) {
+    input.cluster.waiting.push_back(one.job);
+    input.counted[one.job.id] = one.counted;
+  }
   input.site = context.site;
   input.arrivals = context.arrivals;
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
+  ClosedNodes closed(slurm, context.rules);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
     if (live.pause_seconds) input.redeploy_seconds[id] = *live.pause_seconds;
@@ -120,6 +125,9 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     if (!live.link || live.open || live.not_before > slurm.time) continue;
     ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
+    const SlurmJob& anchor = *slurm.alive(id);
+    if (NodeNames names = closed.to(anchor)) input.closed[id] = std::move(names);
+    job.held = job.held || !barred(anchor, slurm, context.rules).empty();
     if (context.site)
       if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);
     input.jobs.push_back(std::move(job));

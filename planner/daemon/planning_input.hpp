@@ -7,6 +7,7 @@
 #include <string>
 
 #include "planner/core/scheduler.hpp"
+#include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/slurm.hpp"
 
@@ -18,6 +19,8 @@ struct PlanningContext {
   std::string partition;             // where extensions run
   std::shared_ptr<const Site> site;  // the snapshot's nodes; null: unknown hardware
   const Arrivals* arrivals = nullptr;
+  ExtensionRules rules = {};
+  std::vector<LimitWaits::Wait> limit_waits = {};  // added to the snapshot's waiting jobs
 };
 
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most

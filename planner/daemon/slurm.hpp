@@ -5,10 +5,12 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "planner/core/cluster.hpp"
+#include "planner/core/preemption.hpp"
 
 namespace espalier {
 
@@ -21,23 +23,48 @@ inline constexpr double kLeftToSlurmSeconds = 5;
 
 enum class SlurmJobState { pending, running, completing, ended };
 
+// Whose limit a job waits for. Those of one job alone, such as MaxTRESPerJob, are none: no other job counts there.
+enum class LimitOf { none, qos, user_in_qos, account_in_qos, account, user_in_account };
+
 struct SlurmJob {
   JobId id = 0;
   uid_t uid = 0;
   std::string name, comment, partition;
+  std::string account, qos;           // empty where the site has no accounting
+  std::string features, reservation;  // its constraint and its reservation; empty: none
+  LimitOf limit = LimitOf::none;      // pending
+  double priority = 0;
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
   bool preempted = false;         // still running, but Slurm has told it to leave
   double submitted = 0;           // seconds since the epoch
   int wanted_gpus = 0;            // in total, as requested
-  double ended = 0;               // completing: since when, seconds since the epoch
+  double started = 0;             // running, completing and ended: when; 0: never
+  double ended = 0;               // completing and ended: when, seconds since the epoch
 };
+
+struct Reservation {
+  std::set<std::string> nodes;
+  double start = 0, end = 0;  // seconds since the epoch
+  bool whole_nodes = true;    // false: of some of their cores only
+};
+
+struct Account {
+  std::string parent;    // empty: none
+  bool limited = false;  // GrpTRES or GrpJobs is set for the account as a whole
+};
+using Accounts = std::map<std::string, Account>;  // by name
 
 struct SlurmSnapshot {
   double time = 0;  // when it was asked for, seconds since the epoch
   uid_t slurm_user = 0;
   bool private_jobs = false;  // PrivateData has "jobs": users do not see each other's
   ClusterView cluster;
+  std::map<std::string, std::set<std::string>> features;  // active ones, by node
+  std::map<std::string, Reservation> reservations;        // by name; up to a minute old
+  PreemptionRule preemption;                                  // of extensions; up to a minute old
+  std::vector<JobId> limited;  // jobs that wait for a limit of several jobs, the highest priority first
+  Accounts accounts;           // only while one of them waits for an account's; up to a minute old
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
 
   // nullptr when Slurm does not know it, or only as ended.
@@ -53,9 +80,11 @@ class Slurm {
   virtual void kill(JobId job) = 0;
 };
 
-// By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. `topology_file`: read
-// where Slurm tells no switches (planner.topology_file; empty: none). One thread at a time.
-std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& topology_file);
+// By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. `qos`: of extensions
+// ([extensions] qos; empty: none). `topology_file`: read where Slurm tells no switches (planner.topology_file; empty:
+// none). One thread at a time.
+std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::string& qos,
+                                  const std::string& topology_file);
 
 // The anchor named in an extension's comment "espalier:ext:<anchor>:<nonce>"; 0: not an extension's comment.
 JobId anchor_of_comment(const std::string& comment);

@@ -41,6 +41,52 @@ int wanted_gpus(const slurm_job_info_t& job) {
   return requested_gpus(request);
 }
 
+// Limits that several jobs share, and that hold GPUs, CPUs, memory, nodes or jobs.
+LimitOf limit_of(std::uint32_t reason) {
+  switch (reason) {
+    case WAIT_QOS_JOB_LIMIT:
+    case WAIT_QOS_RESOURCE_LIMIT:
+    case WAIT_QOS_GRP_GRES:
+    case WAIT_QOS_GRP_CPU:
+    case WAIT_QOS_GRP_MEM:
+    case WAIT_QOS_GRP_NODE:
+    case WAIT_QOS_GRP_JOB:
+    case WAIT_QOS_GRP_BILLING:
+    case WAIT_QOS_GRP_UNK:
+      return LimitOf::qos;
+    case WAIT_QOS_MAX_GRES_PER_USER:
+    case WAIT_QOS_MAX_CPU_PER_USER:
+    case WAIT_QOS_MAX_MEM_PER_USER:
+    case WAIT_QOS_MAX_NODE_PER_USER:
+    case WAIT_QOS_MAX_JOB_PER_USER:
+    case WAIT_QOS_MAX_BILLING_PER_USER:
+    case WAIT_QOS_MAX_UNK_PER_USER:
+      return LimitOf::user_in_qos;
+    case WAIT_QOS_MAX_GRES_PER_ACCT:
+    case WAIT_QOS_MAX_CPU_PER_ACCT:
+    case WAIT_QOS_MAX_MEM_PER_ACCT:
+    case WAIT_QOS_MAX_NODE_PER_ACCT:
+    case WAIT_QOS_MAX_JOB_PER_ACCT:
+    case WAIT_QOS_MAX_BILLING_PER_ACCT:
+    case WAIT_QOS_MAX_UNK_PER_ACCT:
+      return LimitOf::account_in_qos;
+    case WAIT_ASSOC_JOB_LIMIT:
+    case WAIT_ASSOC_RESOURCE_LIMIT:
+    case WAIT_ASSOC_GRP_GRES:
+    case WAIT_ASSOC_GRP_CPU:
+    case WAIT_ASSOC_GRP_MEM:
+    case WAIT_ASSOC_GRP_NODE:
+    case WAIT_ASSOC_GRP_JOB:
+    case WAIT_ASSOC_GRP_BILLING:
+    case WAIT_ASSOC_GRP_UNK:
+      return LimitOf::account;
+    case WAIT_ASSOC_MAX_JOBS:
+      return LimitOf::user_in_account;
+    default:
+      return LimitOf::none;
+  }
+}
+
 }  // namespace
 
 SlurmJob convert_job(const slurm_job_info_t& job) {
@@ -50,12 +96,20 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   result.name = text(job.name);
   result.comment = text(job.comment);
   result.partition = text(job.partition);
+  result.account = text(job.account);
+  result.qos = text(job.qos);
+  result.features = text(job.features);
+  result.reservation = text(job.resv_name);
   result.state = state_of(job.job_state);
   result.submitted = static_cast<double>(job.submit_time);
   result.wanted_gpus = wanted_gpus(job);
+  result.priority = job.priority;
+  if (result.state == SlurmJobState::pending && job.priority != 0) result.limit = limit_of(job.state_reason);
+  if (result.state != SlurmJobState::pending) result.started = static_cast<double>(job.start_time);
+  if (result.state == SlurmJobState::ended || result.state == SlurmJobState::completing)
+    result.ended = static_cast<double>(job.end_time);
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
-  if (result.state == SlurmJobState::completing) result.ended = static_cast<double>(job.end_time);
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
     try {
@@ -82,10 +136,10 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now) {
   }
 }
 
-bool preempts(const char* type, std::uint16_t mode) {
-  const std::string how = text(type);
-  if (how.empty() || how == "preempt/none") return false;
-  return how != "preempt/partition_prio" || mode != PREEMPT_MODE_OFF;  // else a QOS decides
+std::string preempt_mode_text(std::uint16_t mode) {
+  if (mode & PREEMPT_MODE_CANCEL) return "CANCEL";
+  if (mode & PREEMPT_MODE_REQUEUE) return "REQUEUE";
+  return mode & PREEMPT_MODE_SUSPEND ? "SUSPEND" : "OFF";
 }
 
 WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,

@@ -24,7 +24,7 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now);
 WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,
                            double now);
 
-// Whether Slurm preempts jobs of a partition for others. `type`: PreemptType; `mode`: the partition's PreemptMode.
-bool preempts(const char* type, std::uint16_t mode);
+// A PreemptMode as Slurm writes it, without GANG and WITHIN: "CANCEL", "OFF".
+std::string preempt_mode_text(std::uint16_t mode);
 
 }  // namespace espalier

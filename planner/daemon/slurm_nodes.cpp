@@ -33,13 +33,22 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   view.name = node.name;
   bool readable = true;
   try {
-    const GpuGres all = parse_gpu_gres(node.gres == nullptr ? "" : node.gres);
-    const GpuGres used = parse_gpu_gres(node.gres_used == nullptr ? "" : node.gres_used);
-    view.gpu_type = all.type;
+    const std::string all_text = node.gres == nullptr ? "" : node.gres;
+    const std::string used_text = node.gres_used == nullptr ? "" : node.gres_used;
+    const GpuGres all = parse_gpu_gres(all_text), used = parse_gpu_gres(used_text);
+    const auto lent = lent_type(all_text);
+    view.gpu_type = lent.value_or(all.type);
     view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, kMostGpusOfNode)), 0);
     for (const int index : used.indices)
       if (static_cast<std::size_t>(index) < view.gpu_owner.size())
         view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
+    const auto counts = gpu_counts(all_text);
+    if (counts.size() > 1 || (!lent && all.count > 0)) {
+      // Slurm does not tell which index is of which type. Extensions ask for a type and a number, so the number counts.
+      int idle = lent ? counts.at(*lent) - gpu_counts(used_text)[*lent] : 0;
+      for (JobId& owner : view.gpu_owner)
+        if (owner == 0 && --idle < 0) owner = kUnknownOwner;
+    }
   } catch (const Error&) {
     readable = false;  // a GRES text of another Slurm: better no growth there than on a busy GPU
   }
@@ -51,6 +60,18 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   view.usable = readable && takes_work(node.node_state);
   if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;
   return view;
+}
+
+std::set<std::string> active_features(const node_info_t& node) {
+  const char* text = node.features_act != nullptr ? node.features_act : node.features;
+  std::set<std::string> features;
+  const std::string list = text == nullptr ? "" : text;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) features.insert(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return features;
 }
 
 void assign_owners(SlurmSnapshot& snapshot) {

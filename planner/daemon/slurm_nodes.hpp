@@ -8,8 +8,12 @@
 
 namespace espalier {
 
-// Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner.
+// Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner. Of a node with GPUs of several types
+// one type is lent (lent_type), and as many indices as that type has idle GPUs are idle. Slices of GPUs are never idle.
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches);
+
+// The features that the node has now, whatever others it could be given.
+std::set<std::string> active_features(const node_info_t& node);
 
 // Names the owner of every used GPU, and marks those of completing and preempted jobs as about to be idle. Where a job
 // has been completing for more than 5 s, such as one whose node cannot be reached, the node is not usable: Slurm starts

@@ -13,6 +13,7 @@
 #include "planner/core/arrivals.hpp"
 #include "planner/core/decision.hpp"
 #include "planner/daemon/knowledge.hpp"
+#include "planner/daemon/usage.hpp"
 #include "planner/wire/messages.hpp"
 
 namespace espalier {
@@ -107,6 +108,21 @@ class Store {
   void hold(JobId job, bool held);
   bool held(JobId job);
   std::vector<JobId> holds();
+
+  // What a Slurm job of an elastic training held: the anchor or an extension. Times as Slurm's, seconds since the epoch.
+  struct Allocation {
+    JobId job = 0, anchor = 0;
+    std::uint32_t uid = 0;
+    int gpus = 0;
+    double started = 0, ended = 0;  // 0: not ended
+    bool exact = true;              // false: Slurm no longer told when it ended
+  };
+  void save(const Allocation& allocation);  // known by its job and its start: a requeued job has several
+  std::vector<Allocation> open_allocations();
+  std::vector<Allocation> allocations(JobId anchor);  // oldest first
+  void save(JobId job, const TrainingUsage& usage);
+  std::optional<TrainingUsage> training(JobId job);
+  std::vector<JobId> jobs_of(std::uint32_t uid, JobId from, int limit);  // of their records, by id
 
   void saw_extension(JobId extension, JobId anchor, const std::string& node, double now);
   void extension_gone(JobId extension, double now);

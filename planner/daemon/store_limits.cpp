@@ -73,6 +73,8 @@ bool Store::Statements::drop_jobs(std::uint32_t uid, std::int64_t most) {
     db.prepare("DELETE FROM jobs WHERE id=?").bind(id).run();
     db.prepare("DELETE FROM coefficients WHERE job=?").bind(id).run();
     db.prepare("DELETE FROM scale_tables WHERE job=?").bind(id).run();
+    db.prepare("DELETE FROM trainings WHERE job=?").bind(id).run();
+    db.prepare("DELETE FROM allocations WHERE anchor=?").bind(id).run();
   }
   add(uid, &Usage::job_bytes, -bytes);
   return !gone.empty();
@@ -115,6 +117,8 @@ void Store::prune(int decisions, int transitions) {
   s_->db.execute("DELETE FROM jobs WHERE ended=1 AND id NOT IN (SELECT DISTINCT job FROM decisions)");
   s_->db.execute("DELETE FROM coefficients WHERE job NOT IN (SELECT id FROM jobs)");
   s_->db.execute("DELETE FROM scale_tables WHERE job NOT IN (SELECT id FROM jobs)");
+  s_->db.execute("DELETE FROM trainings WHERE job NOT IN (SELECT id FROM jobs)");
+  s_->db.execute("DELETE FROM allocations WHERE ended>0 AND anchor NOT IN (SELECT id FROM jobs)");
   s_->db.execute("DELETE FROM extensions WHERE gone>0 AND anchor NOT IN (SELECT id FROM jobs)");
   s_->used.clear();
   s_->all = {};

@@ -44,6 +44,14 @@ CREATE INDEX IF NOT EXISTS submissions_time ON submissions(time);
 
 // Since schema 7.
 constexpr const char* kScaleTables = "CREATE TABLE IF NOT EXISTS scale_tables(job INTEGER PRIMARY KEY, record TEXT)";
+constexpr const char* kUsage = R"(
+CREATE TABLE IF NOT EXISTS allocations(job INTEGER, anchor INTEGER, uid INTEGER, gpus INTEGER, started REAL, ended REAL,
+                                       exact INTEGER, PRIMARY KEY(job, started));
+CREATE INDEX IF NOT EXISTS allocations_anchor ON allocations(anchor);
+CREATE INDEX IF NOT EXISTS allocations_open ON allocations(job) WHERE ended=0;
+CREATE TABLE IF NOT EXISTS trainings(job INTEGER PRIMARY KEY, trained REAL, paused REAL, until REAL, gpus INTEGER);
+CREATE INDEX IF NOT EXISTS jobs_uid ON jobs(uid, id);
+)";
 
 // Since schema 5: whose a row is and what it takes. Older rows may be larger than they may be now.
 constexpr std::array<std::pair<const char*, const char*>, 8> kOwnerColumns{{{"decisions", "uid INTEGER"},
@@ -98,6 +106,7 @@ void Store::Statements::migrate(const std::string& path) {
   if (found > 0 && found < 5) own_rows(db);
   if (found < 6) db.execute(kSubmissions);
   if (found < 7) db.execute(kScaleTables);
+  if (found < 7) db.execute(kUsage);
   db.execute(kOwnerIndexes);
   db.execute("PRAGMA user_version=" + std::to_string(kSchema));
   transaction.commit();

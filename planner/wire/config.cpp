@@ -50,6 +50,13 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "topology_file", [&](const std::string& k) { return toml_text(path, k, c.topology_file, true); });
   add("planner", "store_mb", [&](const std::string& k) { return toml_whole(path, k, c.store_mb, 16, 1000000); });
   add("extensions", "partition", [&](const std::string& k) { return toml_text(path, k, c.partition, false); });
+  for (const auto& [key, text] :
+       std::initializer_list<std::pair<const char*, std::string*>>{{"qos", &c.extension_qos},
+                                                                   {"constraint", &c.extension_constraint},
+                                                                   {"reservation", &c.extension_reservation},
+                                                                   {"account", &c.extension_account},
+                                                                   {"comment", &c.extension_comment}})
+    add("extensions", key, [&, to = text](const std::string& k) { return toml_text(path, k, *to, true); });
   add("extensions", "max_gpus", [&](const std::string& k) { return toml_whole(path, k, c.max_gpus, 1, 1000000); });
   add("extensions", "max_lease_minutes",
       [&](const std::string& k) { return toml_whole(path, k, c.max_lease_minutes, 1, 525600); });

@@ -49,7 +49,11 @@ struct Config {
 
   // [extensions]
   std::string partition = "elastic";
-  int max_gpus = 64;  // site's limit per job
+  std::string extension_qos;  // empty: Slurm's choice
+  // Empty: as the anchor has them.
+  std::string extension_constraint, extension_reservation, extension_account;
+  std::string extension_comment;  // behind Espalier's own words
+  int max_gpus = 64;              // site's limit per job
   int max_lease_minutes = 60;
   int kill_wait_seconds = 30;
 

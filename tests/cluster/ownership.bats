@@ -102,7 +102,7 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
 
 @test "an extension names its anchor and a nonce, and goes back in a fraction of KillWait" {
   grown_cast
-  comments=$(squeue -h -n espalier-ext -o %k | sort)
+  comments=$(squeue -h -p elastic -o %k | sort)
   echo "$comments"
   [ "$(wc -l <<< "$comments")" -ge 2 ]
   [ "$(sort -u <<< "$comments")" = "$comments" ]

@@ -67,7 +67,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 @test "a worker killed while Slurm takes back an extension, where it starts no step any more" {
   grown_cast
   as_user espalier hold "$A"
-  extension=$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)
+  extension=$(squeue -h -p elastic -w n1 -o %i | head -n 1)
   take_back_and_kill() {
     as_user scancel "$extension"
     kill_worker 0
@@ -187,8 +187,8 @@ S
   done
   for gpu in $own; do [ -z "$(rank_on "$gpu")" ]; done
   # What it has on that node besides is taken: it goes on with its own there, since no plan does without that node.
-  as_user scancel "$(squeue -h -n espalier-ext -w n1 -o %i | head -n 1)"
-  wait_for 60 "the extension has ended" eval '[ -z "$(squeue -h -n espalier-ext -w n1)" ]'
+  as_user scancel "$(squeue -h -p elastic -w n1 -o %i | head -n 1)"
+  wait_for 60 "the extension has ended" eval '[ -z "$(squeue -h -p elastic -w n1)" ]'
   ten_steps
   refute said 'no plan fits'
   # Refused while what Slurm took back still moves the job.

@@ -172,8 +172,8 @@ P
   wait_for 200 "A ends" job_over "$A"
   rm -f "$BOX"/home/A.*
   A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 1000000)
-  wait_for 60 "an extension runs" eval '[ -n "$(squeue -h -n espalier-ext -t R -o %i)" ]'
-  as_user scancel "$(squeue -h -n espalier-ext -o %i | head -n 1)"
+  wait_for 60 "an extension runs" eval '[ -n "$(squeue -h -p elastic -t R -o %i)" ]'
+  as_user scancel "$(squeue -h -p elastic -o %i | head -n 1)"
   wait_for 120 "A trains" stepped_past A 5
   same_losses A
   as_user scancel "$A"

@@ -123,7 +123,7 @@ def kill_keeper(extension):
 
 
 def _extension(job, random):
-    lines = run("squeue", "-h", "-n", "espalier-ext", "-o", "%i %k").splitlines()
+    lines = run("squeue", "-h", "-p", "elastic", "-o", "%i %k").splitlines()
     return _one([line.split()[0] for line in lines if line.split()[1].startswith(f"espalier:ext:{job.id}:")], random.choice)
 
 

@@ -22,7 +22,7 @@ def leaks():
 
 def stray_extensions(job):
     """Extensions of others than `job`."""
-    lines = run("squeue", "-h", "-n", "espalier-ext", "-o", "%i %k").splitlines()
+    lines = run("squeue", "-h", "-p", "elastic", "-o", "%i %k").splitlines()
     return [f"extension of another job: {line}" for line in lines if f"espalier:ext:{job}:" not in line]
 
 

@@ -74,11 +74,34 @@ TEST_CASE("a new job is left to Slurm, whatever reason it has, for five seconds 
   CHECK(waiting.priority == 100);
 }
 
-TEST_CASE("whether Slurm preempts extensions") {
-  CHECK_FALSE(preempts(nullptr, PREEMPT_MODE_CANCEL));
-  CHECK_FALSE(preempts("preempt/none", PREEMPT_MODE_CANCEL));
-  CHECK(preempts("preempt/partition_prio", PREEMPT_MODE_CANCEL));
-  CHECK(preempts("preempt/partition_prio", NO_VAL16));  // the cluster's mode applies
-  CHECK_FALSE(preempts("preempt/partition_prio", PREEMPT_MODE_OFF));
-  CHECK(preempts("preempt/qos", PREEMPT_MODE_OFF));
+TEST_CASE("PreemptMode in words") {
+  CHECK(preempt_mode_text(PREEMPT_MODE_CANCEL | PREEMPT_MODE_GANG) == "CANCEL");
+  CHECK(preempt_mode_text(PREEMPT_MODE_REQUEUE) == "REQUEUE");
+  CHECK(preempt_mode_text(PREEMPT_MODE_SUSPEND | PREEMPT_MODE_GANG) == "SUSPEND");
+  CHECK(preempt_mode_text(PREEMPT_MODE_OFF) == "OFF");
+}
+
+TEST_CASE("the limit of several jobs that a job waits for") {
+  Pending job;
+  job.record.user_id = 1000;
+  std::string account = "physics", qos = "normal";
+  job.record.account = account.data();
+  job.record.qos = qos.data();
+  const auto limit = [&](std::uint32_t reason) {
+    job.record.state_reason = reason;
+    return convert_job(job.record).limit;
+  };
+  CHECK(limit(WAIT_QOS_GRP_GRES) == LimitOf::qos);
+  CHECK(limit(WAIT_QOS_MAX_GRES_PER_USER) == LimitOf::user_in_qos);
+  CHECK(limit(WAIT_QOS_MAX_GRES_PER_ACCT) == LimitOf::account_in_qos);
+  CHECK(limit(WAIT_ASSOC_GRP_GRES) == LimitOf::account);
+  CHECK(limit(WAIT_ASSOC_MAX_JOBS) == LimitOf::user_in_account);
+  // A limit of the job alone, and one that grows with time, are not made easier by another job's end.
+  for (const std::uint32_t reason : {WAIT_QOS_MAX_GRES_PER_JOB, WAIT_QOS_GRP_GRES_MIN, WAIT_RESOURCES, WAIT_HELD})
+    CHECK(limit(reason) == LimitOf::none);
+  job.record.priority = 0;  // held
+  CHECK(limit(WAIT_QOS_GRP_GRES) == LimitOf::none);
+  const SlurmJob converted = convert_job(job.record);
+  CHECK(converted.account == "physics");
+  CHECK(converted.qos == "normal");
 }

@@ -27,7 +27,12 @@ TEST_CASE("doctor: a partition for extensions that is not there") {
 TEST_CASE("doctor: a partition that is down, or closed to users") {
   CHECK(with("partition", [](Partition& p) { p.up = false; }).verdict == Verdict::fault);
   CHECK(with("partition-access", [](Partition& p) { p.root_only = true; }).verdict == Verdict::fault);
-  CHECK(with("partition-access", [](Partition& p) { p.needs_reservation = true; }).verdict == Verdict::fault);
+  CHECK(with("partition-access", [](Partition& p) { p.needs_reservation = true; }).verdict == Verdict::warning);
+  const Finding reserved = after("partition-access", [](Facts& facts, Slurm& slurm) {
+    slurm.partitions[1].needs_reservation = true;
+    facts.config.extension_reservation = "lent";
+  });
+  CHECK(reserved.verdict == Verdict::ok);
   const Finding found = with("partition-access", [](Partition& p) { p.allow_accounts = "physics"; });
   CHECK(found.verdict == Verdict::warning);
   CHECK(says(found, "AllowAccounts=physics"));

@@ -76,7 +76,7 @@ TEST_CASE("doctor: how Slurm preempts, backfills and counts") {
   const auto with = [](const char* check, const char* name, const char* value) {
     return after(check, [&](Facts&, Slurm& slurm) { slurm.settings[name] = value; });
   };
-  for (const char* type : {"preempt/none", "preempt/qos", "(null)"}) {
+  for (const char* type : {"preempt/none", "(null)"}) {
     const Finding found = with("preempt-type", "PreemptType", type);
     CHECK(found.verdict == Verdict::fault);
     CHECK(advises(found, kSlurmConf, "PreemptType=preempt/partition_prio"));
@@ -130,4 +130,39 @@ TEST_CASE("doctor: what keeps jobs apart") {
   const Finding found = after("constrain-devices", [](Facts&, Slurm& s) { s.cgroup["ConstrainDevices"] = "no"; });
   CHECK(found.verdict == Verdict::warning);
   CHECK(advises(found, "/etc/slurm/cgroup.conf", "ConstrainDevices=yes"));
+}
+
+TEST_CASE("doctor: preemption by QOS") {
+  const auto site = [](const char* check, const auto& breaks) {
+    return after(check, [&](Facts& facts, Slurm& slurm) {
+      slurm.settings["PreemptType"] = "preempt/qos";
+      slurm.settings["PreemptMode"] = "CANCEL";
+      facts.config.extension_qos = "lent";
+      slurm.qos = {espalier::Qos{"lent", {}, "", 30, 0}, espalier::Qos{"normal", {"lent"}, "", 0, 1}};
+      breaks(facts, slurm);
+    });
+  };
+  const auto as_it_is = [](Facts&, Slurm&) {};
+  Finding found = site("preempt-type", as_it_is);
+  CHECK(found.verdict == Verdict::ok);
+  CHECK(says(found, "QOS normal may take extensions (QOS lent) back"));
+  found = site("preempt-type", [](Facts& facts, Slurm&) { facts.config.extension_qos.clear(); });
+  CHECK(found.verdict == Verdict::fault);
+  CHECK(advises(found, kToml, "qos = \"espalier\"", "[extensions]"));
+  found = site("preempt-type", [](Facts&, Slurm& slurm) { slurm.qos[1].preempts.clear(); });
+  CHECK(found.verdict == Verdict::fault);
+  CHECK(says(found, "no QOS may preempt QOS lent"));
+  CHECK(site("preempt-type", [](Facts&, Slurm& slurm) { slurm.qos[0].mode = "SUSPEND"; }).verdict == Verdict::fault);
+  // Tiers and modes of partitions do not count then.
+  CHECK(site("priority-tier", [](Facts&, Slurm& slurm) { slurm.partitions[1].priority_tier = 10; }).verdict ==
+        Verdict::ok);
+  CHECK(site("preempt-mode", [](Facts&, Slurm& slurm) { slurm.partitions[1].preempt_mode = "OFF"; }).verdict ==
+        Verdict::ok);
+  found = site("grace-time", [](Facts&, Slurm& slurm) { slurm.qos[0].grace_seconds = 2; });
+  CHECK(found.verdict == Verdict::fault);
+  CHECK(site("grace-time", [](Facts&, Slurm& slurm) { slurm.partitions[1].grace_seconds = 2; }).verdict == Verdict::ok);
+  CHECK(says(site("extension-qos", as_it_is), "charges nothing"));
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos[0].usage_factor = 0.5; });
+  CHECK(says(found, "UsageFactor=0.50"));
+  CHECK(site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos.clear(); }).verdict == Verdict::fault);
 }

@@ -26,6 +26,22 @@ TEST_CASE("idle GPUs on the job's own node and elsewhere become stages, one exte
   CHECK(d.predicted_step_seconds == doctest::Approx(11.0 / 20).epsilon(0.1));
 }
 
+TEST_CASE("nodes that are closed to a job are left to others") {
+  const ElasticJob limited = job(10, "n1", {0, 1});
+  auto input = input_of({node("n1", 4), node("n2", 4), node("n3", 2)}, {limited});
+  const auto close = [&](std::vector<std::string> names) {
+    input.closed[10] = std::make_shared<const std::vector<std::string>>(std::move(names));
+  };
+  close({"n2", "no such node"});
+  const auto decisions = decide(input);
+  REQUIRE(decisions.size() == 1);
+  REQUIRE(decisions[0].acquire.size() == 2);
+  CHECK(decisions[0].acquire[0].node == "n1");
+  CHECK(decisions[0].acquire[1].node == "n3");
+  close({"n1", "n2", "n3"});
+  CHECK(decide(input).empty());
+}
+
 TEST_CASE("every candidate says why it lost, and the winner does not") {
   const auto d = decide(input_of({node("n1", 4), node("n2", 4)}, {job(10, "n1", {0, 1})})).at(0);
   int winners = 0;

@@ -245,3 +245,24 @@ TEST_CASE("the set that is taken back on a node has the lowest loss of all that 
     CHECK(sum([&](JobId id) { return std::find(taken.begin(), taken.end(), id) != taken.end(); }) == best);
   }
 }
+
+TEST_CASE("a job that waits for a limit gets extensions that count against it back, on whatever nodes") {
+  auto input = input_of({node("n1", 4), node("n2", 3), node("n3", 4)}, {grown()});
+  WaitingJob limited{30, 2, 1, {}, {}};
+  input.counted[30] = {20, 22};
+  input.cluster.waiting = {limited};
+  auto d = decide(input).at(0);
+  CHECK(d.kind == DecisionKind::shrink);
+  // Idle GPUs of n3 would not help it. 22 is worth no more than 20 is, and has too few GPUs alone.
+  for (const JobId id : d.release) CHECK((id == 20 || id == 22));
+  int gpus = 0;
+  for (const JobId id : d.release) gpus += id == 22 ? 1 : 2;
+  CHECK(gpus >= 2);
+  CHECK(d.reason.find("job 30 waits for a limit of the site that extensions use up") == 0);
+  limited.gpus = 100;  // more than there is: all that counts goes, and nothing else
+  input.cluster.waiting = {limited};
+  d = decide(input).at(0);
+  CHECK(d.release == std::vector<JobId>{20, 22});
+  input.counted[30] = {99};
+  for (const Decision& other : decide(input)) CHECK(other.kind != DecisionKind::shrink);
+}

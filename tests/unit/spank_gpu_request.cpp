@@ -79,3 +79,19 @@ TEST_CASE("a shape that a user made up overflows nothing") {
 TEST_CASE("a request per socket without a number of sockets is a lower bound, and says so") {
   CHECK(gpus_of({.socket = "gpu:2", .nodes = 2, .exact = false}) == 4);
 }
+
+TEST_CASE("requests for parts of GPUs are told from those for whole ones") {
+  for (const char* whole : {"", "gpu", "gres:gpu:2", "gres/gpu:h100=4", "gres:gpu:gb200:4", "gres:gpu:rtx_4090_24gb:1",
+                            "gres:nic:1g.5gb", "gres:shards:2", "gpu:2g", "gpu:g.5gb", "gpu:3g.gb"})
+    CHECK(espalier_gpu_parts_in(whole) == nullptr);
+  CHECK(espalier_gpu_parts_in(nullptr) == nullptr);
+  const auto says = [](const char* tres) {
+    const char* found = espalier_gpu_parts_in(tres);
+    return std::string(found == nullptr ? "" : found);
+  };
+  for (const char* shards : {"shard", "gres:shard:4", "gres/shard=4", "gres:gpu:1,gres:shard:2"})
+    CHECK(says(shards) == "shards are parts of GPUs");
+  CHECK(says("gres:mps:50") == "MPS shares are parts of GPUs");
+  for (const char* slice : {"gres:gpu:1g.5gb:1", "gres/gpu:a100_3g.20gb=2", "gpu:nvidia_h100_1g.10gb", "gpu:1g.10gb+me:1"})
+    CHECK(says(slice) == "MIG slices are parts of GPUs");
+}

@@ -53,8 +53,8 @@ Finding coverage(const Facts& facts, const Slurm& slurm, const Partition& elasti
 
 Finding access(const Facts& facts, const Slurm&, const Partition& elastic) {
   if (elastic.root_only) return fault("RootOnly=YES: users' extensions are refused", {in_line(facts, "RootOnly=NO")});
-  if (elastic.needs_reservation)
-    return fault("ReqResv=YES: extensions name no reservation, and are refused", {in_line(facts, "ReqResv=NO")});
+  if (elastic.needs_reservation && facts.config.extension_reservation.empty())
+    return warning("ReqResv=YES: only extensions of jobs in a reservation are accepted", {in_line(facts, "ReqResv=NO")});
   std::string limits;
   std::vector<Remedy> remedies;
   const auto look = [&](const std::string& value, const std::string& key) {
@@ -83,6 +83,9 @@ Finding max_time(const Facts& facts, const Slurm&, const Partition& elastic) {
                 {facts.config_path(), "max_lease_minutes = " + std::to_string(elastic.max_minutes), "[extensions]"}});
 }
 
+// Under preempt/qos the QOS alone decide (slurm.conf(5)).
+bool by_qos(const Slurm& slurm) { return slurm.setting("PreemptType") == "preempt/qos"; }
+
 bool shares_nodes(const Partition& a, const Partition& b) {
   return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& name) {
     return std::find(b.nodes.begin(), b.nodes.end(), name) != b.nodes.end();
@@ -90,6 +93,7 @@ bool shares_nodes(const Partition& a, const Partition& b) {
 }
 
 Finding tier(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  if (by_qos(slurm)) return ok("Slurm preempts by QOS: tiers do not matter to it");
   std::vector<const Partition*> equal;
   std::size_t others = 0;
   for (const Partition& other : slurm.partitions) {
@@ -112,7 +116,8 @@ Finding tier(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
                remedies);
 }
 
-Finding mode(const Facts& facts, const Slurm&, const Partition& elastic) {
+Finding mode(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  if (by_qos(slurm)) return ok("Slurm preempts by QOS: the partition's PreemptMode does not matter to it");
   const std::string& mode = elastic.preempt_mode;
   const std::vector<Remedy> remedies{in_line(facts, "PreemptMode=CANCEL")};
   if (mode == "CANCEL") return ok("PreemptMode is CANCEL");
@@ -124,11 +129,15 @@ Finding mode(const Facts& facts, const Slurm&, const Partition& elastic) {
 
 Finding grace(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
   const auto kill_wait = static_cast<std::uint32_t>(slurm.number("KillWait").value_or(30));
-  const bool own = elastic.grace_seconds > 0;
-  const std::uint32_t notice = own ? elastic.grace_seconds : kill_wait;
+  const Qos* qos = by_qos(slurm) ? slurm.find_qos(facts.config.extension_qos) : nullptr;
+  const std::uint32_t given = qos != nullptr ? qos->grace_seconds : elastic.grace_seconds;
+  const bool own = given > 0;
+  const std::uint32_t notice = own ? given : kill_wait;
   const std::string found = (own ? "GraceTime is " : "GraceTime is 0, and KillWait ") + std::to_string(notice) + " s";
   if (notice >= kGoodNotice) return ok(found);
-  const std::vector<Remedy> remedies{in_line(facts, "GraceTime=30")};
+  const std::vector<Remedy> remedies{
+      qos != nullptr ? command("sacctmgr modify qos " + qos->name + " set GraceTime=00:00:30")
+                     : in_line(facts, "GraceTime=30")};
   if (notice >= kLeastNotice)
     return warning(found + ": a training with long steps cannot hand its state on before its extension is killed",
                    remedies);

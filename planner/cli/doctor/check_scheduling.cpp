@@ -12,16 +12,45 @@ constexpr int kGoodBackfillSeconds = 10, kSlurmsBackfillSeconds = 30;
 std::string added(const std::string& list, const std::string& word) { return list.empty() ? word : list + "," + word; }
 
 Finding preempt_type(const Facts& facts, const Slurm& slurm) {
-  const std::string type = slurm.setting("PreemptType");
-  const std::vector<Remedy> remedies{{facts.slurm_conf(), "PreemptType=preempt/partition_prio", ""},
-                                     {facts.slurm_conf(), "PreemptMode=CANCEL", ""}};
-  if (type == "preempt/partition_prio") return ok("PreemptType is " + type);
-  if (type.empty() || type == "preempt/none")
-    return fault("PreemptType is preempt/none: Slurm takes no extension back, and other jobs wait for espalierd",
-                 remedies);
-  return fault(
-      "PreemptType is " + type + ": extensions carry no QOS of their own, so nothing says who may take their GPUs back",
-      remedies);
+  PreemptionSettings site;
+  site.type = slurm.setting("PreemptType");
+  site.mode = slurm.setting("PreemptMode");
+  site.partition = facts.config.partition;
+  site.partition_mode = facts.elastic() == nullptr ? "CANCEL" : facts.elastic()->preempt_mode;
+  site.extension_qos = facts.config.extension_qos;
+  site.qos = slurm.qos;
+  const PreemptionRule rule = judge_preemption(site);
+  const std::vector<Remedy> by_partition{{facts.slurm_conf(), "PreemptType=preempt/partition_prio", ""},
+                                         {facts.slurm_conf(), "PreemptMode=CANCEL", ""}};
+  if (rule.by == PreemptionRule::By::qos) {
+    if (rule.lends) return ok(rule.found);
+    std::vector<Remedy> remedies;
+    const std::string name = site.extension_qos.empty() ? "espalier" : site.extension_qos;
+    if (site.extension_qos.empty()) remedies.push_back({facts.config_path(), "qos = \"" + name + "\"", "[extensions]"});
+    if (slurm.find_qos(name) == nullptr)
+      remedies.push_back(command("sacctmgr add qos " + name + " set PreemptMode=cancel GraceTime=00:00:30 UsageFactor=0"));
+    else if (!slurm.find_qos(name)->mode.empty() || site.mode.find("CANCEL") == std::string::npos)
+      remedies.push_back(command("sacctmgr modify qos " + name + " set PreemptMode=cancel"));
+    remedies.push_back(command("sacctmgr modify qos normal set Preempt+=" + name));
+    return fault(rule.missing.front().substr(0, rule.missing.front().find(';')), remedies);
+  }
+  if (site.type == "preempt/partition_prio") return ok("PreemptType is " + site.type);
+  return fault("PreemptType is " + (site.type.empty() ? "preempt/none" : site.type) +
+                   ": Slurm takes no extension back, and other jobs wait for espalierd",
+               by_partition);
+}
+
+Finding extension_qos(const Facts& facts, const Slurm& slurm) {
+  const std::string& name = facts.config.extension_qos;
+  if (name.empty()) return ok("extensions have no QOS of their own: each user's default one");
+  const Qos* qos = slurm.find_qos(name);
+  if (qos == nullptr)
+    return fault("slurmctld knows no QOS " + name + ", which [extensions] qos names: it refuses every extension",
+                 {command("sacctmgr add qos " + name)});
+  if (qos->usage_factor > 0)
+    return ok("QOS " + name + " charges extensions (UsageFactor=" + std::to_string(qos->usage_factor).substr(0, 4) +
+              "); where they shall cost nothing: sacctmgr modify qos " + name + " set UsageFactor=0");
+  return ok("QOS " + name + " charges nothing for extensions (UsageFactor=0)");
 }
 
 Finding kill_wait(const Facts& facts, const Slurm& slurm) {
@@ -119,6 +148,7 @@ Finding epilog(const Facts& facts, const Slurm& slurm) {
 std::span<const Check> scheduling_checks() {
   static const Check table[] = {
       {"preempt-type", Audience::administrator, preempt_type},
+      {"extension-qos", Audience::administrator, extension_qos},
       {"kill-wait", Audience::administrator, kill_wait},
       {"backfill", Audience::administrator, backfill},
       {"select-type", Audience::administrator, select_type},

@@ -6,6 +6,11 @@
 
 namespace espalier::cli::doctor {
 
+const Qos* Slurm::find_qos(const std::string& name) const {
+  const auto found = std::find_if(qos.begin(), qos.end(), [&](const Qos& one) { return one.name == name; });
+  return found == qos.end() ? nullptr : &*found;
+}
+
 std::string Slurm::setting(const std::string& name) const {
   const auto found = settings.find(name);
   if (found == settings.end() || found->second == "(null)" || found->second == "N/A") return "";

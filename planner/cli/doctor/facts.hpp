@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/core/json.hpp"
+#include "planner/core/preemption.hpp"
 #include "planner/wire/config.hpp"
 
 namespace espalier::cli::doctor {
@@ -60,9 +61,11 @@ struct Slurm {
   std::string library;  // release of libslurm that this program loads, as in "22.05.8"
   std::vector<Partition> partitions;
   std::vector<Node> nodes;
+  std::vector<Qos> qos;  // empty: the site has no accounting
   // Seconds since the epoch: this host's clock before and after the question, slurmctld's between them (whole seconds).
   double asked = 0, answered = 0, controller_clock = 0;
 
+  const Qos* find_qos(const std::string& name) const;
   // "" where it is absent, "(null)" or "N/A".
   std::string setting(const std::string& name) const;
   // The number in front, as in "30 sec"; nullopt where there is none, and for Slurm's words and numbers for no limit.

@@ -12,8 +12,13 @@
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/slurm/accounting.h"
 #include "planner/slurm/settings.h"
 #include "planner/slurm/site.h"
+
+namespace espalier {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Qos, name, preempts, mode, grace_seconds, usage_factor)
+}
 
 namespace espalier::cli::doctor {
 
@@ -21,12 +26,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Partition, name, up, root_only, needs_reserva
                                    allow_groups, allow_qos, qos, preempt_mode, priority_tier, grace_seconds,
                                    max_minutes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Node, name, hostname, address, version, gpus, usable, boot, start)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, asked, answered,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, asked, answered,
                                    controller_clock)
 
 namespace {
 
-constexpr double kSeconds = 40;  // three questions, each for MessageTimeout at most
+constexpr double kSeconds = 40;  // four questions, each for MessageTimeout at most
 
 [[noreturn]] void fail(const char* what) { throw Error(std::string(what) + ": " + slurm_strerror(errno)); }
 
@@ -84,6 +89,15 @@ Partition partition_of(const partition_info_t& from, std::uint16_t cluster_mode)
   return partition;
 }
 
+void add_qos(void* list, const espalier_qos* from) {
+  Qos qos{from->name, {}, from->preempt_mode == 0 ? "" : mode_text(from->preempt_mode), from->grace_seconds,
+          from->usage_factor};
+  const std::string names = from->preempts;
+  for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
+    qos.preempts.insert(names.substr(begin, comma - begin));
+  static_cast<std::vector<Qos>*>(list)->push_back(std::move(qos));
+}
+
 Node node_of(const node_info_t& from) {
   Node node;
   node.name = text(from.name);
@@ -116,6 +130,8 @@ Slurm ask() {
   slurm.slurm_user = conf->slurm_user_id;
   slurm.settings = read_settings(espalier_slurm_settings(conf));
   slurm.cgroup = read_settings(espalier_slurm_cgroup_settings(conf));
+
+  if (espalier_slurm_each_qos(&add_qos, &slurm.qos) != SLURM_SUCCESS) fail("QOS");
 
   partition_info_msg_t* partitions = nullptr;
   if (slurm_load_partitions(0, &partitions, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");

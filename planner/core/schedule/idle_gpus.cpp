@@ -13,7 +13,8 @@ std::size_t grantable(const Supply& supply) {
 
 }  // namespace
 
-IdleGpus::IdleGpus(const std::vector<Supply>& supplies, const Site& site) : site_(site) {
+IdleGpus::IdleGpus(const std::vector<Supply>& supplies, const Site& site, const std::map<JobId, NodeNames>& closed)
+    : site_(site), closed_(closed) {
   for (const Supply& supply : supplies) {
     const std::size_t count = grantable(supply);
     const int node = count > 0 ? site.topology.find(supply.node->name) : -1;
@@ -42,7 +43,10 @@ bool IdleGpus::holds(const NodeGpus& node, const GpuId& gpu) const {
 std::vector<NodeGpus> IdleGpus::for_job(const ElasticJob& job, const PlanBounds& bounds) const {
   std::vector<NodeGpus> mine;
   mine.reserve(idle_.size());
+  const auto found = closed_.find(job.id);
+  const NodeNames closed = found == closed_.end() ? nullptr : found->second;
   for (const NodeGpus& node : idle_) {
+    if (closed && std::binary_search(closed->begin(), closed->end(), site_.topology.name(node.node))) continue;
     if (std::any_of(job.unfit.begin(), job.unfit.end(), [&](const GpuId& gpu) { return holds(node, gpu); })) continue;
     if (bounds.types.empty()) {
       mine.push_back(node);

@@ -11,8 +11,9 @@ namespace espalier {
 
 class IdleGpus {
  public:
-  // `supplies`: the resources that waiting jobs leave. Their nodes must be the site's.
-  IdleGpus(const std::vector<Supply>& supplies, const Site& site);
+  // `supplies`: the resources that waiting jobs leave. Their nodes must be the site's. `closed`:
+  // PlanningInput::closed. It and the site must outlive the object.
+  IdleGpus(const std::vector<Supply>& supplies, const Site& site, const std::map<JobId, NodeNames>& closed);
 
   bool empty() const { return idle_.empty(); }
   int count() const;
@@ -21,6 +22,7 @@ class IdleGpus {
   // - Also on nodes where it has GPUs already: a node may hold several extensions of a job.
   // - No nodes where an idle GPU is unfit for the job, because Slurm chooses which of a node's GPUs
   //   the job gets.
+  // - No nodes that are closed to it.
   std::vector<NodeGpus> for_job(const ElasticJob& job, const PlanBounds& bounds) const;
   // Whether the nodes of the first `count` units still have enough idle GPUs of the units' types.
   // They need not be the same GPUs.
@@ -31,6 +33,7 @@ class IdleGpus {
   bool holds(const NodeGpus& node, const GpuId& gpu) const;
 
   const Site& site_;
+  const std::map<JobId, NodeNames>& closed_;
   std::vector<NodeGpus> idle_;  // sorted by node
 };
 

@@ -184,9 +184,7 @@ class Suika final : public Scheduler {
       if (found == served.reclaims.end()) continue;
       auto d = Shrinking(options_, input, *site_).shrink(one, found->second.extensions);
       if (!d) continue;
-      d->reason = "job " + std::to_string(found->second.waiting.front()) +
-                  (found->second.waiting.size() > 1 ? " and others wait" : " waits") +
-                  " for GPUs that extensions hold: give back " + std::to_string(gpus_in(*one.job, d->release)) +
+      d->reason = describe(found->second) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) +
                   " GPUs, run on " + std::to_string(d->plan.gpu_count());
       result.push_back(std::move(*d));
     }
@@ -277,7 +275,7 @@ class Suika final : public Scheduler {
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
     looks_ = 0;
     const Growing growing(options_, input, *site_, threshold_);
-    IdleGpus idle(served.supplies, *site_);
+    IdleGpus idle(served.supplies, *site_, input.closed);
     int replans = 0;
     for (Player& one : players_) {
       if (!one.grows) continue;

@@ -66,7 +66,7 @@ const StackTop* Trades::worth_giving(const Market& market, Player& taker, Player
   const std::size_t last = stack.size() - 1;
   for (const std::size_t depth : {last, last / 2, std::size_t{0}}) {
     const StackTop& top = stack[depth];
-    const IdleGpus idle(freed(market.supplies, *giver.job, top.extensions), market.site);
+    const IdleGpus idle(freed(market.supplies, *giver.job, top.extensions), market.site, market.input.closed);
     job.forget();
     job.explore(idle.for_job(*taker.job, job.problem().bounds), market.expand);
     taker.doubtful.clear();

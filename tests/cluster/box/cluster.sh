@@ -55,6 +55,13 @@ mungekey -c -k /etc/munge/munge.key && chown munge: /etc/munge/munge.key
 setpriv --reuid munge --regid munge --clear-groups munged || fail "munged does not start"
 
 # --- Slurm -------------------------------------------------------------------------------------------------------------
+BOX_TYPES=${BOX_TYPES:-h100:$BOX_GPUS} BOX_GPUS=0 gres_lines='' node_gres=''
+IFS=, read -ra types <<< "$BOX_TYPES"
+for type in "${types[@]}"; do
+  gres_lines+="Name=gpu Type=${type%:*} File=$BOX/dev/gpu[$BOX_GPUS-$((BOX_GPUS + ${type#*:} - 1))]"$'\n'
+  node_gres+=${node_gres:+,}gpu:$type
+  BOX_GPUS=$((BOX_GPUS + ${type#*:}))
+done
 for ((i = 0; i < BOX_GPUS; i++)); do mknod -m 666 "$BOX/dev/gpu$i" c 195 "$i" 2>/dev/null || : > "$BOX/dev/gpu$i"; done
 plugins=$(find /usr/lib /usr/lib64 -maxdepth 3 -path '*/slurm*/auth_munge.so' -printf '%h\n' 2>/dev/null | head -n 1)
 cat > "$BOX/slurm/slurm.conf" <<C
@@ -82,11 +89,17 @@ ReturnToService=2
 GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
-NodeName=n[1-$BOX_NODES] CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:h100:$BOX_GPUS
+NodeName=n[1-$BOX_NODES] CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000 Gres=$node_gres
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
 PartitionName=elastic Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL GraceTime=30
 C
 [ "$BOX_PLUGIN" = 0 ] || echo 'JobSubmitPlugins=espalier' >> "$BOX/slurm/slurm.conf"
+[ "$BOX_ACCOUNTING" = 0 ] || cat >> "$BOX/slurm/slurm.conf" <<'C'
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=limits,qos
+C
 # A line of ours replaces the default of the same name.
 override() { # FILE LINE...
   local file=$1 line key; shift
@@ -99,7 +112,7 @@ override() { # FILE LINE...
 }
 mapfile -t lines <<< "$BOX_SLURM_LINES"
 override "$BOX/slurm/slurm.conf" "${lines[@]}"
-echo "Name=gpu Type=h100 File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]" > "$BOX/slurm/gres.conf"
+printf %s "$gres_lines" > "$BOX/slurm/gres.conf"
 half=$(((BOX_NODES + 1) / 2))
 {
   echo "SwitchName=leaf1 Nodes=n[1-$half]"
@@ -109,6 +122,8 @@ half=$(((BOX_NODES + 1) / 2))
 [ "$BOX_PLUGIN" = 0 ] ||
   echo "optional $BOX/lib/espalier.so planner=ctl max=64 launcher=$BOX/bin/espalier-launch report=$BOX/bin/espalier-report" > "$BOX/slurm/plugstack.conf"
 export SLURM_CONF=$BOX/slurm/slurm.conf
+# shellcheck source=accounting.sh
+[ "$BOX_ACCOUNTING" = 0 ] || . "$BOX_HERE/accounting.sh"
 
 # --- Espalier ----------------------------------------------------------------------------------------------------------
 mkdir -p /etc/espalier

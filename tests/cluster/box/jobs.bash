@@ -65,8 +65,8 @@ stepped_past() { [ "$(step_of "$1")" -ge "$2" ]; }
 gpus_of() { metric "$1" gpus; }
 runs_on() { [ "$(gpus_of "$1")" = "$2" ]; } # NAME GPUS
 
-extensions_of() { squeue -h -n espalier-ext -o '%i %k' 2>/dev/null | awk -v tag="espalier:ext:$1:" 'index($2, tag) == 1 {print $1}'; }
-no_extensions() { [ -z "$(squeue -h -n espalier-ext -o %i)" ]; }
+extensions_of() { squeue -h -p elastic -o '%i %k' 2>/dev/null | awk -v tag="espalier:ext:$1:" 'index($2, tag) == 1 {print $1}'; }
+no_extensions() { [ -z "$(squeue -h -p elastic -o %i)" ]; }
 
 # --- what must not be left -----------------------------------------------------------------------------------------------
 leaked_jobs() { squeue -h -o '%i %j %T'; }

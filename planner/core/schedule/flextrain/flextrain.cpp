@@ -161,9 +161,7 @@ class Flextrain final : public Scheduler {
       Decision d = decision_for(input, *one.job, DecisionKind::shrink);
       d.release = std::move(leaving);
       d.plan = std::move(*plan);
-      d.reason = "job " + std::to_string(found->second.waiting.front()) +
-                 (found->second.waiting.size() > 1 ? " and others wait" : " waits") +
-                 " for GPUs that extensions hold: give back " + std::to_string(gpus_in(*one.job, d.release)) +
+      d.reason = describe(found->second) + ": give back " + std::to_string(gpus_in(*one.job, d.release)) +
                  " GPUs, run on " + std::to_string(d.plan.gpu_count());
       predict(d, one, *row);
       decisions.push_back(std::move(d));
@@ -203,7 +201,7 @@ class Flextrain final : public Scheduler {
     });
     for (const Member& one : members) {
       if (!may_grow(*one.job, input)) continue;
-      const IdleGpus idle(supplies, *site_);
+      const IdleGpus idle(supplies, *site_, input.closed);
       if (idle.empty()) {
         weighed_.push_back({one.job->id, 0, 0, 0, "there are no idle GPUs for it"});
         continue;

@@ -1,0 +1,14 @@
+#!/bin/sh
+# A QOS for extensions, for a site with slurmdbd. Run it once, as a Slurm administrator, and set in espalier.toml:
+#   [extensions]
+#   qos = "espalier"
+# Where PreemptType is preempt/partition_prio this only makes extensions cost nothing and bounds them. Where it is
+# preempt/qos, the last command also says who may take extensions back. There, name every QOS that jobs wait with:
+# Espalier lends no GPU that a job of another QOS waits for.
+set -e
+sacctmgr -i add qos espalier
+# Extensions are not charged (UsageFactor), may be ended within 30 s (GraceTime), and one user has at most 64 of their GPUs.
+sacctmgr -i modify qos espalier set UsageFactor=0 PreemptMode=cancel GraceTime=00:00:30 MaxTRESPerUser=gres/gpu=64 Flags=DenyOnLimit
+# Every account may use it.
+sacctmgr -i modify account root set QOS+=espalier
+sacctmgr -i modify qos normal set Preempt+=espalier

@@ -1,0 +1,85 @@
+// What trainings used: their allocations as Slurm accounts them, and what was made of these.
+#include <algorithm>
+
+#include "planner/daemon/answers.hpp"
+#include "planner/daemon/answers_json.hpp"
+#include "planner/daemon/clock.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr int kPage = 200;  // jobs of a user in one answer
+
+}  // namespace
+
+// GPU seconds of allocations are whole seconds between start and end, as sacct's Elapsed is.
+Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
+  const ElasticJob& job = stored.job;
+  const double now = clock_seconds();
+  Json allocations = Json::array();
+  double anchor = 0, extensions = 0, first = 0, last = 0;
+  int count = 0, anchor_gpus = 0;
+  bool exact = true;
+  for (const Store::Allocation& one : planner_.store().allocations(job.id)) {
+    if (one.uid != job.uid) continue;  // anybody may write a comment
+    const double end = one.ended > 0 ? one.ended : now, seconds = std::max(0.0, end - one.started);
+    const bool own = one.job == job.id;
+    (own ? anchor : extensions) += one.gpus * seconds;
+    if (own) anchor_gpus = std::max(anchor_gpus, one.gpus);
+    else ++count;
+    exact = exact && one.exact;
+    first = first == 0 ? one.started : std::min(first, one.started);
+    last = std::max(last, one.ended);
+    if (with_allocations)
+      allocations.push_back({{"job", one.job},
+                             {"extension", !own},
+                             {"gpus", one.gpus},
+                             {"started", one.started},
+                             {"ended", one.ended},
+                             {"seconds", seconds},
+                             {"exact", one.exact}});
+  }
+  TrainingUsage training;
+  if (const auto live = planner_.jobs().find(job.id); live != planner_.jobs().end()) {
+    training = live->second.usage;
+    training.report(live->second.job, now);
+  } else if (const auto kept = planner_.store().training(job.id)) {
+    training = *kept;
+  }
+  Json json{{"id", job.id},
+            {"uid", job.uid},
+            {"name", job.name},
+            {"ended", stored.ended},
+            {"started", first},
+            {"finished", stored.ended ? last : 0},
+            {"anchor_gpus", anchor_gpus},
+            {"extensions", count},
+            {"anchor_gpu_seconds", anchor},
+            {"extension_gpu_seconds", extensions},
+            {"trained_gpu_seconds", training.trained},
+            {"paused_gpu_seconds", training.paused},
+            {"exact", exact}};
+  if (with_allocations) json["allocations"] = std::move(allocations);
+  return json;
+}
+
+Json Answers::usage(const Json& arguments, const Viewer& viewer) const {
+  if (arguments.contains("user")) {
+    const auto uid = number<std::uint32_t>(arguments, "user");
+    if (!viewer.sees(uid)) throw Error("uid " + std::to_string(uid) + ": PrivateData in slurm.conf hides other users' jobs");
+    const auto from = arguments.contains("page") ? number<JobId>(arguments, "page") : 0;
+    const auto ids = planner_.store().jobs_of(uid, from, kPage + 1);
+    Json reply{{"jobs", Json::array()}};
+    for (std::size_t i = 0; i < ids.size() && i < static_cast<std::size_t>(kPage); ++i)
+      if (const auto stored = planner_.store().job(ids[i])) reply["jobs"].push_back(usage_of(*stored, false));
+    if (ids.size() > static_cast<std::size_t>(kPage)) reply["next"] = ids.back();
+    return reply;
+  }
+  const auto id = number<JobId>(arguments, "job");
+  const auto stored = planner_.store().job(id);
+  if (!stored || !viewer.sees(stored->job.uid))
+    throw Error("job " + std::to_string(id) + ": not an elastic job that this planner has seen");
+  return {{"jobs", Json::array({usage_of(*stored, true)})}};
+}
+
+}  // namespace espalier

@@ -1,0 +1,52 @@
+// Where the site's rules let a job have extensions: constraints, reservations, preemption by QOS, limits.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/core/scheduler.hpp"
+#include "planner/daemon/slurm.hpp"
+
+namespace espalier {
+
+// [extensions] of espalier.toml. Empty: extensions have what their anchor has; of a QOS, the user's default.
+struct ExtensionRules {
+  std::string constraint, reservation, qos, account;
+  int max_lease_minutes = 60;
+};
+
+// For one snapshot, which must outlive it. One thread at a time.
+class ClosedNodes {
+ public:
+  ClosedNodes(const SlurmSnapshot& slurm, const ExtensionRules& rules);
+
+  // Nodes where extensions of `anchor` are not asked for:
+  // - They lack the features, or are not in the reservation, that extensions of this job ask for.
+  // - A reservation that extensions are not in has the whole node, now or before a lease would end.
+  // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
+  // Jobs with the same constraint and reservation share the result.
+  NodeNames to(const SlurmJob& anchor);
+
+  // The last of these nodes alone, with the QOS that may not preempt; for people.
+  const std::map<std::string, std::string>& kept_for_qos() const { return kept_; }
+
+ private:
+  bool reserved(const std::string& node, const std::string& own) const;
+
+  const SlurmSnapshot& slurm_;
+  const ExtensionRules& rules_;
+  std::map<std::string, std::string> kept_;                            // node: QOS
+  std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
+  std::map<std::pair<std::string, std::string>, NodeNames> known_;     // by constraint and reservation
+};
+
+// Why no extension of `anchor` is asked for on any node; empty: there is no such reason.
+// - Slurm preempts by QOS, and nothing says who may preempt extensions.
+// - A job waits for a limit that they would count against.
+std::string barred(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules);
+
+}  // namespace espalier

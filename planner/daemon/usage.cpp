@@ -1,0 +1,84 @@
+#include "planner/daemon/usage.hpp"
+
+#include <algorithm>
+
+#include "planner/daemon/store.hpp"
+
+namespace espalier {
+namespace {
+
+int gpus_of(const SlurmJob& job) {
+  std::size_t sum = 0;
+  for (const Holding& held : job.holdings) sum += held.gpus.size();
+  return static_cast<int>(sum);
+}
+
+}  // namespace
+
+void TrainingUsage::count(double now) {
+  if (until > 0 && now > until) (stands ? paused : trained) += gpus * (now - until);
+  until = now;
+}
+
+void TrainingUsage::report(const ElasticJob& job, double now) {
+  count(now);
+  stands = job.phase == JobPhase::recovering;
+  const bool runs = job.plan && job.phase != JobPhase::launching && job.phase != JobPhase::ending;
+  gpus = runs ? job.plan->gpu_count() : 0;
+}
+
+void TrainingUsage::pause(double seconds, double now) {
+  count(now);
+  const double gpu_seconds = std::min(std::max(seconds, 0.0) * gpus, trained);
+  trained -= gpu_seconds;
+  paused += gpu_seconds;
+}
+
+void TrainingUsage::end(double now) {
+  count(now);
+  gpus = 0;
+}
+
+void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elastic) {
+  if (!read_) {
+    for (const Store::Allocation& one : store_.open_allocations())
+      written_[one.job] = {one.anchor, one.uid, one.gpus, one.started, 0};
+    read_ = true;
+  }
+  for (const auto& [id, job] : slurm.jobs) {
+    if (job.started <= 0 || job.state == SlurmJobState::pending) continue;
+    JobId anchor = anchor_of_comment(job.comment);
+    const auto known = written_.find(id);
+    if (anchor == 0) {
+      if (known == written_.end() && !elastic.contains(id)) continue;
+      anchor = id;
+    } else if (known == written_.end()) {
+      // Anybody may write a comment.
+      const auto owner = slurm.jobs.find(anchor);
+      if (owner == slurm.jobs.end() || owner->second.uid != job.uid) continue;
+      if (!elastic.contains(anchor) && !written_.contains(anchor)) continue;
+    }
+    // An ended job's record names its GPUs no more. What was never seen to run is counted as it was asked for.
+    const int held = gpus_of(job);
+    Written now{anchor, job.uid, held, job.started, job.state == SlurmJobState::running ? 0 : job.ended};
+    if (held == 0) now.gpus = known == written_.end() ? job.wanted_gpus : known->second.gpus;
+    if (known != written_.end() && known->second.started == now.started) now.gpus = std::max(now.gpus, known->second.gpus);
+    if (known != written_.end() && known->second == now) continue;
+    if (known != written_.end() && known->second.started != now.started && known->second.ended == 0)  // requeued
+      store_.save({id, anchor, job.uid, known->second.gpus, known->second.started, now.started, false});
+    store_.save({id, now.anchor, now.uid, now.gpus, now.started, now.ended, true});
+    written_[id] = now;
+  }
+  for (auto at = written_.begin(); at != written_.end();) {
+    if (slurm.jobs.contains(at->first)) {
+      ++at;
+      continue;
+    }
+    const Written& gone = at->second;
+    // It ended while this daemon did not run, and Slurm has forgotten when.
+    if (gone.ended == 0) store_.save({at->first, gone.anchor, gone.uid, gone.gpus, gone.started, slurm.time, false});
+    at = written_.erase(at);
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,31 @@
+# Nodes with GPUs of several types, and requests for parts of GPUs.
+# box: -n 2 -t a100:2,h100:4 -c GresTypes=gpu,mps,shard -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 600
+# each: 300
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+@test "of a node with GPUs of two types one type is lent, as many as are idle, and asked for by its name" {
+  plain near -N1 -n1 -w n1 --gres=gpu:h100:1
+  A=$(elastic A 2:12 -N1 -n1 -w n1 --gres=gpu:h100:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 7 GPUs: 1 more of n1, 4 of n2" runs_on A 7
+  for id in $(extensions_of "$A"); do scontrol -o show job "$id"; done | tee "$BOX/home/extensions"
+  refute grep -vE ' (TresPerNode|TRESPerNode)=gres[:/]gpu:h100[:=][14]( |$)' "$BOX/home/extensions"
+  refute grep -q 'not granted\|got other GPUs' "$BOX/home/A.out"
+  goes_on_well
+}
+
+@test "shards, MPS shares and MIG slices are refused in words" {
+  refused() { # REQUEST WORDS
+    run as_user sbatch --elastic=1:2 --gres="$1" --wrap true
+    echo "$output"
+    [ "$status" -ne 0 ] && [[ $output == *"$2; ask for whole GPUs, as in --gpus=2"* ]]
+  }
+  refused gpu:1g.10gb:1 'MIG slices are parts of GPUs'
+  refused gpu:a100_3g.20gb:2 'MIG slices are parts of GPUs'
+  refused shard:2 'shards are parts of GPUs'
+  refused mps:50 'MPS shares are parts of GPUs'
+  refused gpu:h100:1,shard:1 'shards are parts of GPUs'
+}

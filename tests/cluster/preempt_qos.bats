@@ -1,0 +1,104 @@
+# Preemption by QOS, with real accounting: QOS "normal" may preempt the extensions' QOS "lent", QOS "low" may not.
+# Where a test says nothing else, the partition of extensions has a lower PriorityTier, too.
+# box: -n 2 -c PreemptType=preempt/qos -a 'add qos lent set GraceTime=30 UsageFactor=0' -a 'add qos low' -a 'modify qos normal set Preempt=lent' -a 'modify user boxuser set QOS+=lent,low' -e 'extensions.qos = "lent"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1500
+# each: 400
+
+setup_file() {
+  . "$BOX_HERE/training.bash"
+  reference
+  cp /etc/espalier/espalier.toml "$BOX/share/as_it_was.toml"
+}
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  scontrol update PartitionName=elastic PriorityTier=1 PreemptMode=CANCEL
+  sacctmgr -i modify account physics set GrpTRES=gres/gpu=-1 > /dev/null || true
+  if ! cmp -s "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml; then
+    cp "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml
+    again
+  fi
+  clean_slate
+}
+
+again() { "$BOX_HERE/planner.sh" stop || true; "$BOX_HERE/planner.sh" start; } # espalierd
+logged() { grep -q -- "$1" "$BOX/log/espalierd.log"; }
+explained() { espalier explain "$A" | grep -q -- "$1"; }
+qos_of() { squeue -h -j "$1" -o %q; }
+
+# The planner is dead: it is Slurm that takes the GPUs back.
+urgent_preempts() {
+  "$BOX_HERE/planner.sh" kill
+  urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
+  wait_for 28 "the urgent job starts, within the grace of 30 s" job_is "$urgent" RUNNING
+  wait_for 20 "A runs on n1's GPUs only" runs_on A 4
+  grep -q 'preempt' "$BOX/home/A.out"
+  finish urgent
+}
+
+@test "preemption by QOS and by partition: grow, preempt, end; espalierd says what it found, and the doctor agrees" {
+  logged 'Slurm preempts by QOS (PreemptType=preempt/qos): QOS normal may take extensions (QOS lent) back'
+  refute logged 'no GPU is lent'
+  espalier doctor --json | python3 -c '
+import json, sys
+found = {one["check"]: one for one in json.load(sys.stdin)["findings"]}
+for check in ("preempt-type", "extension-qos", "grace-time", "preempt-mode", "priority-tier"):
+    assert found[check]["verdict"] == "ok", found[check]
+assert "UsageFactor=0" in found["extension-qos"]["found"], found["extension-qos"]'
+  grown_cast
+  for id in $(extensions_of "$A"); do [ "$(qos_of "$id")" = lent ]; done
+  [ "$(qos_of "$A")" = normal ]
+  urgent_preempts
+  goes_on_well
+}
+
+@test "preemption by QOS alone: the partitions' tiers and modes are the same" {
+  scontrol update PartitionName=elastic PriorityTier=10 PreemptMode=OFF
+  grown_cast
+  urgent_preempts
+  goes_on_well
+}
+
+@test "GPUs that a job waits for whose QOS may not preempt extensions are lent to nobody" {
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  low=$(plain low -N1 -n1 -w n1 --gres=gpu:4 --qos=low) # n1 alone
+  A=$(elastic A 2:8 -N1 -n1 -w n2 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  finish near
+  wait_for 60 "the job of QOS low starts" job_is "$low" RUNNING
+  finish low
+  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  # Slurm would not take them back for this one. The planner does.
+  low=$(plain low2 -N1 -n1 -w n1 --gres=gpu:4 --qos=low)
+  wait_for 60 "the planner gives n1 back" job_is "$low" RUNNING
+  wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  finish low2
+  goes_on_well
+}
+
+@test "without a QOS of extensions nothing is lent, and espalierd, explain and the doctor say so" {
+  sed -i '/^extensions.qos/d' /etc/espalier/espalier.toml
+  again
+  wait_for 20 "espalierd says so" logged 'extensions have no QOS of their own, so nothing says who may take them back: no GPU is lent'
+  cast
+  finish near
+  finish far
+  wait_for 60 "explain says so" explained 'no GPU is lent; make a QOS that other QOS may preempt, and set qos in \[extensions\]'
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  no_extensions
+  espalier doctor --fix-plan > "$BOX/home/plan" || true
+  grep -q 'qos = "espalier"' "$BOX/home/plan"
+  goes_on_well
+}
+
+@test "a job that waits for a limit which extensions use up makes them go, and none comes back meanwhile" {
+  sacctmgr -i modify account physics set GrpTRES=gres/gpu=6
+  A=$(elastic A 2:6 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  # Two GPUs are idle, and the account may not use them.
+  limited=$(plain limited -N1 -n1 --gres=gpu:2)
+  wait_for 120 "A runs on 4 GPUs or fewer" eval '[ "$(gpus_of A)" -le 4 ]'
+  logged "job $limited waits for a limit of the site that extensions use up"
+  wait_for 120 "the job that waited for the limit starts" job_is "$limited" RUNNING
+  finish limited
+  goes_on_well
+}

@@ -1,0 +1,202 @@
+// Where the site's rules let jobs have extensions, and what is given back for its limits.
+#include <doctest/doctest.h>
+
+#include "planner/daemon/growth_obstacles.hpp"
+#include "planner/daemon/limit_waits.hpp"
+#include "planner/daemon/planning_input.hpp"
+#include "tests/unit/daemon_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names closed(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules = {}) {
+  const NodeNames names = ClosedNodes(slurm, rules).to(anchor);
+  return names ? *names : Names{};
+}
+
+SlurmSnapshot three_nodes() {
+  SlurmSnapshot slurm;
+  slurm.time = 1000;
+  slurm.cluster.nodes = {node("n1", 4), node("n2", 4), node("n3", 4)};
+  slurm.features = {{"n1", {"a100", "ib"}}, {"n2", {"a100"}}};
+  return slurm;
+}
+
+SlurmJob waiting_for(LimitOf limit) {
+  SlurmJob job = slurm_job(30, 1000, {});
+  job.state = SlurmJobState::pending;
+  job.limit = limit;
+  job.account = "physics";
+  job.qos = "normal";
+  job.wanted_gpus = 2;
+  return job;
+}
+
+SlurmJob extension(JobId id, JobId anchor, const std::string& node, std::vector<int> gpus) {
+  SlurmJob job = slurm_job(id, 1000, {{id, node, std::move(gpus)}}, "espalier:ext:" + std::to_string(anchor) + ":ab");
+  job.account = "physics";
+  job.qos = "normal";
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("nodes without what a job asked for, or outside its reservation, are closed to its extensions") {
+  SlurmSnapshot slurm = three_nodes();
+  slurm.reservations = {{"course", {{"n1", "n3"}, 0, 1e9}}};
+  SlurmJob anchor = slurm_job(10, 1000, {{10, "n1", {0}}});
+  CHECK(closed(anchor, slurm) == Names{"n1", "n3"});  // the reservation of others
+  anchor.reservation = "course";
+  CHECK(closed(anchor, slurm) == Names{"n2"});
+  anchor.features = "a100";
+  CHECK(closed(anchor, slurm) == Names{"n2", "n3"});
+  CHECK(closed(anchor, slurm, {"ib", "", "", ""}) == Names{"n2", "n3"});  // the site's
+  slurm.reservations.clear();                                             // newer than what is known
+  CHECK(closed(anchor, slurm) == Names{"n3"});
+  run_job(slurm, anchor);
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0});
+  jobs[10].job.uid = 1000;
+  jobs[10].link = std::make_shared<TestLink>(1000);
+  const auto input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
+  REQUIRE(input.jobs.size() == 1);
+  REQUIRE(input.closed.contains(10));
+  CHECK(*input.closed.at(10) == Names{"n3"});
+}
+
+TEST_CASE("a reservation of others closes its whole nodes while a lease could overlap it") {
+  SlurmSnapshot slurm = three_nodes();
+  const SlurmJob anchor = slurm_job(10, 1000, {{10, "n1", {0}}});
+  const auto with = [&](double start, double end, bool whole) {
+    slurm.reservations = {{"maintenance", {{"n2"}, start, end, whole}}};
+    return closed(anchor, slurm, {"", "", "", "", 10});
+  };
+  CHECK(with(900, 2000, true) == Names{"n2"});
+  CHECK(with(1599, 3000, true) == Names{"n2"});  // within ten minutes
+  CHECK(with(1700, 3000, true).empty());
+  CHECK(with(100, 900, true).empty());
+  CHECK(with(900, 2000, false).empty());
+}
+
+TEST_CASE("jobs with the same constraint share the list of closed nodes") {
+  SlurmSnapshot slurm = three_nodes();
+  SlurmJob one = slurm_job(10, 1000, {}), other = slurm_job(11, 1001, {});
+  one.features = other.features = "ib";
+  ClosedNodes nodes(slurm, {});
+  CHECK(nodes.to(one).get() == nodes.to(other).get());
+  other.features.clear();
+  CHECK(nodes.to(other) == nullptr);
+}
+
+TEST_CASE("preemption by QOS: nodes that a job of another QOS waits for are kept for it") {
+  SlurmSnapshot slurm = three_nodes();
+  const SlurmJob anchor = slurm_job(10, 1000, {{10, "n1", {0}}});
+  slurm.preemption.by = PreemptionRule::By::qos;
+  slurm.preemption.takers = {"normal"};
+  const auto waits = [&](const std::string& qos, Names nodes) {
+    slurm.jobs[30] = waiting_for(LimitOf::none);
+    slurm.jobs[30].qos = qos;
+    slurm.cluster.waiting = {{30, 2, 1, std::move(nodes), {}}};
+    return closed(anchor, slurm);
+  };
+  CHECK(waits("normal", {}).empty());
+  CHECK(waits("low", {}) == Names{"n1", "n2", "n3"});
+  CHECK(waits("low", {"n2"}) == Names{"n2"});
+  LiveJob live;
+  live.job = job(10, "n1", {0});
+  run_job(slurm, anchor);
+  const auto reasons = growth_obstacles(live, slurm, nullptr, {}, 1000);
+  CHECK(std::any_of(reasons.begin(), reasons.end(), [](const std::string& one) {
+    return one == "its extensions cannot be on n2: a job of QOS low, which may not preempt extensions, waits for these";
+  }));
+  slurm.preemption.by = PreemptionRule::By::partition;
+  CHECK(waits("low", {}).empty());
+}
+
+TEST_CASE("nothing grows where Slurm could not take it back") {
+  SlurmSnapshot slurm = three_nodes();
+  const SlurmJob anchor = slurm_job(10, 1000, {{10, "n1", {0}}});
+  CHECK(barred(anchor, slurm, {}).empty());
+  slurm.preemption.lends = false;
+  slurm.preemption.missing = {"no QOS"};
+  CHECK(barred(anchor, slurm, {}) == "no QOS");
+  run_job(slurm, anchor);
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0});
+  jobs[10].job.uid = 1000;
+  jobs[10].link = std::make_shared<TestLink>(1000);
+  CHECK(make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr}).jobs.at(0).held);
+}
+
+TEST_CASE("which jobs count against the limit that another waits for") {
+  const auto counts = [](LimitOf limit, uid_t uid, const char* account, const char* qos, const Accounts& all = {}) {
+    return counts_against(waiting_for(limit), uid, account, qos, all);
+  };
+  CHECK(counts(LimitOf::qos, 7, "any", "normal"));
+  CHECK_FALSE(counts(LimitOf::qos, 1000, "physics", "lent"));
+  CHECK(counts(LimitOf::user_in_qos, 1000, "any", "normal"));
+  CHECK_FALSE(counts(LimitOf::user_in_qos, 7, "physics", "normal"));
+  CHECK(counts(LimitOf::account_in_qos, 7, "physics", "normal"));
+  CHECK_FALSE(counts(LimitOf::account_in_qos, 1000, "chemistry", "normal"));
+  CHECK(counts(LimitOf::user_in_account, 1000, "physics", "lent"));
+  CHECK_FALSE(counts(LimitOf::user_in_account, 7, "physics", "normal"));
+  CHECK_FALSE(counts(LimitOf::none, 1000, "physics", "normal"));
+  // Without associations the account alone is known.
+  CHECK(counts(LimitOf::account, 7, "physics", "lent"));
+  CHECK_FALSE(counts(LimitOf::account, 1000, "chemistry", "lent"));
+  // science limits both of its accounts.
+  const Accounts limited{{"root", {"", false}}, {"science", {"root", true}}, {"physics", {"science", false}},
+                         {"chemistry", {"science", false}}, {"arts", {"root", false}}};
+  CHECK(counts(LimitOf::account, 7, "chemistry", "lent", limited));
+  CHECK_FALSE(counts(LimitOf::account, 1000, "arts", "lent", limited));
+  // No account is limited, so it is the user's association.
+  const Accounts free{{"root", {"", false}}, {"physics", {"root", false}}};
+  CHECK(counts(LimitOf::account, 1000, "physics", "lent", free));
+  CHECK_FALSE(counts(LimitOf::account, 7, "physics", "lent", free));
+  const Accounts circle{{"physics", {"chemistry", false}}, {"chemistry", {"physics", false}}};
+  CHECK(counts(LimitOf::account, 1000, "physics", "lent", circle));
+}
+
+TEST_CASE("what a limit needs is asked back once, and again when Slurm had its time") {
+  SlurmSnapshot slurm = three_nodes();
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  run_job(slurm, extension(20, 10, "n1", {1, 2}));
+  run_job(slurm, extension(21, 10, "n2", {0, 1}));
+  run_job(slurm, extension(22, 10, "n3", {0}));
+  slurm.jobs[22].qos = "other";
+  slurm.jobs[30] = waiting_for(LimitOf::qos);
+  slurm.limited = {30};
+  LimitWaits waits;
+  auto found = waits.look(slurm, "elastic");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].job.id == 30);
+  CHECK(found[0].job.gpus == 2);
+  CHECK(found[0].counted == std::vector<JobId>{20, 21});
+  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == &slurm.jobs[30]);
+  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "lent", ""}) == nullptr);
+  slurm.jobs[10].qos = "normal";
+  CHECK(barred(slurm.jobs[10], slurm, {}) ==
+        "job 30 waits for a limit of QOS normal, and extensions of this job would count against it");
+  slurm.jobs.erase(20);  // given back; Slurm has not looked yet
+  slurm.time += 10;
+  CHECK(waits.look(slurm, "elastic").empty());
+  slurm.time += 100;  // it has, and the job still waits
+  found = waits.look(slurm, "elastic");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].counted == std::vector<JobId>{21});
+  // A second job that waits for the same limit has its turn when the first has started.
+  slurm.jobs[31] = waiting_for(LimitOf::qos);
+  slurm.jobs[31].id = 31;
+  slurm.limited = {30, 31};
+  CHECK(waits.look(slurm, "elastic").size() == 1);
+  slurm.limited = {31};
+  found = waits.look(slurm, "elastic");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].job.id == 31);
+  slurm.limited.clear();
+  CHECK(waits.look(slurm, "elastic").empty());
+}
