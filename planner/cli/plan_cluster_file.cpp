@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/cli/live_cluster.hpp"
+#include "planner/cli/preset_clusters.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/wire/hardware_keys.hpp"
@@ -16,25 +17,6 @@ namespace {
 
 constexpr const char* kManual = "espalier-plan(1)";
 constexpr std::size_t kMostNodes = 65536;
-
-// Suika §5.1: each node has 8 H100 and 8 rails of 400 Gb/s. A message is assumed to reach 85% of
-// that.
-PlanCluster suika_cluster(const std::string& name, int nodes, int rack_nodes) {
-  PlanCluster cluster;
-  cluster.name = name;
-  cluster.hardware.nic_gb_s = 42.5;
-  cluster.hardware.nics = 8;
-  cluster.hardware.crossing = 0.5;
-  for (int n = 0; n < nodes; ++n) {
-    NodeView node;
-    node.name = "n" + std::to_string(n + 1);
-    node.gpu_type = "h100";
-    node.switches = {"spine", "rack" + std::to_string(n / rack_nodes + 1)};
-    node.gpu_owner.assign(8, 0);
-    cluster.view.nodes.push_back(std::move(node));
-  }
-  return cluster;
-}
 
 // libslurm takes "n[1-" for a name. A real name contains none of these characters.
 bool host_names(const std::vector<std::string>& names) {
@@ -133,6 +115,11 @@ class ClusterFile {
         real("settle_steps", cost.settle_steps, 0),       real("start_seconds", cost.start_seconds, 0),
         real("storage_gb_s", cost.storage_gb_s, 1e-3),    real("local_gb_s", cost.local_gb_s, 1e-3),
         real("switch_seconds", cost.switch_seconds, 0),   real("adopt_switch_seconds", cost.adopt_switch_seconds, 0)};
+    for (const auto& [key, out] : {std::pair("search_seconds_per_gpu", &cost.search_seconds_per_gpu),
+                                   std::pair("search_most_seconds", &cost.search_most_seconds),
+                                   std::pair("pruned_seconds_per_gpu", &cost.pruned_seconds_per_gpu),
+                                   std::pair("pruned_most_seconds", &cost.pruned_most_seconds)})
+      known.insert(real(key, *out, 0));
     known["network_share"] = wire::toml_real(path_, "redeploy.network_share", cost.network_share, 0.01, 1);
     for (const sim::Method method :
          {sim::Method::checkpoint, sim::Method::overlap, sim::Method::device, sim::Method::adopt}) {
@@ -175,11 +162,10 @@ class ClusterFile {
 }  // namespace
 
 PlanCluster read_plan_cluster(const std::string& name_or_path) {
-  if (name_or_path == "cluster-a") return suika_cluster(name_or_path, 8, 8);
-  if (name_or_path == "cluster-b") return suika_cluster(name_or_path, 128, 16);
+  if (auto preset = preset_cluster(name_or_path)) return std::move(*preset);
   if (name_or_path == "slurm") return read_live_cluster();
   if (!std::filesystem::exists(name_or_path))
-    throw Error(name_or_path + ": no such cluster; give a file, cluster-a, cluster-b or slurm");
+    throw Error(name_or_path + ": no such cluster; give a file, " + preset_names() + " or slurm");
   return ClusterFile(name_or_path).read();
 }
 

@@ -1,4 +1,4 @@
-// The cluster of `espalier plan`: a TOML file, one of two presets, or the Slurm cluster of this
+// The cluster of `espalier plan`: a TOML file, a preset, or the Slurm cluster of this
 // machine.
 #pragma once
 
@@ -26,9 +26,8 @@ struct PlanCluster {
   sim::Delays delays;  // [slurm]; for `espalier simulate`
 };
 
-// "cluster-a": Suika §5.1's 8 nodes of 8 H100 in one rack. "cluster-b": 128 such nodes in racks of
-// 16. "slurm": the cluster of this machine. Any other text is a file's path. Throws Error, naming
-// file, line and key.
+// A preset (preset_clusters.hpp), or "slurm": the cluster of this machine. Any other text is a file's
+// path. Throws Error, naming file, line and key.
 PlanCluster read_plan_cluster(const std::string& name_or_path);
 
 }  // namespace espalier::cli

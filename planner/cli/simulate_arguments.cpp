@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/cli/arguments.hpp"
+#include "planner/cli/preset_clusters.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/traces/rows.hpp"
 
@@ -52,6 +53,13 @@ sim::QueueOrder queue_order(const std::string& text) {
   throw UsageError("--queue: \"" + text + "\" is no order; use fifo, sjf or backfill");
 }
 
+sim::AskedTypes asked_types(const std::string& text) {
+  if (text == "asked") return sim::AskedTypes::asked;
+  if (text == "preferred") return sim::AskedTypes::preferred;
+  if (text == "any") return sim::AskedTypes::any;
+  throw UsageError("--types: \"" + text + "\" is none; use asked, preferred or any");
+}
+
 // A number of hours, or a number with a unit: 8, 8h, 1d.
 double hours(const std::string& text) {
   if (text.empty()) throw UsageError("--busiest: needs hours, as 8h");
@@ -74,7 +82,7 @@ std::vector<std::string> policies(const std::string& text) {
   std::vector<std::string> names;
   for (const std::string& name : split(text, ',')) {
     try {
-      sim::make_policy(name);
+      if (name != kBound) sim::make_policy(name);
     } catch (const Error& error) {
       throw UsageError(std::string("--policy: ") + error.what());
     }
@@ -88,7 +96,7 @@ std::vector<std::string> policies(const std::string& text) {
 std::string policy_list() {
   std::string list;
   for (const std::string& name : sim::policy_names()) list += (list.empty() ? "" : ", ") + name;
-  return list;
+  return list + ", " + kBound;
 }
 
 }  // namespace
@@ -118,12 +126,15 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus, short_first, trade, elastic_share, elastic_gpus;
+      trace_gpus, short_first, trade, elastic_share, elastic_gpus, types;
   app.add_option("--cluster", result.cluster,
-                 "nodes, GPUs and switches: a file, cluster-a, cluster-b, or slurm: this one");
+                 "nodes, GPUs and switches: a file, " + preset_names() + ", or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
   app.add_option("--format", result.format, "of the trace: csv, sacct, philly, philly-json, helios, pai, arena");
   app.add_option("--jobs", result.jobs, "table of the kinds of jobs; else Suika's Tab. 1");
+  app.add_option("--profile", result.profile,
+                 "instead: measured iteration times of models by GPU type, as Arena's profile.csv");
+  app.add_option("--types", types, "GPU types that the trace names: asked, preferred or any (asked)");
   app.add_option("--config", result.config, "espalier.toml: the planner's settings, of suika, flextrain and espalier");
   app.add_option("--policy", policy, "one or several of " + policy_list());
   app.add_option("--seed", seed, "of the sampling and of injected errors (1)");
@@ -179,6 +190,9 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!job_mix.empty()) result.workload.mix = mix(job_mix);
   if (!elastic_share.empty()) result.workload.elastic_share = real("--elastic-share", elastic_share, 0, 1);
   if (!elastic_gpus.empty()) result.workload.elastic_gpus = gpu_counts(elastic_gpus);
+  if (!types.empty()) result.workload.types = asked_types(types);
+  if (!result.profile.empty() && !result.jobs.empty())
+    throw UsageError("--profile: not beside --jobs; leave one of them out");
   if (!queue.empty()) result.queue = queue_order(queue);
   if (!seed.empty()) result.workload.seed = static_cast<std::uint64_t>(real("--seed", seed, 0, 1e9));
   if (!scale.empty()) result.workload.scale = real("--scale", scale, 1e-6, 1e6);

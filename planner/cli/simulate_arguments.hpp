@@ -9,6 +9,9 @@
 
 namespace espalier::cli {
 
+// Stands among the policies for the lower bound that no policy can reach (bound.hpp).
+inline constexpr const char* kBound = "bound";
+
 // The figure that is swept (Suika §5.4) and its values.
 struct Sweep {
   std::string key;
@@ -17,9 +20,10 @@ struct Sweep {
 
 struct SimulateArguments {
   std::string cluster, trace;
-  std::string format;  // format of the trace; empty: found from its first line
-  std::string jobs;    // the table of kinds; empty: Suika's Tab. 1
-  std::string config;  // espalier.toml of the planner; empty: its defaults
+  std::string format;   // format of the trace; empty: found from its first line
+  std::string jobs;     // the table of kinds; empty: Suika's Tab. 1
+  std::string profile;  // measured times of models (Arena's profile.csv); empty: none
+  std::string config;   // espalier.toml of the planner; empty: its defaults
   std::vector<std::string> policies;
   std::optional<double> from, to;
   double busiest_hours = 0;       // 0: not given

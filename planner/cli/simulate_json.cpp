@@ -56,8 +56,13 @@ nlohmann::json study_json(const Study& study) {
                       {"policies", nlohmann::json::array()}};
   for (const sim::DamagedRow& row : study.trace.damaged)
     json["damaged_rows"].push_back({{"line", row.line}, {"why", row.why}});
+  if (study.bound)
+    json["bound"] = {{"avg_jct_s", seconds(study.bound->seconds())},
+                     {"one_machine_s", seconds(study.bound->one_machine)},
+                     {"alone_s", seconds(study.bound->alone)}};
   for (std::size_t i = 0; i < study.summaries.size(); ++i) {
     nlohmann::json one = policy_json(study.summaries[i]);
+    if (study.bound) one["avg_jct_over_bound"] = ratio(study.summaries[i].avg_jct / study.bound->seconds());
     const sim::PolicyRun& run = study.runs[i];
     one["decisions"] = run.decisions;
     if (study.arguments.latency)

@@ -43,14 +43,16 @@ std::string summary_table(const Study& study) {
   std::string html =
       "<table><tr><th>policy</th><th>avg JCT, min</th><th>vs fifo</th><th>weighted JCT, min</th><th>p99 JCT, min</th>"
       "<th>makespan, h</th><th>GPUs used</th><th>queueing, min</th><th>worst delay, min</th><th>jobs delayed</th>"
-      "<th>changes</th><th>GPU-h lost</th></tr>\n";
+      "<th>changes</th><th>GPU-h lost</th>" +
+      std::string(study.bound ? "<th>over bound</th>" : "") + "</tr>\n";
   for (const sim::Summary& one : study.summaries)
     html += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{:.2f}&times;</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{:.1f}%</td>"
-        "<td>{}</td><td>{}</td><td>{:.1f}%</td><td>{}</td><td>{:.1f}</td></tr>\n",
+        "<td>{}</td><td>{}</td><td>{:.1f}%</td><td>{}</td><td>{:.1f}</td>{}</tr>\n",
         escaped(one.policy), minutes(one.avg_jct), one.avg_jct_ratio, minutes(one.weighted_jct), minutes(one.p99_jct),
         one.makespan / 3600, 100 * one.utilization, minutes(one.avg_queueing), minutes(one.worst_delay),
-        100 * one.delayed_share, one.redeployments, one.lost_gpu_hours);
+        100 * one.delayed_share, one.redeployments, one.lost_gpu_hours,
+        study.bound ? fmt::format("<td>{:.2f}</td>", one.avg_jct / study.bound->seconds()) : "");
   return html + "</table>\n";
 }
 
@@ -90,10 +92,11 @@ std::vector<Plot> plots_of(const Study& study) {
 std::string facts(const Study& study) {
   return fmt::format(
       "{} nodes, {} GPUs. {} of {} jobs of {}, {:.4g} GPU-hours: {:.1f}% of the cluster until the last "
-      "submission. Seed {}. {} damaged rows skipped, {} left out.",
+      "submission. Seed {}. {} damaged rows skipped, {} left out.{}",
       study.nodes, study.gpus, study.workload.jobs.size(), study.workload.in_window, escaped(study.arguments.trace),
       study.workload.gpu_seconds / 3600, 100 * study.offered_load(), study.arguments.workload.seed,
-      study.trace.damaged.size(), study.trace.left_out);
+      study.trace.damaged.size(), study.trace.left_out,
+      study.bound ? " No policy can have an average JCT below " + minutes(study.bound->seconds()) + " min." : "");
 }
 
 }  // namespace

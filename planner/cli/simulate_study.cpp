@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/sim/policies/policies.hpp"
+#include "planner/sim/profile_kinds.hpp"
 #include "planner/wire/scheduler_options.hpp"
 
 namespace espalier::cli {
@@ -45,6 +46,17 @@ sim::Trace load_trace(const SimulateArguments& arguments) {
     return sim::parse_trace(text, format);
   } catch (const Error& error) {
     throw Error(arguments.trace + ": " + error.what());
+  }
+}
+
+std::vector<sim::JobKind> load_kinds(const SimulateArguments& arguments, const SimulatedCluster& cluster,
+                                     std::vector<std::string>& notes) {
+  if (!arguments.jobs.empty()) return read_model_table(arguments.jobs, *cluster.site, cluster.view, notes);
+  if (arguments.profile.empty()) return sim::paper_kinds(*cluster.site, cluster.view);
+  try {
+    return sim::profile_kinds(read_maybe_gzipped(arguments.profile), *cluster.site, cluster.view);
+  } catch (const Error& error) {
+    throw Error(arguments.profile + ": " + error.what());
   }
 }
 
@@ -94,11 +106,14 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   Study study;
   study.arguments = arguments;
   const SimulatedCluster cluster = load_cluster(arguments, study);
-  study.kinds = arguments.jobs.empty() ? sim::paper_kinds(*cluster.site, cluster.view)
-                                       : read_model_table(arguments.jobs, *cluster.site, cluster.view, study.notes);
+  study.kinds = load_kinds(arguments, cluster, study.notes);
   study.trace = load_trace(arguments);
   const sim::WorkloadOptions options = workload_options(arguments, study.trace);
   study.workload = sim::make_workload(study.trace, study.kinds, study.gpus, options);
+  if (study.workload.adapted > 0)
+    study.notes.push_back(
+        std::to_string(study.workload.adapted) +
+        " jobs cannot run on so many GPUs of the type that they ask for; they get more of it, or any type");
   study.window_from = std::max(options.from, study.trace.jobs.front().submit);
   study.window_to = std::min(options.to, study.trace.jobs.back().submit);
   study.trace.jobs.clear();
@@ -118,6 +133,10 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   };
   study.reference = play("fifo");
   for (const std::string& name : arguments.policies) {
+    if (name == kBound) {
+      study.bound = sim::jct_bound(*cluster.site, cluster.view, study.kinds, study.workload.jobs, cluster.delays);
+      continue;
+    }
     study.runs.push_back(name == "fifo" ? study.reference : play(name));
     study.summaries.push_back(sim::summarize(study.runs.back(), study.reference));
   }

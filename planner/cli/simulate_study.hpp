@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "planner/cli/simulate_arguments.hpp"
+#include "planner/sim/bound.hpp"
 #include "planner/sim/results.hpp"
 
 namespace espalier::cli {
@@ -23,6 +25,7 @@ struct Study {
   sim::Workload workload;
   double window_from = 0, window_to = 0;  // submissions of the sampled jobs, on the trace's clock
   sim::PolicyRun reference;               // fifo
+  std::optional<sim::JctBound> bound;     // if it was asked for
   std::vector<sim::PolicyRun> runs;       // of the policies asked for, in that order
   std::vector<sim::Summary> summaries;    // of the runs
 

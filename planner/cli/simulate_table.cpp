@@ -64,8 +64,14 @@ std::string study_table(const Study& study) {
   std::vector<std::vector<std::string>> rows{{"policy", "avg JCT", "vs fifo", "weighted", "p99 JCT", "makespan", "used",
                                               "queueing", "worst delay", "delayed", "changes", "lost GPU-h"}};
   const bool latency = study.arguments.latency;
-  const bool mixed = study.summaries.front().elastic_jobs < study.summaries.front().jobs;
+  const bool mixed = !study.summaries.empty() && study.summaries.front().elastic_jobs < study.summaries.front().jobs;
   if (mixed) rows[0].insert(rows[0].end(), {"elastic", "their JCT", "vs fifo", "others' queueing", "to fifo's"});
+  if (study.bound) {
+    rows[0].push_back("over bound");
+    std::vector<std::string>& row =
+        rows.emplace_back(std::vector<std::string>{kBound, duration(study.bound->seconds())});
+    row.resize(rows[0].size());
+  }
   if (latency) rows[0].insert(rows[0].end(), {"decision P50", "P90", "P99"});
   for (std::size_t i = 0; i < study.summaries.size(); ++i) {
     const sim::Summary& one = study.summaries[i];
@@ -78,6 +84,7 @@ std::string study_table(const Study& study) {
           rows.back().end(),
           {std::to_string(one.elastic_jobs), duration(one.elastic_jct), fmt::format("{:.3f}x", one.elastic_jct_ratio),
            duration(one.others_queueing), fmt::format("{:.3f}", one.others_queueing_ratio)});
+    if (study.bound) rows.back().push_back(fmt::format("{:.2f}", one.avg_jct / study.bound->seconds()));
     if (!latency) continue;
     for (const double share : {0.5, 0.9, 0.99})
       rows.back().push_back(fmt::format("{:.3g} ms", 1000 * sim::percentile(study.runs[i].latencies, share)));

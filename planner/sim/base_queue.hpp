@@ -2,9 +2,14 @@
 // the scheduler sees.
 #pragma once
 
+#include <functional>
+#include <limits>
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "planner/sim/free_gpus.hpp"
 #include "planner/sim/live_job.hpp"
 
 namespace espalier::sim {
@@ -25,13 +30,27 @@ class BaseQueue {
   std::vector<const SimulatedJobState*> waiting_;
 };
 
-// The earliest time at which a job of `gpus` GPUs can start if all extensions are gone, from the
-// expected ends of the running jobs. `end_of(owner)`: the time at which the anchor of that id ends;
-// infinity if it is unknown.
-double expected_start(const ClusterView& cluster, const std::vector<JobId>& extensions, int gpus,
-                      const std::function<double(JobId)>& end_of);
+// The basic plans with which the job may start, the fastest first: one for each GPU type that it asks
+// for and can run on.
+std::vector<const BasicPlan*> starts_of(const SimulatedJobState& job);
 
-// Seconds after its start at which Slurm would end the job.
+// Takes GPUs of the first of these types that has room. nullopt: none has.
+std::optional<std::vector<GpuId>> take_for(FreeGpus& free, const SimulatedJobState& job);
+
+// When a job can start, and on which type of GPU.
+struct ExpectedStart {
+  double time = std::numeric_limits<double>::infinity();
+  std::string gpu_type;  // empty: never
+};
+
+// The earliest time at which `job` can start if all extensions are gone, from the expected ends of
+// the running jobs. `end_of(owner)`: the time at which the anchor of that id ends; infinity if it is
+// unknown.
+ExpectedStart expected_start(const ClusterView& cluster, const std::vector<JobId>& extensions,
+                             const SimulatedJobState& job, const std::function<double(JobId)>& end_of);
+
+// Seconds after its start at which Slurm would end the job: on the type on which it runs, or on the
+// slowest on which it may start.
 double time_limit(const SimulatedJobState& job);
 
 // Whether `job` on `gpus` leaves the expected start of `head` as early as it is. `cluster` is the same

@@ -31,6 +31,9 @@ struct SimulatedJob {
   double iterations = 0;
   std::string trace_id;
   bool elastic = true;  // false: it keeps the GPUs and the plan of its submission
+  int type = -1;        // the GPU type that it asks for, an index into Hardware::types; -1: any
+  // A policy that chooses types (Policy::chooses_types) may run it on another type, too.
+  bool any_type = true;
 };
 
 // A job in the system: submitted and not complete.
@@ -46,6 +49,7 @@ struct SimulatedJobState {
   // Policies must not act on it: such acts are refused.
   bool redeploying = false;
   double started = -1;  // first start; below 0: not started yet
+  int started_on = -1;  // GPU type of its own GPUs; -1: it has not started, or was stopped
   double iterations_left = 0;
   double step_seconds = 0;  // true step time on `plan`; 0: it waits
   double last_change = -1;  // time of its last start, stop or redeployment
@@ -98,6 +102,12 @@ class Policy {
   // True: what the profile of a job showed is known of later jobs of its kind when they start. Such a
   // job may grow before its first step (a wide start), at no cost beyond its first start.
   virtual bool shares_profiles() const { return false; }
+  // True: a job that asks for a GPU type, but accepts any, may get another one from this policy.
+  virtual bool chooses_types() const { return false; }
+  // True: the policy plans by the performance model. It is refused where jobs have measured times.
+  virtual bool needs_coefficients() const { return false; }
+  // True: a job's plan is known before it starts (Arena §3.6), so that the search for it is short.
+  virtual bool prunes_search() const { return false; }
   // True: the policy would change jobs that are not elastic. It is refused where there are such jobs.
   virtual bool needs_elastic_jobs() const { return false; }
   // All acts of one call are applied together, at most one per job. A plan may use GPUs that

@@ -116,6 +116,11 @@ std::vector<MovedBytes> moved_bytes(const JobCoefficients& job, const Plan& from
   return moved;
 }
 
+double search_seconds(const RedeployOptions& options, bool pruned, int gpus) {
+  return pruned ? std::min(options.pruned_most_seconds, gpus * options.pruned_seconds_per_gpu)
+                : std::min(options.search_most_seconds, gpus * options.search_seconds_per_gpu);
+}
+
 RedeployCost redeploy_cost(Method method, const RedeployOptions& options, const Site& site, const JobCoefficients& job,
                            const Plan& from, const Plan& to) {
   if (const auto known = options.measured.find(method); known != options.measured.end()) {

@@ -61,8 +61,16 @@ struct RedeployOptions {
   double switch_seconds = 4;
   double adopt_switch_seconds = 0.2;        // the same by `adopt`
   std::map<Method, MeasuredCost> measured;  // replaces the model
+  // The search for a job's plan, at each start and each change: so many seconds for each GPU, at most
+  // `search_most_seconds`. The job holds its GPUs meanwhile. `pruned_`: where a policy knows the plan
+  // beforehand (Arena §3.6).
+  double search_seconds_per_gpu = 0, search_most_seconds = 0;
+  double pruned_seconds_per_gpu = 0, pruned_most_seconds = 0;
   bool operator==(const RedeployOptions&) const = default;
 };
+
+// Seconds of the search for a plan on `gpus` GPUs.
+double search_seconds(const RedeployOptions& options, bool pruned, int gpus);
 
 // Cost of changing from `from` to `to`. Both plans name GPUs of `site`. Bytes move if a GPU's
 // layers and slices under `to` differ from its layers and slices under `from`. They come from a GPU

@@ -30,6 +30,11 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
   if (policy.needs_elastic_jobs() &&
       std::any_of(jobs.begin(), jobs.end(), [](const auto& job) { return !job.elastic; }))
     throw Error(policy.name() + ": takes every job as elastic; leave it out, or make all jobs elastic");
+  if (policy.needs_coefficients() &&
+      std::any_of(jobs.begin(), jobs.end(), [&](const auto& job) { return kinds[job.kind].measured != nullptr; }))
+    throw Error(policy.name() +
+                ": plans by the performance model, which measured times do not give; leave it out, or simulate without "
+                "--profile");
   holders_.know_nodes();
   run_.policy = policy.name();
   run_.gpus = gpus_;

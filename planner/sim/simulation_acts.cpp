@@ -103,6 +103,7 @@ void Simulation::stop(LiveJob& job) {
   ++job.change_version;
   job.state.plan.reset();
   job.state.step_seconds = 0;
+  job.state.started_on = -1;
   job.state.last_change = input_.now;
   input_.jobs.erase(input_.jobs.begin() + (&elastic - input_.jobs.data()));
   forget(job.state.id);
@@ -122,6 +123,7 @@ void Simulation::enact(LiveJob& job, const Act& act) {
   RedeployCost cost = redeploy_cost(policy_.redeployment(), options_.redeploy, *input_.site,
                                     job.state.kind->coefficients, *job.state.plan, *act.plan);
   if (job.wide_start) cost = {};
+  cost.pause_seconds += search_seconds(options_.redeploy, policy_.prunes_search(), act.plan->gpu_count());
   cost.overlap_seconds += act.thought_seconds;
   if (policy_.keeps_basic()) {
     extend(job, elastic, act);

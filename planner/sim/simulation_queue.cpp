@@ -28,7 +28,13 @@ void Simulation::start_waiting() {
 }
 
 bool Simulation::fits(const SimulatedJobState& job) const {
-  return FreeGpus(input_.cluster).take(job.kind->gpus()).has_value();
+  FreeGpus free(input_.cluster);
+  return take_for(free, job).has_value();
+}
+
+// The job's basic plan on these GPUs of one type.
+Plan Simulation::basic_on(const SimulatedJobState& job, const std::vector<GpuId>& gpus) const {
+  return basic_plan(*job.kind, gpus, input_.cluster.find(gpus.front().node)->gpu_type);
 }
 
 void Simulation::serve_queue() {
@@ -46,9 +52,9 @@ void Simulation::start_those_that_fit() {
   FreeGpus free(input_.cluster, {}, [this](JobId owner) { return holders_.is_extension(owner); });
   while (!queue_.empty()) {
     const SimulatedJobState& head = *queue_.waiting().front();
-    const auto gpus = free.take(head.kind->gpus());
+    const auto gpus = take_for(free, head);
     if (!gpus) return backfill(free, head);
-    start(live_.at(head.id), basic_plan(*head.kind, *gpus));
+    start(live_.at(head.id), basic_on(head, *gpus));
   }
 }
 
@@ -58,16 +64,17 @@ void Simulation::backfill(FreeGpus& free, const SimulatedJobState& head) {
   const auto end_of = [this](JobId owner) { return expected_end(owner); };
   const std::vector<const SimulatedJobState*> behind(queue_.waiting().begin() + 1, queue_.waiting().end());
   for (const SimulatedJobState* job : behind) {
-    const auto gpus = free.take(job->kind->gpus());
+    const auto gpus = take_for(free, *job);
     if (!gpus) continue;
     if (may_pass(input_.cluster, input_.extensions, head, *job, *gpus, input_.now, end_of))
-      start(live_.at(job->id), basic_plan(*job->kind, *gpus));
+      start(live_.at(job->id), basic_on(*job, *gpus));
     else free.give_back(*gpus);
   }
 }
 
 void Simulation::start(LiveJob& job, Plan plan) {
   const double step = true_step(job, plan);
+  job.state.started_on = type_of(plan);
   queue_.remove(job.state.id);
   job.advance(input_.now);
   ElasticJob& elastic = add_elastic(job);
@@ -79,17 +86,20 @@ void Simulation::start(LiveJob& job, Plan plan) {
   if (!job.stopped_before) {
     elastic.plan = job.state.plan = job.target = std::move(plan);
     job.state.step_seconds = job.target_step_seconds = step;
-    if (options_.delays.launch_seconds <= 0) {
+    const double launch =
+        options_.delays.launch_seconds + search_seconds(options_.redeploy, policy_.prunes_search(), job.held);
+    if (launch <= 0) {
       begin(job);
       return;
     }
     job.state.redeploying = true;
     elastic.phase = JobPhase::launching;
-    events_.add({input_.now + options_.delays.launch_seconds, EventKind::begin, job.state.id, 0});
+    events_.add({input_.now + launch, EventKind::begin, job.state.id, 0});
     return;
   }
   begin_change(job, elastic, std::move(plan), step,
-               {0, resume_seconds(options_.redeploy, job.state.kind->coefficients, job.held)});
+               {0, resume_seconds(options_.redeploy, job.state.kind->coefficients, job.held) +
+                       search_seconds(options_.redeploy, policy_.prunes_search(), job.held)});
   elastic.plan = job.state.plan = job.target;
   job.state.step_seconds = step;
 }
@@ -119,7 +129,13 @@ std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const 
   for (const JobId extension : input_.extensions)
     if (!noticed_.contains(extension)) candidates.push_back(extension);
   if (options_.delays.preempt == Preemption::youngest) std::reverse(candidates.begin(), candidates.end());
-  return preempted_for(input_.cluster, head.kind->gpus(), candidates, noticed_);
+  const auto starts = starts_of(head);
+  const bool mixed = input_.site->hardware.types.size() > 1;
+  for (const BasicPlan* at : starts) {
+    auto victims = preempted_for(input_.cluster, head.kind->gpus(), candidates, noticed_, mixed ? at->gpu_type : "");
+    if (!victims.empty()) return victims;
+  }
+  return {};
 }
 
 void Simulation::preempt_for(const SimulatedJobState& head) {
@@ -168,7 +184,7 @@ void Simulation::leave(LiveJob& job) {
   job.advance(input_.now);
   act.plan = plan_on_subset(elastic, left);
   // The launcher knows no memory sizes. The job's first plan fits for sure.
-  if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_plan(*job.state.kind, own);
+  if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_on(job.state, own);
   const auto ranks = act.plan->ranks();
   for (const Holding& held : elastic.extensions)
     if (std::none_of(held.gpus.begin(), held.gpus.end(),

@@ -6,7 +6,22 @@
 
 namespace espalier::sim {
 
+// The type of the plan's first GPU.
+int Simulation::type_of(const Plan& plan) const {
+  const GpuId& gpu = plan.stages.front().replicas.front().gpus.front();
+  const int node = input_.site->topology.find(gpu.node);
+  return node < 0 ? -1 : input_.site->topology.gpu_types(node)[static_cast<std::size_t>(gpu.index)];
+}
+
 Prediction Simulation::predict(const LiveJob& job, const Plan& plan) const {
+  if (const SpeedTable* measured = job.state.kind->measured.get()) {
+    Prediction prediction;
+    const auto seconds = measured->seconds(*input_.site, plan);
+    prediction.feasible = seconds.has_value();
+    if (seconds) prediction.exact_ms = prediction.printed_ms = *seconds * 1000;
+    else prediction.why_not = "no time was measured on such GPUs";
+    return prediction;
+  }
   return evaluate_plan(input_.site->hardware, input_.site->topology, job.state.kind->coefficients, plan);
 }
 

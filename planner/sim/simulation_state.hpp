@@ -47,6 +47,8 @@ class Simulation {
   // ---- the base queue, starts, and Slurm's preemptions for a waiting job
   void start_waiting();
   bool fits(const SimulatedJobState& job) const;
+  Plan basic_on(const SimulatedJobState& job, const std::vector<GpuId>& gpus) const;
+  int type_of(const Plan& plan) const;
   void serve_queue();
   void start_those_that_fit();
   void backfill(FreeGpus& free, const SimulatedJobState& head);

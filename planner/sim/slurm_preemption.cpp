@@ -14,13 +14,13 @@ struct Pass {
   std::set<std::string> nodes;  // nodes on which the job then fits
 };
 
-std::optional<Pass> remove_until_it_fits(const ClusterView& cluster, int gpus, const std::vector<JobId>& order,
-                                         std::set<JobId> without) {
+std::optional<Pass> remove_until_it_fits(const ClusterView& cluster, int gpus, const std::string& gpu_type,
+                                         const std::vector<JobId>& order, std::set<JobId> without) {
   Pass pass;
   for (const JobId id : order) {
     without.insert(id);
     pass.removed.push_back(id);
-    const auto placed = FreeGpus(cluster, [&](JobId owner) { return without.contains(owner); }).take(gpus);
+    const auto placed = FreeGpus(cluster, [&](JobId owner) { return without.contains(owner); }).take(gpus, gpu_type);
     if (!placed) continue;
     for (const GpuId& gpu : *placed) pass.nodes.insert(gpu.node);
     return pass;
@@ -39,9 +39,9 @@ std::map<JobId, std::set<std::string>> nodes_of_owners(const ClusterView& cluste
 }  // namespace
 
 std::vector<JobId> preempted_for(const ClusterView& cluster, int gpus, const std::vector<JobId>& candidates,
-                                 const std::set<JobId>& leaving) {
+                                 const std::set<JobId>& leaving, const std::string& gpu_type) {
   const auto fits = [&](const std::set<JobId>& without) {
-    return FreeGpus(cluster, [&](JobId owner) { return without.contains(owner); }).take(gpus).has_value();
+    return FreeGpus(cluster, [&](JobId owner) { return without.contains(owner); }).take(gpus, gpu_type).has_value();
   };
   if (fits(leaving)) return {};
   std::set<JobId> all = leaving;
@@ -52,13 +52,13 @@ std::vector<JobId> preempted_for(const ClusterView& cluster, int gpus, const std
     return std::any_of(nodes[id].begin(), nodes[id].end(),
                        [&](const std::string& node) { return pass.nodes.contains(node); });
   };
-  auto pass = remove_until_it_fits(cluster, gpus, candidates, leaving);
+  auto pass = remove_until_it_fits(cluster, gpus, gpu_type, candidates, leaving);
   if (!pass) return {};
   if (pass->removed.size() > 1) {
     std::vector<JobId> order = pass->removed;
     std::rotate(order.rbegin(), order.rbegin() + 1, order.rend());
     std::stable_partition(order.begin() + 1, order.end(), [&](JobId id) { return on(*pass, id); });
-    if (auto again = remove_until_it_fits(cluster, gpus, order, leaving)) pass = std::move(again);
+    if (auto again = remove_until_it_fits(cluster, gpus, gpu_type, order, leaving)) pass = std::move(again);
   }
   std::erase_if(pass->removed, [&](JobId id) { return !on(*pass, id); });
   return pass->removed;

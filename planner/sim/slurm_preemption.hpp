@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "planner/core/cluster.hpp"
@@ -18,8 +19,8 @@ enum class Preemption { none, oldest, youngest };
 // - A second pass starts with the last removed one, then takes the ones on the nodes found.
 // - The removed extensions on the nodes of the second pass are preempted.
 // Extensions in `leaving` have been told to end already. Empty: the job fits without preemption, or
-// not at all.
+// not at all. `gpu_type`: the job needs GPUs of this type; empty: of any one type.
 std::vector<JobId> preempted_for(const ClusterView& cluster, int gpus, const std::vector<JobId>& candidates,
-                                 const std::set<JobId>& leaving);
+                                 const std::set<JobId>& leaving, const std::string& gpu_type = {});
 
 }  // namespace espalier::sim

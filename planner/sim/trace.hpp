@@ -15,6 +15,10 @@ struct TraceJob {
   long line = 0;      // line in the file
   // Training steps; they replace `seconds` as the job's work. 0: not given.
   double steps = 0;
+  std::string gpu_type = {};  // that it asked for; empty: any
+  // Training steps of a job whose model has measured times; for other jobs `seconds` counts. 0: not
+  // given.
+  double measured_steps = 0;
 };
 
 struct DamagedRow {

@@ -1,7 +1,9 @@
 #include "planner/sim/workload.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <optional>
 
 #include "planner/core/error.hpp"
 #include "planner/sim/random.hpp"
@@ -32,8 +34,13 @@ class KindChoice {
   }
 
   std::size_t choose(const TraceJob& job, Random& random) const {
-    for (std::size_t k = 0; k < kinds_.size(); ++k)
-      if (!job.model.empty() && kinds_[k].model == job.model) return k;
+    std::optional<std::size_t> named;
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      if (job.model.empty() || kinds_[k].model != job.model) continue;
+      // A measured model has a kind for each number of GPUs.
+      if (!named || std::abs(kinds_[k].gpus() - job.gpus) < std::abs(kinds_[*named].gpus() - job.gpus)) named = k;
+    }
+    if (named) return *named;
     return options_.mapping == Mapping::gpus ? nearest(job.gpus, random) : any(random);
   }
 
@@ -66,6 +73,38 @@ class KindChoice {
   std::array<std::vector<std::size_t>, 4> by_size_;
   double total_ = 0;
 };
+
+bool same_type(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+// -1: no kind runs on such a type.
+int type_named(const std::vector<JobKind>& kinds, const std::string& name) {
+  for (const JobKind& kind : kinds)
+    for (const BasicPlan& at : kind.on)
+      if (!name.empty() && same_type(at.gpu_type, name)) return at.type;
+  return -1;
+}
+
+// Sets the type that the job asks for. Where its kind cannot run on the type, and the model was measured on more GPUs
+// of it, the job asks for the fewest of these; else for any type.
+void ask_for_type(SimulatedJob& job, const TraceJob& traced, const std::vector<JobKind>& kinds, AskedTypes types,
+                  long& adapted) {
+  if (types == AskedTypes::any) return;
+  job.type = type_named(kinds, traced.gpu_type);
+  job.any_type = types == AskedTypes::preferred;
+  if (job.type < 0 || kinds[job.kind].on_type(job.type) != nullptr) return;
+  ++adapted;
+  std::optional<std::size_t> more;
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    if (kinds[k].measured && kinds[k].model == kinds[job.kind].model && kinds[k].gpus() > kinds[job.kind].gpus() &&
+        kinds[k].on_type(job.type) != nullptr && (!more || kinds[k].gpus() < kinds[*more].gpus()))
+      more = k;
+  if (more) job.kind = *more;
+  else job.type = -1;
+}
 
 // Each job has a draw of its own, which does not depend on the share.
 void choose_elastic(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>& kinds,
@@ -103,6 +142,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   Workload workload;
   workload.in_window = static_cast<long>(window.size());
   const auto sampled = sample(window, count, random);
+  std::vector<bool> scaled;                              // whether a job's iterations follow from its run time
   double traced_seconds = 0, unscaled = 0, counted = 0;  // GPU time
   for (const TraceJob* traced : sampled) {
     SimulatedJob job;
@@ -110,21 +150,26 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
     job.submit = (traced->submit - sampled.front()->submit) / options.load;
     job.kind = choice.choose(*traced, random);
     job.trace_id = traced->id;
+    ask_for_type(job, *traced, kinds, options.types, workload.adapted);
     const JobKind& kind = kinds[job.kind];
-    if (traced->steps > 0) {
-      job.iterations = traced->steps;
-      counted += job.iterations * kind.step_seconds * kind.gpus();
+    const BasicPlan* at = kind.on_type(job.type);
+    const double step = at != nullptr ? at->step_seconds : kind.step_seconds;
+    if (traced->steps > 0 || (kind.measured && traced->measured_steps > 0)) {
+      job.iterations = traced->steps > 0 ? traced->steps : traced->measured_steps;
+      counted += job.iterations * step * kind.gpus();
+      scaled.push_back(false);
     } else {
       const double seconds =
           options.mapping == Mapping::gpus ? traced->seconds * traced->gpus / kind.gpus() : traced->seconds;
-      job.iterations = seconds / kind.step_seconds;
+      job.iterations = seconds / step;
+      scaled.push_back(true);
       unscaled += seconds * kind.gpus();
       traced_seconds += traced->seconds * traced->gpus;
     }
     workload.jobs.push_back(std::move(job));
   }
   for (std::size_t i = 0; i < sampled.size(); ++i)
-    if (sampled[i]->steps <= 0) workload.jobs[i].iterations *= traced_seconds / unscaled;
+    if (scaled[i]) workload.jobs[i].iterations *= traced_seconds / unscaled;
   workload.gpu_seconds = traced_seconds + counted;
   choose_elastic(workload.jobs, kinds, options);
   return workload;

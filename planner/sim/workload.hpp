@@ -16,6 +16,10 @@ namespace espalier::sim {
 // kind in both cases.
 enum class Mapping { random, gpus };
 
+// What becomes of the GPU types that a trace names. asked: a job runs on the type that it asks for.
+// preferred: policies that choose types may give it another one. any: no job asks for a type.
+enum class AskedTypes { asked, preferred, any };
+
 struct WorkloadOptions {
   // Submissions in [from, to), on the trace's clock.
   double from = -std::numeric_limits<double>::infinity();
@@ -28,6 +32,7 @@ struct WorkloadOptions {
   double load = 1;
   std::array<double, 4> mix{3, 1, 1, 0};  // S : M : L : XL
   Mapping mapping = Mapping::random;
+  AskedTypes types = AskedTypes::asked;
   // Share of the jobs that are elastic, chosen at random (FlexTrain §6.4). The seed decides which; a larger share adds
   // jobs to those of a smaller one.
   double elastic_share = 1;
@@ -39,6 +44,9 @@ struct WorkloadOptions {
 struct Workload {
   std::vector<SimulatedJob> jobs;  // sorted by submission, starting at 0; ids 1, 2, ...
   long in_window = 0;              // jobs of the trace from which the sample was taken
+  // Jobs that asked for a type on which their model cannot run on so many GPUs. They ask for more GPUs
+  // of it, or for any type.
+  long adapted = 0;
   // GPU time of the jobs on their basic plans. It equals the sampled jobs' GPU time in the trace.
   double gpu_seconds = 0;
 };
@@ -46,8 +54,9 @@ struct Workload {
 // Makes the workload. Submission times are kept. Iterations are such that a job runs as long as in
 // the trace, times one common factor. The factor makes the total GPU time equal to that in the
 // trace. With Mapping::gpus each job keeps its own GPU time. A job with steps in the trace does
-// these steps. Throws Error when there is nothing to sample, when more jobs are wanted than there
-// are, or when there is no kind of a size in the mix.
+// these steps; so does a job with measured_steps, if its kind has measured times. A job that asks for a
+// type that the cluster does not have may run on any. Throws Error when there is nothing to sample, when more jobs are
+// wanted than there are, or when there is no kind of a size in the mix.
 Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
                        const WorkloadOptions& options);
 

@@ -36,7 +36,15 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
   add("planner", "reclaim", [&](const std::string& k) { return toml_truth(path, k, c.reclaim); });
   add("planner", "policy", [&](const std::string& k) {
-    return toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp"});
+    const auto known = toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp"});
+    return TomlSetter([known, path, k](const toml::value& value) {
+      if (value.is_string() && value.as_string().str == "arena")
+        fail_toml(path, value, k,
+                  "\"arena\" halves, moves and stops running jobs, but a job of espalierd keeps the GPUs that it was "
+                  "submitted with; try it with espalier simulate, and use espalier, suika, flextrain or flextrain-dp "
+                  "here");
+      known(value);
+    });
   });
   add("flextrain", "most_times",
       [&](const std::string& k) { return toml_real(path, k, c.flextrain_most_times, 1, 1000); });

@@ -33,6 +33,8 @@ void read_gpus(const std::string& path, const toml::value& content, HardwareOver
                      {"memory_gb", toml_real(path, name + ".memory_gb", gpu.memory_gb, 0.1, 100000)},
                      {"memory_bandwidth_gb_s",
                       toml_real(path, name + ".memory_bandwidth_gb_s", gpu.memory_bandwidth_gb_s, 0.1, 1000000)},
+                     {"nic_gb_s", toml_real(path, name + ".nic_gb_s", gpu.nic_gb_s, 0.001, 100000)},
+                     {"nics", toml_whole(path, name + ".nics", gpu.nics, 1, 64)},
                      {"measured", toml_text(path, name + ".measured", gpu.measured, true)}},
                     manual);
   }

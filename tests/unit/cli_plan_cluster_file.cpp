@@ -120,7 +120,10 @@ TEST_SUITE("plan") {
   }
 
   TEST_CASE("a cluster that is neither known nor a file is named") {
-    CHECK_THROWS_WITH_AS(read_plan_cluster("cluster-c"),
-                         "cluster-c: no such cluster; give a file, cluster-a, cluster-b or slurm", Error);
+    CHECK_THROWS_WITH_AS(
+        read_plan_cluster("cluster-c"),
+        "cluster-c: no such cluster; give a file, cluster-a, cluster-b, cluster-arena, cluster-arena-a, "
+        "cluster-arena-b or slurm",
+        Error);
   }
 }

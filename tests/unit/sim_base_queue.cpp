@@ -65,7 +65,7 @@ TEST_SUITE("sim") {
     waiting.cluster.nodes[0].gpu_owner = {7, 7, 7, 50};
     const auto shown = waiting.shown({50});
     CHECK(shown[0].only_nodes == std::vector<std::string>{"n2"});
-    CHECK(shown[1].only_nodes.empty());
+    CHECK(shown[1].only_nodes == std::vector<std::string>{"n2"});
   }
 
   TEST_CASE("a job of several nodes waits for the last of them") {
@@ -79,8 +79,11 @@ TEST_SUITE("sim") {
   }
 
   TEST_CASE("a job that never fits has no expected start in time") {
-    const ClusterView cluster = cluster_of(1, 4);
-    CHECK(sim::expected_start(cluster, {}, 12, [](JobId) { return 0.0; }) == std::numeric_limits<double>::infinity());
+    const Waiting waiting({8});
+    const ClusterView small = cluster_of(1, 4);
+    const auto start = sim::expected_start(small, {}, waiting.states[0], [](JobId) { return 0.0; });
+    CHECK(start.time == std::numeric_limits<double>::infinity());
+    CHECK(start.gpu_type.empty());
   }
 
   TEST_CASE("with backfill a job passes the first one that does not fit if that one starts no later") {

@@ -92,6 +92,10 @@ class Builder {
     if (overrides_.dp_gb_s > 0) result.kind.dp_bandwidth = overrides_.dp_gb_s * kGigabytePerSecond;
     result.kind.nic_bandwidth = overrides_.nic_gb_s * kGigabytePerSecond;
     result.kind.nics = overrides_.nics;
+    if (const auto own = overrides_.gpus.find(node.gpu_type); own != overrides_.gpus.end()) {
+      if (own->second.nic_gb_s > 0) result.kind.nic_bandwidth = own->second.nic_gb_s * kGigabytePerSecond;
+      if (own->second.nics > 0) result.kind.nics = own->second.nics;
+    }
     return result;
   }
 

@@ -29,6 +29,7 @@ constexpr std::array kSheets{
     Sheet{"a100", 312, 40, 1555, 300},        // NVIDIA A100
     Sheet{"a800", 312, 80, 2039, 200},        // NVIDIA A800: an A100 with NVLink at 400 GB/s
     Sheet{"l4", 121, 24, 300, 0},             // NVIDIA L4
+    Sheet{"l20", 119.5, 48, 864, 0},          // NVIDIA L20
     Sheet{"l40", 181, 48, 864, 0},            // NVIDIA L40
     Sheet{"l40s", 362, 48, 864, 0},           // NVIDIA L40S
     Sheet{"h20", 148, 96, 4000, 450},         // NVIDIA H20

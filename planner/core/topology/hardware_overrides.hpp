@@ -12,6 +12,9 @@ struct GpuOverride {  // 0: not given
   double memory_gb = 0;  // 1e9 bytes
   double memory_bandwidth_gb_s = 0;
   std::string measured = {};  // when `espalier calibrate` measured it; empty: it did not
+  // Of nodes with this type, in place of those of all nodes (HardwareOverrides).
+  double nic_gb_s = 0;
+  int nics = 0;
   bool operator==(const GpuOverride&) const = default;
 };
 

@@ -33,6 +33,7 @@ class ElasticFlow final : public PooledPolicy {
       for (std::size_t j = 0; j < jobs.size(); ++j) {
         const bool here = held[j].pool == p;
         if (here && view.jobs[j]->redeploying) gpus -= held[j].gpus;
+        else if (!may_use(*view.jobs[j], *this, pool.type)) continue;
         else if (here || (held[j].pool < 0 && wanted[j].gpus == 0)) jobs[j] = job_of(view, j, pool, held[j].gpus);
       }
       const auto level = elasticflow_shares(jobs, gpus);

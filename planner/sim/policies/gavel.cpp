@@ -23,6 +23,7 @@ class Gavel final : public PooledPolicy {
  public:
   std::string name() const override { return "gavel"; }
   bool needs_elastic_jobs() const override { return true; }
+  bool chooses_types() const override { return true; }
   double period() const override { return kTick; }
 
  private:
@@ -39,7 +40,8 @@ class Gavel final : public PooledPolicy {
       GavelJob& job = jobs.emplace_back();
       job.gpus = state->kind->gpus();
       for (const GpuPool& pool : pools)
-        job.throughput.push_back(book_.of(*state).data_parallel(pool, view.input.cluster, job.gpus));
+        job.throughput.push_back(
+            may_use(*state, *this, pool.type) ? book_.of(*state).data_parallel(pool, view.input.cluster, job.gpus) : 0);
     }
     const auto shares = gavel_shares(jobs, capacity);
     std::vector<GavelRoundJob> round;

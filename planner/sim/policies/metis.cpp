@@ -25,6 +25,7 @@ class Metis final : public Policy {
   }
   std::string name() const override { return "metis"; }
   bool keeps_basic() const override { return true; }
+  bool needs_coefficients() const override { return true; }
   double cooldown() const override { return options_.cooldown_seconds; }
 
   std::vector<Act> decide(const SimulatedView& view) override {

@@ -35,6 +35,7 @@ constexpr std::array kPolicies{
     Named{"rubick", only<make_rubick>},
     Named{"elasticflow", only<make_elasticflow>},
     Named{"gavel", only<make_gavel>},
+    Named{"arena", only<make_arena>},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/core/schedule/flextrain/flextrain.hpp"
+#include "planner/sim/policies/arena_scheduler.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
@@ -19,6 +20,7 @@ struct PolicyOptions {
   // defaults.
   std::optional<SchedulerOptions> scheduler;
   FlextrainOptions flextrain;
+  ArenaOptions arena;
   int most_gpus = 0;  // most GPUs of one job, for the same policies; 0: no limit
 };
 
@@ -36,5 +38,6 @@ std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
 std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);
 std::unique_ptr<Policy> make_elasticflow(const PolicyOptions& options);
 std::unique_ptr<Policy> make_gavel(const PolicyOptions& options);
+std::unique_ptr<Policy> make_arena(const PolicyOptions& options);
 
 }  // namespace espalier::sim

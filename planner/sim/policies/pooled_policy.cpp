@@ -11,7 +11,7 @@ std::vector<Act> PooledPolicy::decide(const SimulatedView& view) {
 }
 
 std::optional<PlanSketch> PooledPolicy::plan_on(const SimulatedJobState& job, const std::vector<Piece>& pieces) {
-  return data_parallel_sketch(book_.of(job), pieces);
+  return book_.of(job).sketch(pieces);
 }
 
 }  // namespace espalier::sim

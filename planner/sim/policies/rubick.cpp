@@ -30,7 +30,8 @@ class Rubick final : public PooledPolicy {
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
       std::vector<RubickJob> jobs(view.jobs.size());
       for (std::size_t j = 0; j < jobs.size(); ++j)
-        if (held[j].pool == p || (held[j].pool < 0 && wanted[j].gpus == 0))
+        if (may_use(*view.jobs[j], *this, pools[static_cast<std::size_t>(p)].type) &&
+            (held[j].pool == p || (held[j].pool < 0 && wanted[j].gpus == 0)))
           jobs[j] = job_of(view, *view.jobs[j], pools[static_cast<std::size_t>(p)], held[j].gpus);
       const auto shares = rubick_shares(jobs, pools[static_cast<std::size_t>(p)].gpus, options_);
       for (std::size_t j = 0; j < jobs.size(); ++j)
@@ -40,6 +41,7 @@ class Rubick final : public PooledPolicy {
   }
 
   std::optional<PlanSketch> plan_on(const SimulatedJobState& job, const std::vector<Piece>& pieces) override {
+    if (job.kind->measured) return book_.of(job).sketch(pieces);
     const auto plan = fastest_even_plan(book_.of(job).even_evaluator(), pieces);
     if (!plan) return std::nullopt;
     return plan->sketch;

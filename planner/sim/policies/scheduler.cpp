@@ -20,6 +20,7 @@ class SchedulerPolicy final : public Policy {
     return options_.as_printed ? Method::device : Method::adopt;
   }
   bool keeps_basic() const override { return true; }
+  bool needs_coefficients() const override { return true; }
   bool shares_profiles() const override { return !options_.as_printed && !options_.flextrain; }
   int most_gpus() const override { return most_gpus_; }
   double cooldown() const override { return options_.cooldown_seconds; }

@@ -21,6 +21,7 @@ class Sia final : public PooledPolicy {
   explicit Sia(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "sia"; }
   bool needs_elastic_jobs() const override { return true; }
+  bool chooses_types() const override { return true; }
   double period() const override { return 60; }
 
  private:
@@ -48,6 +49,7 @@ class Sia final : public PooledPolicy {
     const int most = 2 * std::max(state.most_gpus, state.kind->gpus());
     for (int p = 0; p < static_cast<int>(book_.pools().size()); ++p) {
       const GpuPool& pool = book_.pools()[static_cast<std::size_t>(p)];
+      if (!may_use(state, *this, pool.type)) continue;
       bool current_listed = held.pool != p;
       const auto list = [&](int gpus) {
         const double throughput = speeds.data_parallel(pool, view.input.cluster, gpus);

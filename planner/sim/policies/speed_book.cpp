@@ -4,8 +4,8 @@
 
 namespace espalier::sim {
 
-JobSpeeds::JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& coefficients, const Degrees& submitted)
-    : site_(std::move(site)), coefficients_(coefficients), submitted_(submitted) {
+JobSpeeds::JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& coefficients, const JobKind& kind)
+    : site_(std::move(site)), coefficients_(coefficients), kind_(kind), submitted_{kind.pp, kind.dp, kind.tp} {
   even_bounds_.equal_shares = true;
   evaluator_ = std::make_unique<Evaluator>(Problem{site_->hardware, site_->topology, coefficients_, bounds_});
   even_evaluator_ = std::make_unique<Evaluator>(Problem{site_->hardware, site_->topology, coefficients_, even_bounds_});
@@ -13,10 +13,16 @@ JobSpeeds::JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& co
 
 double JobSpeeds::data_parallel(const GpuPool& pool, const ClusterView& cluster, int gpus) {
   const auto [at, fresh] = data_parallel_.try_emplace({pool.type, gpus}, 0.0);
-  if (!fresh || gpus % replica_gpus() != 0) return at->second;
-  const Degrees degrees{submitted_.pp, gpus / replica_gpus(), submitted_.tp};
-  const auto pieces = compact_pieces(pool, cluster, *site_, gpus);
-  if (const auto plan = regular_plan(*evaluator_, degrees, pieces)) at->second = 1000 / plan->ms;
+  if (!fresh) return at->second;
+  if (kind_.measured) {
+    if (const double seconds = kind_.measured->data_parallel(pool.type, gpus); seconds > 0) at->second = 1 / seconds;
+  } else if (gpus % replica_gpus() == 0) {
+    const Degrees degrees{submitted_.pp, gpus / replica_gpus(), submitted_.tp};
+    const auto pieces = compact_pieces(pool, cluster, *site_, gpus);
+    if (const auto plan = regular_plan(*evaluator_, degrees, pieces)) at->second = 1000 / plan->ms;
+  }
+  if (at->second <= 0 && gpus == submitted_.gpus())
+    if (const BasicPlan* basic = kind_.on_type(pool.type)) at->second = 1 / basic->step_seconds;
   return at->second;
 }
 
@@ -24,6 +30,12 @@ const std::vector<CurvePoint>& JobSpeeds::symmetric(const GpuPool& pool, const C
   const auto [at, fresh] = symmetric_.try_emplace(pool.type);
   if (!fresh) return at->second;
   std::vector<CurvePoint> points;
+  if (kind_.measured) {
+    for (const int gpus : kind_.measured->counts(pool.type))
+      points.push_back({gpus, 1 / kind_.measured->fastest(pool.type, gpus)});
+    at->second = useful_points(std::move(points));
+    return at->second;
+  }
   std::map<int, std::vector<Piece>> pieces;  // by GPUs
   for (const Degrees& degrees : even_degrees(coefficients_, pool.gpus)) {
     const auto [stand, new_count] = pieces.try_emplace(degrees.gpus());
@@ -35,14 +47,20 @@ const std::vector<CurvePoint>& JobSpeeds::symmetric(const GpuPool& pool, const C
   return at->second;
 }
 
-std::optional<PlanSketch> data_parallel_sketch(JobSpeeds& speeds, const std::vector<Piece>& pieces) {
+std::optional<PlanSketch> JobSpeeds::sketch(const std::vector<Piece>& pieces) {
   const int gpus = count_gpus(pieces);
-  if (gpus % speeds.replica_gpus() != 0) return std::nullopt;
-  Degrees degrees = speeds.submitted();
-  degrees.dp = gpus / speeds.replica_gpus();
-  const auto plan = regular_plan(speeds.evaluator(), degrees, pieces);
-  if (!plan) return std::nullopt;
-  return plan->sketch;
+  if (kind_.measured) return PlanSketch{1, {StageSketch{1, coefficients_.layers, pieces}}};
+  if (gpus % replica_gpus() == 0) {
+    const Degrees degrees{submitted_.pp, gpus / replica_gpus(), submitted_.tp};
+    if (const auto plan = regular_plan(*evaluator_, degrees, pieces)) return plan->sketch;
+  }
+  if (gpus != submitted_.gpus()) return std::nullopt;
+  const auto plan = fastest_even_plan(*even_evaluator_, pieces);
+  return plan ? std::optional(plan->sketch) : std::nullopt;
+}
+
+bool may_use(const SimulatedJobState& job, const Policy& policy, int type) {
+  return job.job->type < 0 || job.job->type == type || (job.job->any_type && policy.chooses_types());
 }
 
 void SpeedBook::turn_to(const SimulatedView& view) {
@@ -73,11 +91,10 @@ void SpeedBook::turn_to(const SimulatedView& view) {
 JobSpeeds& SpeedBook::of(const SimulatedJobState& job) {
   auto& speeds = jobs_[job.id];
   if (speeds) return *speeds;
-  const Degrees submitted{job.kind->pp, job.kind->dp, job.kind->tp};
   const auto found = std::find_if(known_.begin(), known_.end(),
-                                  [&](const auto& one) { return one->is_for(*job.coefficients, submitted); });
+                                  [&](const auto& one) { return one->is_for(*job.coefficients, *job.kind); });
   if (found != known_.end()) return *(speeds = *found);
-  speeds = known_.emplace_back(std::make_shared<JobSpeeds>(site_, *job.coefficients, submitted));
+  speeds = known_.emplace_back(std::make_shared<JobSpeeds>(site_, *job.coefficients, *job.kind));
   return *speeds;
 }
 

@@ -16,18 +16,24 @@ namespace espalier::sim {
 
 class JobSpeeds {
  public:
-  JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& coefficients, const Degrees& submitted);
-  bool is_for(const JobCoefficients& coefficients, const Degrees& submitted) const {
-    return submitted == submitted_ && coefficients == coefficients_;
+  // `kind` must outlive this object.
+  JobSpeeds(std::shared_ptr<const Site> site, const JobCoefficients& coefficients, const JobKind& kind);
+  bool is_for(const JobCoefficients& coefficients, const JobKind& kind) const {
+    return &kind == &kind_ && coefficients == coefficients_;
   }
   const Degrees& submitted() const { return submitted_; }
   int replica_gpus() const { return submitted_.pp * submitted_.tp; }
 
-  // Iterations per second with DP degree gpus / replica_gpus() and the submitted TP and PP. 0:
-  // impossible.
+  // Iterations per second with DP degree gpus / replica_gpus() and the submitted TP and PP; of a
+  // measured job with replicas of the whole model. On the submitted number of GPUs, where that does
+  // not fit, with the basic plan. 0: impossible.
   double data_parallel(const GpuPool& pool, const ClusterView& cluster, int gpus);
   // The fastest symmetric plan for each number of GPUs; useful points only.
   const std::vector<CurvePoint>& symmetric(const GpuPool& pool, const ClusterView& cluster);
+
+  // The plan whose speed data_parallel() tells, on these pieces and at the best N_b. nullopt: it
+  // cannot run there.
+  std::optional<PlanSketch> sketch(const std::vector<Piece>& pieces);
 
   // For real GPUs, wherever they are.
   Evaluator& evaluator() { return *evaluator_; }
@@ -36,6 +42,7 @@ class JobSpeeds {
  private:
   const std::shared_ptr<const Site> site_;
   const JobCoefficients coefficients_;
+  const JobKind& kind_;
   const Degrees submitted_;
   PlanBounds bounds_, even_bounds_;
   std::unique_ptr<Evaluator> evaluator_, even_evaluator_;
@@ -43,9 +50,8 @@ class JobSpeeds {
   std::map<int, std::vector<CurvePoint>> symmetric_;     // by type
 };
 
-// The submitted pipeline with as many replicas as these pieces hold, at the best N_b. nullopt: it
-// cannot run there.
-std::optional<PlanSketch> data_parallel_sketch(JobSpeeds& speeds, const std::vector<Piece>& pieces);
+// Whether the policy may run the job on GPUs of this type.
+bool may_use(const SimulatedJobState& job, const Policy& policy, int type);
 
 // Forgets everything when the site or the set of usable nodes changes.
 class SpeedBook {

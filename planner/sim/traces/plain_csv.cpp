@@ -1,5 +1,5 @@
-// Espalier's own format: id,submit,seconds,gpus[,model][,steps]. submit: seconds or a date. model:
-// a model of the table of kinds.
+// Espalier's own format: id,submit,seconds,gpus[,model][,steps][,gpu_type]. submit: seconds or a
+// date. model: a model of the table of kinds.
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {
@@ -10,6 +10,7 @@ Trace parse_plain_csv(const std::string& text) {
         TraceJob job{row.time("submit"), row.positive("seconds"), row.count("gpus"), row.text("id"), {}, 0};
         if (row.has("model")) job.model = row.text("model");
         if (row.has("steps") && !row.text("steps").empty()) job.steps = row.positive("steps");
+        if (row.has("gpu_type")) job.gpu_type = row.text("gpu_type");
         if (job.gpus == 0) return std::nullopt;
         return job;
       });

@@ -12,6 +12,7 @@ void add_handoff(CLI::App& app);
 void add_live(CLI::App& app);
 void add_optimality(CLI::App& app);
 void add_pause(CLI::App& app);
+void add_proxy(CLI::App& app);
 void add_schedule(CLI::App& app);
 void add_versus(CLI::App& app);
 void add_world(CLI::App& app);

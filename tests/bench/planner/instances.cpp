@@ -169,4 +169,24 @@ std::unique_ptr<Instance> make_instance(std::uint64_t seed, Start start) {
   }
 }
 
+std::unique_ptr<Instance> make_grid_instance(std::uint64_t seed) {
+  Random random(seed);
+  for (;;) {
+    auto made = std::make_unique<Instance>();
+    make_hardware(*made, random);
+    make_job(*made, random);
+    const int gpus = random.one_of({2, 4, 8, 16}), node_gpus = std::min(gpus, random.one_of({2, 4, 8}));
+    const auto type = static_cast<std::int16_t>(random.below(2));
+    const bool two_leaves = random.chance(50);
+    for (int node = 0; node < gpus / node_gpus; ++node) {
+      const std::string leaf = two_leaves && node % 2 == 1 ? "leaf1" : "leaf0";
+      made->topology.add_node("n" + std::to_string(node), type,
+                              std::vector<std::int16_t>(static_cast<std::size_t>(node_gpus), type), {"spine", leaf});
+      add(made->held, node, type, node_gpus);
+    }
+    if (random.chance(30)) limit_memory(*made, random.uniform(1.1, 2));
+    if (make_present(*made, random, Start::best)) return made;
+  }
+}
+
 }  // namespace espalier::bench

@@ -33,4 +33,8 @@ enum class Start {
 // Gives the same instance for the same arguments on every machine.
 std::unique_ptr<Instance> make_instance(std::uint64_t seed, Start start);
 
+// 2, 4, 8 or 16 GPUs of one type, all of them held, on nodes of 2, 4 or 8 GPUs under one or two leaf
+// switches. At most 12 layers. In 30% memory is scarce. A job fits on all GPUs.
+std::unique_ptr<Instance> make_grid_instance(std::uint64_t seed);
+
 }  // namespace espalier::bench
