@@ -41,3 +41,10 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
   [ -e man/espalier-train.1 ]
   [ -e man/espalierd.8 ]
 }
+
+@test "the systemd unit takes from espalierd what it does not need" {
+  make --no-print-directory "$BUILD/etc/espalierd.service" BUILD="$BUILD" PREFIX=/opt/espalier
+  run systemd-analyze security --offline=true --threshold=20 "$BUILD/etc/espalierd.service"
+  tail -n 1 <<< "$output"
+  [ "$status" -eq 0 ] # an exposure of at most 2.0
+}
