@@ -35,7 +35,7 @@ CORE     := $(BUILD)/obj/core.a
 # What differs between Slurm's releases; in the same archive.
 SLURM_API := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard planner/slurm/*.c))
 WIRE     := $(call objects,$(call sources,planner/wire))
-DAEMON   := $(call objects,$(call sources,planner/daemon))
+DAEMON   := $(call objects,$(call sources,planner/daemon planner/daemon/metrics))
 CLI      := $(call objects,$(call sources,planner/cli planner/cli/doctor))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
 LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job recovery world node slurm process)))
@@ -47,6 +47,8 @@ PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/n
 
 WIRE_LIBS := -levent -lmunge -lcrypto
 CORE_LIBS := -lhwloc
+# Of the planner's metrics.
+DAEMON_LIBS := -lsqlite3 -lprometheus-cpp-pull -lprometheus-cpp-core
 SIM_LIBS  := -lcsv -lz -lglpk
 BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench espalier-bench-world)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
@@ -75,7 +77,7 @@ planner-and-plugins: $(BINS) $(PLUGINS)
 
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt
 $(BUILD)/bin/espalier: $(call objects,planner/cli/main.cpp) $(CLI) $(SIM) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lfmt -lnlopt_cxx

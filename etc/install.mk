@@ -3,7 +3,7 @@ MANDIR := share/man
 DOCDIR := share/doc/espalier
 # For PYTHONPATH; `make wheel` is for pip.
 PYTHONDIR := lib/espalier/python
-SITE_FILES := $(filter %.toml %.conf %.service %.sh,$(wildcard etc/*))
+SITE_FILES := $(filter %.toml %.conf %.service %.sh %.json,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
   $(foreach b,espalier espalier-launch espalier-ranks $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \
@@ -23,7 +23,7 @@ $(addprefix $(BUILD)/,$(SITE_FILES)): $(BUILD)/etc/%: etc/% FORCE
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|g' $< > $@
 
-.PHONY: install uninstall wheel
+.PHONY: install place uninstall wheel
 # The Python package, for pip. Needs a Python with pip, setuptools and wheel: Debian's has them with python3-pip.
 WHEEL_PYTHON ?= /usr/bin/python3
 wheel:
@@ -32,8 +32,11 @@ wheel:
 	$(WHEEL_PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w $(BUILD)/wheel $(BUILD)/wheel/source
 	@rm -rf $(BUILD)/wheel/source
 	@ls $(BUILD)/wheel/*.whl
-install: all $(addprefix $(BUILD)/,$(SITE_FILES))
+# `install` without building first; packages.mk uses it, too.
+place: $(addprefix $(BUILD)/,$(SITE_FILES))
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
+install: all
+	@+$(MAKE) --no-print-directory place
 	@echo "espalier: installed under $(DESTDIR)$(PREFIX); $(PREFIX)/$(DOCDIR)/README.md tells what a site does next"
 uninstall:
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; rm -f "$(DESTDIR)$(PREFIX)/$$2"; done

@@ -7,7 +7,7 @@ BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
 $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm -lsqlite3 -lspdlog -lfmt -lhwloc -lnlopt_cxx
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
 $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)

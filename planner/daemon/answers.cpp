@@ -122,6 +122,8 @@ Json Answers::config() const {
             {"extensions.max_gpus", config_.max_gpus},
             {"extensions.max_lease_minutes", config_.max_lease_minutes},
             {"extensions.kill_wait_seconds", config_.kill_wait_seconds},
+            {"metrics.address", config_.metrics_address},
+            {"metrics.jobs", config_.metrics_jobs},
             {"launch.network", config_.network},
             {"launch.protocol_seconds", config_.protocol_seconds},
             {"launch.start_seconds", config_.start_seconds},

@@ -16,6 +16,7 @@
 #include "planner/daemon/events.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/instance_lock.hpp"
+#include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
 #include "planner/wire/scheduler_options.hpp"
 
@@ -89,13 +90,17 @@ void log_calibrated(const wire::Config& config) {
 
 // Applies new settings to the running daemon. A setting that needs a restart keeps its old value
 // and logs a warning.
-void reload(wire::Config& config, Planner& planner, Store& store, const Options& options) {
+void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, const Options& options) {
   try {
     const wire::Config fresh = wire::load_planner_config(options.config);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
         fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
-        fresh.topology_file != config.topology_file || fresh.extension_qos != config.extension_qos)
-      spdlog::warn("{}: port, run_dir, state_dir, partition, qos and topology_file change only with a restart", fresh.path);
+        fresh.topology_file != config.topology_file || fresh.extension_qos != config.extension_qos ||
+        fresh.metrics_address != config.metrics_address)
+      spdlog::warn(
+          "{}: port, run_dir, state_dir, partition, qos, topology_file and the address of metrics change only with a "
+          "restart",
+          fresh.path);
     const wire::Config old = std::exchange(config, fresh);
     config.planner_port = old.planner_port;
     config.run_dir = old.run_dir;
@@ -103,6 +108,8 @@ void reload(wire::Config& config, Planner& planner, Store& store, const Options&
     config.partition = old.partition;
     config.topology_file = old.topology_file;
     config.extension_qos = old.extension_qos;
+    config.metrics_address = old.metrics_address;
+    metrics.configure(config);
     planner.configure(settings_of(config, options.shadow));
     store.limit(store_limits(config));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
@@ -140,7 +147,8 @@ bool serve(const Options& options) {
       loop, config.run_dir + "/events.sock", config.planner_port,
       [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
       [&](const wire::Event& event) { dispatch(event, planner); });
-  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, options); });
+  Metrics metrics(loop, planner, config);
+  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, metrics, options); });
   const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
   const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
   const auto tidy = loop.every(wire::Loop::Milliseconds(3600 * 1000), [&] {

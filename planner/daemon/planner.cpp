@@ -281,6 +281,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
     live.shadowed = thought;
     decision.outcome = "shadow";
     decision.id = store_.add(record);
+    if (observer_ != nullptr) observer_->decided(record);
     spdlog::info("decision {} (shadow): job {}: {}: {}", decision.id, decision.job, to_string(decision.kind),
                  decision.reason);
     return;
@@ -297,6 +298,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   live.before.clear();
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.measured.reset();
+  if (observer_ != nullptr) observer_->decided(record);
   live.open = std::move(record);
   store_.update(*live.open);  // last, because the proposal is already under way if the store fails
 }
@@ -320,6 +322,7 @@ void Planner::close_overdue(double now) {
 // Ends a decision, whatever its outcome.
 void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   record.moments["finished"] = now;
+  if (observer_ != nullptr) observer_->finished(record);
   store_.update(record);
   const Decision& decision = record.decision;
   const bool committed = decision.outcome == "committed";

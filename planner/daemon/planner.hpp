@@ -15,6 +15,7 @@
 #include "planner/daemon/extension_rules.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
 #include "planner/daemon/slurm_agent.hpp"
@@ -45,6 +46,9 @@ class Planner {
   // are closed.
   Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const PlannerSettings& settings);
   void configure(const PlannerSettings& settings);
+  void observe(PlannerObserver* observer) {
+    observer_ = observer;
+  }  // must outlive the planner, or be taken back by null
 
   // ---- events
   void job_submitted();
@@ -145,6 +149,7 @@ class Planner {
   wire::Loop& loop_;
   SlurmAgent& slurm_;
   Store& store_;
+  PlannerObserver* observer_ = nullptr;
   PlannerSettings settings_;
   std::unique_ptr<Scheduler> scheduler_;
   SiteCache sites_;

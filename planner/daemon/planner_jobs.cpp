@@ -160,7 +160,9 @@ void Planner::measure(LiveJob& live) {
     store_.update(*live.measured);
     charge_writes(live, now);
   }
-  if (live.job.step >= live.measured->step + kMeasuredSteps) live.measured.reset();
+  if (live.job.step < live.measured->step + kMeasuredSteps) return;
+  if (observer_ != nullptr) observer_->measured(*live.measured);
+  live.measured.reset();
 }
 
 void Planner::save(LiveJob& live, double now) {
@@ -262,6 +264,7 @@ void Planner::bye(JobId id, int exit_code) {
       DecisionRecord record = std::move(*found->second.open);
       record.decision.outcome = "aborted: the job ended";
       store_.update(record);
+      if (observer_ != nullptr) observer_->finished(record);
     }
     jobs_.erase(found);
     count_out(*user);

@@ -70,6 +70,8 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_whole(path, k, c.max_lease_minutes, 1, 525600); });
   add("extensions", "kill_wait_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.kill_wait_seconds, 0, 65535); });
+  add("metrics", "address", [&](const std::string& k) { return toml_address(path, k, c.metrics_address); });
+  add("metrics", "jobs", [&](const std::string& k) { return toml_whole(path, k, c.metrics_jobs, 0, 100000); });
   add("launch", "network", [&](const std::string& k) { return toml_network(path, k, c.network); });
   add("launch", "protocol_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.protocol_seconds, 1, 86400); });

@@ -70,6 +70,10 @@ struct Config {
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
   std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp
 
+  // [metrics]
+  std::string metrics_address = "127.0.0.1:7322";  // ADDRESS:PORT of espalierd's metrics; empty: none are served
+  int metrics_jobs = 1000;                         // jobs that have series of their own
+
   HardwareOverrides hardware;  // [network], [gpu.NAME]
   Calibrated calibrated;
 

@@ -75,6 +75,25 @@ TomlSetter toml_network(const std::string& path, const std::string& key, std::st
   };
 }
 
+TomlSetter toml_address(const std::string& path, const std::string& key, std::string& out) {
+  return [&out, path, key](const toml::value& value) {
+    toml_text(path, key, out, true)(value);
+    if (out.empty()) return;
+    const auto colon = out.rfind(':');
+    std::string host = out.substr(0, std::min(colon, out.size()));
+    const char* const end = out.data() + out.size();
+    int port = 0;
+    const auto read = colon == std::string::npos ? std::from_chars_result{end, std::errc::invalid_argument}
+                                                 : std::from_chars(out.data() + colon + 1, end, port);
+    in6_addr address{};
+    const bool six = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    if (six) host = host.substr(1, host.size() - 2);
+    if (::inet_pton(six ? AF_INET6 : AF_INET, host.c_str(), &address) != 1 || read.ec != std::errc() ||
+        read.ptr != end || port < 1 || port > 65535)
+      fail_toml(path, value, key, "must be a numeric address and a port such as \"127.0.0.1:7322\", or empty");
+  };
+}
+
 TomlSetter toml_truth(const std::string& path, const std::string& key, bool& out) {
   return [&out, path, key](const toml::value& value) {
     if (!value.is_boolean()) fail_toml(path, value, key, "must be true or false");

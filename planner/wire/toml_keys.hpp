@@ -39,6 +39,8 @@ TomlSetter toml_real(const std::string& path, const std::string& key, double& ou
 TomlSetter toml_text(const std::string& path, const std::string& key, std::string& out, bool may_be_empty);
 // "", or an IPv4 network as "10.0.0.0/16".
 TomlSetter toml_network(const std::string& path, const std::string& key, std::string& out);
+// "", or a numeric address and a port as "127.0.0.1:80" or "[::1]:80".
+TomlSetter toml_address(const std::string& path, const std::string& key, std::string& out);
 TomlSetter toml_truth(const std::string& path, const std::string& key, bool& out);
 TomlSetter toml_one_of(const std::string& path, const std::string& key, std::string& out,
                        const std::vector<std::string>& allowed);

@@ -64,8 +64,21 @@ TEST_CASE("a wrong configuration names file, line and key") {
        {"10.0.0.0", "10.0.0.0/", "/x", "10.0.0/8", "10.0.0.0/33", "10.0.0.0/0", "10.0.0.0/8x", "eth0"})
     CHECK(refusal("[launch]\nnetwork = \"" + std::string(network) + "\"\n") ==
           ":2: launch.network: must be an IPv4 network such as \"10.0.0.0/16\", or empty");
+  for (const char* address : {"7322", "localhost:7322", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:70000",
+                              "127.0.0.1:1x", "::1:7322", "[127.0.0.1]:7322", "[]:7322"})
+    CHECK(refusal("[metrics]\naddress = \"" + std::string(address) + "\"\n") ==
+          ":2: metrics.address: must be a numeric address and a port such as \"127.0.0.1:7322\", or empty");
+  CHECK(refusal("[metrics]\njobs = -1\n") == ":2: metrics.jobs: must be between 0 and 100000");
   CHECK(refusal("planner = 1\n") == ":1: planner: must be a table");
   CHECK(refusal("[planner\n").find("no valid TOML") != std::string::npos);
+}
+
+TEST_CASE("[metrics] is read") {
+  for (const char* address : {"", "0.0.0.0:80", "[::1]:65535"}) {
+    const auto config = load_config(File("[metrics]\naddress = \"" + std::string(address) + "\"\njobs = 5\n").path);
+    CHECK(config.metrics_address == address);
+    CHECK(config.metrics_jobs == 5);
+  }
 }
 
 TEST_CASE("every key of the scheduler is read, and has a default") {
