@@ -13,10 +13,10 @@ TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cp
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
                   flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
-TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp))
+TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp model/flavour/cpu.cpp))
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
                   comm/nccl_fabric.cpp comm/nccl_group.cpp comm/nccl_transport.cpp) \
-                  $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler)))
+                  $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler model)))
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
 
@@ -33,7 +33,7 @@ NCCL_INC   := $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
 NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCCL_HOME)/,lib lib64))))
 CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
 
-$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers))): CPPFLAGS += $(TORCH_INC)
+$(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers torchrt/model/flavour))): CPPFLAGS += $(TORCH_INC)
 # at::parallel_for runs in parallel only in what is compiled for OpenMP.
 $(call objects,$(addprefix torchrt/model/,fixed_point.cpp squared_sum.cpp)): CXXFLAGS += -fopenmp
 # llrint becomes one instruction, and loops of it vectors.

@@ -237,6 +237,10 @@ class Director {
       self->on_closed = [](const std::string&) {};
       std::erase(waiting_, self);
       Assign assign;
+      if (const char* const gpus = std::getenv("STAGE_DIRECTOR_GPUS")) {
+        const GpuId gpu = generation.plan.ranks().at(static_cast<std::size_t>(hello.rank));
+        assign.device = (gpu.node[0] - 'a') * std::atoi(gpus) + gpu.index;
+      }
       assign.plan = generation.plan;
       if (&generation == &next_ && !acts_[next_act_].restart)
         assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early, earlier_};

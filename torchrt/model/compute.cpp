@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -17,7 +16,9 @@
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
-#include "torchrt/model/device_memory.hpp"
+#include "torchrt/model/host_memory.hpp"
+#include "torchrt/model/mapped_tensor.hpp"
+#include "torchrt/model/tensor_device.hpp"
 #include "torchrt/model/unit.hpp"
 #include "torchrt/random.hpp"
 
@@ -70,6 +71,7 @@ auto guarded(const char* what, Function&& function) {
 }  // namespace
 
 struct Compute::State {
+  const Device* device = nullptr;
   UnitContext context;
   Layout whole;
   RankLayout layout;
@@ -212,8 +214,8 @@ Compute::Compute(const Config& config, const Layout& layout, int rank, const Dev
   context.training = config.training;
   context.bitwise = config.training.accuracy == Accuracy::bitwise;
   context.options = at::TensorOptions().dtype(config.training.dtype == DataType::bfloat16 ? at::kBFloat16 : at::kFloat);
-  if (device.kind() == DeviceKind::cuda)
-    context.options = context.options.device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index())));
+  context.options = context.options.device(tensor_device(device));
+  state_->device = &device;
   context.loss_scale = 1.0 / (static_cast<double>(config.training.global_batch) * config.model.sequence);
   context.scratch = std::make_shared<at::Tensor>();
   state_->whole = layout;
@@ -353,7 +355,7 @@ void Compute::add_tied(int unit, Range rows, Buffer received) {
   guarded("gradients", [&] {
     ESPALIER_INVARIANT(received.type == DataType::float32 &&
                        received.count == static_cast<std::size_t>(rows.count * state_->context.model.hidden));
-    const at::Tensor values = at::from_blob(received.data, {static_cast<std::int64_t>(received.count)},
+    const at::Tensor values = mapped_tensor(received.data, {static_cast<std::int64_t>(received.count)},
                                             state_->context.options.dtype(at::kFloat));
     state_->unit(unit).add_tied(rows, values);
   });
@@ -369,8 +371,8 @@ void Compute::update(int unit, std::int64_t step, double learning_rate, double s
 
 Buffer Compute::parameters(int unit) { return buffer_of(state_->unit(unit).parameters()); }
 
-std::size_t Compute::peak_bytes() const { return most_device_memory(state_->context.options.device()); }
+std::size_t Compute::peak_bytes() const { return most_torch_memory(*state_->device); }
 
-void Compute::reset_peak() { reset_most_device_memory(state_->context.options.device()); }
+void Compute::reset_peak() { reset_most_torch_memory(*state_->device); }
 
 }  // namespace espalier::torchrt

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "planner/core/error.hpp"
+#include "torchrt/model/tensor_device.hpp"
 
 namespace espalier::torchrt {
 
@@ -41,7 +42,7 @@ double seconds_of(Device& device, const Work& work) {
 
 DeviceSpeed measure_speed(Device& device) {
   const bool gpu = device.kind() == DeviceKind::cuda;
-  const c10::Device where = gpu ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index())) : c10::kCPU;
+  const c10::Device where = tensor_device(device);
   const at::NoGradGuard no_gradients;
   try {
     DeviceSpeed speed;

@@ -2,13 +2,13 @@
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
 #include "planner/core/error.hpp"
 #include "torchrt/model/fixed_point.hpp"
+#include "torchrt/model/mapped_tensor.hpp"
 #include "torchrt/model/state_layout.hpp"
 
 namespace espalier::torchrt {
@@ -49,9 +49,9 @@ Gradients::Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions
 
 void Gradients::rebind(void* memory) {
   const std::int64_t count = static_cast<std::int64_t>(spec_.floats);
-  values_ = at::from_blob(memory, {count}, options_.dtype(at::kFloat));
+  values_ = mapped_tensor(memory, {count}, options_.dtype(at::kFloat));
   if (bitwise_)
-    integers_ = at::from_blob(static_cast<char*>(memory) + gradient_integers_offset(spec_.floats), {count},
+    integers_ = mapped_tensor(static_cast<char*>(memory) + gradient_integers_offset(spec_.floats), {count},
                               options_.dtype(at::kLong));
   slots_.clear();
   for (const TensorSpec& tensor : spec_.tensors)

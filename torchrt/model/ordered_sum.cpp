@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/from_blob.h>
+
+#include "torchrt/model/mapped_tensor.hpp"
+#include "torchrt/model/tensor_device.hpp"
 
 namespace espalier::torchrt {
 
@@ -22,20 +24,21 @@ at::ScalarType torch_type(DataType type) {
   return at::kFloat;
 }
 
-at::Tensor view(const Buffer& buffer) {
-  return at::from_blob(buffer.data, {static_cast<std::int64_t>(buffer.count)},
-                       at::TensorOptions().dtype(torch_type(buffer.type)).device(at::kCUDA));
+at::Tensor view(const Buffer& buffer, c10::Device where) {
+  return mapped_tensor(buffer.data, {static_cast<std::int64_t>(buffer.count)},
+                       at::TensorOptions().dtype(torch_type(buffer.type)).device(where));
 }
 
 }  // namespace
 
-void ordered_sum(std::span<const Buffer> parts, Buffer into) {
+void ordered_sum(const Device& device, std::span<const Buffer> parts, Buffer into) {
   if (into.count == 0) return;
   const at::NoGradGuard no_grad;
+  const c10::Device where = tensor_device(device);
   const at::ScalarType wide = into.type == DataType::bfloat16 ? at::kFloat : torch_type(into.type);
-  at::Tensor sum = view(parts[0]).to(wide, false, true);
-  for (const Buffer& part : parts.subspan(1)) sum.add_(view(part));
-  view(into).copy_(sum);
+  at::Tensor sum = view(parts[0], where).to(wide, false, true);
+  for (const Buffer& part : parts.subspan(1)) sum.add_(view(part, where));
+  view(into, where).copy_(sum);
 }
 
 }  // namespace espalier::torchrt

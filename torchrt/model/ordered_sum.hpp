@@ -4,10 +4,11 @@
 #include <span>
 
 #include "torchrt/comm/buffer.hpp"
+#include "torchrt/device/device.hpp"
 
 namespace espalier::torchrt {
 
 // combine_in_order() for sums in GPU memory, on the compute stream of the current GPU.
-void ordered_sum(std::span<const Buffer> parts, Buffer into);
+void ordered_sum(const Device& device, std::span<const Buffer> parts, Buffer into);
 
 }  // namespace espalier::torchrt

@@ -2,11 +2,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adamw.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 
 #include "planner/core/error.hpp"
 #include "torchrt/model/layers/attention.hpp"
+#include "torchrt/model/mapped_tensor.hpp"
 #include "torchrt/model/squared_sum.hpp"
 
 namespace espalier::torchrt {
@@ -35,7 +35,7 @@ void Unit::rebind(const UnitView& view) {
 void Unit::bind(const UnitView& view) {
   spec_ = view.spec;
   state_ = view.state;
-  parameters_ = at::from_blob(view.memory, {integer(state_.floats)}, context_.options);
+  parameters_ = mapped_tensor(view.memory, {integer(state_.floats)}, context_.options);
   pieces_.clear();
   const Range decaying{0, integer(spec_->decay_floats)};
   add_piece(view, decaying, context_.training.weight_decay);
@@ -63,7 +63,7 @@ void Unit::add_piece(const UnitView& view, const Range& half, double weight_deca
   if (place.count == 0) return;
   char* const memory = static_cast<char*>(view.memory);
   const auto flat = [&](std::size_t offset, std::int64_t first) {
-    return at::from_blob(memory + offset + static_cast<std::size_t>(first) * sizeof(float), {place.count},
+    return mapped_tensor(memory + offset + static_cast<std::size_t>(first) * sizeof(float), {place.count},
                          context_.options.dtype(at::kFloat));
   };
   const std::int64_t in_shard = place.first - state_.shard.first;

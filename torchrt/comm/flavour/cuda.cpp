@@ -16,7 +16,8 @@ std::unique_ptr<Fabric> make_fabric(World& world, Device& device) {
     throw Error("CUDA: rank " + std::to_string(with) + " sees a GPU, rank " + std::to_string(without) +
                 " sees none; give all ranks one, or start espalier-train to train on processors");
   if (!gpu) return make_mpi_fabric();
-  return make_nccl_fabric(world, ordered_sum);
+  return make_nccl_fabric(world,
+                          [&device](std::span<const Buffer> parts, Buffer into) { ordered_sum(device, parts, into); });
 }
 
 }  // namespace espalier::torchrt

@@ -1,8 +1,7 @@
-#include "torchrt/model/device_memory.hpp"
+#include "torchrt/model/host_memory.hpp"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <malloc.h>
 
@@ -44,15 +43,8 @@ void count_host_memory() {
   c10::SetCPUAllocator(&allocator, 255);
 }
 
-std::size_t most_device_memory(const c10::Device& device) {
-  if (device.is_cpu()) return CountingAllocator::most();
-  const auto& allocated = at::getDeviceAllocator(device.type())->getDeviceStats(device.index()).allocated_bytes;
-  return static_cast<std::size_t>(allocated[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
-}
+std::size_t most_host_memory() { return CountingAllocator::most(); }
 
-void reset_most_device_memory(const c10::Device& device) {
-  if (device.is_cpu()) CountingAllocator::reset();
-  else at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
-}
+void reset_most_host_memory() { CountingAllocator::reset(); }
 
 }  // namespace espalier::torchrt

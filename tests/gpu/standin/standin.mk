@@ -1,0 +1,25 @@
+# Stand-ins for libcudart, libnccl and torch's GPU, and the CUDA flavour built on them. For tests; installed nowhere. They need
+# CUDA's and NCCL's headers, no card, no driver and no CUDA library.
+STANDIN_DIR   := $(BUILD)/test/standin
+STANDIN_CUDA  := $(call objects,$(addprefix tests/gpu/standin/,settings.cpp streams.cpp context.cpp memory.cpp runtime.cpp))
+STANDIN_NCCL  := $(call objects,$(addprefix tests/gpu/standin/,nccl.cpp nccl_mesh.cpp nccl_reduce.cpp))
+STANDIN_TORCH := $(call objects,tests/gpu/standin/torch_flavour.cpp)
+STANDIN_TRAIN := $(BUILD)/test/espalier-train-standin
+# The product's loops that stand for kernels.
+STANDIN_WRAPS := 15add_fixed_pointERKN2at6TensorES4_bdS4_ 16from_fixed_pointERKN2at6TensorES4_ 11squared_sumERKN2at6TensorE
+
+$(STANDIN_CUDA) $(STANDIN_NCCL) $(STANDIN_TORCH): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
+$(STANDIN_TORCH): CPPFLAGS += $(TORCH_INC)
+$(STANDIN_DIR)/libcudart.so.13: $(STANDIN_CUDA) tests/gpu/standin/libcudart.map
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=tests/gpu/standin/libcudart.map -o $@ $(STANDIN_CUDA)
+$(STANDIN_DIR)/libnccl.so.2: $(STANDIN_NCCL) $(STANDIN_DIR)/libcudart.so.13
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ -Wl,-rpath,'$$ORIGIN'
+# The objects of espalier-train-cuda, but for where tensors are.
+$(STANDIN_TRAIN): $(TRAIN_COMMON) $(filter-out %/model/flavour/cuda.o,$(TRAIN_CUDA)) $(STANDIN_TORCH) $(WIRE) $(CORE) \
+    $(STANDIN_DIR)/libcudart.so.13 $(STANDIN_DIR)/libnccl.so.2
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(TRAIN_LINK) -Wl,-rpath,$(realpath $(BUILD))/test/standin \
+	  $(foreach name,$(STANDIN_WRAPS),-Wl,--wrap=_ZN8espalier7torchrt$(name)) \
+	  -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
