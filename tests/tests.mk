@@ -80,7 +80,7 @@ $(BUILD)/bin/espalier-bench-world: $(call objects,tests/bench/world/main.cpp) $(
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
 .PHONY: bench-schedules
 bench-schedules:
-	$(call build_after_deps,$(BUILD)/bin/espalier $(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
+	$(call build_after_deps,$(addprefix $(BUILD)/bin/,espalier espalier-train espalier-bench-train))
 	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/schedules.py
 bench-train:
 	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)

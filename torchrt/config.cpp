@@ -21,12 +21,12 @@ constexpr std::int64_t kMostSteps = 1'000'000'000;
 void read_schedule(TomlSection& section, std::string& schedule) {
   section.read("schedule", schedule);
   if (schedule == kAutomaticSchedule) return;
-  std::string known = "\"auto\"";
+  std::string known;
   for (const pipeline::Generator& one : pipeline::generators()) {
     if (schedule == one.name) return;
     known += (known.empty() ? "\"" : ", \"") + std::string(one.name) + "\"";
   }
-  section.fail("schedule", "is \"" + schedule + "\"; known are " + known);
+  section.fail("schedule", "is \"" + schedule + "\"; known are " + known + " and \"auto\"");
 }
 
 void read_training(TomlSection section, TrainingConfig& training) {

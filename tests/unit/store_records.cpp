@@ -171,6 +171,33 @@ TEST_CASE("a store of the third schema keeps what it has, and gets a place for w
   CHECK(store.newest_knowledge(10).size() == 1);
 }
 
+TEST_CASE("a job's scale table is kept as long as its record; a store of the sixth schema gets a place for it") {
+  const Folder folder;
+  {
+    Store store(folder.file("a.db"));
+    store.save(job(10, "n1", {0, 1}), 1);
+    CHECK_FALSE(store.scale(10));
+    store.save_scale(10, Json{{"rows", Json::array({1})}});
+    store.save_scale(10, Json{{"rows", Json::array({1, 2})}});
+    CHECK(store.scale(10)->at("rows").size() == 2);
+  }
+  {
+    Store store(folder.file("a.db"));
+    CHECK(store.scale(10)->at("rows").size() == 2);
+    store.end(10, 0, 2);
+    store.prune(0, 0);
+    CHECK_FALSE(store.scale(10));
+  }
+  {
+    Database old(folder.file("a.db"));
+    old.execute("DROP TABLE scale_tables");
+    old.execute("PRAGMA user_version=6");
+  }
+  Store store(folder.file("a.db"));
+  store.save_scale(11, Json::object());
+  CHECK(store.scale(11));
+}
+
 TEST_CASE("what a job taught is read back as it was written, and once for each kind of job, user, GPUs and driver") {
   const Folder folder;
   Knowledge row = some_knowledge(1000, "{\"family\":\"gpt2\"}");

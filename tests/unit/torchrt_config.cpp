@@ -92,6 +92,7 @@ TEST_CASE("each mistake names file, line and key") {
         "FILE:8: training.clip_norm: must be a number, not string");
   CHECK(complaint(changed("steps = 10", "steps = 10\nschedule = \"zz\""))
             .rfind("FILE:8: training.schedule: is \"zz\"; known are \"1f1b\", \"gpipe\", \"interleaved\"", 0) == 0);
+  CHECK(complaint(changed("steps = 10", "steps = 10\nschedule = \"zz\"")).ends_with("\"memory-min\" and \"auto\""));
   CHECK(complaint(changed("[data]", "[data")).rfind("FILE: is not valid TOML", 0) == 0);
   CHECK_THROWS_AS(load_config("/nonexistent.toml"), Error);
 }
@@ -121,6 +122,10 @@ TEST_CASE("the schedule decides the chunks, unless [parallel] says how many") {
   CHECK(problem("1f1b", "2").find("has 1 chunk on each stage") != std::string::npos);
   CHECK(problem("interleaved", "0").find("parallel.chunks: is 0") != std::string::npos);
   CHECK(problem("interleaved", "65").find("parallel.chunks: is 65") != std::string::npos);
+  // "auto" leaves both to the planner.
+  CHECK(limits("auto") == ParallelLimits{});
+  CHECK(problem("auto", "2").find("parallel.chunks: has no meaning with training.schedule = \"auto\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("every key of every section is read") {
