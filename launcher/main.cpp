@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/conform/conform.hpp"
 #include "launcher/job/launcher.hpp"
 #include "launcher/node/directory.hpp"
 #include "launcher/node/keeper.hpp"
@@ -28,7 +30,10 @@ constexpr const char* kUsage =
     "Usage: espalier-launch run -- PROGRAM [ARGUMENT...]\n"
     "       espalier-launch keeper [--extension]\n"
     "       espalier-launch clean JOB\n"
-    "Started by srun --elastic and by Slurm's epilog, not by hand; see espalier-launch(1).\n";
+    "       espalier-launch conform [--brief] [--only CASE,...] [--list] [--patience SECONDS] [--steps-option NAME]\n"
+    "                               -- PROGRAM [ARGUMENT...]\n"
+    "The last plays a launcher against a worker. The others are started by srun --elastic and by Slurm's epilog, not\n"
+    "by hand; see espalier-launch(1).\n";
 
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
 int run(const Words& program) {
@@ -85,6 +90,8 @@ int dispatch(const Words& words) {
     clean(rest.front());
     return 0;
   }
+  if (command == "conform")
+    return espalier::launcher::play_conformance(rest, std::filesystem::read_symlink("/proc/self/exe").string());
   if (command == "step") return espalier::launcher::tether(rest);
   if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
   if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;

@@ -78,5 +78,18 @@ $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp la
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(BUILD)/test/c_worker $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif
+
+# The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.
+WORKER_LIBRARY := $(BUILD)/lib/libespalier-worker.so
+$(call objects,torchrt/c/worker.cpp): CPPFLAGS += -Itorchrt/c
+$(WORKER_LIBRARY): $(call objects,$(addprefix torchrt/,c/worker.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp)) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	@printf '{ global: espalier_*; local: *; };\n' > $@.exports
+	$(link)$(CXX) $(LDFLAGS) -shared -Wl,-soname,libespalier-worker.so.0 -Wl,--version-script=$@.exports -o $@.0 $^ $(WIRE_LIBS)
+	@ln -sf $(notdir $@).0 $@
+# The example in C, for the conformance suite.
+$(BUILD)/test/c_worker: examples/c/worker.c $(WORKER_LIBRARY)
+	@mkdir -p $(@D)
+	$(MPICC) -std=c11 -O2 -Wall -Wextra -Werror -Itorchrt/c -o $@ $< -L$(BUILD)/lib -Wl,-rpath,$(realpath $(BUILD))/lib -lespalier-worker -lm

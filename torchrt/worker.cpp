@@ -3,14 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <deque>
 #include <new>
 
 #include "torchrt/comm/peer_error.hpp"
-#include "torchrt/control.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
@@ -20,17 +17,12 @@
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/recovery/vault_client.hpp"
+#include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
-
-using namespace std::chrono_literals;
-
-// The launcher's own limits are shorter; these only make sure that no wait is without an end.
-constexpr Control::Milliseconds kLauncherActs = 10min;
-constexpr Control::Milliseconds kSwitchArrives = 60s;
 
 std::string host_name() {
   char name[256] = {};
@@ -56,28 +48,30 @@ wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
 // After the hello.
 class Worker {
  public:
-  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Control& control, bool checksum)
-      : config_(config), environment_(environment), world_(world), control_(control), checksum_(checksum) {}
+  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Session& session, bool checksum)
+      : config_(config), environment_(environment), world_(world), session_(session), checksum_(checksum) {}
 
   void run() {
     take_part();
     prepare();
     serve();
-    control_.send(wire::Ready{});
+    session_.ready();
     const std::int64_t done = source_ ? load() : done_;
-    control_.expect<wire::Commit>(kLauncherActs);
+    session_.committed();
     if (arrival_) arrival_->release(*server_);
     arrival_.reset();
     recovery_.reset();
     train(done + 1);
     training_->finish();
-    control_.send(wire::Done{config_.training.steps});
+    session_.done(config_.training.steps);
   }
 
  private:
   void take_part() {
-    wire::Assign assign = control_.expect<wire::Assign>(kLauncherActs);
+    wire::Assign assign = session_.assignment();
     plan_ = std::move(assign.plan);
+    if (const auto broken = validate(plan_, config_.model.layers); !broken.empty())
+      throw Error("launcher: the plan that it assigns is none: " + broken.front());
     config_.training.accuracy = assign.accuracy;
     config_.parallel.limits.tp = plan_.stages.front().tp;
     source_ = std::move(assign.source);
@@ -156,17 +150,17 @@ class Worker {
 
   // The state is that after the step returned.
   std::int64_t load() {
-    const wire::Load load = control_.expect<wire::Load>(kLauncherActs);
+    const wire::Load load = session_.load();
     const std::int64_t step = recovery_ ? done_ : load.step;
     ArrivalReport report;
-    const auto given = [this] { control_.expect<wire::Given>(kLauncherActs); };
+    const auto given = [this] { session_.given(); };
     if (arrival_) report = arrival_->load(step, load.giving ? std::function<void()>(given) : nullptr);
     else if (by_disk()) training_->load(step);
     print_checksum(step);
     server_->mark(step);
     keeping_->mark(step);
     training_->stands_after(step);
-    control_.send(
+    session_.loaded(
         wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms, report.sent_early});
     return step;
   }
@@ -229,8 +223,9 @@ class Worker {
     }
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
-      listen();
-      return !requests_.empty();
+      const bool wanted = session_.switch_wanted();
+      if (session_.take_checkpoint()) training_->ask_checkpoint();
+      return wanted;
     };
     const auto kept = [this] { return keeping_->keeps() && (!snapshots_ || snapshots_->complete()); };
     for (std::int64_t step = first; step <= config_.training.steps; ++step) {
@@ -240,45 +235,29 @@ class Worker {
       // Those who take over make one after their first step.
       if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
       if (world_.rank() == 0)
-        control_.send(
-            wire::Step{step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
-      if (report.profile) control_.send(wire::Profiled{*report.profile});
+        session_.step({step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
+      if (report.profile) session_.profile(wire::to_frame(wire::Profiled{*report.profile}));
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
-      if (take_notice() && environment_.extension != 0) control_.send(wire::Notice{environment_.extension});
+      if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
       // At the very end there is nothing left to hand over: `done` answers the request.
       if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
     }
   }
 
-  // As late in a step as possible, just before all ranks agree on whether to stop after it. A `resume` that overtakes
-  // the boundary only shortens the stop: ranks may see it at different steps, but every `switch` must be answered by
-  // all.
-  void listen() {
-    while (const std::optional<wire::Frame> frame = control_.poll()) {
-      if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
-      else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
-      else if (frame->type == wire::Checkpoint::type) training_->ask_checkpoint();
-      else Control::unexpected(frame->type, wire::Switch::type);
-    }
-  }
-
   // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
   void stand(std::int64_t step) {
-    if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives), false});
-    const Request request = std::move(requests_.front());
-    requests_.pop_front();
+    const wire::Switch& request = session_.stand();
     print_checksum(step);
     const auto address_of = [&](int new_rank) {
-      return state_address(environment_.token, request.message.generation, new_rank);
+      return state_address(environment_.token, request.generation, new_rank);
     };
     wire::Switched switched{step};
     if (!through_disk(config_.handoff.method))
-      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.message.next, address_of,
-                                                           [&] { control_.send(wire::Standing{step}); });
+      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.next, address_of,
+                                                           [&] { session_.standing(step); });
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
-    control_.send(switched);
-    if (!request.resumed) control_.expect<wire::Resume>(kLauncherActs);
+    session_.switched(switched);
     departure_.reset();
   }
 
@@ -291,16 +270,10 @@ class Worker {
     std::fflush(stdout);
   }
 
-  // A `switch` that this rank has not answered yet.
-  struct Request {
-    wire::Switch message;
-    bool resumed = false;
-  };
-
   Config config_;
   const WorkerEnvironment& environment_;
   World& world_;
-  Control& control_;
+  Session& session_;
   bool checksum_;
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
@@ -315,7 +288,6 @@ class Worker {
   std::optional<Keeping> keeping_;
   std::optional<StateServer> server_;
   std::optional<Departure> departure_;  // while it stands
-  std::deque<Request> requests_;
 };
 
 // MPI ends in good order when all ranks leave together; a rank whose peers are gone must not wait for them.
@@ -331,17 +303,12 @@ bool lacks_memory(const std::exception& error) {
 
 // The last words go to the launcher, which tells the user; where that is gone, to the log. Of a GPU's failure it hears
 // by the end of the line: a program that says that it failed ends the job.
-[[noreturn]] void leave_failed(Control& control, int rank, const std::exception& error) {
+[[noreturn]] void leave_failed(Session& session, int rank, const std::exception& error) {
   std::string problem = error.what();
   if (dynamic_cast<const wire::ConnectionLost*>(&error) != nullptr) {
     problem = "the launcher is gone; leaving";
   } else if (dynamic_cast<const DeviceError*>(&error) == nullptr) {
-    try {
-      control.farewell();
-      control.send(wire::Failed{problem, dynamic_cast<const PeerError*>(&error) != nullptr, lacks_memory(error)});
-      ::_exit(1);
-    } catch (const std::exception&) {
-    }
+    if (session.failed({problem, dynamic_cast<const PeerError*>(&error) != nullptr, lacks_memory(error)})) ::_exit(1);
   }
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, problem.c_str());
   std::fflush(stderr);
@@ -351,10 +318,9 @@ bool lacks_memory(const std::exception& error) {
 }  // namespace
 
 int run_worker(const Config& config, const WorkerEnvironment& environment, int* argc, char*** argv, bool checksum) {
-  std::optional<Control> control;
+  std::optional<Session> session;
   try {
-    control.emplace(wire::Caller{wire::Service::worker, environment.anchor, environment.token, {::geteuid()}},
-                    environment.host, environment.port, environment.rank, environment.heartbeat);
+    session.emplace(environment);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "espalier: train: rank %d: %s\n", environment.rank, error.what());
     std::fflush(stderr);
@@ -365,22 +331,22 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
   std::optional<World> world;
   std::optional<Worker> worker;
   try {
-    control->send(hello(config, environment));
+    session->hello(wire::to_frame(hello(config, environment)));
     world.emplace(argc, argv);
     if (world->rank() != environment.rank)
       throw Error("MPI: this is rank " + std::to_string(world->rank()) + ", but OMPI_COMM_WORLD_RANK says " +
                   std::to_string(environment.rank) + "; let the launcher start workers");
-    worker.emplace(config, environment, *world, *control, checksum);
+    worker.emplace(config, environment, *world, *session, checksum);
     try {
       worker->run();
     } catch (const LeaveNow&) {
     }
     worker.reset();
-    control->farewell();
+    session->farewell();
     end_world(*world);
     return 0;
   } catch (const std::exception& error) {
-    leave_failed(*control, environment.rank, error);
+    leave_failed(*session, environment.rank, error);
   }
 }
 

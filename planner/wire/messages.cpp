@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
+#include "planner/core/plan_json.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -246,10 +247,16 @@ struct Writer {
 struct Reader {
   Fields fields;
   std::set<std::string> seen;
+  UnknownFields unknown;
   template <class T>
   void operator()(const char* name, T& value) {
     seen.insert(name);
     fields.get(name, value);
+  }
+  void operator()(const char* name, Plan& value) {
+    Json plan;
+    (*this)(name, plan);
+    value = read_plan(plan, unknown);
   }
   void operator()(const char* name, DecisionKind& value) {
     std::string text;
@@ -286,19 +293,24 @@ struct Reader {
     (*this)(name, value);
     source.reset();
     if (value.is_null()) return;
-    const Fields inner(value, "assign.source", {"generation", "plan", "recovery", "early_seconds", "earlier"});
+    const Fields inner(value, "assign.source");
+    const auto plan_of = [this](const Fields& of) {
+      Json plan;
+      of.get("plan", plan);
+      return read_plan(plan, unknown);
+    };
     source = Assign::Source{};
     inner.get("generation", source->generation);
-    inner.get("plan", source->plan);
+    source->plan = plan_of(inner);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
     if (inner.has("early_seconds")) inner.get("early_seconds", source->early_seconds);
     std::vector<Json> earlier;
     if (inner.has("earlier")) inner.get("earlier", earlier);
     for (const Json& one : earlier) {
-      const Fields fields_of_one(one, "assign.source.earlier", {"generation", "plan", "copies_only", "step"});
+      const Fields fields_of_one(one, "assign.source.earlier");
       Assign::Source::Earlier& known = source->earlier.emplace_back();
       fields_of_one.get("generation", known.generation);
-      fields_of_one.get("plan", known.plan);
+      known.plan = plan_of(fields_of_one);
       fields_of_one.get("copies_only", known.copies_only);
       fields_of_one.get("step", known.step);
     }
@@ -332,7 +344,7 @@ template <class Message>
 Message from_frame(const Frame& frame) {
   if (frame.type != Message::type) throw Error("message " + frame.type + ": expected " + std::string(Message::type));
   Message message;
-  Reader reader{Fields(frame.body, frame.type), {}};
+  Reader reader{Fields(frame.body, frame.type), {}, kOfWorker<Message> ? UnknownFields::pass : UnknownFields::refuse};
   visit(message, reader);
   if constexpr (kOfWorker<Message>) return message;
   for (const auto& [key, value] : frame.body.items())

@@ -76,6 +76,18 @@ TEST_CASE("a message with a missing, unknown or ill-typed field is refused by na
 TEST_CASE("a worker and a launcher of different versions pass over fields that they do not know") {
   CHECK(from_frame<Switched>({"switched", {{"step", 1}, {"problem", ""}, {"x", 1}}}).step == 1);
   CHECK(from_frame<Load>({"load", {{"step", 3}, {"later", Json::object()}}}).step == 3);
+  const Assign assign{uniform_plan(1, 1, 1, 4, 1, {{"n1", 0}}),
+                      Assign::Source{1, uniform_plan(1, 1, 1, 4, 1, {{"n1", 0}})}};
+  Frame frame = to_frame(assign);
+  for (Json* const plan : {&frame.body["plan"], &frame.body["source"]["plan"]}) {
+    (*plan)["x"] = 1;
+    (*plan)["stages"][0]["x"] = 1;
+    (*plan)["stages"][0]["replicas"][0]["x"] = Json::array();
+  }
+  frame.body["source"]["x"] = nullptr;
+  CHECK(from_frame<Assign>(frame).plan == assign.plan);
+  CHECK(from_frame<Assign>(frame).source->plan == assign.plan);
+  CHECK_THROWS_WITH_AS((void)frame.body["plan"].get<Plan>(), "plan.x: unknown field", Error);  // a file's, for example
 }
 
 TEST_CASE("bytes that are no UTF-8 do not keep a message from being sent") {

@@ -1,0 +1,161 @@
+/* A data-parallel training in C that is elastic by libespalier-worker: linear regression by gradient descent, with MPI
+ * for the sum of gradients.
+ *
+ *     mpicc -I PREFIX/include worker.c -o worker -L PREFIX/lib -lespalier-worker -lm
+ *     srun --elastic=2:8 --gpus=2 ./worker [--steps N] [--pause SECONDS] [--checkpoint FILE]
+ *
+ * Its losses are those of one process but for rounding. Process 0 prints them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <espalier/worker.h>
+#include <fcntl.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WIDTH = 64, BATCH = 48 };
+
+struct state { /* what a hand-off moves, and what a checkpoint holds */
+  int64_t step;
+  double weights[WIDTH];
+};
+
+static struct espalier_worker* worker;
+static double pause_seconds = 0.02;
+static const char* checkpoint;
+
+/* The last words of this process. MPI_Abort would end processes that the launcher still needs. */
+static void fail(const char* message) {
+  fprintf(stderr, "worker: %s\n", message);
+  espalier_fail(worker, message, 0);
+  _exit(1);
+}
+
+/* A call of the library: its result, unless it failed or the launcher said `exit`. */
+static int call(int result) {
+  if (result == ESPALIER_LEAVE) {
+    MPI_Finalize();
+    exit(0);
+  }
+  if (result == ESPALIER_FAILED) fail(espalier_error(worker));
+  return result;
+}
+
+/* Sample `number` of the data: the same on every process and in every generation. */
+static double sample(int64_t number, double* x) {
+  uint64_t seed = (uint64_t)number * 0x9E3779B97F4A7C15u + 1;
+  double y = 0;
+  for (int i = 0; i < WIDTH; ++i) {
+    seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+    x[i] = (double)(seed >> 11) / 9007199254740992.0 - 0.5;
+    y += x[i] * (i % 7 - 3);
+  }
+  return y;
+}
+
+/* One step on `count` samples from `first` on, and on those of the other processes. Returns the mean loss. */
+static double train(struct state* state, int64_t first, int count, int* stand) {
+  double sum[WIDTH + 2] = {0}, x[WIDTH]; /* gradient, loss, how many processes were asked to stand */
+  for (int64_t number = first; number < first + count; ++number) {
+    double error = -sample(number, x);
+    for (int i = 0; i < WIDTH; ++i) error += x[i] * state->weights[i];
+    for (int i = 0; i < WIDTH; ++i) sum[i] += 2 * error * x[i] / BATCH;
+    sum[WIDTH] += error * error / BATCH;
+  }
+  struct timespec nap = {0,
+                         (long)(pause_seconds * 1e9 * count / BATCH)}; /* a device whose time is that of its samples */
+  nanosleep(&nap, NULL);
+  sum[WIDTH + 1] = call(espalier_switch_wanted(worker));
+  MPI_Allreduce(MPI_IN_PLACE, sum, WIDTH + 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < WIDTH; ++i) state->weights[i] -= 0.3 * sum[i];
+  ++state->step;
+  *stand = sum[WIDTH + 1] > 0;
+  return sum[WIDTH];
+}
+
+static void save(const struct state* state) {
+  char part[4096];
+  snprintf(part, sizeof part, "%s.part", checkpoint);
+  FILE* file = fopen(part, "wb");
+  if (file == NULL || fwrite(state, sizeof *state, 1, file) != 1 || fclose(file) != 0 || rename(part, checkpoint) != 0)
+    fprintf(stderr, "worker: %s: %s\n", checkpoint, strerror(errno));
+}
+
+static const char* load(struct state* state) {
+  FILE* file = checkpoint != NULL ? fopen(checkpoint, "rb") : NULL;
+  if (file == NULL) return "start";
+  if (fread(state, sizeof *state, 1, file) != 1) fail("the checkpoint is too short");
+  fclose(file);
+  return "checkpoint";
+}
+
+/* The state of the generation before: every process of it has the same, and one of them is on this node. */
+static void take(struct state* state, int64_t step) {
+  for (int old = 0; old < espalier_old_size(worker); ++old) {
+    int fd;
+    uint64_t bytes;
+    if (espalier_take(worker, old, step, &fd, &bytes) != ESPALIER_OK) continue;
+    if (bytes != sizeof *state || pread(fd, state, bytes, 0) != (ssize_t)bytes)
+      fail("the old state is of another size");
+    close(fd);
+    return;
+  }
+  fail(espalier_error(worker));
+}
+
+int main(int argc, char** argv) {
+  struct espalier_program program = {.global_batch = BATCH, .total_steps = 100000, .name = "espalier example worker.c"};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--steps") == 0) program.total_steps = atoll(argv[i + 1]);
+    else if (strcmp(argv[i], "--pause") == 0) pause_seconds = atof(argv[i + 1]);
+    else if (strcmp(argv[i], "--checkpoint") == 0) checkpoint = argv[i + 1];
+    else return fprintf(stderr, "worker: %s: unknown option\n", argv[i]), 2;
+  }
+  worker = espalier_join(&program);
+  if (worker == NULL) return fprintf(stderr, "worker: %s\n", espalier_error(NULL)), 1;
+  MPI_Init(&argc, &argv);
+
+  struct state state = {0};
+  int64_t step;
+  int memory = memfd_create("worker-state", MFD_CLOEXEC), stand = 0;
+  if (memory < 0 || ftruncate(memory, sizeof state) != 0) fail(strerror(errno));
+  if (!espalier_takes(worker)) load(&state);
+  call(espalier_start(worker, &step));
+  if (espalier_takes(worker)) {
+    const char* from = NULL;
+    if (espalier_recovers(worker)) from = load(&state);
+    else take(&state, step);
+    call(espalier_taken(worker, state.step, from));
+  }
+  call(espalier_commit(worker));
+
+  while (state.step < program.total_steps) {
+    int64_t first;
+    const int count = espalier_samples(worker, state.step + 1, &first);
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double loss = train(&state, first, count, &stand);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    const double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    if (espalier_rank(worker) == 0) {
+      call(espalier_report(worker, state.step, loss, seconds));
+      printf("{\"step\":%lld,\"loss\":%.17g,\"gpus\":%d}\n", (long long)state.step, loss, espalier_size(worker));
+      fflush(stdout);
+      if (checkpoint != NULL && (state.step % 50 == 0 || espalier_checkpoint_wanted(worker))) save(&state);
+    }
+    if (stand && state.step < program.total_steps) {
+      if (pwrite(memory, &state, sizeof state, 0) != (ssize_t)sizeof state) fail(strerror(errno));
+      call(espalier_give(worker, state.step, memory, sizeof state));
+      call(espalier_stand(worker, state.step));
+    }
+  }
+  call(espalier_done(worker, state.step));
+  espalier_free(worker);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,247 @@
+#include "launcher/conform/cases.hpp"
+
+namespace espalier::launcher::conform {
+namespace {
+
+void demand(bool holds, const std::string& what) {
+  if (!holds) throw Failure(what);
+}
+
+// The next generation beside a running one, ready to take its state.
+struct Change {
+  Stage& stage;
+  Generation& before;
+  Generation next;
+
+  Change(Stage& the_stage, Generation& running, int replicas, bool elsewhere)
+      : stage(the_stage), before(running), next(the_stage, replicas) {
+    if (elsewhere) next.spread();
+    next.assign(before.as_source());
+    next.ready();
+    before.trains_past(before.step() + 1);  // the old one trains beside it
+  }
+  void ask() { before.tell(wire::Switch{next.plan(), next.number()}); }
+  // All of the old generation stand and give. Returns the boundary.
+  std::int64_t give() {
+    ask();
+    return before.stands();
+  }
+  void load(std::int64_t step) {
+    next.tell(wire::Load{step, false});
+    demand(next.loaded(step).from.empty(), "loaded.from: must be empty in a hand-off");
+  }
+  void commit(std::int64_t step) {
+    next.trains_from(step);
+    next.tell(wire::Commit{});
+    before.tell(wire::Exit{});
+    next.trains_past(step + 3);
+    before.leaves_well();
+  }
+  void whole() {
+    const std::int64_t step = give();
+    load(step);
+    commit(step);
+  }
+};
+
+Case changed(const std::string& name, const std::string& title, int from, int to, bool elsewhere = false,
+             bool brief = false) {
+  const auto play = [from, to, elsewhere](Stage& stage) {
+    Generation first(stage, from);
+    first.live();
+    Change(stage, first, to, elsewhere).whole();
+  };
+  return {name, title, play, brief};
+}
+
+// What happens to two replicas that were asked to stand, when there is no next generation for them.
+Case asked(const std::string& name, const std::string& title,
+           const std::function<void(Stage&, Generation&, const wire::Switch&)>& play, bool brief = false) {
+  const auto whole = [play](Stage& stage) {
+    Generation first(stage, 2);
+    first.live();
+    play(stage, first, wire::Switch{first.plan(), stage.fresh_number()});
+  };
+  return {name, title, whole, brief};
+}
+
+// The next generation fails in some state; the old one must train on as if nothing had happened.
+Case failed(const std::string& name, const std::string& title, const std::function<void(Change&)>& play) {
+  const auto whole = [play](Stage& stage) {
+    Generation first(stage, 1);
+    first.live();
+    {
+      Change change(stage, first, 2, false);
+      play(change);
+    }
+    first.trains_past(first.step() + 3);
+    Change(stage, first, 2, false).whole();  // and a change is still possible
+  };
+  return {name, title, whole};
+}
+
+}  // namespace
+
+std::vector<Case> change_cases() {
+  return {
+      changed("grow", "it grows from one replica to two, and no step is lost", 1, 2, false, true),
+      changed("shrink", "it shrinks from two replicas to one, and no step is lost", 2, 1, false, true),
+      changed("same-size", "it changes its processes on the same GPUs", 2, 2),
+      changed("grow-by-more", "it grows from two replicas to three", 2, 3),
+      changed("grow-elsewhere", "it grows to another node", 1, 2, true),
+      {"change-twice", "it grows and shrinks again",
+       [](Stage& stage) {
+         Generation first(stage, 1);
+         first.live();
+         Change there(stage, first, 2, false);
+         there.whole();
+         Change(stage, there.next, 1, false).whole();
+       }},
+      {"change-more-fields", "it takes `load`, `switch` and `exit` with fields that it does not know",
+       [](Stage& stage) {
+         Generation first(stage, 1);
+         first.live();
+         Change change(stage, first, 2, false);
+         wire::Frame asked = wire::to_frame(wire::Switch{change.next.plan(), change.next.number()});
+         asked.body["colour"] = "red";
+         first.tell(asked);
+         const std::int64_t step = first.stands();
+         wire::Frame load = wire::to_frame(wire::Load{step, false});
+         load.body["colour"] = {1, 2};
+         change.next.tell(load);
+         change.next.loaded(step);
+         change.commit(step);
+       }},
+      asked(
+          "switch-resume", "it stands at `switch`, all ranks after the same step, and trains on at `resume`",
+          [](Stage&, Generation& first, const wire::Switch& message) {
+            first.tell(message);
+            const std::int64_t step = first.stands();
+            first.tell(wire::Resume{});
+            first.trains_past(step + 3);
+          },
+          true),
+      asked("switch-stands", "it does no step while it stands",
+            [](Stage& stage, Generation& first, const wire::Switch& message) {
+              first.tell(message);
+              const std::int64_t step = first.stands();
+              stage.pass(2);
+              demand(first.step() == step, "it trains on before `resume`");
+              first.tell(wire::Resume{});
+              first.trains_past(step + 2);
+            }),
+      asked(
+          "switch-crossed", "it answers a `switch` whose `resume` comes before it stands",
+          [](Stage&, Generation& first, const wire::Switch& message) {
+            first.tell(message);
+            first.tell(wire::Resume{});
+            const std::int64_t step = first.stands();
+            first.trains_past(step + 3);
+          },
+          true),
+      asked("switch-twice", "it answers two switches one after the other",
+            [](Stage&, Generation& first, const wire::Switch& message) {
+              first.tell(message);
+              first.stands();
+              first.tell(wire::Resume{});
+              first.tell(message);
+              const std::int64_t step = first.stands();
+              first.tell(wire::Resume{});
+              first.trains_past(step + 3);
+            }),
+      asked("switch-crossed-twice", "it answers two switches that were both taken back before it stood",
+            [](Stage&, Generation& first, const wire::Switch& message) {
+              for (int i = 0; i < 2; ++i) {
+                first.tell(message);
+                first.tell(wire::Resume{});
+              }
+              first.stands();
+              const std::int64_t step = first.stands();
+              first.trains_past(step + 3);
+            }),
+      asked("switch-apart", "ranks that hear of a `switch` at different times stand after the same step",
+            [](Stage& stage, Generation& first, const wire::Switch& message) {
+              first.line(0).send(message);
+              stage.pass(0.5);
+              for (int rank = 1; rank < first.size(); ++rank) first.line(rank).send(message);
+              const std::int64_t step = first.stands();
+              first.tell(wire::Resume{});
+              first.trains_past(step + 3);
+            }),
+      asked("switch-exit", "it leaves with code 0 where `exit` comes while it stands",
+            [](Stage&, Generation& first, const wire::Switch& message) {
+              first.tell(message);
+              first.stands();
+              first.tell(wire::Exit{});
+              first.leaves_well();
+            }),
+      asked("switch-launcher-gone", "it ends where the launcher dies while it stands",
+            [](Stage&, Generation& first, const wire::Switch& message) {
+              first.tell(message);
+              first.stands();
+              for (int rank = 0; rank < first.size(); ++rank) first.line(rank).close();
+              first.leaves_failed();
+            }),
+      failed("failed-ready", "the next generation is dropped when it is ready, and the old one trains on",
+             [](Change& change) { change.next.drop(); }),
+      failed("failed-switched", "it is dropped when the old one stands",
+             [](Change& change) {
+               const std::int64_t step = change.give();
+               change.next.drop();
+               change.before.tell(wire::Resume{});
+               change.before.trains_past(step + 1);
+             }),
+      failed("failed-loaded", "it is dropped when it has loaded",
+             [](Change& change) {
+               const std::int64_t step = change.give();
+               change.load(step);
+               change.next.drop();
+               change.before.tell(wire::Resume{});
+               change.before.trains_past(step + 1);
+             }),
+      failed("failed-exit", "it is told to leave when it has loaded, and leaves with code 0",
+             [](Change& change) {
+               const std::int64_t step = change.give();
+               change.load(step);
+               change.next.tell(wire::Exit{});
+               change.next.leaves_well();
+               change.before.tell(wire::Resume{});
+               change.before.trains_past(step + 1);
+             }),
+      failed("load-other-step", "it fails where `load` names a step whose state is not there",
+             [](Change& change) {
+               const std::int64_t step = change.give();
+               change.next.tell(wire::Load{step + 1, false});
+               change.next.leaves_failed();
+               change.before.tell(wire::Resume{});
+               change.before.trains_past(step + 1);
+             }),
+      {"given-later", "it takes a state that is announced before the last of it is there",
+       [](Stage& stage) {
+         Generation first(stage, 2);
+         first.live();
+         Change change(stage, first, 1, false);
+         const std::int64_t step = change.give();
+         change.next.tell(wire::Load{step, true});
+         change.next.tell(wire::Given{});
+         change.next.loaded(step);
+         change.commit(step);
+       }},
+      {"load-old-gone", "it does not say `loaded` where the old generation is gone before it has its state",
+       [](Stage& stage) {
+         Generation first(stage, 1);
+         first.live();
+         Change change(stage, first, 1, false);
+         const std::int64_t step = first.step();
+         first.drop();
+         stage.pass(0.5);
+         change.next.tell(wire::Load{step, false});
+         stage.pass(5);
+         if (change.next.has_said(0, wire::Loaded::type)) throw Failure("it has loaded a state that is not there");
+         for (int rank = 0; rank < change.next.size(); ++rank) change.next.line(rank).close();
+         change.next.leaves_failed();
+       }},
+  };
+}
+
+}  // namespace espalier::launcher::conform

@@ -1,0 +1,78 @@
+# The conformance suite of the worker protocol (espalier-launch conform), in its brief form, on both workers; and what it says
+# of programs that are none. `make bench-pytorch` plays all of it.
+# limit: 2400
+# each: 900
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  prepare
+}
+launch=${BUILD:-build}/bin/espalier-launch
+case $launch in /*) ;; *) launch=$(realpath "$BATS_TEST_DIRNAME/../..")/$launch ;; esac
+# conform ARGUMENT...: in a file, as it may be long.
+conform() {
+  local status=0
+  in_own_folder "$here/with_munge.sh" "$launch" conform "$@" > conform.out 2>&1 || status=$?
+  cat conform.out
+  return $status
+}
+nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 skipped$"; }
+
+@test "espalier-train conforms" {
+  conform --brief --steps-option --steps -- "$train" small.toml --steps $((1000 * 1000))
+  nothing_failed
+}
+
+@test "the example in C conforms" {
+  conform --brief --steps-option --steps -- "$built/test/c_worker" --pause 0.05
+  nothing_failed
+}
+
+@test "the library exports the functions of its header and nothing else" {
+  exported=$(nm -D --defined-only "$built/lib/libespalier-worker.so" | awk '{print $3}' | sort)
+  [ "$exported" = "$(grep -o '\bespalier_[a-z_]*(' "$here/../../torchrt/c/espalier/worker.h" | tr -d '(' | sort -u)" ]
+}
+
+@test "the Python package conforms" {
+  [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
+  conform --brief --patience 200 --steps-option --steps -- "$here/../python/python.sh" "$here/../python/train.py" --steps 1000000 --pause 0.05
+  nothing_failed
+}
+
+@test "a program that speaks another protocol, none, or not at all fails in words" {
+  run conform --only login,done --patience 2 -- sleep 60
+  [ "$status" = 1 ]
+  [[ $output == *"FAIL login: it logs in and says hello"*"not all ranks have said hello in time"* ]]
+  [[ $output == *"skip done"*"needs --steps-option"*"0 passed, 1 failed, 1 skipped" ]]
+  run conform --only login -- true
+  [[ $output == *"rank 0 ended with code 0 before it said hello"*"0 passed, 1 failed, 0 skipped" ]]
+}
+
+@test "bad options are refused by name" {
+  refused() { # MESSAGE ARGUMENT...
+    local message=$1
+    shift
+    run "$launch" conform "$@"
+    echo "$output"
+    [ "$status" = 2 ] && [[ $output == *"$message"* ]]
+  }
+  refused "no program given; it comes after --" --brief
+  refused '"--quick": unknown option' --quick -- true
+  refused '--patience: "soon" is not a number of seconds' --patience soon -- true
+  refused '--patience: "-1" is not a number of seconds' --patience -1 -- true
+  refused "--only: its value is missing" --only -- true
+  refused '--only: there is no case "dance"; see --list' --only dance -- true
+  refused "nowhere/at-all: No such file" -- nowhere/at-all
+}
+
+@test "it has at least 60 cases, and lists them" {
+  run "$launch" conform --list
+  [ "$status" = 0 ]
+  [ "${#lines[@]}" -ge 60 ]
+  [ "$(printf '%s\n' "${lines[@]}" | cut -d: -f1 | sort | uniq -d)" = "" ]
+}

@@ -1,0 +1,115 @@
+/* espalier/worker.h: makes a data-parallel training program elastic under Espalier, in any language that can call C.
+ *
+ * The library libespalier-worker speaks espalier-worker(7) for the program. The program says what it is, trains, and
+ * hands its state over. A generation's life, with the calls in their order:
+ *
+ *     struct espalier_program program = {.global_batch = 64, .total_steps = 10000};
+ *     struct espalier_worker *w = espalier_join(&program);          // NULL: espalier_error(NULL) says why
+ *     // set up everything slow: communicators, memory, the model
+ *     int64_t step;
+ *     espalier_start(w, &step);                                     // ready; waits until the old generation stands
+ *     if (espalier_recovers(w)) step = ...;                         // it is lost: read a checkpoint, or begin anew
+ *     else if (espalier_takes(w)) espalier_take(w, old_rank, step, &fd, &bytes);
+ *     if (espalier_takes(w)) espalier_taken(w, step, from);
+ *     espalier_commit(w);                                           // from now on this generation is the job
+ *     while (step < program.total_steps) {
+ *       // one step, of the samples espalier_samples(w, step + 1, &first); then all processes agree upon
+ *       int stand = ...the sum over all processes of espalier_switch_wanted(w)...;
+ *       espalier_report(w, ++step, loss, seconds);                  // process 0
+ *       if (stand > 0 && step < program.total_steps) {
+ *         espalier_give(w, step, fd, bytes);                        // memory with the state
+ *         espalier_stand(w, step);                                  // ESPALIER_LEAVE: end with code 0
+ *       }
+ *     }
+ *     espalier_done(w, step);
+ *     espalier_free(w);
+ *
+ * Functions that return int return ESPALIER_OK or a number from 0 on, ESPALIER_LEAVE or ESPALIER_FAILED.
+ * ESPALIER_LEAVE: the launcher said `exit`; end with code 0, without waiting for other processes. ESPALIER_FAILED:
+ * espalier_error(w) says why; call espalier_fail() and end with another code. One thread at a time may use a worker.
+ * When the launcher is gone the library ends the process, since another launcher may already lead the job's GPUs.
+ */
+#ifndef ESPALIER_WORKER_H
+#define ESPALIER_WORKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ESPALIER_WORKER_VERSION 1 /* of this interface; fields are only ever added at the end of a struct */
+
+enum { ESPALIER_OK = 0, ESPALIER_FAILED = -1, ESPALIER_LEAVE = -2 };
+
+struct espalier_worker;
+
+/* What the launcher must know of the program. Fields that are 0 or NULL have the value in brackets. */
+struct espalier_program {
+  int global_batch;    /* samples of a step, whatever the number of processes; needed */
+  int64_t total_steps; /* needed */
+  int unit;            /* GPUs of a replica, which the program divides among itself; on one node (1) */
+  const char* name;    /* the same for programs with the same model and code, for the planner's memory (not told) */
+  int start_seconds;   /* how long a generation may take from its start to espalier_start() (the site's limit) */
+};
+
+/* 1: a launcher leads this process. 0: the program must train without this library. */
+int espalier_has_launcher(void);
+
+/* Logs in, says hello, and waits for the plan. Call it before anything that takes long. From then on SIGTERM does not
+ * end the process: when to leave is the launcher's to say. NULL: failed. */
+struct espalier_worker* espalier_join(const struct espalier_program* program);
+
+/* Of this generation's plan. Processes are numbered as by MPI. */
+int espalier_generation(const struct espalier_worker* worker);
+int espalier_rank(const struct espalier_worker* worker);
+int espalier_size(const struct espalier_worker* worker);
+int espalier_device(const struct espalier_worker* worker); /* which of the GPUs that the process can see is its own */
+const char* espalier_plan(const struct espalier_worker* worker); /* JSON, as in espalier-worker(7) */
+/* How many samples of `step` this process's replica computes. *first: the number of the first of them, of all samples
+ * of the training. Steps are counted from 1, samples from 0. */
+int espalier_samples(const struct espalier_worker* worker, int64_t step, int64_t* first);
+
+/* Everything slow is done. Waits until state is to be taken, where there is some. *step: the step after which that
+ * state is; 0 in a training that begins; -1 in a recovery, where the program itself must find out. */
+int espalier_start(struct espalier_worker* worker, int64_t* step);
+int espalier_takes(const struct espalier_worker* worker);    /* 1: a generation before this one had state */
+int espalier_recovers(const struct espalier_worker* worker); /* 1: it is lost: read a checkpoint, or begin anew */
+int espalier_old_size(const struct espalier_worker* worker); /* processes of the generation before */
+
+/* The memory that process `old_rank` of the generation before has given after `step`, if that process is on this node.
+ * *fd: a memfd, which the caller closes. */
+int espalier_take(struct espalier_worker* worker, int old_rank, int64_t step, int* fd, uint64_t* bytes);
+/* This process has the state after `step`. All processes say the same. from: NULL, or in a recovery "checkpoint" or
+ * "start". */
+int espalier_taken(struct espalier_worker* worker, int64_t step, const char* from);
+/* Waits until this generation is the job. Write no file before. */
+int espalier_commit(struct espalier_worker* worker);
+
+/* After each step, on process 0. A loss that is no number is allowed. */
+int espalier_report(struct espalier_worker* worker, int64_t step, double loss, double seconds);
+/* 1: the launcher wants all processes to stand at the next boundary that they agree upon; 0: it does not. */
+int espalier_switch_wanted(struct espalier_worker* worker);
+/* 1 once after each request of the launcher's for a checkpoint. */
+int espalier_checkpoint_wanted(struct espalier_worker* worker);
+/* Offers memory (a memfd) with the state after `step` to the processes of the next generation on this node, until
+ * espalier_stand() returns. The caller keeps the descriptor, and must not change the memory meanwhile. */
+int espalier_give(struct espalier_worker* worker, int64_t step, int fd, uint64_t bytes);
+/* This process stands after `step`, and its state can be taken. ESPALIER_OK: train on. */
+int espalier_stand(struct espalier_worker* worker, int64_t step);
+
+/* After the last step. The process then ends with code 0. */
+int espalier_done(struct espalier_worker* worker, int64_t step);
+/* The last words of a process that fails. peer: 1 where it could not reach another process, so that the job may go on
+ * without that one. */
+void espalier_fail(struct espalier_worker* worker, const char* message, int peer);
+/* Why the last call failed; worker NULL: of espalier_join(). Never NULL. */
+const char* espalier_error(const struct espalier_worker* worker);
+void espalier_free(struct espalier_worker* worker); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,231 @@
+// The C interface over Session. No exception leaves it.
+#include "espalier/worker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "planner/core/error.hpp"
+#include "planner/core/json.hpp"
+#include "torchrt/handoff/state_socket.hpp"
+#include "torchrt/session.hpp"
+
+using namespace espalier;
+using namespace espalier::torchrt;
+
+struct espalier_worker {
+  WorkerEnvironment environment;
+  espalier_program program;
+  Session session;
+  StateServer server;
+  wire::Assign assign = {};
+  std::string plan = {}, error = {};
+  int replica = 0;
+  bool standing = false;
+
+  espalier_worker(WorkerEnvironment found, const espalier_program& said)
+      : environment(std::move(found)),
+        program(said),
+        session(environment),
+        server(state_address(environment.token, environment.generation, environment.rank)) {}
+};
+
+namespace {
+
+thread_local std::string join_error;
+
+wire::Frame hello_of(const espalier_program& program, const WorkerEnvironment& environment) {
+  char node[256] = {};
+  ::gethostname(node, sizeof node - 1);
+  Json capabilities{{"parallel", "data"}, {"unit", std::max(1, program.unit)}, {"global_batch", program.global_batch}};
+  if (program.name != nullptr) capabilities["program"] = program.name;
+  if (program.start_seconds > 0) capabilities["start_seconds"] = program.start_seconds;
+  return {"hello",
+          {{"generation", environment.generation},
+           {"rank", environment.rank},
+           {"node", node},
+           {"pid", ::getpid()},
+           {"total_steps", program.total_steps},
+           {"handoff", "device"},
+           {"capabilities", capabilities}}};
+}
+
+void check(const wire::Assign& assign, const espalier_program& program, int rank) {
+  const Plan& plan = assign.plan;
+  if (plan.stages.size() != 1) throw Error("plan: has several stages, and this program is data-parallel only");
+  if (const auto broken = validate(plan); !broken.empty()) throw Error("plan: " + broken.front());
+  if (plan.global_batch != program.global_batch || plan.micro_batches != 1)
+    throw Error("plan: divides " + std::to_string(plan.global_batch) + " samples, the global batch is " +
+                std::to_string(program.global_batch));
+  if (plan.stages.front().tp != std::max(1, program.unit)) throw Error("plan: its replicas are no whole units");
+  if (rank >= plan.gpu_count()) throw Error("plan: this is rank " + std::to_string(rank) + ", and the plan has fewer");
+  if (const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+      size != nullptr && std::to_string(plan.gpu_count()) != size)
+    throw Error("plan: has " + std::to_string(plan.gpu_count()) + " processes, and there are " + size);
+}
+
+// What a function does: its result, or what its exception means.
+template <class Do>
+std::int64_t guarded(espalier_worker* worker, Do act) {
+  try {
+    return act();
+  } catch (const LeaveNow&) {
+    worker->session.farewell();
+    return ESPALIER_LEAVE;
+  } catch (const std::exception& error) {
+    worker->error = error.what();
+    return ESPALIER_FAILED;
+  }
+}
+template <class Do>
+int guarded_int(espalier_worker* worker, Do act) {
+  return static_cast<int>(guarded(worker, [&]() -> std::int64_t {
+    act();
+    return ESPALIER_OK;
+  }));
+}
+
+}  // namespace
+
+extern "C" {
+
+int espalier_has_launcher(void) { return std::getenv("ESPALIER_LAUNCHER") != nullptr ? 1 : 0; }
+
+espalier_worker* espalier_join(const espalier_program* program) {
+  try {
+    if (program == nullptr || program->global_batch < 1 || program->total_steps < 1)
+      throw Error("espalier_join: global_batch and total_steps must be at least 1");
+    auto environment = worker_environment();
+    if (!environment) throw Error("ESPALIER_LAUNCHER: is not set: no launcher leads this process");
+    shield_worker();
+    auto worker = std::make_unique<espalier_worker>(std::move(*environment), *program);
+    worker->session.hello(hello_of(*program, worker->environment));
+    worker->assign = worker->session.assignment();
+    check(worker->assign, *program, worker->environment.rank);
+    worker->replica = worker->environment.rank / worker->assign.plan.stages.front().tp;
+    worker->plan = Json(worker->assign.plan).dump();
+    return worker.release();
+  } catch (const LeaveNow&) {
+    std::exit(0);  // the launcher needs this process no more, and it has done nothing yet
+  } catch (const std::exception& error) {
+    join_error = error.what();
+    return nullptr;
+  }
+}
+
+int espalier_generation(const espalier_worker* worker) { return worker->environment.generation; }
+int espalier_rank(const espalier_worker* worker) { return worker->environment.rank; }
+int espalier_size(const espalier_worker* worker) { return worker->assign.plan.gpu_count(); }
+int espalier_device(const espalier_worker* worker) { return worker->assign.device.value_or(0); }
+const char* espalier_plan(const espalier_worker* worker) { return worker->plan.c_str(); }
+
+int espalier_samples(const espalier_worker* worker, std::int64_t step, std::int64_t* first) {
+  const auto& replicas = worker->assign.plan.stages.front().replicas;
+  std::int64_t at = (step - 1) * worker->program.global_batch;
+  for (int replica = 0; replica < worker->replica; ++replica) at += replicas[static_cast<std::size_t>(replica)].share;
+  if (first != nullptr) *first = at;
+  return replicas[static_cast<std::size_t>(worker->replica)].share;
+}
+
+int espalier_start(espalier_worker* worker, std::int64_t* step) {
+  return guarded_int(worker, [&] {
+    worker->session.ready();
+    *step = 0;
+    if (!worker->assign.source) return;
+    const wire::Load load = worker->session.load();
+    if (load.giving) worker->session.given();
+    *step = load.step;
+  });
+}
+
+int espalier_takes(const espalier_worker* worker) { return worker->assign.source ? 1 : 0; }
+int espalier_recovers(const espalier_worker* worker) {
+  return worker->assign.source && worker->assign.source->recovery ? 1 : 0;
+}
+int espalier_old_size(const espalier_worker* worker) {
+  return worker->assign.source ? worker->assign.source->plan.gpu_count() : 0;
+}
+
+int espalier_take(espalier_worker* worker, int old_rank, std::int64_t step, int* fd, std::uint64_t* bytes) {
+  return guarded_int(worker, [&] {
+    if (!worker->assign.source) throw Error("espalier_take: there is no generation before this one");
+    FetchedState state =
+        fetch_state(state_address(worker->environment.token, worker->assign.source->generation, old_rank), {0});
+    if (state.step != step)
+      throw Error("hand-off: old rank " + std::to_string(old_rank) + " stands after step " +
+                  std::to_string(state.step) + ", not " + std::to_string(step));
+    *bytes = state.bytes;
+    *fd = state.fd.release();
+  });
+}
+
+int espalier_taken(espalier_worker* worker, std::int64_t step, const char* from) {
+  return guarded_int(worker, [&] {
+    wire::Loaded loaded;
+    loaded.step = step;
+    if (from != nullptr) loaded.from = from;
+    worker->session.loaded(loaded);
+  });
+}
+
+int espalier_commit(espalier_worker* worker) {
+  return guarded_int(worker, [&] { worker->session.committed(); });
+}
+
+int espalier_report(espalier_worker* worker, std::int64_t step, double loss, double seconds) {
+  return guarded_int(worker, [&] {
+    const double own = std::isfinite(seconds) && seconds > 0 ? seconds : 1e-9;
+    worker->session.step({step, loss, own, worker->program.global_batch / own, false});
+  });
+}
+
+int espalier_switch_wanted(espalier_worker* worker) {
+  return static_cast<int>(guarded(worker, [&]() -> std::int64_t {
+    if (take_notice() && worker->environment.extension != worker->environment.anchor)
+      worker->session.notice(worker->environment.extension);
+    return worker->session.switch_wanted() ? 1 : 0;
+  }));
+}
+
+int espalier_checkpoint_wanted(espalier_worker* worker) { return worker->session.take_checkpoint() ? 1 : 0; }
+
+int espalier_give(espalier_worker* worker, std::int64_t step, int fd, std::uint64_t bytes) {
+  return guarded_int(worker, [&] {
+    worker->server.offer({0}, fd, bytes);
+    worker->server.mark(step);
+  });
+}
+
+int espalier_stand(espalier_worker* worker, std::int64_t step) {
+  return guarded_int(worker, [&] {
+    worker->session.stand();
+    worker->session.switched({step, ""});
+    worker->server.mark(-1);
+    worker->server.withdraw({0});
+  });
+}
+
+int espalier_done(espalier_worker* worker, std::int64_t step) {
+  return guarded_int(worker, [&] {
+    worker->session.farewell();
+    worker->session.done(step);
+  });
+}
+
+void espalier_fail(espalier_worker* worker, const char* message, int peer) {
+  if (worker != nullptr)
+    worker->session.failed({message == nullptr ? "no reason was given" : message, peer != 0, false});
+}
+
+const char* espalier_error(const espalier_worker* worker) {
+  return worker == nullptr ? join_error.c_str() : worker->error.c_str();
+}
+
+void espalier_free(espalier_worker* worker) { delete worker; }
+
+}  // extern "C"

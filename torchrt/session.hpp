@@ -1,0 +1,72 @@
+// A worker's side of espalier-worker(7) from hello to its last word: what is said and heard, in which order, and which
+// waits have a limit. What a worker trains, and how its state moves, is not looked at here. The trainer's own worker
+// and the C interface (espalier/worker.h) stand on it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+
+#include "torchrt/control.hpp"
+#include "torchrt/worker.hpp"
+
+namespace espalier::torchrt {
+
+// For one thread, but for what Control does on its own.
+class Session {
+ public:
+  // Logs in. Throws Error when the launcher cannot be reached or is not the job's.
+  explicit Session(const WorkerEnvironment& environment);
+
+  // Every method throws ConnectionLost when the launcher is gone, and Error when something comes that is not expected
+  // or nothing within ten minutes. Every wait throws LeaveNow at `exit`.
+
+  // ---- the start, in this order
+  void hello(const wire::Frame& hello) { control_.send(hello); }
+  wire::Assign assignment();
+  void ready() { control_.send(wire::Ready{}); }
+  // With a source: load(), given() where load() says `giving`, loaded().
+  wire::Load load();
+  void given();
+  void loaded(const wire::Loaded& loaded) { control_.send(loaded); }
+  void committed();  // waits for it
+
+  // ---- while it trains
+  void step(const wire::Step& step) { control_.send(step); }  // rank 0
+  void profile(const wire::Frame& profile) { control_.send(profile); }
+  // Whether the launcher has asked to stand at a boundary. Call it as late in a step as possible, before all ranks
+  // agree on whether to stand after it.
+  bool switch_wanted();
+  // True once after each `checkpoint`, which switch_wanted() has heard of.
+  bool take_checkpoint() { return std::exchange(checkpoint_, false); }
+  // Slurm takes this extension back.
+  void notice(JobId job) { control_.send(wire::Notice{job}); }
+
+  // ---- at the boundary on which all ranks have agreed
+  // What to answer. A rank that has not heard of the request that the others have heard of waits for it, a minute at
+  // most.
+  const wire::Switch& stand();
+  void standing(std::int64_t step) { control_.send(wire::Standing{step}); }
+  // The answer. Returns at `resume`; throws LeaveNow at `exit`.
+  void switched(const wire::Switched& switched);
+
+  // ---- the end
+  void done(std::int64_t step) { control_.send(wire::Done{step}); }
+  // The last words of a worker that fails. False: the launcher is gone.
+  bool failed(const wire::Failed& words);
+  // From now on the launcher may hang up, because the process is about to end by itself.
+  void farewell() { control_.farewell(); }
+
+ private:
+  // A `switch` that this rank has not answered yet. A `resume` that overtakes the boundary only shortens the stop:
+  // ranks may see it at different steps, but every `switch` must be answered by all.
+  struct Request {
+    wire::Switch message;
+    bool resumed = false;
+  };
+  Control control_;
+  std::deque<Request> requests_;
+  bool checkpoint_ = false;
+};
+
+}  // namespace espalier::torchrt
