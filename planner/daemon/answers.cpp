@@ -112,6 +112,7 @@ Json Answers::config() const {
             {"flextrain.window_hours", config_.flextrain_window_hours},
             {"flextrain.least_gpus", config_.flextrain_least_gpus},
             {"extensions.partition", config_.partition},
+            {"extensions.grants", planner_.settings().grant != nullptr},
             {"extensions.max_gpus", config_.max_gpus},
             {"extensions.max_lease_minutes", config_.max_lease_minutes},
             {"extensions.kill_wait_seconds", config_.kill_wait_seconds},
