@@ -34,7 +34,9 @@ objects = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 CORE     := $(BUILD)/obj/core.a
 # What differs between Slurm's releases; in the same archive.
 SLURM_API := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard planner/slurm/*.c))
-WIRE     := $(call objects,$(call sources,planner/wire))
+# Of an extension: of espalierd and of the job_submit plugin.
+GRANT    := $(BUILD)/obj/planner/wire/grant.o
+WIRE     := $(call objects,$(call sources,planner/wire)) $(GRANT)
 DAEMON   := $(call objects,$(call sources,planner/daemon planner/daemon/metrics))
 CLI      := $(call objects,$(call sources,planner/cli planner/cli/doctor))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))

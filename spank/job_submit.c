@@ -1,11 +1,13 @@
-/* The job_submit plugin. It refuses elastic requests that cannot be met and reports every
- * submission to the planner. It runs in slurmctld, under slurmctld's locks and in several
- * threads at once. So it makes no RPC, uses no disk, never waits and keeps no state beyond one
- * socket. */
+/* The job_submit plugin. It refuses elastic requests that cannot be met, keeps users out of the
+ * partition for extensions where there is a key, and reports every submission to the planner. It
+ * runs in slurmctld, under slurmctld's locks and in several threads at once. So it makes no RPC,
+ * uses no disk, never waits for anything, and keeps no state beyond one socket, the key and the
+ * grants that were used. */
 #include <stdio.h>
 #include <string.h>
 
 #include "spank/elastic_option.h"
+#include "spank/elastic_partition.h"
 #include "spank/gpu_request.h"
 #include "spank/notice.h"
 #include "spank/option.h"
@@ -13,7 +15,7 @@
 
 /* Without SPANK (REST) the option may come in the comment. An extension has a comment of its
  * own. */
-static const char kComment[] = "espalier:", kExtension[] = "espalier:ext:";
+static const char kComment[] = "espalier:", kExtension[] = ESPALIER_EXTENSION_COMMENT;
 
 static int starts_with(const char* text, const char* prefix) {
   return text && strncmp(text, prefix, strlen(prefix)) == 0;
@@ -105,6 +107,7 @@ extern int job_modify(ESPALIER_JOB_MODIFY_PARAMETERS);
 
 int init(void) {
   espalier_notice_open();
+  espalier_partition_open();
   return SLURM_SUCCESS;
 }
 
@@ -118,6 +121,10 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
   int exact = 0, by_comment = 0;
   long nodes = number_or_0(job->min_nodes) ? (long)job->min_nodes : 1, gpus = gpus_of(job, nodes, &exact);
   const char* text = find_option(job->spank_job_env, job->spank_job_env_size);
+  if (espalier_partition_admits(job, submit_uid, gpus, exact, why, sizeof(why)) != 0) {
+    if (message) *message = slurm_xstrdup(why);
+    return ESLURM_ACCESS_DENIED;
+  }
   if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* an extension of the planner */
   if (!text && starts_with(job->comment, kComment)) {
     text = job->comment + strlen(kComment);
@@ -135,10 +142,10 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
 }
 
 int job_modify(ESPALIER_JOB_MODIFY_PARAMETERS) {
-  (void)description, (void)job, (void)submit_uid;
+  (void)job;
 #if ESPALIER_SLURM_SINCE(23, 2)
   (void)message;
 #endif
-  return SLURM_SUCCESS;
+  return espalier_partition_admits_change(description, submit_uid) == 0 ? SLURM_SUCCESS : ESLURM_ACCESS_DENIED;
 }
 #pragma GCC visibility pop

@@ -2,7 +2,7 @@
 SPANK_COMMON := $(addprefix $(BUILD)/obj/spank/,elastic_option.o gpu_request.o)
 SPANK_PLUGIN := $(addprefix $(BUILD)/obj/spank/,dispatch.o site.o option.o multi_prog.o local.o allocator.o remote.o \
                   job_script.o slurmd.o detach.o event_datagram.o) $(BUILD)/obj/planner/slurm/job_record.o
-SPANK_SUBMIT := $(addprefix $(BUILD)/obj/spank/,job_submit.o notice.o)
+SPANK_SUBMIT := $(addprefix $(BUILD)/obj/spank/,job_submit.o notice.o elastic_partition.o used_grants.o) $(GRANT)
 SLURM_BIN    ?= $(patsubst %/,%,$(dir $(or $(shell command -v scancel 2>/dev/null),/usr/bin/scancel)))
 SLURM_VERSION = $(shell $(CC) -E -dM -include slurm/slurm_version.h -x c - </dev/null | \
                   awk '$$2 == "SLURM_VERSION_NUMBER" { print $$3 }' | { read -r v; \
@@ -19,14 +19,8 @@ $(BUILD)/lib/espalier.so: $(SPANK_PLUGIN) $(SPANK_COMMON) spank/espalier.lds
 	@echo "espalier.so loads into Slurm $(basename $(SLURM_VERSION)).x only"
 $(BUILD)/lib/job_submit_espalier.so: $(SPANK_SUBMIT) $(SPANK_COMMON) spank/job_submit.lds
 	@mkdir -p $(@D)
-	$(link)$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/job_submit.lds -o $@ $(filter %.o,$^)
+	$(link)$(CC) $(LDFLAGS) -shared -Wl,--version-script=spank/job_submit.lds -o $@ $(filter %.o,$^) -lcrypto
 	@echo "job_submit_espalier.so loads into Slurm $(SLURM_VERSION) only"
 
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/topology.cpp) $(BUILD)/obj/spank/event_datagram.o
-$(UNIT_TEST): $(SPANK_COMMON) $(BUILD)/obj/spank/multi_prog.o
-
-# The parsers under libFuzzer, ASan and UBSan, where there is a clang.
-$(BUILD)/fuzz/spank_elastic_option: tests/fuzz/spank_elastic_option.cpp spank/elastic_option.c spank/gpu_request.c spank/multi_prog.c
-	@mkdir -p $(@D)/spank
-	set -e; for f in $(filter %.c,$^); do clang -I. -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer-no-link,address,undefined -c -o $(@D)/$${f%.c}.o $$f; done
-	clang++ -std=c++20 -I. -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -o $@ $< $(patsubst %.c,$(@D)/%.o,$(filter %.c,$^))
+$(UNIT_TEST): $(SPANK_COMMON) $(addprefix $(BUILD)/obj/spank/,multi_prog.o used_grants.o)

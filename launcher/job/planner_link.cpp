@@ -37,7 +37,13 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
         for (const wire::Outcome& outcome : unsent_) report(outcome);
         unsent_.clear();
       } else if (frame.type == wire::Propose::type) {
-        callbacks_.proposed(wire::from_frame<wire::Propose>(frame).decision);
+        const Decision decision = wire::from_frame<wire::Propose>(frame).decision;
+        if (grants_ && grants_->decision == decision.id && callbacks_.granted)
+          callbacks_.granted(decision.acquire, grants_->grants);
+        grants_.reset();
+        callbacks_.proposed(decision);
+      } else if (frame.type == wire::Grants::type) {
+        grants_ = wire::from_frame<wire::Grants>(frame);
       } else if (frame.type == wire::Unplanned::type) {
         callbacks_.unplanned(wire::from_frame<wire::Unplanned>(frame).reason);
       } else if (frame.type == wire::Known::type) {

@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "planner/wire/grant_message.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -15,6 +17,8 @@ class PlannerLink {
  public:
   struct Callbacks {
     std::function<ElasticJob()> state;  // asked for at every registration
+    // Called before `proposed`, where extensions need grants.
+    std::function<void(const std::vector<ExtensionRequest>&, const std::vector<std::string>& grants)> granted;
     std::function<void(const Decision&)> proposed;
     std::function<void(const wire::Known&)> known;
     std::function<void(const std::string& reason)> unplanned;  // no plan of generation 0 comes
@@ -39,6 +43,7 @@ class PlannerLink {
   void connected(const wire::ConnectionPtr& connection);
 
   Callbacks callbacks_;
+  std::optional<wire::Grants> grants_;  // of the decision that is about to be proposed
   bool registered_ = false, refused_ = false, left_ = false;
   std::optional<wire::Outcome> last_;
   std::vector<wire::Outcome> unsent_;

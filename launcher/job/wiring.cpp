@@ -119,6 +119,7 @@ Extensions::Callbacks Launcher::of_extensions() {
 
 PlannerLink::Callbacks Launcher::of_planner() {
   PlannerLink::Callbacks on;
+  on.granted = [this](const auto& requests, const auto& grants) { extensions_.admit(requests, grants); };
   on.proposed = [this](const Decision& decision) { propose(decision); };
   on.unplanned = [this](const std::string& reason) { generation_zero_.first_start().no_plan(reason); };
   on.known = [this](const wire::Known& known) { generation_zero_.learn(known); };

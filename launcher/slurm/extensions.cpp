@@ -2,12 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/core/feature_expression.hpp"
 #include "planner/wire/clock.hpp"
+#include "planner/wire/grant.h"
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
@@ -57,14 +59,30 @@ bool Extensions::falters(JobId id) const {
 void Extensions::acquire(const std::vector<ExtensionRequest>& requests) {
   ++attempt_;
   acquiring_ = true;
-  for (const ExtensionRequest& request : requests) submit(request, true);
+  for (const ExtensionRequest& request : requests) submit(request, take_grant(request), true);
   poll_ = loop_.every(kPoll, [this] { poll(); });
   deadline_ = loop_.after(std::chrono::seconds(context_.config.acquire_seconds), [this] {
     fail("not granted within " + std::to_string(context_.config.acquire_seconds) + " s");
   });
 }
 
-void Extensions::submit(const ExtensionRequest& request, bool immediate) {
+void Extensions::admit(const std::vector<ExtensionRequest>& requests, const std::vector<std::string>& grants) {
+  grants_.clear();
+  for (std::size_t i = 0; i < std::min(requests.size(), grants.size()); ++i)
+    grants_.push_back({requests[i], grants[i]});
+}
+
+// Empty: there is none, and the site needs none or will refuse the extension.
+std::string Extensions::take_grant(const ExtensionRequest& request) {
+  const auto found =
+      std::find_if(grants_.begin(), grants_.end(), [&](const auto& one) { return one.first == request; });
+  if (found == grants_.end()) return "";
+  std::string grant = std::move(found->second);
+  grants_.erase(found);
+  return grant;
+}
+
+void Extensions::submit(const ExtensionRequest& request, const std::string& grant, bool immediate) {
   ++submitting_;
   ExtensionJob job;
   job.anchor = context_.job;
@@ -77,14 +95,17 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
   job.constraint = own_or(config.extension_constraint, fits_one_node(context_.features) ? context_.features : "");
   job.reservation = own_or(config.extension_reservation, context_.reservation);
   job.typed_gpus = context_.typed_gpus;
-  job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + wire::fresh_nonce().substr(0, 8);
+  // A grant is for the extension of its id (planner/wire/grant.h).
+  const std::string nonce = grant.empty() ? wire::fresh_nonce() : grant.substr(grant.find(':') + 1);
+  job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + nonce.substr(0, ESPALIER_GRANT_ID);
   if (!config.extension_comment.empty()) job.comment += " " + config.extension_comment;
   job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
   job.environment = environment_;
+  if (!grant.empty()) job.environment.push_back(ESPALIER_GRANT_ENV "=" + grant);
   job.directory = "/";
   job.immediate = immediate;
   job.grant_seconds = context_.config.acquire_seconds;
-  slurm_.post([this, job, attempt = attempt_]() -> std::function<void()> {
+  slurm_.post([this, job, grant, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
     try {
@@ -92,11 +113,11 @@ void Extensions::submit(const ExtensionRequest& request, bool immediate) {
     } catch (const Error& error) {
       why = error.what();
     }
-    return [this, job, attempt, id, why] {
+    return [this, job, grant, attempt, id, why] {
       --submitting_;
       if (id == 0) {
         // A refusal to start at once only means that the extension must wait in the queue.
-        if (job.immediate && attempt == attempt_ && acquiring_) return submit(job.request, false);
+        if (job.immediate && attempt == attempt_ && acquiring_) return submit(job.request, grant, false);
         if (attempt == attempt_) fail(why);
         return;
       }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/process/blocking_thread.hpp"
@@ -31,6 +32,8 @@ class Extensions {
   Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
              Callbacks callbacks);
 
+  // The planner's grants for these requests, by index; acquire() uses each for one extension. Earlier ones are dropped.
+  void admit(const std::vector<ExtensionRequest>& requests, const std::vector<std::string>& grants);
   // Submits the extensions; calls `granted` or `failed`.
   void acquire(const std::vector<ExtensionRequest>& requests);
   void cancel_acquired();  // gives back what the last acquire() got; calls neither `granted` nor `failed`
@@ -78,7 +81,8 @@ class Extensions {
     wire::Watch check;
   };
   void tell_notices();
-  void submit(const ExtensionRequest& request, bool immediate);
+  std::string take_grant(const ExtensionRequest& request);
+  void submit(const ExtensionRequest& request, const std::string& grant, bool immediate);
   void poll();
   void watch();
   // `idle`: the idle GPUs of a pending extension's node; nullopt: they were not counted now.
@@ -96,6 +100,7 @@ class Extensions {
   std::vector<std::string> environment_;
   Callbacks callbacks_;
   std::map<JobId, Job> jobs_;
+  std::vector<std::pair<ExtensionRequest, std::string>> grants_;  // of admit(), not used yet
   int submitting_ = 0;
   unsigned attempt_ = 0;  // number of acquire() calls; extensions of an older call are given back
   bool acquiring_ = false;

@@ -119,6 +119,7 @@ Json Answers::config() const {
             {"extensions.reservation", config_.extension_reservation},
             {"extensions.account", config_.extension_account},
             {"extensions.comment", config_.extension_comment},
+            {"extensions.grants", planner_.settings().grant != nullptr},
             {"extensions.max_gpus", config_.max_gpus},
             {"extensions.max_lease_minutes", config_.max_lease_minutes},
             {"extensions.kill_wait_seconds", config_.kill_wait_seconds},

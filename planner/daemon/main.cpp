@@ -18,6 +18,7 @@
 #include "planner/daemon/instance_lock.hpp"
 #include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
+#include "planner/wire/grant.h"
 #include "planner/wire/scheduler_options.hpp"
 
 namespace espalier {
@@ -44,6 +45,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.shadow = shadow;
   settings.share_profiles = config.share_profiles;
+  settings.grant = make_grants(ESPALIER_GRANT_KEY, config.partition);
   return settings;
 }
 

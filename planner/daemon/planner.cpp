@@ -8,6 +8,7 @@
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/wire/grant_message.hpp"
 
 namespace espalier {
 namespace {
@@ -290,6 +291,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   tell_known(live, decision.acquire);
   Decision told = decision;
   told.candidates.clear();  // candidates may be large, and the launcher does not need them
+  give_grants(live, decision);
   live.link->send(wire::Propose{std::move(told)});
   record.moments["proposed"] = clock_seconds();
   spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
@@ -301,6 +303,14 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   if (observer_ != nullptr) observer_->decided(record);
   live.open = std::move(record);
   store_.update(*live.open);  // last, because the proposal is already under way if the store fails
+}
+
+void Planner::give_grants(const LiveJob& live, const Decision& decision) const {
+  if (!settings_.grant || decision.acquire.empty()) return;
+  wire::Grants grants{decision.id, {}};
+  for (const ExtensionRequest& request : decision.acquire)
+    grants.grants.push_back(settings_.grant(live.job.uid, decision.job, request));
+  live.link->send(grants);
 }
 
 void Planner::close_overdue(double now) {

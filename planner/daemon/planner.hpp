@@ -13,6 +13,7 @@
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/allowance.hpp"
 #include "planner/daemon/extension_rules.hpp"
+#include "planner/daemon/grants.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/planner_observer.hpp"
@@ -38,6 +39,7 @@ struct PlannerSettings {
   bool shadow = false;  // decide and record, propose nothing
   // Whether what the jobs of one user taught counts for the jobs of others.
   bool share_profiles = false;
+  MakeGrant grant = {};  // null: extensions need no grants
 };
 
 class Planner {
@@ -119,6 +121,8 @@ class Planner {
   void decide(const SlurmSnapshot& slurm);
   void count_out(uid_t user);  // a job of `user` has ended
   void propose(LiveJob& live, DecisionRecord record);
+  // Sends the grants with which the launcher may submit what the decision acquires.
+  void give_grants(const LiveJob& live, const Decision& decision) const;
   void plan_starts(const SlurmSnapshot& slurm);
   void plan_start(LiveJob& live, const SlurmSnapshot& slurm);
   // Sends `known` if it differs from what the launcher was told last. `more`: nodes that the job

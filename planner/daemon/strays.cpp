@@ -26,6 +26,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
                                         int max_gpus) {
   std::map<JobId, double> still;
   std::map<JobId, int> sums;  // GPUs of anchors and of their extensions so far; older ones come first
+  std::set<std::string> comments;
   std::vector<Stray> found;
   for (const auto& [id, job] : slurm.jobs) {
     const JobId anchor = anchor_of_comment(job.comment);
@@ -41,6 +42,8 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     } else if (const auto live = jobs.find(anchor); live == jobs.end()) {
       why = "its anchor is no elastic job: no launcher of it has registered";
       grace = kUnregisteredSeconds;
+    } else if (!comments.insert(job.comment).second) {
+      why = "another extension was submitted with the same grant";
     } else {
       int& sum = sums.try_emplace(anchor, gpus_of(*owner)).first->second;
       sum += gpus_of(job);

@@ -23,7 +23,8 @@ class Strays {
     std::string why;
   };
   // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
-  // ended or is another user's job. It is 30 s when the anchor's launcher is connected, not
+  // ended or is another user's job, or when an older extension has the same comment, whose last part is the id of its
+  // grant. It is 30 s when the anchor's launcher is connected, not
   // reconfiguring, and does not claim the extension, or holds more than `max_gpus` with it. It is
   // 120 s when no launcher of the anchor has registered: the planner may have been restarted. A
   // stray that is still there is named again 10 s later.

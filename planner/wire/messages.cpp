@@ -6,6 +6,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
 #include "planner/core/plan_json.hpp"
+#include "planner/wire/grant_message.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -27,6 +28,10 @@ void visit(Description& m, Visitor& v) {
 template <class Visitor>
 void visit(Unplanned& m, Visitor& v) {
   v("reason", m.reason);
+}
+template <class Visitor>
+void visit(Grants& m, Visitor& v) {
+  v("decision", m.decision), v("grants", m.grants);
 }
 template <class Visitor>
 void visit(Known& m, Visitor& v) {
@@ -358,6 +363,7 @@ Message from_frame(const Frame& frame) {
 ESPALIER_MESSAGE(Hello)
 ESPALIER_MESSAGE(Description)
 ESPALIER_MESSAGE(Known)
+ESPALIER_MESSAGE(Grants)
 ESPALIER_MESSAGE(Unplanned)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)

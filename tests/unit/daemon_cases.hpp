@@ -131,13 +131,14 @@ struct Daemon {
     });
     start(shadow);
   }
-  void start(bool shadow = false) {
+  void start(bool shadow = false, MakeGrant grant = {}) {
     PlannerSettings settings;
     settings.partition = "elastic";
     settings.poll_seconds = 0.1;
     settings.scheduler.cooldown_seconds = 0;
     settings.scheduler.lambda = 8;
     settings.shadow = shadow;
+    settings.grant = std::move(grant);
     gate.reset();
     planner = std::make_unique<Planner>(loop, agent, store, settings);
     gate = std::make_unique<Gate>(*planner, [](const wire::Query&, const wire::Peer&) { return Json::object(); });

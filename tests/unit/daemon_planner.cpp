@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "planner/wire/grant_message.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
 using namespace espalier;
@@ -229,6 +230,29 @@ TEST_CASE("what a launcher did by itself becomes a decision of its own") {
   CHECK(records[0].decision.kind == DecisionKind::shrink);
   CHECK(records[0].decision.outcome == "committed");
   CHECK(records[0].decision.reason.find("by itself") != std::string::npos);
+}
+
+TEST_CASE("what a launcher is to acquire comes with a grant for each extension, where there is a key") {
+  Daemon daemon;
+  daemon.start(false, [](uid_t user, JobId anchor, const ExtensionRequest& request) {
+    return std::to_string(user) + "/" + std::to_string(anchor) + "/" + request.node + "/" +
+           std::to_string(request.gpus);
+  });
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Decision decision = link->got<wire::Propose>()->decision;
+  REQUIRE(!decision.acquire.empty());
+  const auto grants = link->got<wire::Grants>();
+  REQUIRE(grants);
+  CHECK(grants->decision == decision.id);
+  REQUIRE(grants->grants.size() == decision.acquire.size());
+  for (std::size_t i = 0; i < grants->grants.size(); ++i)
+    CHECK(grants->grants[i] == "1000/10/" + decision.acquire[i].node + "/" + std::to_string(decision.acquire[i].gpus));
+  // The launcher has them before it is asked to submit anything.
+  const auto position = [&](const char* type) {
+    return std::find_if(link->sent.begin(), link->sent.end(), [&](const auto& frame) { return frame.type == type; });
+  };
+  CHECK(position(wire::Grants::type) < position(wire::Propose::type));
 }
 
 TEST_CASE("a waiting job makes the planner ask for an extension back") {

@@ -53,6 +53,20 @@ TEST_CASE("doctor: settings that espalierd and this host do not share") {
   CHECK(says(differ, "extensions.partition is \"lent\" there and \"elastic\" here"));
 }
 
+TEST_CASE("doctor: whether users can submit into the partition for extensions") {
+  const Finding open = broken("extension-grants", [](Facts&) {});
+  CHECK(open.verdict == Verdict::ok);
+  CHECK(says(open, "users can submit into partition elastic without Espalier"));
+  const auto with_key = [](Facts& facts) { (*facts.planner_config.value)["extensions.grants"] = true; };
+  CHECK(says(broken("extension-grants", with_key), "job_submit asks for them in partition elastic"));
+  const Finding unchecked = after("extension-grants", [&](Facts& facts, Slurm& slurm) {
+    with_key(facts);
+    slurm.settings["JobSubmitPlugins"] = "lua";
+  });
+  CHECK(unchecked.verdict == Verdict::warning);
+  CHECK(advises(unchecked, "/etc/slurm/slurm.conf", "JobSubmitPlugins=espalier"));
+}
+
 TEST_CASE("doctor: the user of espalierd and its folder") {
   CHECK(broken("planner-user", [](Facts& f) { f.planner_user = 4711; }).verdict == Verdict::fault);
   CHECK(broken("planner-user", [](Facts& f) { f.planner_user = 0; }).verdict == Verdict::ok);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "planner/cli/doctor/checks.hpp"
+#include "planner/wire/grant.h"
 
 namespace espalier::cli::doctor {
 namespace {
@@ -93,6 +94,23 @@ Finding same_settings(const Facts& facts) {
       {command("systemctl restart espalierd  # after " + facts.config_path() + " is the same on all hosts")});
 }
 
+// Whether slurmctld keeps users' own jobs out of the partition for extensions.
+Finding grants(const Facts& facts, const Slurm& slurm) {
+  if (!facts.planner_config) return skipped(facts.planner_config.why);
+  const std::string& partition = facts.config.partition;
+  if (!facts.planner_config->value("extensions.grants", false))
+    return ok("users can submit into partition " + partition +
+              " without Espalier, as far as its MaxTime and QOS allow: espalierd has no key in " ESPALIER_GRANT_KEY);
+  const std::string plugins = "," + slurm.setting("JobSubmitPlugins") + ",";
+  if (plugins.find(",espalier,") != std::string::npos)
+    return ok("espalierd gives extensions grants, and job_submit asks for them in partition " + partition);
+  return warning(
+      "espalierd gives extensions grants, but slurmctld does not load job_submit_espalier.so, which asks "
+      "for them: users can submit into partition " +
+          partition,
+      {{facts.slurm_conf(), "JobSubmitPlugins=espalier", ""}});
+}
+
 Finding user(const Facts& facts, const Slurm& slurm) {
   if (!facts.planner_user) return skipped("espalierd's socket is not on this host");
   const std::string name = name_of(*facts.planner_user), slurms = name_of(slurm.slurm_user);
@@ -143,8 +161,8 @@ std::span<const Check> planner_checks() {
       {"espalier.toml", Audience::everyone, configuration}, {"espalierd", Audience::everyone, planner},
       {"espalierd-version", Audience::everyone, version},   {"planner-host", Audience::everyone, host},
       {"planner-port", Audience::everyone, port},           {"same-settings", Audience::everyone, same_settings},
-      {"planner-user", Audience::administrator, user},      {"state-folder", Audience::administrator, state},
-      {"state-space", Audience::administrator, space},
+      {"planner-user", Audience::administrator, user},      {"extension-grants", Audience::administrator, grants},
+      {"state-folder", Audience::administrator, state},     {"state-space", Audience::administrator, space},
   };
   return table;
 }

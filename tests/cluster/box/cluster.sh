@@ -136,6 +136,11 @@ C
 mapfile -t lines <<< "$BOX_PLANNER_LINES"
 override /etc/espalier/espalier.toml "${lines[@]}"
 
+if [ "$BOX_GRANTS" = 1 ]; then
+  (umask 077 && printf 'partition=elastic\nkey=%s\n' "$(head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')" > /etc/espalier/grant.key)
+  chown "$slurm_user:" /etc/espalier/grant.key
+fi
+
 slurmctld -c
 if [ "$BOX_PLANNER" = 1 ]; then "$BOX_HERE/planner.sh" start || fail "espalierd does not start"; fi
 # Not `ip netns exec`: it mounts another /sys, and slurmd then fails on cgroups.
