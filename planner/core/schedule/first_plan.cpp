@@ -198,7 +198,10 @@ class FirstSearch {
         }
     }
     if (!with.feasible) return;
-    found_.push_back({plan, evaluate_plan(site_.hardware, site_.topology, coefficients_, plan).exact_ms, fill});
+    const double ms = memory_ == coefficients_
+                          ? with.exact_ms
+                          : evaluate_plan(site_.hardware, site_.topology, coefficients_, plan).exact_ms;
+    found_.push_back({plan, ms, fill});
   }
 
   FirstPlan best(bool fits) {

@@ -21,9 +21,9 @@ from ratio import random_tokens  # noqa: E402
 FOLDER = f"{BUILD}/bench/schedules"
 PATH = f"{BUILD}/bench/schedules.json"
 # The wide vocabulary of a real model would make the head longer than a stage: nothing could balance that.
-TIME_MODEL = {"family": "gpt2", "layers": 32, "hidden": 64, "heads": 4, "sequence": 64, "vocabulary": 256}
+TIME_MODEL = {"family": "gpt2", "layers": 32, "hidden": 32, "heads": 4, "sequence": 32, "vocabulary": 256}
 TIME_RANKS, TIME_BATCH = 8, 16
-PACE_GFLOPS = float(os.environ.get("BENCH_GFLOPS", "0.2"))
+PACE_GFLOPS = float(os.environ.get("BENCH_GFLOPS", "0.1"))
 MEMORY_MODEL = {"family": "gpt2", "layers": 16, "hidden": 128, "heads": 4, "sequence": 128, "vocabulary": 512}
 MEMORY_RANKS, MEMORY_BATCH = 4, 16
 STEPS = int(os.environ.get("BENCH_STEPS", "20"))
@@ -74,12 +74,12 @@ def tokens(vocabulary):
     return data
 
 
-def predict(profile, plans):
-    with open(f"{FOLDER}/profile.json", "w") as out:
+def predict(folder, profile, plans):
+    with open(f"{folder}/profile.json", "w") as out:
         json.dump(profile, out)
-    with open(f"{FOLDER}/plans.json", "w") as out:
+    with open(f"{folder}/plans.json", "w") as out:
         json.dump([{"plan": one} for one in plans], out)
-    return models("predict", "--profile", f"{FOLDER}/profile.json", "--plans", f"{FOLDER}/plans.json",
+    return models("predict", "--profile", f"{folder}/profile.json", "--plans", f"{folder}/plans.json",
                   "--tp-bandwidth", 1e9, "--dp-bandwidth", 1e9)
 
 
@@ -114,15 +114,17 @@ def searched(profile, one):
 
 
 def times():
+    folder = f"{FOLDER}/time"
+    os.makedirs(folder, exist_ok=True)
     data = tokens(TIME_MODEL["vocabulary"])
     one = stages_of(TIME_MODEL, TIME_RANKS, TIME_BATCH, TIME_BATCH)
     warm = 4
-    run = Run(f"{FOLDER}/profiled", config(TIME_MODEL, data, one, "1f1b", 1, 12, 4, PACE_GFLOPS), one)
+    run = Run(f"{folder}/profiled", config(TIME_MODEL, data, one, "1f1b", 1, 12, 4, PACE_GFLOPS), one)
     profile = run.profiles[-1]
-    said = predict(profile, [cut(one, name, chunks) for name, chunks in TIMED])
+    said = predict(folder, profile, [cut(one, name, chunks) for name, chunks in TIMED])
     rows = []
     for (name, chunks), prediction in zip(TIMED, said["plans"]):
-        run = Run(f"{FOLDER}/run", config(TIME_MODEL, data, one, name, chunks, STEPS + warm, 0, PACE_GFLOPS), one)
+        run = Run(f"{folder}/run", config(TIME_MODEL, data, one, name, chunks, STEPS + warm, 0, PACE_GFLOPS), one)
         took = statistics.median(run.seconds[warm - 2:])
         rows.append({"schedule": name, "chunks": chunks, "measured_s": took, "predicted_s": prediction["exact_ms"] / 1000,
                      "error_pct": abs(prediction["exact_ms"] / 1000 / took - 1) * 100, "steps": len(run.seconds),
@@ -130,7 +132,7 @@ def times():
         print(f"  {name:12} {chunks} chunks: {took:.3f} s a step, predicted {rows[-1]['predicted_s']:.3f} s", flush=True)
     csv, _ = searched(profile, one)
     settings = config(TIME_MODEL, data, one, "zb-v", 2, STEPS + warm, 0, PACE_GFLOPS)
-    run = Run(f"{FOLDER}/run", settings, one, options=["--schedule", csv])
+    run = Run(f"{folder}/run", settings, one, options=["--schedule", csv])
     took = statistics.median(run.seconds[warm - 2:])
     base = rows[0]["measured_s"]
     print(f"  searched     2 chunks: {took:.3f} s a step, {base / took:.3f} times 1F1B's throughput")
@@ -140,6 +142,8 @@ def times():
 
 
 def memory():
+    folder = f"{FOLDER}/memory"
+    os.makedirs(folder, exist_ok=True)
     data = tokens(MEMORY_MODEL["vocabulary"])
 
     def stages(micro_batches):
@@ -147,11 +151,11 @@ def memory():
 
     def peaks(name, chunks, micro_batches):
         one = stages(micro_batches)
-        run = Run(f"{FOLDER}/run", config(MEMORY_MODEL, data, one, name, chunks, 5, 4), one)
+        run = Run(f"{folder}/run", config(MEMORY_MODEL, data, one, name, chunks, 5, 4), one)
         return run.profiles[-1], [replica["peak_bytes"] for replica in run.profiles[-1]["replicas"]]
 
     profile, _ = peaks("1f1b", 1, 8)
-    said = predict(profile, [cut(stages(batches), name, chunks) for name, chunks, batches in REMEMBERED])
+    said = predict(folder, profile, [cut(stages(batches), name, chunks) for name, chunks, batches in REMEMBERED])
     rows = []
     for (name, chunks, batches), prediction in zip(REMEMBERED, said["plans"]):
         _, measured = peaks(name, chunks, batches)
@@ -171,19 +175,19 @@ def memory():
 def main():
     parts = sys.argv[1].split(",") if len(sys.argv) > 1 else ["time", "memory"]
     os.makedirs(FOLDER, exist_ok=True)
-    result = {"time_error_max_pct": None, "memory_error_mean_pct": None, "throughput_over_1f1b": None}
-    if os.path.exists(PATH) and len(sys.argv) > 1:
-        result.update(json.load(open(PATH)))
     load = os.getloadavg()[0]
+    new = {}
     if "time" in parts:
         print("step times on paced devices")
         said = times()
-        result.update(time_error_max_pct=said["time_error_max_pct"], throughput_over_1f1b=said["throughput_over_1f1b"], time=said)
-        result["time"]["load"] = [load, os.getloadavg()[0]]
+        said["load"] = [load, os.getloadavg()[0]]
+        new.update(time_error_max_pct=said["time_error_max_pct"], throughput_over_1f1b=said["throughput_over_1f1b"], time=said)
     if "memory" in parts:
         print("peak memory")
         said = memory()
-        result.update(memory_error_mean_pct=said["memory_error_mean_pct"], memory=said)
+        new.update(memory_error_mean_pct=said["memory_error_mean_pct"], memory=said)
+    before = json.load(open(PATH)) if os.path.exists(PATH) and len(sys.argv) > 1 else {}
+    result = {"time_error_max_pct": None, "memory_error_mean_pct": None, "throughput_over_1f1b": None, **before, **new}
     with open(PATH + ".tmp", "w") as out:
         json.dump(result, out, indent=1)
     os.replace(PATH + ".tmp", PATH)

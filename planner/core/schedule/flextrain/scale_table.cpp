@@ -7,7 +7,6 @@ namespace {
 
 // Numbers of TP groups that are tried for one job. It bounds the time of a decision for jobs of thousands of GPUs.
 constexpr int kMostSizes = 64;
-constexpr double kSurelySlower = 1.3;
 
 // Stages of `replicas` groups each, in order; layers are only a start for the balancing.
 PlanSketch uniform(std::span<const Piece> groups, int stages, int replicas, int tp, int layers, int micro_batches) {
@@ -37,6 +36,8 @@ std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity,
   const JobCoefficients& job = evaluator.problem().job;
   const int deepest = std::min(job.layers, kMaxStages);
   most = std::min(most, static_cast<int>(groups.size()));
+  // The lists of other schedules than 1F1B take long to simulate: rows are compared by their estimates.
+  const bool listed = evaluator.least_fill() < 1;
   std::optional<ScaleRow> best;
   const auto consider = [&](int stages, int dp) {
     if (stages < 1 || stages > deepest || dp < 1 || dp > job.global_batch) return;
@@ -45,9 +46,7 @@ std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity,
     if (!evaluator.allowed(row.sketch)) return;
     const Score score = evaluator.balance_sketch(row.sketch);
     if (!score.feasible()) return;
-    // The lists of other schedules than 1F1B take long to simulate. Their estimate is never so far off.
-    if (best && evaluator.least_fill() < 1 && score.ms > kSurelySlower * best->ms) return;
-    row.ms = evaluator.exact_sketch(row.sketch);
+    row.ms = listed ? score.ms : evaluator.exact_sketch(row.sketch);
     if (row.ms >= kInfeasible) return;
     if (!best || row.ms < best->ms || (row.ms == best->ms && row.gpus() < best->gpus())) best = std::move(row);
   };
@@ -59,6 +58,7 @@ std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity,
       for (int dp = 1; dp <= std::min(count, job.global_batch); ++dp)
         if (count % dp == 0) consider(count / dp, dp);
   }
+  if (best && listed) best->ms = evaluator.exact_sketch(best->sketch);
   return best;
 }
 
