@@ -16,6 +16,7 @@ planner() {
 planner decide decide --gpus 1024 --decisions 2000
 planner decide-16384 decide --gpus 16384 --decisions 200 --eager-every 0
 planner optimality optimality --instances 500
+planner proxy proxy --instances 200
 planner optimality_daemon optimality --instances 500 --effort daemon
 planner versus versus --model llama2-13b --from 16 --to 64
 planner handoff handoff --model llama2-70b --from 8x4x8 --to 10x4x8
