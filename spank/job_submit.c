@@ -12,8 +12,8 @@
 #include "spank/slurm_versions.h"
 
 /* Without SPANK (REST) the option may come in the comment. An extension has a comment of its
- * own. */
-static const char kComment[] = "espalier:", kExtension[] = "espalier:ext:";
+ * own, and so has the base of a movable job: to this plugin a base is a plain job with GPUs. */
+static const char kComment[] = "espalier:", kExtension[] = "espalier:ext:", kBase[] = "espalier:base:";
 
 static int starts_with(const char* text, const char* prefix) {
   return text && strncmp(text, prefix, strlen(prefix)) == 0;
@@ -107,7 +107,7 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
   long nodes = number_or_0(job->min_nodes) ? (long)job->min_nodes : 1, gpus = gpus_of(job, nodes, &exact);
   const char* text = find_option(job->spank_job_env, job->spank_job_env_size);
   if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* an extension of the planner */
-  if (!text && starts_with(job->comment, kComment)) {
+  if (!text && starts_with(job->comment, kComment) && !starts_with(job->comment, kBase)) {
     text = job->comment + strlen(kComment);
     by_comment = 1;
   }

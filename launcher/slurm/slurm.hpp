@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ struct SlurmJob {
   std::string name, account, comment;
   std::vector<Holding> holdings;  // one per node, with GRES indices
   bool preempted = false;         // Slurm has told the job's steps to leave; its grace time runs
+  std::string partition = {}, qos = {};
+  int restarts = 0;      // how often it was requeued
+  std::time_t ends = 0;  // when its time limit ends a running job; 0: it has none
 };
 
 struct ExtensionJob {

@@ -23,6 +23,7 @@ struct Arguments {
   std::optional<std::uint32_t> job;    // --job of all commands except plan
   std::optional<std::uint32_t> limit;  // --limit
   std::string config;
+  std::string type, nodes;        // migrate's --type and --nodes; empty: not given
   std::string job_file, cluster;  // plan's --job and --cluster; empty: not given
   std::vector<int> gpu_counts;    // plan's --gpus: ascending, each once, at least 1
 

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
+#include "planner/wire/movable_message.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -26,6 +27,10 @@ void visit(Description& m, Visitor& v) {
 template <class Visitor>
 void visit(Unplanned& m, Visitor& v) {
   v("reason", m.reason);
+}
+template <class Visitor>
+void visit(BasesHeld& m, Visitor& v) {
+  v("job", m.job), v("bases", m.bases), v("types", m.types);
 }
 template <class Visitor>
 void visit(Known& m, Visitor& v) {
@@ -347,6 +352,7 @@ ESPALIER_MESSAGE(Hello)
 ESPALIER_MESSAGE(Description)
 ESPALIER_MESSAGE(Known)
 ESPALIER_MESSAGE(Unplanned)
+ESPALIER_MESSAGE(BasesHeld)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
 ESPALIER_MESSAGE(Profiled)

@@ -5,15 +5,16 @@
 #   -g GPUS    fake GPUs of each node (4)        -e LINE  a line for espalier.toml, as in 'planner.poll_seconds = 1'
 #   -d         without espalierd                 -k DIR   where to keep the logs when COMMAND fails
 #   -p         plain Slurm: no plugin either      -r RATE  of every node's link, both ways, as in 10gbit (not limited)
+#   -t TYPE    of the GPUs of the second half of the nodes (h100, as those of the first half)
 # Everything lives in private pid, mount, net, uts and ipc namespaces and on private tmpfs: when COMMAND ends, or this
 # script is killed in whatever way, nothing is left on the machine. Any number of boxes run side by side.
 # Exit status: COMMAND's; 75 when there is no way to become root here.
 set -euo pipefail
 self=$(readlink -f "$0")
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$self" >&2; exit 2; }
-export BOX_RATE='' BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_KEEP=''
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$self" >&2; exit 2; }
+export BOX_TYPE=h100 BOX_RATE='' BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_KEEP=''
 arguments=("$@")
-while getopts n:g:c:e:k:r:dph option; do
+while getopts n:g:c:e:k:r:t:dph option; do
   case $option in
     n) BOX_NODES=$OPTARG ;;
     g) BOX_GPUS=$OPTARG ;;
@@ -21,6 +22,7 @@ while getopts n:g:c:e:k:r:dph option; do
     e) BOX_PLANNER_LINES+=$OPTARG$'\n' ;;
     k) BOX_KEEP=$(realpath -m "$OPTARG") ;;
     r) BOX_RATE=$OPTARG ;;
+    t) BOX_TYPE=$OPTARG ;;
     d) BOX_PLANNER=0 ;;
     p) BOX_PLUGIN=0 BOX_PLANNER=0 ;;
     *) usage ;;
