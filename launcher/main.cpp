@@ -28,7 +28,7 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kUsage =
     "Usage: espalier-launch run -- PROGRAM [ARGUMENT...]\n"
-    "       espalier-launch keeper [--extension]\n"
+    "       espalier-launch keeper [--extension|--base|--base-node]\n"
     "       espalier-launch clean JOB\n"
     "       espalier-launch conform [--brief] [--only CASE,...] [--list] [--patience SECONDS] [--steps-option NAME]\n"
     "                               -- PROGRAM [ARGUMENT...]\n"
@@ -49,16 +49,20 @@ int run(const Words& program) {
     const std::string name = espalier::launcher::vault_name(espalier::launcher::vault_prefix(context.job, context.step),
                                                             std::to_string(context.job));
     std::unique_ptr<espalier::launcher::Vault> vault;
-    try {
-      vault = std::make_unique<espalier::launcher::Vault>(name);
-    } catch (const espalier::Error& error) {
-      spdlog::warn("espalier: launch: {}; after a loss the job goes on with older state", error.what());
-    }
+    if (!context.movable) try {  // the nodes of a base have vaults of their own
+        vault = std::make_unique<espalier::launcher::Vault>(name);
+      } catch (const espalier::Error& error) {
+        spdlog::warn("espalier: launch: {}; after a loss the job goes on with older state", error.what());
+      }
     espalier::launcher::Launcher launcher(std::move(context), [&vault](const espalier::wire::Keep& what) {
       if (vault) vault->keep(what.generation, what.copies);
     });
     return launcher.run();
   } catch (const std::exception& error) {
+    if (espalier::launcher::is_movable()) {  // without its base it has no GPUs to run on
+      std::fprintf(stderr, "espalier: launch: %s; the job ends\n", error.what());
+      return 1;
+    }
     std::signal(SIGPIPE, SIG_DFL);
     std::fprintf(stderr, "espalier: launch: %s; the program runs without elasticity\n", error.what());
     return espalier::launcher::replace_by(program);
@@ -83,7 +87,10 @@ int dispatch(const Words& words) {
   }
   if (command == "keeper") {
     ::prctl(PR_SET_NAME, "espalier-keeper");
-    return rest == Words{"--extension"} ? espalier::launcher::keep_extension() : espalier::launcher::keep_anchor();
+    if (rest == Words{"--extension"}) return espalier::launcher::keep_extension();
+    if (rest == Words{"--base"}) return espalier::launcher::keep_base(true);
+    if (rest == Words{"--base-node"}) return espalier::launcher::keep_base(false);
+    return espalier::launcher::keep_anchor();
   }
   if (command == "clean") {
     if (rest.size() != 1) throw espalier::Error("clean: the number of one job is expected");

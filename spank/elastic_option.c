@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char kSyntax[] = "write --elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM], in GPUs";
+static const char kSyntax[] =
+    "write --elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,types=TYPE+TYPE]], in "
+    "GPUs";
 
 void espalier_elastic_refusal(const char* text, const char* problem, const char* remedy, char* out, size_t size) {
   char shown[64] = "";
@@ -72,6 +74,22 @@ static int is(const char* item, size_t length, const char* word) {
   return length == strlen(word) && memcmp(item, word, length) == 0;
 }
 
+/* "h100+a100". */
+static const char* parse_types(const char* types, size_t length, struct espalier_elastic* e) {
+  if (length == 0 || length >= sizeof(e->types)) return "types is empty or too long";
+  for (size_t i = 0; i < length; i++) {
+    const char c = types[i];
+    const int plus = c == '+', last = i + 1 == length;
+    if (plus && (i == 0 || last || types[i - 1] == '+')) return "types is not TYPE+TYPE";
+    if (!plus && !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                   c == '.'))
+      return "types is not TYPE+TYPE";
+  }
+  memcpy(e->types, types, length);
+  e->types[length] = '\0';
+  return NULL;
+}
+
 static const char* parse_key(const char* item, size_t length, struct espalier_elastic* e) {
   const char* equals = memchr(item, '=', length);
   size_t key = (size_t)(equals - item), value = length - key - 1;
@@ -81,7 +99,14 @@ static const char* parse_key(const char* item, size_t length, struct espalier_el
     return e->relaxed || is(equals + 1, value, "bitwise") ? NULL : "the accuracy is neither bitwise nor relaxed";
   }
   if (is(item, key, "deadline")) return parse_deadline(equals + 1, value, e);
+  if (is(item, key, "types")) return parse_types(equals + 1, value, e);
   return "unknown key";
+}
+
+static const char* parse_word(const char* item, size_t length, struct espalier_elastic* e) {
+  if (!is(item, length, "movable")) return "what follows MIN:MAX is neither key=value nor movable";
+  e->movable = 1;
+  return NULL;
 }
 
 int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, char* why, size_t size) {
@@ -94,11 +119,15 @@ int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, c
     size_t length = strcspn(item, ",");
     const char* problem = memchr(item, '=', length) ? parse_key(item, length, &e)
                           : first                   ? parse_bounds(item, length, &e)
-                                                    : "what follows MIN:MAX is not key=value";
+                                                    : parse_word(item, length, &e);
     if (problem) return refuse(text, problem, kSyntax, why, size);
     if (item[length] == '\0') break;
     item += length + 1;
   }
+  if (e.types[0] && !e.movable)
+    return refuse(text, "types is for movable jobs", "add movable, or leave types out", why, size);
+  if (e.movable && e.min == 0)
+    return refuse(text, "a movable job needs MIN", "give the number of GPUs that its base gets", why, size);
   *elastic = e;
   return 0;
 }
@@ -115,6 +144,12 @@ int espalier_elastic_fits_site(const char* text, const struct espalier_elastic* 
 int espalier_elastic_fits_request(const char* text, const struct espalier_elastic* elastic, long gpus, char* why,
                                   size_t size) {
   char problem[96];
+  if (elastic->movable) {
+    if (gpus <= 0) return 0;
+    snprintf(problem, sizeof(problem), "a movable job requests no GPUs itself, but this one requests %ld", gpus);
+    return refuse(text, problem, "leave out --gres and --gpus: Espalier submits a job with MIN GPUs, its base", why,
+                  size);
+  }
   if (gpus <= 0) return refuse(text, "no GPUs requested", "add --gres=gpu:N or --gpus=N", why, size);
   if (elastic->min > gpus) {
     snprintf(problem, sizeof(problem), "MIN is %d, but the job requests %ld GPU%s", elastic->min, gpus,

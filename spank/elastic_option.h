@@ -1,4 +1,4 @@
-/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME]]. Every place that
+/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,types=A+B]]]. Every place that
  * reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no
  * clock, no I/O. Safe in any thread. */
 #ifndef ESPALIER_SPANK_ELASTIC_OPTION_H
@@ -15,6 +15,7 @@ extern "C" {
 #define ESPALIER_VALUE_MAX 128      /* bytes; a longer value is refused */
 #define ESPALIER_MESSAGE_MAX 512    /* enough for every refusal */
 #define ESPALIER_DEADLINE_MAX 20    /* "YYYY-MM-DDTHH:MM:SS" */
+#define ESPALIER_TYPES_MAX 64       /* bytes of types=, with the final 0 */
 
 struct espalier_elastic {
   int min;                              /* GPUs; 0: as many as requested */
@@ -22,6 +23,8 @@ struct espalier_elastic {
   int accuracy_given;                   /* 0: the user left it to the default, bitwise */
   int relaxed;                          /* 0: losses stay bit-identical; 1: gradients may be summed in another order */
   char deadline[ESPALIER_DEADLINE_MAX]; /* local time "YYYY-MM-DDTHH:MM:SS"; empty: none */
+  int movable;                          /* the job holds no GPUs itself; Espalier submits its base, of MIN GPUs */
+  char types[ESPALIER_TYPES_MAX];       /* GPU types that a movable job may run on, "h100+a100"; empty: any */
 };
 
 /* Reads `text`. NULL and "" mean all defaults. So does "(null)", which Slurm puts into a job's
@@ -34,7 +37,7 @@ int espalier_elastic_fits_site(const char* text, const struct espalier_elastic* 
                                size_t size);
 
 /* Returns 0. Returns -1 and `why` when no GPUs are requested, MIN is above the request or MAX is
- * below it. `gpus`: the whole request. */
+ * below it. A movable job must request none. `gpus`: the whole request. */
 int espalier_elastic_fits_request(const char* text, const struct espalier_elastic* elastic, long gpus, char* why,
                                   size_t size);
 

@@ -14,8 +14,8 @@
 #include "spank/slurm_versions.h"
 
 /* Without SPANK (REST) the option may come in the comment. An extension has a comment of its
- * own. */
-static const char kComment[] = "espalier:", kExtension[] = ESPALIER_EXTENSION_COMMENT;
+ * own, and so has the base of a movable job: to this plugin a base is a plain job with GPUs. */
+static const char kComment[] = "espalier:", kExtension[] = ESPALIER_EXTENSION_COMMENT, kBase[] = "espalier:base:";
 
 static int starts_with(const char* text, const char* prefix) {
   return text && strncmp(text, prefix, strlen(prefix)) == 0;
@@ -126,7 +126,7 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
     return ESLURM_ACCESS_DENIED;
   }
   if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* an extension of the planner */
-  if (!text && starts_with(job->comment, kComment)) {
+  if (!text && starts_with(job->comment, kComment) && !starts_with(job->comment, kBase)) {
     text = job->comment + strlen(kComment);
     by_comment = 1;
   }

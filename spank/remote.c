@@ -94,6 +94,12 @@ static void set_environment(spank_t spank) {
   if (e->accuracy_given) spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
   else spank_unsetenv(spank, "ESPALIER_ACCURACY");
   spank_setenv(spank, "ESPALIER_DEADLINE", e->deadline, 1);
+  if (e->movable) {
+    spank_setenv(spank, "ESPALIER_MOVABLE", "1", 1);
+    spank_setenv(spank, "ESPALIER_TYPES", e->types, 1);
+  } else {
+    spank_unsetenv(spank, "ESPALIER_MOVABLE");
+  }
   char id[16];
   spank_get_item(spank, S_JOB_ID, &job);
   snprintf(id, sizeof(id), "%u", job);

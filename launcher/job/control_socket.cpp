@@ -55,7 +55,7 @@ std::vector<std::string> ControlSocket::environment(int generation) const {
       "ESPALIER_DIRECTORY=" + (folder_ / ("g" + std::to_string(generation))).string(),
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
       "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
-      "ESPALIER_VAULT=" + vault_prefix(context_.job, context_.step),
+      "ESPALIER_VAULT=" + vault_prefix(context_),
       "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
@@ -96,6 +96,8 @@ void ControlSocket::greet_worker(const wire::ConnectionPtr& connection, const wi
 
 void ControlSocket::greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
   if (hello.extension) return callbacks_.extension_keeper(connection, hello);
+  if (context_.movable && callbacks_.ending()) return connection->send(wire::GiveBack{});
+  if (context_.movable) return callbacks_.base_keeper(connection, hello);
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");
   if (std::none_of(context_.anchor.begin(), context_.anchor.end(),
                    [&](const Holding& own) { return own.node == hello.node; }))

@@ -24,6 +24,7 @@ class ControlSocket {
     std::function<void(const wire::ConnectionPtr&, const wire::WorkerHello&)> worker;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> extension_keeper;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> anchor_keeper;
+    std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> base_keeper;  // of a movable job
     std::function<void(const wire::ConnectionPtr&, const wire::RankServerHello&)> rank_server;
   };
   // Listens on a random port of every interface. Throws Error. `folder`: the job's scratch directory.

@@ -41,8 +41,6 @@ ClusterView own_nodes(const JobContext& context) {
 GenerationZero::GenerationZero(wire::Loop& loop, const JobContext& context, std::vector<std::string> environment,
                                Program& program, Generations& generations, Callbacks callbacks)
     : loop_(loop), context_(context), program_(program), generations_(generations), callbacks_(std::move(callbacks)) {
-  // Until the planner says more: GPU types as Slurm names them, and their data sheets.
-  known_.site = site_from_view(own_nodes(context_), {}).site;
   FirstStart::Callbacks on;
   on.job = callbacks_.job;
   on.known = [this]() -> const PlanningBasis& { return known_; };
@@ -66,17 +64,23 @@ GenerationZero::GenerationZero(wire::Loop& loop, const JobContext& context, std:
 
 void GenerationZero::begin(std::chrono::steady_clock::time_point since) {
   began_ = since;
+  // Until the planner says more: GPU types as Slurm names them, and their data sheets.
+  if (known_.site.topology.nodes() == 0 || !covers_own(known_))
+    known_.site = site_from_view(own_nodes(context_), {}).site;
   first_start_->begin();
 }
 
 void GenerationZero::learn(const wire::Known& known) {
   PlanningBasis knowledge = basis_from(known.basis);
+  if (covers_own(knowledge)) known_ = std::move(knowledge);
+}
+
+bool GenerationZero::covers_own(const PlanningBasis& knowledge) const {
   const auto own = context_.anchor_gpus();
-  const bool covers = std::all_of(own.begin(), own.end(), [&](const GpuId& gpu) {
+  return std::all_of(own.begin(), own.end(), [&](const GpuId& gpu) {
     const int node = knowledge.site.topology.find(gpu.node);
     return node >= 0 && static_cast<std::size_t>(gpu.index) < knowledge.site.topology.gpu_types(node).size();
   });
-  if (covers) known_ = std::move(knowledge);
 }
 
 // One rank on each GPU of the job's own. The plan follows when the workers have told the model's shape.

@@ -46,6 +46,7 @@ class GenerationZero {
   void stepped(const wire::Step& step, double start_seconds);  // reports the start after its first step
 
  private:
+  bool covers_own(const PlanningBasis& knowledge) const;
   void run_ranks_unplanned();
   void start(const Decision& decision, RankOrder order);
 

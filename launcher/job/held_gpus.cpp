@@ -26,14 +26,14 @@ std::vector<Holding> HeldGpus::usable(std::vector<Holding> holdings) const {
   for (const GpuId& gpu : callbacks_.plan().ranks()) unfit.erase(gpu);
   for (Holding& holding : holdings)
     std::erase_if(holding.gpus, [&](int index) {
-      return unfit.contains({holding.node, index}) || (holding.job == context_.job && lost(holding));
+      return unfit.contains({holding.node, index}) || (holding.job == context_.base && lost(holding));
     });
   std::erase_if(holdings, [](const Holding& holding) { return holding.gpus.empty(); });
   return holdings;
 }
 
 bool HeldGpus::lost(const Holding& holding) const {
-  if (holding.job == context_.job)
+  if (holding.job == context_.base)
     return callbacks_.node_lost(holding.node) || answer_.withdrawn.contains(holding.node);
   return callbacks_.falters(holding.job) || answer_.closing.contains(holding.job);
 }

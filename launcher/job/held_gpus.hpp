@@ -26,7 +26,7 @@ class HeldGpus {
   void heard(SlurmAnswer answer) { answer_ = std::move(answer); }
 
   // `with_acquired`: also extensions that the change under way has acquired.
-  std::vector<Holding> all(bool with_acquired) const;
+  std::vector<Holding> all(bool with_acquired) const;  // with a second base among them
   std::vector<Holding> extensions(bool with_acquired) const { return callbacks_.extensions(with_acquired); }
   // The anchor's GPUs that can be used. The unfit ones too if there are no others, since a job must be able to give
   // back all that it was lent.

@@ -10,6 +10,7 @@
 #include "launcher/job/proposal_check.hpp"
 #include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/move.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
@@ -37,7 +38,7 @@ ElasticJob Launcher::state() const {
   job.generation = generations_.number();
   job.phase = phase();
   job.anchor = gpus_.own();
-  job.extensions = gpus_.usable(gpus_.extensions(true));
+  job.extensions = gpus_.usable(extensions_.holdings(true));
   job.step_seconds = steps_.seconds();
   job.step = steps_.step();
   job.total_steps = program_.total_steps();
@@ -79,8 +80,10 @@ void Launcher::perform(Action action) {
       deadline_.reset();
       return generation_zero_.start_alone();
     case Action::submit_extensions:
+      if (moves_base(hand_off_.decision())) return bases_.acquire(hand_off_.decision().acquire);
       return extensions_.acquire(hand_off_.decision().acquire);
     case Action::cancel_acquired:
+      bases_.cancel_second();
       return extensions_.cancel_acquired();
     case Action::start_next:
       return hand_off_.start_next();
@@ -100,6 +103,7 @@ void Launcher::perform(Action action) {
     case Action::commit:
       hand_off_.commit();
       extensions_.keep_acquired();
+      take_second_base();
       return reports_->forget_profiles();
     case Action::release_leaving:
       for (const JobId id : hand_off_.decision().release)
@@ -170,6 +174,7 @@ void Launcher::end_job() {
   program_.stop_waiting();
   generations_.end();
   extensions_.release_all();
+  bases_.release_all();
   hand_off_.lost();
   recovery_.end();
   reports_->leave({context_.job, ending_.code()});
@@ -194,7 +199,7 @@ void Launcher::propose(const Decision& decision) {
     return generation_zero_.first_start().proposed(decision);
   ProposalFacts facts;
   facts.elastic = program_.elastic() && program_.speaks_protocol();
-  facts.busy = !machine_.quiet() || hand_off_.under_way();
+  facts.busy = !machine_.quiet() || hand_off_.under_way() || bases_.moving();
   facts.phase = phase();
   facts.model = program_.model();
   facts.plan = generations_.plan();
@@ -222,6 +227,7 @@ void Launcher::stepped(const wire::Step& step) {
     rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generation)));
   steps_.stepped(step);
   earlier_.stepped(step);
+  bases_.stepped(earlier_.list().empty());
   reports_->status_after_step();
 }
 
@@ -262,11 +268,34 @@ void Launcher::extension_lost(const Holding& holding) {
 // ---- running
 
 void Launcher::start() {
+  if (context_.movable) {  // its base may wait in Slurm's queue for long
+    watch_signals();
+    return bases_.start();
+  }
   if (context_.anchor_gpus().empty())
     throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  begin();
+  watch_signals();
+}
+
+void Launcher::begin() {
   const auto began = wire::steady_now();
   rank_servers_.start();
   generation_zero_.begin(began);
+}
+
+// Training has gone over to a second base, if the change under way has acquired one.
+void Launcher::take_second_base() {
+  const auto holdings = bases_.second_holdings();
+  if (holdings.empty()) return;
+  context_.nodes = bases_.second_nodes();
+  bases_.promote();
+  context_.base = bases_.current();
+  context_.anchor = holdings;
+  spdlog::info("espalier: launch: training is on base {} now", context_.base);
+}
+
+void Launcher::watch_signals() {
   for (const int number : {SIGUSR1, SIGUSR2})  // the program's business, e.g. sbatch --signal=USR1@300
     watches_.push_back(loop_.on_signal(number, [this, number] {
       if (const World* const current = generations_.current(); current != nullptr) current->signal(number);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/base/bases.hpp"
 #include "launcher/job/control_socket.hpp"
 #include "launcher/job/ending.hpp"
 #include "launcher/job/generation_zero.hpp"
@@ -49,6 +50,7 @@ class Launcher {
   // The wiring, in wiring.cpp.
   ControlSocket::Callbacks of_socket();
   Extensions::Callbacks of_extensions();
+  Bases::Callbacks of_bases();
   PlannerLink::Callbacks of_planner();
   HeldGpus::Callbacks of_gpus();
   Machine::Callbacks of_machine();
@@ -68,6 +70,9 @@ class Launcher {
   void next_lost(const std::string& why);
   void lost(bool is_next, const Loss& loss);
   void extension_lost(const Holding& holding);
+  void begin();  // generation 0, once the job has GPUs
+  void take_second_base();
+  void watch_signals();
   void end_job();
 
   JobContext context_;
@@ -76,6 +81,7 @@ class Launcher {
   BlockingThread slurm_;
   ControlSocket socket_;
   Extensions extensions_;
+  Bases bases_;  // of a movable job; else it does nothing
   RankServers rank_servers_;
   std::unique_ptr<Reports> reports_;  // made last: it tells of all the others
   AnchorKeepers keepers_;

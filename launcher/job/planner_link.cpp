@@ -36,6 +36,7 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
         if (last_) report(*last_);  // the planner that it was sent to may have died before it stored it
         for (const wire::Outcome& outcome : unsent_) report(outcome);
         unsent_.clear();
+        callbacks_.registered();
       } else if (frame.type == wire::Propose::type) {
         const Decision decision = wire::from_frame<wire::Propose>(frame).decision;
         if (grants_ && grants_->decision == decision.id && callbacks_.granted)

@@ -22,6 +22,7 @@ class PlannerLink {
     std::function<void(const Decision&)> proposed;
     std::function<void(const wire::Known&)> known;
     std::function<void(const std::string& reason)> unplanned;  // no plan of generation 0 comes
+    std::function<void()> registered;                          // the planner knows this launcher now
     std::function<void(const std::string&)> unreachable;       // once per outage
     std::function<void(const std::string&)> refused;  // the planner refuses this launcher; once until it registers
   };

@@ -3,8 +3,30 @@
 #include <algorithm>
 
 #include "planner/core/json.hpp"
+#include "planner/core/schedule/move.hpp"
 
 namespace espalier::launcher {
+
+namespace {
+
+// Of a decision that replaces the base.
+std::optional<std::string> base_refusal(const Decision& decision, const JobContext& context) {
+  if (!moves_base(decision)) return std::nullopt;
+  if (!context.movable) return "the job is not movable: its GPUs are those of the submitted job";
+  int gpus = 0;
+  for (const ExtensionRequest& request : decision.acquire) {
+    if (request.gpus < 1 || request.node.empty() || request.gpus != decision.acquire.front().gpus ||
+        request.lease_minutes != 0)
+      return "invalid request for a base";
+    gpus += request.gpus;
+  }
+  if (gpus < context.min_gpus) return "the new base would have fewer GPUs than MIN";
+  if (decision.plan.ranks().front().node != decision.acquire.front().node)
+    return "invalid plan: rank 0 must be on the first node of the new base";
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<std::string> refusal(const Decision& decision, const JobContext& context, const ProposalFacts& facts) {
   if (!facts.elastic) return "the job runs without elasticity";
@@ -19,8 +41,9 @@ std::optional<std::string> refusal(const Decision& decision, const JobContext& c
     if (decision.kind != DecisionKind::shrink && facts.unfit.contains(gpu) &&
         std::find(present.begin(), present.end(), gpu) == present.end())
       return "workers have died on GPU " + std::to_string(gpu.index) + " of " + gpu.node + " again and again";
-  if (facts.own.empty() ||
-      decision.plan.ranks().front() != GpuId{facts.own.front().node, facts.own.front().gpus.front()})
+  if (const auto why = base_refusal(decision, context)) return why;
+  if (!moves_base(decision) && (facts.own.empty() || decision.plan.ranks().front() !=
+                                                         GpuId{facts.own.front().node, facts.own.front().gpus.front()}))
     return "invalid plan: rank 0 must stay on the anchor's first GPU";
   for (const ExtensionRequest& request : decision.acquire)
     if (request.gpus < 1 || request.node.empty()) return "invalid extension request";

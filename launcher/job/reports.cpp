@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "planner/wire/clock.hpp"
+#include "planner/wire/movable_message.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -11,7 +12,8 @@ constexpr std::chrono::seconds kStatusEvery{1};
 
 Reports::Reports(wire::Loop& loop, const JobContext& context, std::function<ElasticJob()> state,
                  PlannerLink::Callbacks planner)
-    : state_(std::move(state)),
+    : context_(context),
+      state_(std::move(state)),
       link_(loop, context.config.planner_host, context.config.planner_port, context.site.planner_uids, [&] {
         planner.state = [this] {
           ElasticJob job = state_();
@@ -28,6 +30,10 @@ void Reports::status_after_step() {
   ElasticJob job = state_();
   job.profile = profiles_.untold();
   link_.report(wire::Status{std::move(job)});
+}
+
+void Reports::bases(const std::vector<JobId>& held) {
+  link_.report(wire::BasesHeld{context_.job, held, {context_.types.begin(), context_.types.end()}});
 }
 
 void Reports::profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {

@@ -17,7 +17,8 @@ class Reports {
           PlannerLink::Callbacks planner);
 
   void status() { link_.report(wire::Status{state_()}); }
-  void status_after_step();  // at most one each second, with a profile that is new
+  void bases(const std::vector<JobId>& held);  // of a movable job
+  void status_after_step();                    // at most one each second, with a profile that is new
   void transition(const wire::Transition& transition) { link_.report(transition); }
   void outcome(const wire::Outcome& outcome) { link_.report_outcome(outcome); }
   // `rank` of the running generation has sent a profile of `plan`.
@@ -26,6 +27,7 @@ class Reports {
   void leave(const wire::Bye& bye) { link_.leave(bye); }
 
  private:
+  const JobContext& context_;
   std::function<ElasticJob()> state_;
   ProfileRelay profiles_;
   std::chrono::steady_clock::time_point last_status_{};

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kOutputLeaves{10000};
 RankServersSettings settings_of(const JobContext& context, const ControlSocket& socket) {
   RankServersSettings servers;
   servers.launcher = context.self;
-  servers.node = context.node;
+  if (!context.movable) servers.node = context.node;  // a movable job has no ranks beside its launcher
   servers.anchor = context.job;
   servers.holdings = context.anchor;
   servers.binds_cpus = context.site.binds_cpus;
@@ -34,7 +34,14 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       slurm_(loop_),
       socket_(loop_, context_, directory_.path(), of_socket()),
       extensions_(loop_, slurm_, context_, socket_.job_environment(), of_extensions()),
-      rank_servers_(loop_, settings_of(context_, socket_), [this](JobId id) { extensions_.notice(id); }),
+      bases_(loop_, slurm_, context_, socket_.job_environment(), of_bases()),
+      rank_servers_(loop_, settings_of(context_, socket_),
+                    [this](JobId id) {
+                      if (!context_.movable || id != context_.base) return extensions_.notice(id);
+                      // The base's processes have Slurm's KillWait left. Nothing but a checkpoint outlives them.
+                      if (World* const current = generations_.current(); current != nullptr)
+                        current->send_all(wire::Checkpoint{});
+                    }),
       gpus_(context_, of_gpus()),
       machine_(loop_, of_machine()),
       deadline_(loop_, context_.config,
@@ -84,6 +91,11 @@ ControlSocket::Callbacks Launcher::of_socket() {
     keepers_.adopt(connection, hello.node,
                    generations_.number() > 0 ? std::optional(earlier_.what_to_keep()) : std::nullopt);
   };
+  on.base_keeper = [this](const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
+    bases_.saw(hello);
+    keepers_.adopt(connection, hello.node,
+                   generations_.number() > 0 ? std::optional(earlier_.what_to_keep()) : std::nullopt);
+  };
   on.rank_server = [this](const wire::ConnectionPtr& connection, const wire::RankServerHello& hello) {
     rank_servers_.adopt(connection, hello);
   };
@@ -117,10 +129,45 @@ Extensions::Callbacks Launcher::of_extensions() {
   return on;
 }
 
+Bases::Callbacks Launcher::of_bases() {
+  Bases::Callbacks on;
+  on.granted = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes) {
+    context_.base = holdings.front().job;
+    context_.anchor = holdings;
+    context_.nodes = nodes;
+    spdlog::info("espalier: launch: base {} runs; training starts there", context_.base);
+    reports_->status();
+    begin();
+  };
+  on.refused = [this](const std::string& why) { machine_.raise(Event::current_failed, why); };
+  on.second_granted = [this] {
+    hand_off_.note("acquired");
+    machine_.raise(program_.restarts() ? Event::granted_restart : Event::granted);
+  };
+  on.second_failed = [this](const std::string& why) {
+    if (phase() == JobPhase::acquiring) return machine_.raise(Event::acquire_failed, why);
+    if (hand_off_.under_way()) machine_.raise(Event::notice_breaks, why);
+  };
+  on.lost = [this](const std::string& why) {
+    machine_.raise(Event::current_failed, why + "; submit the job again to go on from its newest checkpoint");
+  };
+  on.came = [this](const Holding& held) {
+    rank_servers_.serve({held.node, held.job}, static_cast<int>(held.gpus.size()));
+  };
+  on.leaves = [this](JobId id) { rank_servers_.forget(id); };
+  on.changed = [this] {
+    if (reports_ && phase() != JobPhase::ending) reports_->bases(bases_.held());
+  };
+  return on;
+}
+
 PlannerLink::Callbacks Launcher::of_planner() {
   PlannerLink::Callbacks on;
   on.granted = [this](const auto& requests, const auto& grants) { extensions_.admit(requests, grants); };
   on.proposed = [this](const Decision& decision) { propose(decision); };
+  on.registered = [this] {
+    if (context_.movable) reports_->bases(bases_.held());
+  };
   on.unplanned = [this](const std::string& reason) { generation_zero_.first_start().no_plan(reason); };
   on.known = [this](const wire::Known& known) { generation_zero_.learn(known); };
   on.unreachable = [this](const std::string& why) {
@@ -136,7 +183,12 @@ PlannerLink::Callbacks Launcher::of_planner() {
 
 HeldGpus::Callbacks Launcher::of_gpus() {
   HeldGpus::Callbacks on;
-  on.extensions = [this](bool with_acquired) { return extensions_.holdings(with_acquired); };
+  on.extensions = [this](bool with_acquired) {
+    auto list = extensions_.holdings(with_acquired);
+    if (with_acquired)
+      for (const Holding& held : bases_.second_holdings()) list.push_back(held);
+    return list;
+  };
   on.falters = [this](JobId id) { return extensions_.falters(id); };
   on.node_lost = [this](const std::string& node) { return keepers_.lost(node); };
   on.unfit = [this] { return recovery_.unfit(); };
@@ -210,7 +262,11 @@ GenerationZero::Callbacks Launcher::of_generation_zero() {
 HandOff::Callbacks Launcher::of_hand_off() {
   HandOff::Callbacks on;
   on.held = [this] { return gpus_.all(false); };
-  on.granted = [this] { return extensions_.granted(); };
+  on.granted = [this] {
+    auto list = extensions_.granted();
+    for (const Holding& held : bases_.second_holdings()) list.push_back(held);
+    return list;
+  };
   on.hurries = [this] { return !extensions_.noticed().empty(); };
   on.next_lost = [this](const std::string& why) { next_lost(why); };
   on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
@@ -239,8 +295,9 @@ Recovery::Callbacks Launcher::of_recovery() {
   on.job = [this] { return state(); };
   on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
   on.ask = [this](const std::set<JobId>& jobs, const std::function<void(const SlurmAnswer&)>& answer) {
-    slurm_.post_first([this, jobs, answer]() -> std::function<void()> {
-      const SlurmAnswer said = ask_slurm(context_, jobs);
+    bases_.look();
+    slurm_.post_first([context = context_, jobs, answer]() -> std::function<void()> {
+      const SlurmAnswer said = ask_slurm(context, jobs);
       return [answer, said] { answer(said); };
     });
   };
@@ -253,7 +310,7 @@ Recovery::Callbacks Launcher::of_recovery() {
 
 Ending::Callbacks Launcher::of_ending() {
   Ending::Callbacks on;
-  on.gave_back = [this] { return extensions_.empty(); };
+  on.gave_back = [this] { return extensions_.empty() && bases_.empty(); };
   on.leave = [this] {
     slurm_.drain(std::chrono::seconds(1));
     rank_servers_.leave();

@@ -1,13 +1,7 @@
 #include "launcher/node/keeper.hpp"
 
-#include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -16,13 +10,12 @@
 #include <thread>
 
 #include "launcher/node/directory.hpp"
+#include "launcher/node/keeper_parts.hpp"
 #include "launcher/node/launcher_address.hpp"
 #include "launcher/node/tenure.hpp"
-#include "launcher/node/vault.hpp"
 #include "launcher/slurm/job_context.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
-#include "planner/wire/descriptor.hpp"
 #include "planner/wire/endpoint.hpp"
 #include "planner/wire/messages.hpp"
 
@@ -31,56 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-wire::Descriptor catch_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  // Not read below: these signals are meant for the user's program.
-  for (const int number : {SIGUSR1, SIGUSR2}) sigaddset(&set, number);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGURG}) sigaddset(&set, number);
-  sigprocmask(SIG_BLOCK, &set, nullptr);
-  return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-}
-
-struct Watcher {
-  JobContext context;
-  milliseconds heartbeat;
-  wire::Descriptor signals = catch_signals();
-  bool noticed = false;
-
-  // Waits for input on `fd` or for a signal, at most one heartbeat.
-  void wait(int fd) { wait(fd, heartbeat); }
-  void wait(int fd, milliseconds longest) {
-    pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};
-    ::poll(entries, 2, static_cast<int>(longest.count()));
-    signalfd_siginfo info;
-    while (::read(signals.get(), &info, sizeof info) == sizeof info) noticed = true;
-  }
-};
-
-wire::Client call_on(const LauncherPlace& place) {
-  return wire::Client::tcp({wire::Service::keeper, place.anchor, place.token, {::getuid()}}, place.host, place.port,
-                           std::chrono::seconds(2));
-}
-
-// Null: the vault's name is taken, e.g. by a job that was started within this one. Then this node's state does not
-// outlive its workers.
-std::unique_ptr<Vault> open_vault(const std::string& prefix, JobId owner) {
-  try {
-    return std::make_unique<Vault>(vault_name(prefix, std::to_string(owner)));
-  } catch (const Error& error) {
-    std::fprintf(stderr, "espalier: keeper: %s; after a loss the job goes on with older state\n", error.what());
-    return nullptr;
-  }
-}
-
-void let_go(Vault* vault, const wire::Frame& frame) {
-  if (frame.type != wire::Keep::type || vault == nullptr) return;
-  const auto keep = wire::from_frame<wire::Keep>(frame);
-  vault->keep(keep.generation, keep.copies);
-}
 
 // Serves one connection to the launcher until it is over.
 void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
@@ -97,21 +40,6 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
     if (turn.notice) client.send(wire::Notice{watcher.context.job});
     if (turn.heartbeat) client.send(wire::Heartbeat{});
     if (turn.lost) return;
-  }
-}
-
-// Kills all processes of the job on this node except this one. Gives up after 3 s.
-void fence(JobId job) {
-  for (const auto until = Clock::now() + std::chrono::seconds(3); Clock::now() < until;) {
-    const int here = kill_local_processes(job);
-    int steps = 0;
-    try {
-      steps = kill_steps(job);
-    } catch (const Error&) {
-      // slurmctld is away. The processes on this node are dead without it.
-    }
-    if (here == 0 && steps == 0) return;
-    std::this_thread::sleep_for(milliseconds(20));
   }
 }
 

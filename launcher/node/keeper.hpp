@@ -13,6 +13,12 @@ int keep_extension();
 // exit code. Throws Error when the environment is not a Slurm step's.
 int keep_anchor();
 
+// A keeper of a movable job's base. `batch`: the body of the base's batch script, which also starts the keepers of the
+// base's other nodes, as a step. Keeps the node's vault. It ignores SIGTERM: what Slurm ends it kills. Holds the node
+// and its state when the launcher is lost, until another launcher comes or there can be none (base_tenure.hpp). Returns
+// the exit code. Throws Error when the environment is not a base's.
+int keep_base(bool batch);
+
 // Sends SIGKILL to each process of this user on this node whose environment names the Slurm job, except this process.
 // Works without slurmctld. Returns how many processes it has killed.
 int kill_local_processes(unsigned job);

@@ -114,7 +114,7 @@ void Recovery::ask_slurm_first() {
     if ((holding.job != context_.job || holding.node != context_.node) && uses(generations_.plan(), holding))
       needed.insert(holding.job);
   if (needed.empty()) return attempt();
-  needed.insert(context_.job);  // the answer replaces the last one, and must again name the anchor's withdrawn nodes
+  needed.insert(context_.base);  // the answer replaces the last one, and must again name the anchor's withdrawn nodes
   const int question = ++questions_;
   callbacks_.ask(needed, [this, question](const SlurmAnswer& answer) {
     if (question == questions_) slurm_said(answer);
@@ -144,6 +144,10 @@ bool Recovery::tries() const { return callbacks_.phase() == JobPhase::recovering
 
 void Recovery::attempt() {
   now_->at = {{"start", wire::steady_now()}};
+  if (held_.own().empty())  // a job never trains on extensions alone
+    return callbacks_.hopeless(now_->why +
+                               "; nothing is left of its basic demand; submit the job again to go on from "
+                               "its newest checkpoint");
   const GpusForRecovery gpus{held_.left(), held_.own(), context_.anchor_gpus(), context_.floor_gpus};
   const auto choice = choose_recovery_plan(faults_, wire::steady_now(), generations_.plan(), gpus, callbacks_.job(),
                                            callbacks_.known());

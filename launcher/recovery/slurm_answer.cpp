@@ -10,8 +10,10 @@ SlurmAnswer ask_slurm(const JobContext& context, const std::set<JobId>& jobs) {
     for (const JobId id : jobs) {
       const auto job = load_job(id);
       if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended) {
-        if (id != context.job) answer.closing.insert(id);
-      } else if (id == context.job) {
+        if (id != context.base) answer.closing.insert(id);
+        else if (context.movable)  // the base has ended, and the job has not
+          for (const Holding& own : context.anchor) answer.withdrawn.insert(own.node);
+      } else if (id == context.base) {
         for (const Holding& own : context.anchor) answer.withdrawn.insert(own.node);
         for (const Holding& held : job->holdings) answer.withdrawn.erase(held.node);
       }

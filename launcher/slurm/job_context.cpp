@@ -45,7 +45,30 @@ double deadline_of(const std::string& text) {
   return static_cast<double>(seconds);
 }
 
+// "h100+a100", as the plugin writes it.
+std::set<std::string> types_of(const std::string& text) {
+  std::set<std::string> types;
+  std::istringstream in(text);
+  for (std::string type; std::getline(in, type, '+');)
+    if (!type.empty()) types.insert(type);
+  return types;
+}
+
+// Its base holds the GPUs, and comes later.
+void complete_movable(JobContext& context) {
+  if (!context.anchor_gpus().empty())
+    throw Error("job " + std::to_string(context.job) + ": a movable job requests no GPUs itself, but this one holds " +
+                std::to_string(context.anchor_gpus().size()) +
+                "; leave out --gres and --gpus: Espalier submits a job with MIN GPUs, its base");
+  if (context.min_gpus < 1) throw Error("ESPALIER_MIN: a movable job needs MIN; do not set it by hand");
+  if (context.max_gpus == 0) context.max_gpus = context.config.max_gpus;
+  context.max_gpus = std::max(std::min(context.max_gpus, context.config.max_gpus), context.min_gpus);
+  context.anchor.clear();
+}
+
 }  // namespace
+
+bool is_movable() { return variable("ESPALIER_MOVABLE") == "1"; }
 
 std::vector<GpuId> JobContext::anchor_gpus() const {
   std::vector<GpuId> gpus;
@@ -70,6 +93,8 @@ JobContext read_context(std::vector<std::string> program) {
   context.max_gpus = number<int>("ESPALIER_MAX", 0, 1000000, 0);
   context.floor_gpus = context.min_gpus;
   context.deadline = deadline_of(variable("ESPALIER_DEADLINE"));
+  context.movable = is_movable();
+  if (context.movable) context.types = types_of(variable("ESPALIER_TYPES"));
   if (const std::string accuracy = variable("ESPALIER_ACCURACY"); !accuracy.empty()) {
     context.accuracy = accuracy_from(accuracy);
     context.accuracy_given = true;
@@ -87,6 +112,11 @@ void complete(JobContext& context) {
   context.reservation = job->reservation;
   context.typed_gpus = job->typed_gpus;
   context.anchor = job->holdings;
+  context.partition = job->partition;
+  context.qos = job->qos;
+  context.ends = job->ends;
+  if (context.movable) return complete_movable(context);
+  context.base = context.job;
   std::vector<std::string> names;
   for (const Holding& held : context.anchor) names.push_back(held.node);
   std::sort(names.begin(), names.end());
@@ -102,6 +132,11 @@ void complete(JobContext& context) {
 
 std::string vault_prefix(JobId job, unsigned step) {
   return "espalier-vault-" + std::to_string(job) + "." + std::to_string(step);
+}
+
+std::string vault_prefix(const JobContext& context) {
+  return context.movable ? "espalier-vault-" + std::to_string(context.job) + ".movable"
+                         : vault_prefix(context.job, context.step);
 }
 
 }  // namespace espalier::launcher

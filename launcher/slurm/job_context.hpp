@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +26,13 @@ struct JobContext {
   std::string name, account;
   std::string features, reservation;  // as the anchor was submitted
   bool typed_gpus = false;            // the anchor named a GPU type
-  std::vector<Holding> anchor;                  // filled in by complete()
+  std::vector<Holding> anchor;  // the basic demand; filled in by complete(), or when the base of a movable job runs
+  // The Slurm job that holds it: the job itself, or the base of a movable job; 0: that does not run yet.
+  JobId base = 0;
+  bool movable = false;         // --elastic=MIN:MAX,movable: the job holds no GPUs itself
+  std::set<std::string> types;  // GPU types that a movable job may run on; empty: any
+  std::string partition, qos;   // of the job, and of its base
+  std::time_t ends = 0;         // when the job's time limit is over, seconds since the epoch; 0: it has none
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
   wire::Config config;
@@ -38,7 +46,13 @@ JobContext read_context(std::vector<std::string> program);
 // Fills in the facts that only Slurm knows. Blocks, so call it at the start only. Throws Error.
 void complete(JobContext& context);
 
+// Whether this process is the launcher of a movable job, by its environment.
+bool is_movable();
+
 // The beginning of the names of the job's vaults (vault.hpp). "-<Slurm job of the node's step>" follows.
 std::string vault_prefix(JobId job, unsigned step);
+// The same for the launcher's job. A movable job has one prefix for all its steps: what its base keeps outlives the
+// launcher's step.
+std::string vault_prefix(const JobContext& context);
 
 }  // namespace espalier::launcher

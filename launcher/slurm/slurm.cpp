@@ -1,16 +1,11 @@
 #include "launcher/slurm/slurm.hpp"
 
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <ctime>
-#include <memory>
-#include <mutex>
 
-#include "planner/core/error.hpp"
+#include "launcher/slurm/libslurm.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/slurm/job_record.h"
@@ -19,27 +14,6 @@
 
 namespace espalier::launcher {
 namespace {
-
-template <auto Free>
-struct Deleter {
-  template <class T>
-  void operator()(T* pointer) const {
-    Free(pointer);
-  }
-};
-template <class T, auto Free>
-using Owned = std::unique_ptr<T, Deleter<Free>>;
-
-void initialize() {
-  static std::once_flag once;
-  std::call_once(once, [] { slurm_init(nullptr); });
-}
-
-std::string text(const char* chars) { return chars == nullptr ? "" : chars; }
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
-}
 
 SlurmJob::State state_of(std::uint32_t state) {
   if ((state & JOB_COMPLETING) != 0) return SlurmJob::State::completing;
@@ -97,6 +71,10 @@ std::optional<SlurmJob> load_job(JobId id) {
   SlurmJob job{
       id, state_of(info.job_state), info.user_id,        text(info.name),      text(info.account),  text(info.comment),
       {}, info.preempt_time > 0,    text(info.features), text(info.resv_name), names_type(info)};
+  job.partition = text(info.partition);
+  job.qos = text(info.qos);
+  job.restarts = static_cast<int>(info.restart_cnt);
+  job.ends = info.time_limit == INFINITE ? 0 : info.end_time;
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ struct SlurmJob {
   bool preempted = false;             // Slurm has told the job's steps to leave; its grace time runs
   std::string features, reservation;  // its constraint and its reservation; empty: none
   bool typed_gpus = false;            // it asked for a GPU type, as in --gpus=h100:4
+  std::string partition = {}, qos = {};
+  int restarts = 0;      // how often it was requeued
+  std::time_t ends = 0;  // when its time limit ends a running job; 0: it has none
 };
 
 // Its name is "ext-" and the id of its anchor, for squeue and sacct.

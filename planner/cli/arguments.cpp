@@ -42,6 +42,10 @@ void check_options(const Arguments& arguments) {
     throw UsageError("--user: only with usage");
   if (arguments.all && (arguments.words.empty() || arguments.words[0] != "forget"))
     throw UsageError("--all: only with forget");
+  const bool migrates = !arguments.words.empty() && arguments.words[0] == "migrate";
+  if (!migrates && !arguments.type.empty()) throw UsageError("--type: only with migrate");
+  if (!migrates && !arguments.nodes.empty()) throw UsageError("--nodes: only with migrate");
+  if (!arguments.type.empty() && !arguments.nodes.empty()) throw UsageError("--type: not together with --nodes");
   if (!arguments.plans()) {
     if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");
     if (!arguments.gpu_counts.empty()) throw UsageError("--gpus: only with plan");
@@ -69,6 +73,8 @@ const char* const kUsage =
     "  hold JOBID                let the job not grow any more\n"
     "  release JOBID             let it grow again\n"
     "  reclaim JOBID             take its extensions back now\n"
+    "  migrate JOBID             move the base of a movable job to idle GPUs: of fewer nodes, of --type, or of "
+    "--nodes\n"
     "  show profiles             what earlier jobs taught, newest first\n"
     "  show profile ID           one of them\n"
     "  forget ID|--all           let the planner forget one, or all of yours (root: of everybody)\n"
@@ -85,6 +91,8 @@ const char* const kUsage =
     "      --json                JSON instead of records\n"
     "      --all                 with forget: all profiles\n"
     "      --job=JOBID           with show decisions: of this job only\n"
+    "      --type=TYPE           with migrate: to GPUs of this type\n"
+    "      --nodes=LIST          with migrate: to exactly these nodes, as in n[3-4]\n"
     "      --limit=N             with show decisions: the last N (100)\n"
     "  -c, --config=FILE         instead of $ESPALIER_CONF or /etc/espalier/espalier.toml\n"
     "  -V, --version             print the version\n"
@@ -132,6 +140,8 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     else if (word == "--job") job = value();
     else if (word == "--user") result.user = value();
     else if (word == "--limit") result.limit = count_option(word, value());
+    else if (word == "--type") result.type = value();
+    else if (word == "--nodes") result.nodes = value();
     else if (word == "--cluster") result.cluster = value();
     else if (word == "--schedule") result.schedule = value();
     else if (word == "--gpus") result.gpu_counts = gpu_counts(value());

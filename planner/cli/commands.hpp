@@ -9,7 +9,7 @@ namespace espalier::cli {
 
 std::string show(const Arguments& arguments, const wire::Config& config);
 std::string explain(const Arguments& arguments, const wire::Config& config);
-std::string control(const Arguments& arguments, const wire::Config& config);  // hold, release, reclaim
+std::string control(const Arguments& arguments, const wire::Config& config);  // hold, release, reclaim, migrate
 std::string forget(const Arguments& arguments, const wire::Config& config);
 std::string usage(const Arguments& arguments, const wire::Config& config);
 std::string ping(const Arguments& arguments, const wire::Config& config);

@@ -59,12 +59,17 @@ Record job_record(const Json& job) {
        {"MinGPUs", std::to_string(job.at("min_gpus").get<int>())},
        {"MaxGPUs", std::to_string(job.at("max_gpus").get<int>())},
        {"Accuracy", job.at("accuracy").get<std::string>()}},
-      {{"AnchorGPUs", holdings_text(job.at("anchor"), false)}},
+      {{job.contains("bases") ? "BaseGPUs" : "AnchorGPUs", holdings_text(job.at("anchor"), false)}},
       {{"Extensions", holdings_text(job.at("extensions"), true)}},
       {{"Plan", plan_text(plan)}, {"Layers", layers_text(plan)}, {"PlanGPUs", ranks_text(plan)}},
       {{"StepTime", number_text(job.at("step_seconds").get<double>(), 4)},
        {"TokensPerSec", tokens.is_number() ? number_text(tokens.get<double>(), 1) : "(null)"}},
   };
+  if (job.contains("bases")) {
+    std::string bases;
+    for (const Json& id : job.at("bases")) bases += (bases.empty() ? "" : ",") + id.dump();
+    record.insert(record.begin() + 4, Pairs{{"Movable", "Yes"}, {"Bases", text_or_null(bases)}});
+  }
   if (job.contains("coefficients_settled"))
     for (Pairs& line : coefficient_lines(job)) record.push_back(std::move(line));
   return record;

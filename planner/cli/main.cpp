@@ -16,7 +16,8 @@ std::string run(const cli::Arguments& arguments) {
   const auto known = [&](auto function) { return function(arguments, wire::load_config(arguments.config)); };
   if (command == "show") return known(cli::show);
   if (command == "explain") return known(cli::explain);
-  if (command == "hold" || command == "release" || command == "reclaim") return known(cli::control);
+  if (command == "hold" || command == "release" || command == "reclaim" || command == "migrate")
+    return known(cli::control);
   if (command == "forget") return known(cli::forget);
   if (command == "usage") return known(cli::usage);
   if (command == "ping") return known(cli::ping);

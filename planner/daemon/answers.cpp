@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/gate.hpp"
@@ -14,11 +15,30 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kExplained = 512u << 10;  // bytes of decisions in an explanation
+constexpr std::size_t kLongestWish = 4096, kMostWished = 4096;
 
 std::string listed(const std::set<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
   return text;
+}
+
+// Of a migrate: where to.
+MoveWish wish_of(const Json& arguments) {
+  MoveWish wish;
+  const auto text = [&](const char* name) {
+    const auto found = arguments.find(name);
+    if (found == arguments.end()) return std::string();
+    if (!found->is_string() || found->get<std::string>().size() > kLongestWish)
+      throw Error(std::string("query: ") + name + " is no text, or too long");
+    return found->get<std::string>();
+  };
+  wish.type = text("type");
+  wish.nodes = expand_hosts(text("nodes").c_str());
+  if (!wish.type.empty() && !wish.nodes.empty()) throw Error("query: give a type or nodes, not both");
+  if (wish.nodes.empty() && !text("nodes").empty()) throw Error("query: nodes is not a list of nodes");
+  if (wish.nodes.size() > kMostWished) throw Error("query: too many nodes");
+  return wish;
 }
 
 }  // namespace
@@ -43,7 +63,8 @@ Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   if (what == "config") return config();
   if (what == "usage") return usage(query.arguments, viewer);
   if (what == "explain") return explain(query.arguments, viewer);
-  if (what == "hold" || what == "release" || what == "reclaim") return control(what, query.arguments, peer);
+  if (what == "hold" || what == "release" || what == "reclaim" || what == "migrate")
+    return control(what, query.arguments, peer);
   throw Error("query \"" + printable(what, 40) + "\": not known to this espalierd; are both of the same version?");
 }
 
@@ -68,6 +89,7 @@ Json Answers::job(const Json& arguments, const Viewer& viewer) const {
   if (const auto live = planner_.jobs().find(id); live != planner_.jobs().end()) {
     if (!viewer.sees(live->second.job.uid)) throw none;
     json = describe_job(live->second.job, live->second.link != nullptr, false);
+    if (live->second.movable) json["bases"] = live->second.bases;
   } else {
     const auto stored = planner_.store().job(id);
     if (!stored || !viewer.sees(stored->job.uid)) throw none;
@@ -190,6 +212,7 @@ Json Answers::control(const std::string& what, const Json& arguments, const wire
     throw Error("job " + std::to_string(id) + ": belongs to uid " + std::to_string(live->second.job.uid) +
                 "; only its owner, root and SlurmUser may " + what + " it");
   if (what == "reclaim") return {{"decision", planner_.reclaim(id)}};
+  if (what == "migrate") return {{"decision", planner_.migrate(id, wish_of(arguments))}};
   planner_.hold(id, what == "hold");
   return {{"held", what == "hold"}};
 }

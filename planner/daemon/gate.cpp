@@ -169,6 +169,10 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
     const auto message = wire::from_frame<wire::Outcome>(frame);
     own(message.job);
     planner_.outcome(message);
+  } else if (frame.type == wire::BasesHeld::type) {
+    const auto message = wire::from_frame<wire::BasesHeld>(frame);
+    own(message.job);
+    planner_.bases(message);
   } else if (frame.type == wire::Bye::type) {
     const auto message = wire::from_frame<wire::Bye>(frame);
     own(message.job);

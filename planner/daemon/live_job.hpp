@@ -46,7 +46,11 @@ struct LiveJob {
   // own generation.
   int proposed_to = 0;
   bool back_since = false;                 // the launcher has registered again since
-  std::set<JobId> before;                  // extensions when `open` was proposed
+  bool movable = false;                    // its launcher has told of its bases
+  std::vector<JobId> bases;                // Slurm jobs that wait or run as its base, or did until training left them
+  std::vector<std::string> types;          // GPU types that a movable job may run on; empty: any
+  std::vector<double> moves;               // when its base was to be replaced, within the last hour
+  std::set<JobId> before;                  // extensions and bases when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed; its step time is still being measured
   std::string shadowed;                    // the last decision that --shadow recorded
   bool excess_told = false;                // whether a warning about too many of its reports was logged

@@ -299,6 +299,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   live.back_since = false;
   live.before.clear();
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
+  live.before.insert(live.bases.begin(), live.bases.end());
   live.measured.reset();
   if (observer_ != nullptr) observer_->decided(record);
   live.open = std::move(record);
@@ -363,12 +364,14 @@ void Planner::tell_preemption(const PreemptionRule& preemption) {
 
 void Planner::kill_strays(const SlurmSnapshot& slurm) {
   if (settings_.shadow) return;
-  for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) {
-    spdlog::warn("extension {} of job {}: {}; ending it", stray.extension, stray.anchor, stray.why);
-    slurm_.kill(stray.extension, [id = stray.extension](const std::string& error) {
-      if (!error.empty()) spdlog::error("extension {}: cannot be ended: {}", id, error);
+  const auto kill = [this](const Strays::Stray& stray, const char* what) {
+    spdlog::warn("{} {} of job {}: {}; ending it", what, stray.extension, stray.anchor, stray.why);
+    slurm_.kill(stray.extension, [id = stray.extension, what](const std::string& error) {
+      if (!error.empty()) spdlog::error("{} {}: cannot be ended: {}", what, id, error);
     });
-  }
+  };
+  for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) kill(stray, "extension");
+  for (const auto& stray : strays_.look_at_bases(slurm, jobs_)) kill(stray, "base");
 }
 
 void Planner::note_allocations(const SlurmSnapshot& slurm) {

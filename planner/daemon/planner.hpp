@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/allowance.hpp"
 #include "planner/daemon/extension_rules.hpp"
@@ -23,6 +24,7 @@
 #include "planner/daemon/store.hpp"
 #include "planner/daemon/strays.hpp"
 #include "planner/daemon/submissions.hpp"
+#include "planner/wire/movable_message.hpp"
 
 namespace espalier {
 
@@ -66,13 +68,16 @@ class Planner {
   void status(JobId job, const ElasticJob& news);
   void transition(const wire::Transition& message);
   void outcome(const wire::Outcome& message);
+  void bases(const wire::BasesHeld& message);  // of a movable job
   void lost(JobId job, const wire::ConnectionPtr& link);
   void bye(JobId job, int exit_code);
   std::optional<JobId> job_of(const wire::Connection& link) const;
 
-  // ---- users. Both throw Error on failure.
+  // ---- users. All throw Error on failure.
   void hold(JobId job, bool held);
   std::int64_t reclaim(JobId job);
+  // Replaces the base of a movable job.
+  std::int64_t migrate(JobId job, const MoveWish& wish);
   // What was learnt from earlier jobs. Running jobs that still rely on it lose it too. Throws Error
   // where there is none.
   void forget(std::int64_t knowledge);

@@ -17,7 +17,8 @@ void Planner::confirm_gpus(LiveJob& live) const {
   if (!last_) return;
   std::size_t held = 0;
   for (const auto& [id, job] : last_->jobs) {
-    if (id != live.job.id && (job.uid != live.job.uid || anchor_of_comment(job.comment) != live.job.id)) continue;
+    const bool of_job = anchor_of_comment(job.comment) == live.job.id || submitted_of_base(job.comment) == live.job.id;
+    if (id != live.job.id && (job.uid != live.job.uid || !of_job)) continue;
     for (const Holding& one : job.holdings) held += one.gpus.size();
   }
   live.confirmed_gpus = std::max(live.confirmed_gpus, static_cast<int>(held));

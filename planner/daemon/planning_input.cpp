@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/core/schedule/move.hpp"
+
 namespace espalier {
 namespace {
 
@@ -27,11 +29,16 @@ NodeView* node_named(ClusterView& cluster, const std::string& name) {
   return found == cluster.nodes.end() ? nullptr : &*found;
 }
 
-// GPUs on `node` that Slurm has granted to new extensions of the job since its open decision.
+bool is_base_of(const SlurmJob& base, const ElasticJob& job) {
+  return base.uid == job.uid && base.state == SlurmJobState::running && submitted_of_base(base.comment) == job.id;
+}
+
+// GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
 int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
   int sum = 0;
   for (const auto& [id, job] : slurm.jobs) {
-    if (job.state != SlurmJobState::running || anchor_of_comment(job.comment) != live.job.id) continue;
+    const bool extends = anchor_of_comment(job.comment) == live.job.id;
+    if (job.state != SlurmJobState::running || (!extends && !is_base_of(job, live.job))) continue;
     if (job.uid != live.job.uid || live.before.contains(id)) continue;
     for (const Holding& held : job.holdings)
       if (held.node == node) sum += static_cast<int>(held.gpus.size());
@@ -88,7 +95,9 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
   result.extensions.clear();
   const SlurmJob* anchor = slurm.alive(job.id);
   if (anchor == nullptr) return result;
-  result.anchor = confirmed_holdings(job.anchor, *anchor);
+  if (const JobId id = base_of(job); id == 0) result.anchor = confirmed_holdings(job.anchor, *anchor);
+  else if (const SlurmJob* base = slurm.alive(id); base != nullptr && is_base_of(*base, result))
+    result.anchor = confirmed_holdings(job.anchor, *base);
   for (const Holding& claim : job.extensions) {
     const SlurmJob* extension = slurm.alive(claim.job);
     if (extension == nullptr || !is_extension_of(*extension, *anchor)) continue;

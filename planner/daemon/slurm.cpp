@@ -9,13 +9,20 @@ const SlurmJob* SlurmSnapshot::alive(JobId id) const {
   return found == jobs.end() || found->second.state == SlurmJobState::ended ? nullptr : &found->second;
 }
 
-JobId anchor_of_comment(const std::string& comment) {
-  const std::string prefix = "espalier:ext:";
+namespace {
+
+// The number behind `prefix`, with a colon behind it; 0: there is none.
+JobId job_behind(const std::string& prefix, const std::string& comment) {
   if (!comment.starts_with(prefix)) return 0;
   JobId anchor = 0;
   const char* first = comment.data() + prefix.size();
   const auto [end, error] = std::from_chars(first, comment.data() + comment.size(), anchor);
   return error == std::errc() && end != first && end != comment.data() + comment.size() && *end == ':' ? anchor : 0;
 }
+
+}  // namespace
+
+JobId anchor_of_comment(const std::string& comment) { return job_behind("espalier:ext:", comment); }
+JobId submitted_of_base(const std::string& comment) { return job_behind("espalier:base:", comment); }
 
 }  // namespace espalier

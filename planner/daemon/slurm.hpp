@@ -88,5 +88,7 @@ std::unique_ptr<Slurm> make_slurm(const std::string& partition, const std::strin
 
 // The anchor named in an extension's comment "espalier:ext:<anchor>:<nonce>"; 0: not an extension's comment.
 JobId anchor_of_comment(const std::string& comment);
+// The movable job named in a base's comment "espalier:base:<job>:<nonce>"; 0: not a base's comment.
+JobId submitted_of_base(const std::string& comment);
 
 }  // namespace espalier

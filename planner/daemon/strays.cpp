@@ -63,4 +63,36 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
   return found;
 }
 
+std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs) {
+  std::map<JobId, double> still;
+  std::vector<Stray> found;
+  for (const auto& [id, job] : slurm.jobs) {
+    const JobId submitted = submitted_of_base(job.comment);
+    if (submitted == 0) continue;
+    if (job.state != SlurmJobState::running && job.state != SlurmJobState::pending) continue;
+    const SlurmJob* owner = slurm.alive(submitted);
+    std::string why;
+    double grace = kAnchorGoneSeconds;
+    if (owner == nullptr || owner->state == SlurmJobState::completing) {
+      why = "the movable job that it is the base of has ended";
+    } else if (owner->uid != job.uid) {
+      why = "the movable job that it names is another user's";
+    } else if (const auto live = jobs.find(submitted); live != jobs.end()) {
+      const ElasticJob& now = live->second.job;
+      const bool settled = live->second.link && !live->second.open && now.phase == JobPhase::running;
+      grace = kUnclaimedSeconds;
+      if (settled && std::find(live->second.bases.begin(), live->second.bases.end(), id) == live->second.bases.end())
+        why = "the launcher of its movable job does not claim it";
+    }
+    if (why.empty()) continue;
+    const auto before = bases_since_.find(id);
+    double& since = still[id] = before == bases_since_.end() ? slurm.time : before->second;
+    if (slurm.time - since <= grace) continue;
+    found.push_back({id, submitted, why});
+    since = slurm.time - grace + 10;  // named again in 10 s
+  }
+  bases_since_ = std::move(still);
+  return found;
+}
+
 }  // namespace espalier

@@ -22,6 +22,10 @@ class Strays {
     JobId extension = 0, anchor = 0;
     std::string why;
   };
+  // Bases of movable jobs that have been strays longer than their grace: waiting or running ones whose submitted job
+  // has ended (10 s) or is another user's (10 s), or that its settled launcher does not name (30 s). While the
+  // submitted job waits to run again, its base stays.
+  std::vector<Stray> look_at_bases(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs);
   // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
   // ended or is another user's job, or when an older extension has the same comment, whose last part is the id of its
   // grant. It is 30 s when the anchor's launcher is connected, not
@@ -33,7 +37,8 @@ class Strays {
 
  private:
   std::string partition_;
-  std::map<JobId, double> since_;  // extension -> first seen as a stray
+  std::map<JobId, double> since_;        // extension -> first seen as a stray
+  std::map<JobId, double> bases_since_;  // the same of bases
 };
 
 }  // namespace espalier

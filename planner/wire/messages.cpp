@@ -7,6 +7,7 @@
 #include "planner/core/fields.hpp"
 #include "planner/core/plan_json.hpp"
 #include "planner/wire/grant_message.hpp"
+#include "planner/wire/movable_message.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -32,6 +33,10 @@ void visit(Unplanned& m, Visitor& v) {
 template <class Visitor>
 void visit(Grants& m, Visitor& v) {
   v("decision", m.decision), v("grants", m.grants);
+}
+template <class Visitor>
+void visit(BasesHeld& m, Visitor& v) {
+  v("job", m.job), v("bases", m.bases), v("types", m.types);
 }
 template <class Visitor>
 void visit(Known& m, Visitor& v) {
@@ -365,6 +370,7 @@ ESPALIER_MESSAGE(Description)
 ESPALIER_MESSAGE(Known)
 ESPALIER_MESSAGE(Grants)
 ESPALIER_MESSAGE(Unplanned)
+ESPALIER_MESSAGE(BasesHeld)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
 ESPALIER_MESSAGE(Profiled)

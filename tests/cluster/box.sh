@@ -7,16 +7,17 @@
 #   -p         plain Slurm: no plugin either      -r RATE  of every node's link, both ways, as in 10gbit (not limited)
 #   -a LINE    with slurmdbd and MariaDB; LINE is a command for sacctmgr, or empty; may be repeated, as in -a 'add qos lent'
 #   -t TYPES   of the GPUs of each node, instead of -g, as in h100:2,a100:2 (h100)
+#   -y TYPE    of the GPUs of the second half of the nodes (h100, as those of the first half)
 #   -s         with a key for grants: only extensions come into the partition elastic
 # Everything lives in private pid, mount, net, uts and ipc namespaces and on private tmpfs: when COMMAND ends, or this
 # script is killed in whatever way, nothing is left on the machine. Any number of boxes run side by side.
 # Exit status: COMMAND's; 75 when there is no way to become root here.
 set -euo pipefail
 self=$(readlink -f "$0")
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$self" >&2; exit 2; }
-export BOX_RATE='' BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_TYPES='' BOX_ACCOUNTING=0 BOX_ACCOUNTING_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_GRANTS=0 BOX_KEEP=''
+usage() { sed -n '2,14s/^# \{0,1\}//p' "$self" >&2; exit 2; }
+export BOX_RATE='' BOX_NODES=4 BOX_GPUS=4 BOX_SLURM_LINES='' BOX_PLANNER_LINES='' BOX_TYPES='' BOX_OTHER_TYPE='' BOX_ACCOUNTING=0 BOX_ACCOUNTING_LINES='' BOX_PLANNER=1 BOX_PLUGIN=1 BOX_GRANTS=0 BOX_KEEP=''
 arguments=("$@")
-while getopts n:g:t:c:e:k:r:a:sdph option; do
+while getopts n:g:t:y:c:e:k:r:a:sdph option; do
   case $option in
     n) BOX_NODES=$OPTARG ;;
     g) BOX_GPUS=$OPTARG ;;
@@ -27,6 +28,7 @@ while getopts n:g:t:c:e:k:r:a:sdph option; do
     k) BOX_KEEP=$(realpath -m "$OPTARG") ;;
     r) BOX_RATE=$OPTARG ;;
     s) BOX_GRANTS=1 ;;
+    y) BOX_OTHER_TYPE=$OPTARG ;;
     d) BOX_PLANNER=0 ;;
     p) BOX_PLUGIN=0 BOX_PLANNER=0 ;;
     *) usage ;;

@@ -343,6 +343,12 @@ void give_back(JobId id) {
 SlurmSite load_site() { return {}; }
 std::vector<NodeView> load_nodes(const std::vector<std::string>&) { return {}; }
 
+// The jobs of these histories are anchored.
+std::vector<NodeCapacity> partition_nodes(const std::string&) { return {}; }
+JobId submit_base(const BaseJob&) { throw Error("slurm: no movable job is simulated"); }
+std::string base_comment(JobId, const std::string&) { return {}; }
+std::vector<SlurmJob> bases_of(JobId) { return {}; }
+
 // ---- the launcher's thread for Slurm: one call after the other, each takes its time
 
 namespace {

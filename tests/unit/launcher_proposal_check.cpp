@@ -85,3 +85,34 @@ TEST_CASE("a GPU on which ranks die is refused where the plan is to grow onto it
   one.decision.kind = DecisionKind::shrink;  // which may have no others
   CHECK(one.why() == "");
 }
+
+TEST_CASE("a proposal to replace the base is for movable jobs, and names a base that can be had") {
+  Proposal one;
+  one.context.movable = true;
+  one.context.min_gpus = 2;
+  one.facts.own = {{30, "n1", {0, 1}}};  // the base is Slurm job 30
+  one.decision.kind = DecisionKind::migrate;
+  one.decision.plan = Proposal::plan({{"n3", 0}, {"n3", 1}});
+  one.decision.acquire = {{"n3", 2}};
+  SUBCASE("it suits") { CHECK(one.why() == ""); }
+  SUBCASE("the job is anchored") {
+    one.context.movable = false;
+    CHECK(one.why() == "the job is not movable: its GPUs are those of the submitted job");
+  }
+  SUBCASE("with fewer GPUs than MIN") {
+    one.decision.acquire = {{"n3", 1}};
+    CHECK(one.why() == "the new base would have fewer GPUs than MIN");
+  }
+  SUBCASE("with different numbers of GPUs on its nodes") {
+    one.decision.acquire = {{"n3", 2}, {"n4", 1}};
+    CHECK(one.why() == "invalid request for a base");
+  }
+  SUBCASE("together with an extension") {
+    one.decision.acquire = {{"n3", 2}, {"n4", 2, 1, 1, 60}};
+    CHECK(one.why() == "invalid request for a base");
+  }
+  SUBCASE("with rank 0 elsewhere") {
+    one.decision.plan = Proposal::plan({{"n1", 0}, {"n3", 1}});
+    CHECK(one.why() == "invalid plan: rank 0 must be on the first node of the new base");
+  }
+}

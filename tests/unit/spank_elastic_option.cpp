@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, -7, "untouched"};
+  parsed.value = {-7, -7, -7, -7, "untouched", -7, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
@@ -170,4 +170,44 @@ TEST_CASE("a --multi-prog step is told from others by its argument") {
     CHECK_FALSE(espalier_is_multi_prog(other));
   }
   CHECK_FALSE(espalier_is_multi_prog(nullptr));
+}
+
+TEST_CASE("movable stands behind MIN:MAX, alone or with the GPU types that the job may run on") {
+  const auto plain = parse("2:8,movable");
+  CHECK(plain.status == 0);
+  CHECK(plain.value.movable == 1);
+  CHECK(std::string(plain.value.types).empty());
+  const auto typed = parse("2:8,accuracy=relaxed,movable,types=h100+a100-80.sxm_4");
+  CHECK(typed.status == 0);
+  CHECK(typed.value.relaxed == 1);
+  CHECK(std::string(typed.value.types) == "h100+a100-80.sxm_4");
+  CHECK(parse("2:8,types=h100,movable").status == 0);
+  CHECK(parse("4:,movable").status == 0);
+  CHECK(parse("2:8").value.movable == 0);
+}
+
+TEST_CASE("each wrong use of movable and types has its own message") {
+  CHECK(contains(parse("movable").why, "not MIN:MAX"));
+  CHECK(contains(parse(":8,movable").why, "a movable job needs MIN"));
+  CHECK(contains(parse("2:8,types=h100").why, "types is for movable jobs"));
+  CHECK(contains(parse("2:8,moveable").why, "neither key=value nor movable"));
+  CHECK(contains(parse("2:8,movable=1").why, "unknown key"));
+  for (const char* text : {"2:8,movable,types=+h100", "2:8,movable,types=h100+", "2:8,movable,types=h100++a100",
+                           "2:8,movable,types=h 100", "2:8,movable,types=h100;rm"}) {
+    CAPTURE(text);
+    CHECK(parse(text).status == -1);
+    CHECK(contains(parse(text).why, "types is not TYPE+TYPE"));
+    CHECK(parse(text).value.movable == -7);
+  }
+  CHECK(contains(parse("2:8,movable,types=").why, "types is empty"));
+  CHECK(contains(parse(("2:8,movable,types=" + std::string(70, 'a')).c_str()).why, "types is empty or too long"));
+}
+
+TEST_CASE("a movable job that requests GPUs itself is refused, and one without GPUs is not") {
+  const auto movable = parse("2:8,movable").value;
+  char why[ESPALIER_MESSAGE_MAX] = "";
+  CHECK(espalier_elastic_fits_request("2:8,movable", &movable, 0, why, sizeof(why)) == 0);
+  CHECK(espalier_elastic_fits_request("2:8,movable", &movable, 2, why, sizeof(why)) == -1);
+  CHECK(contains(why, "a movable job requests no GPUs itself, but this one requests 2"));
+  CHECK(contains(why, "leave out --gres and --gpus"));
 }

@@ -64,6 +64,13 @@ for type in "${types[@]}"; do
 done
 for ((i = 0; i < BOX_GPUS; i++)); do mknod -m 666 "$BOX/dev/gpu$i" c 195 "$i" 2>/dev/null || : > "$BOX/dev/gpu$i"; done
 plugins=$(find /usr/lib /usr/lib64 -maxdepth 3 -path '*/slurm*/auth_munge.so' -printf '%h\n' 2>/dev/null | head -n 1)
+half=$(((BOX_NODES + 1) / 2))
+nodes_of_types() { # lines of slurm.conf
+  local node='CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000'
+  if [ -z "$BOX_OTHER_TYPE" ]; then echo "NodeName=n[1-$BOX_NODES] $node Gres=$node_gres"; return; fi
+  echo "NodeName=n[1-$half] $node Gres=gpu:h100:$BOX_GPUS"
+  echo "NodeName=n[$((half + 1))-$BOX_NODES] $node Gres=gpu:$BOX_OTHER_TYPE:$BOX_GPUS"
+}
 cat > "$BOX/slurm/slurm.conf" <<C
 ClusterName=box
 SlurmctldHost=ctl(10.77.255.254)
@@ -89,7 +96,7 @@ ReturnToService=2
 GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
-NodeName=n[1-$BOX_NODES] CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000 Gres=$node_gres
+$(nodes_of_types)
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
 PartitionName=elastic Nodes=ALL MaxTime=INFINITE PriorityTier=1 PreemptMode=CANCEL GraceTime=30
 C
@@ -112,8 +119,11 @@ override() { # FILE LINE...
 }
 mapfile -t lines <<< "$BOX_SLURM_LINES"
 override "$BOX/slurm/slurm.conf" "${lines[@]}"
-printf %s "$gres_lines" > "$BOX/slurm/gres.conf"
-half=$(((BOX_NODES + 1) / 2))
+if [ -z "$BOX_OTHER_TYPE" ]; then printf %s "$gres_lines"
+else
+  echo "NodeName=n[1-$half] Name=gpu Type=h100 File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]"
+  echo "NodeName=n[$((half + 1))-$BOX_NODES] Name=gpu Type=$BOX_OTHER_TYPE File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]"
+fi > "$BOX/slurm/gres.conf"
 {
   echo "SwitchName=leaf1 Nodes=n[1-$half]"
   [ "$BOX_NODES" -le 1 ] || printf '%s\n' "SwitchName=leaf2 Nodes=n[$((half + 1))-$BOX_NODES]" 'SwitchName=spine Switches=leaf[1-2]'

@@ -1,0 +1,55 @@
+#include "launcher/base/base_shape.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+std::string joined(const std::set<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " or ") + word;
+  return text;
+}
+
+}  // namespace
+
+BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
+  BaseShape shape;
+  std::vector<const NodeCapacity*> fit;
+  for (const NodeCapacity& node : partition) {
+    const bool of_type = types.empty() || types.contains(node.gpu_type);
+    if (node.gpus > 0 && of_type) fit.push_back(&node);
+    else shape.excluded.push_back(node.name);
+  }
+  const auto with = [&](int least) {
+    return static_cast<int>(
+        std::count_if(fit.begin(), fit.end(), [&](const NodeCapacity* node) { return node->gpus >= least; }));
+  };
+  for (int each = gpus; each >= 1 && shape.nodes == 0; --each)
+    if (gpus % each == 0 && with(each) >= gpus / each) {
+      shape.gpus_per_node = each;
+      shape.nodes = gpus / each;
+    }
+  if (shape.nodes == 0)
+    throw Error("its partition has no nodes for " + std::to_string(gpus) + " GPUs" +
+                (types.empty() ? "" : " of type " + joined(types)) + " with the same number of them on each node");
+  shape.cpus_per_node = std::numeric_limits<int>::max();
+  shape.memory_mb_per_node = std::numeric_limits<long>::max();
+  for (const NodeCapacity* node : fit) {
+    if (node->gpus < shape.gpus_per_node) {
+      shape.excluded.push_back(node->name);
+      continue;
+    }
+    const int cpus = std::max(shape.gpus_per_node, node->cpus * shape.gpus_per_node / (node->gpus + 1));
+    shape.cpus_per_node = std::min({shape.cpus_per_node, cpus, std::max(1, node->cpus)});
+    shape.memory_mb_per_node =
+        std::min(shape.memory_mb_per_node, std::max(1L, node->memory_mb * shape.gpus_per_node / (node->gpus + 1)));
+  }
+  std::sort(shape.excluded.begin(), shape.excluded.end());
+  return shape;
+}
+
+}  // namespace espalier::launcher

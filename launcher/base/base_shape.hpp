@@ -1,0 +1,35 @@
+// The form of a movable job's base: how many nodes, and what of each. Pure.
+//
+//   const BaseShape shape = base_shape(gpus_wanted, nodes_of_the_partition, types);
+//
+// A base has the same number of GPUs on each of its nodes. So one plain request (--nodes=N --gres=gpu:K) describes it,
+// steps can ask for all GPUs of a node, and Slurm chooses the nodes. (Tried on 22.05: a job with --gpus=6 on nodes of 4
+// gets 4 + 2, and then refuses a step with --gres=gpu:4.)
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace espalier::launcher {
+
+struct NodeCapacity {
+  std::string name;
+  std::string gpu_type;  // empty: untyped
+  int gpus = 0;          // in total, in use or not
+  int cpus = 0;
+  long memory_mb = 0;
+};
+
+struct BaseShape {
+  int nodes = 0, gpus_per_node = 0, cpus_per_node = 0;
+  long memory_mb_per_node = 0;
+  std::vector<std::string> excluded;  // nodes of the partition that the base must not get; sorted
+};
+
+// `types`: empty: any. The base gets as few nodes as can be. CPUs and memory are in proportion to GPUs, with as much as
+// one more GPU's share left to others on each node, e.g. to the submitted job itself. Throws Error when no nodes can
+// hold the base.
+BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types);
+
+}  // namespace espalier::launcher

@@ -1,0 +1,313 @@
+#include "launcher/base/bases.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/handshake.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+constexpr wire::Loop::Milliseconds kWatch{5000}, kConfirm{150};
+// A second base that has not been granted by then is withdrawn, whatever it waits for: limits of its user or QOS that
+// cannot hold two bases, GPUs that another job has taken meanwhile, or a busy slurmctld.
+constexpr wire::Loop::Milliseconds kSecondWaits{10000};
+// After the base has started: for the keepers of its other nodes, which steps start.
+constexpr wire::Loop::Milliseconds kKeepersCome{20000};
+// Least steps on the new base before the one before it is given back, and the longest time that both are held then,
+// e.g. with a program that places no copies.
+constexpr int kStepsBeside = 5;
+constexpr wire::Loop::Milliseconds kBothHeld{60000};
+
+}  // namespace
+
+Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
+             Callbacks callbacks)
+    : loop_(loop),
+      slurm_(slurm),
+      context_(context),
+      environment_(std::move(environment)),
+      callbacks_(std::move(callbacks)) {}
+
+void Bases::start() {
+  watch_ = loop_.every(kWatch, [this] { look(); });
+  ++submitting_;
+  slurm_.post([this, job = context_.job, partition = context_.partition, gpus = context_.min_gpus,
+               types = context_.types]() -> std::function<void()> {
+    BaseShape shape;
+    std::string why;
+    try {
+      // A launcher that was lost with its node may have left one, which its keepers hold.
+      for (const SlurmJob& left : bases_of(job)) give_back(left.id);
+      shape = base_shape(gpus, partition_nodes(partition), types);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return [this, shape, why] {
+      --submitting_;
+      if (ending_) return;
+      if (!why.empty()) return callbacks_.refused("the job's base cannot be submitted: " + why);
+      submit(shape, {}, true, false);
+    };
+  });
+}
+
+void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
+  ++attempt_;
+  acquiring_ = true;
+  const BaseShape& now = bases_.at(current_).shape;
+  BaseShape shape;
+  std::vector<std::string> only;
+  for (const ExtensionRequest& request : nodes) only.push_back(request.node);
+  shape.nodes = static_cast<int>(nodes.size());
+  shape.gpus_per_node = nodes.front().gpus;
+  // The same CPUs and memory for each GPU.
+  shape.cpus_per_node = std::max(1, now.cpus_per_node * shape.gpus_per_node / now.gpus_per_node);
+  shape.memory_mb_per_node = std::max(1L, now.memory_mb_per_node * shape.gpus_per_node / now.gpus_per_node);
+  deadline_ = loop_.after(kSecondWaits, [this] {
+    fail("the second base was not granted within " + std::to_string(kSecondWaits.count() / 1000) + " s");
+  });
+  submit(shape, std::move(only), false, true);
+}
+
+void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate) {
+  ++submitting_;
+  BaseJob job;
+  job.shape = shape;
+  job.only = std::move(only);
+  job.partition = context_.partition;
+  job.qos = context_.qos;
+  job.account = context_.account;
+  job.name = "espalier-base";
+  job.comment = base_comment(context_.job, wire::fresh_nonce().substr(0, 8));
+  job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --base\n";
+  job.environment = environment_;
+  job.directory = "/";
+  job.ends = context_.ends;
+  job.immediate = immediate;
+  slurm_.post([this, job, first, attempt = attempt_]() -> std::function<void()> {
+    JobId id = 0;
+    std::string why;
+    try {
+      id = submit_base(job);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return [this, job, first, attempt, id, why] {
+      --submitting_;
+      const bool stale = ending_ || (!first && (attempt != attempt_ || !acquiring_));
+      if (id == 0) {
+        if (stale) return;
+        if (first) return callbacks_.refused(why);
+        // A refusal to start at once only means that it must wait in the queue, for some seconds.
+        return job.immediate ? submit(job.shape, job.only, false, false) : fail(why);
+      }
+      submitted(id, job.shape, first);
+      if (stale) release(id);
+    };
+  });
+}
+
+void Bases::submitted(JobId id, const BaseShape& shape, bool first) {
+  bases_[id].shape = shape;
+  (first ? first_waits_ : second_) = id;
+  spdlog::info("espalier: launch: {} base of job {} is Slurm job {}: {} node(s) with {} GPU(s) each",
+               first ? "the" : "a second", context_.job, id, shape.nodes, shape.gpus_per_node);
+  callbacks_.changed();
+  ask(id);
+}
+
+// A keeper may come before Slurm's answer to the submission. It tries again, and the base is known in a moment.
+void Bases::saw(const wire::KeeperHello& hello) {
+  const auto at = bases_.find(hello.job);
+  if (at == bases_.end()) throw Error("keeper: job " + std::to_string(hello.job) + " is no base of this job");
+  if (at->second.leaving) throw Error("keeper: base " + std::to_string(hello.job) + " is being given back");
+  at->second.keepers.insert(hello.node);
+  if (!at->second.running) return ask(hello.job);
+  check_granted(hello.job, true);
+}
+
+void Bases::look() {
+  std::vector<JobId> ids;
+  for (const auto& [id, base] : bases_)
+    if (!base.leaving) ids.push_back(id);
+  for (const JobId id : ids) ask(id);
+}
+
+void Bases::ask(JobId id) {
+  Base& base = bases_.at(id);
+  if (std::exchange(base.asked, true)) return;
+  slurm_.post([this, id, runs = base.running]() -> std::function<void()> {
+    std::optional<SlurmJob> seen;
+    std::vector<NodeView> nodes;
+    bool readable = true;
+    try {
+      seen = load_job(id);
+      if (seen && seen->state == SlurmJob::State::running && !runs) {
+        std::vector<std::string> names;
+        for (const Holding& held : seen->holdings) names.push_back(held.node);
+        nodes = load_nodes(names);
+      }
+    } catch (const Error&) {
+      readable = false;  // slurmctld is away: asked again later
+    }
+    return [this, id, seen, nodes, readable] {
+      const auto at = bases_.find(id);
+      if (at == bases_.end()) return;
+      at->second.asked = false;
+      if (readable && !at->second.leaving) answered(id, seen, nodes);
+    };
+  });
+}
+
+void Bases::answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes) {
+  Base& base = bases_.at(id);
+  const bool gone = !seen || seen->state == SlurmJob::State::ended;
+  // A base that completes is lost when its processes are; until then a checkpoint can still be written.
+  if (gone || (seen->state == SlurmJob::State::completing && (!base.granted || base.keepers.empty())))
+    return end(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
+  if (seen->state != SlurmJob::State::running || base.running) return;
+  base.running = true;
+  base.holdings = seen->holdings;
+  base.nodes = nodes;
+  std::size_t gpus = 0;
+  for (const Holding& held : base.holdings) gpus += held.gpus.size();
+  if (static_cast<int>(gpus) != base.shape.nodes * base.shape.gpus_per_node)
+    return end(id, "Slurm job " + std::to_string(id) + " got " + std::to_string(gpus) + " GPUs, not those asked for");
+  for (const Holding& held : base.holdings) callbacks_.came(held);
+  base.check = loop_.after(kKeepersCome, [this, id] { check_granted(id, false); });
+  check_granted(id, true);
+}
+
+// `patient`: keepers that have not come yet are waited for.
+void Bases::check_granted(JobId id, bool patient) {
+  const auto at = bases_.find(id);
+  if (at == bases_.end()) return;
+  Base& base = at->second;
+  if (!base.running || base.granted || base.leaving) return;
+  const bool all = std::all_of(base.holdings.begin(), base.holdings.end(),
+                               [&](const Holding& held) { return base.keepers.contains(held.node); });
+  if (!all && patient) return;
+  if (base.keepers.empty()) return end(id, "no keeper of Slurm job " + std::to_string(id) + " has come");
+  if (!all)
+    spdlog::warn("espalier: launch: not every node of base {} has a keeper; state there does not outlive its workers",
+                 id);
+  base.granted = true;
+  base.check.reset();
+  if (id == first_waits_) {
+    first_waits_ = 0;
+    current_ = id;
+    return callbacks_.granted(base.holdings, base.nodes);
+  }
+  if (id != second_ || !acquiring_) return;
+  acquiring_ = false;
+  deadline_.reset();
+  callbacks_.second_granted();
+}
+
+void Bases::fail(const std::string& why) {
+  if (!acquiring_) return;
+  cancel_second();
+  callbacks_.second_failed(why);
+}
+
+void Bases::cancel_second() {
+  acquiring_ = false;
+  ++attempt_;
+  deadline_.reset();
+  if (const JobId id = std::exchange(second_, 0); id != 0) release(id);
+}
+
+void Bases::promote() {
+  if (second_ == 0) return;
+  before_ = std::exchange(current_, std::exchange(second_, 0));
+  steps_beside_ = 0;
+  deadline_ = loop_.after(kBothHeld, [this] { give_back_before(); });
+  callbacks_.changed();
+}
+
+void Bases::stepped(bool settled) {
+  if (before_ != 0 && ++steps_beside_ >= kStepsBeside && settled) give_back_before();
+}
+
+void Bases::give_back_before() {
+  if (before_ != 0) release(std::exchange(before_, 0));
+}
+
+// The base has ended without this object's doing.
+void Bases::end(JobId id, const std::string& why) {
+  const bool first = id == first_waits_, runs = id == current_, second = id == second_;
+  if (first) first_waits_ = 0;
+  if (runs) current_ = 0;
+  if (second) second_ = 0;
+  if (id == before_) before_ = 0;
+  release(id);
+  if (ending_) return;
+  if (first) return callbacks_.refused(why + " before the training could start");
+  if (runs) return callbacks_.lost(why);
+  if (!second) return;
+  if (acquiring_) return fail(why);
+  callbacks_.second_failed(why);
+}
+
+void Bases::release(JobId id) {
+  Base& base = bases_.at(id);
+  if (std::exchange(base.leaving, true)) return;
+  callbacks_.leaves(id);
+  callbacks_.changed();
+  confirm_release(id);
+}
+
+void Bases::confirm_release(JobId id) {
+  slurm_.post_first([this, id]() -> std::function<void()> {
+    bool gone = false;
+    try {
+      give_back(id);
+      const auto job = load_job(id);
+      gone = !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
+    } catch (const Error& error) {
+      spdlog::debug("base {}: {}", id, error.what());
+    }
+    return [this, id, gone] {
+      const auto at = bases_.find(id);
+      if (at == bases_.end()) return;
+      if (gone) {
+        bases_.erase(at);
+        return callbacks_.changed();
+      }
+      at->second.check = loop_.after(kConfirm, [this, id] { confirm_release(id); });
+    };
+  });
+}
+
+void Bases::release_all() {
+  ending_ = true;
+  acquiring_ = false;
+  deadline_.reset();
+  watch_.reset();
+  std::vector<JobId> ids;
+  for (const auto& [id, base] : bases_) ids.push_back(id);
+  for (const JobId id : ids) release(id);
+}
+
+std::vector<Holding> Bases::second_holdings() const {
+  const auto at = bases_.find(second_);
+  return at != bases_.end() && at->second.granted ? at->second.holdings : std::vector<Holding>();
+}
+
+std::vector<NodeView> Bases::second_nodes() const {
+  const auto at = bases_.find(second_);
+  return at != bases_.end() && at->second.granted ? at->second.nodes : std::vector<NodeView>();
+}
+
+std::vector<JobId> Bases::held() const {
+  std::vector<JobId> ids;
+  for (const auto& [id, base] : bases_)
+    if (!base.leaving) ids.push_back(id);
+  return ids;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,97 @@
+// The base of a movable job: the Slurm job of the user that holds its basic demand. This object submits it, tells when
+// it runs, replaces it by another one, and gives it back. Only this object and the keepers of a base own it. Callbacks
+// run on the loop.
+//
+//   bases.start();                       // callbacks.granted follows, after minutes or days
+//   bases.acquire(request);              // a second base, onto idle GPUs: callbacks.second_granted or second_failed
+//   bases.promote();                     // training is on the second base; the first is given back some steps later
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/base_job.hpp"
+#include "launcher/slurm/job_context.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier::launcher {
+
+class Bases {
+ public:
+  struct Callbacks {
+    // The first base runs, and its keepers are there. `nodes`: as load_nodes().
+    std::function<void(const std::vector<Holding>&, const std::vector<NodeView>& nodes)> granted;
+    std::function<void(const std::string& why)> refused;  // the first base will never run
+    std::function<void()> second_granted;
+    std::function<void(const std::string& why)> second_failed;
+    std::function<void(const std::string& why)> lost;  // Slurm has ended the base that training is on
+    std::function<void(const Holding&)> came;          // steps can be started in this part of a base
+    std::function<void(JobId)> leaves;                 // a base is being given back
+    std::function<void()> changed;                     // what held() says has changed
+  };
+  // `environment`: the variables that a keeper needs to find the launcher.
+  Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
+        Callbacks callbacks);
+
+  void start();
+  // Submits a second base. It must start within seconds, or it is withdrawn.
+  void acquire(const std::vector<ExtensionRequest>& nodes);
+  void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
+  void promote();        // the second base, if there is one, takes the first one's place
+  // Training has done a step on the base. The base before it is given back after some steps, once `settled`: what a
+  // loss needs is on the new base. After a minute it is given back anyway.
+  void stepped(bool settled);
+  void release_all();  // for the end of the job
+  bool empty() const { return bases_.empty() && submitting_ == 0; }
+
+  // A keeper of a base has said hello. Throws Error when the base is not this job's.
+  void saw(const wire::KeeperHello& hello);
+  void look();  // asks Slurm now whether the bases still run, e.g. after a loss
+
+  JobId current() const { return current_; }  // 0: none runs yet
+  bool moving() const { return second_ != 0 || before_ != 0 || acquiring_; }
+  std::vector<Holding> second_holdings() const;  // of a second base that was granted
+  std::vector<NodeView> second_nodes() const;    // the same
+  std::vector<JobId> held() const;               // all bases that wait or run, but for those that are being given back
+
+ private:
+  struct Base {
+    BaseShape shape;
+    std::vector<Holding> holdings;
+    std::vector<NodeView> nodes;
+    std::set<std::string> keepers;  // nodes whose keeper has come
+    bool running = false, granted = false, leaving = false, asked = false;
+    wire::Watch check;  // a wait for keepers, or for the end
+  };
+  void submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate);
+  void submitted(JobId id, const BaseShape& shape, bool first);
+  void ask(JobId id);
+  void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
+  void check_granted(JobId id, bool patient);
+  void fail(const std::string& why);
+  void give_back_before();
+  void end(JobId id, const std::string& why);
+  void release(JobId id);
+  void confirm_release(JobId id);
+
+  wire::Loop& loop_;
+  BlockingThread& slurm_;
+  const JobContext& context_;
+  std::vector<std::string> environment_;
+  Callbacks callbacks_;
+  std::map<JobId, Base> bases_;
+  JobId first_waits_ = 0;  // the first base, until it is granted
+  JobId current_ = 0, second_ = 0, before_ = 0;
+  bool acquiring_ = false, ending_ = false;
+  unsigned attempt_ = 0;  // number of acquire() calls; a second base of an older call is given back
+  int submitting_ = 0, steps_beside_ = 0;
+  wire::Watch watch_, deadline_;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,159 @@
+#include <spawn.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "launcher/node/base_tenure.hpp"
+#include "launcher/node/directory.hpp"
+#include "launcher/node/keeper.hpp"
+#include "launcher/node/keeper_parts.hpp"
+#include "launcher/process/child.hpp"
+#include "launcher/slurm/slurm.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/wire/endpoint.hpp"
+#include "planner/wire/messages.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kMissedHeartbeats = 10;
+constexpr milliseconds kPause{500};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') throw Error(std::string(name) + ": not set; the launcher starts bases");
+  return value;
+}
+
+// Starts the keepers of the base's other nodes, as one step. (Tried on 22.05: with --no-kill the step lives on when one
+// of its nodes is lost, and its tasks live on when the srun that started them is killed.)
+void start_other_keepers(const Watcher& watcher) {
+  auto names = expand_hosts(std::getenv("SLURM_JOB_NODELIST"));
+  std::erase(names, watcher.context.node);
+  if (names.empty()) return;
+  const std::string count = std::to_string(names.size());
+  std::vector<std::string> words{"srun",       "--jobid=" + std::to_string(watcher.context.job),
+                                 "--overlap",  "--mpi=none",
+                                 "--mem=0",    "--input=none",
+                                 "--quiet",    "--gres=none",
+                                 "--no-kill",  "--kill-on-bad-exit=0",
+                                 "--wait=0",   "-N" + count,
+                                 "-n" + count, "--ntasks-per-node=1",
+                                 "-w",         fold_hosts(names)};
+  if (const char* bind = std::getenv("ESPALIER_CPU_BIND"); bind != nullptr)
+    words.push_back(std::string("--cpu-bind=") + bind);
+  words.insert(words.end(), {watcher.context.self, "keeper", "--base-node"});
+  std::vector<std::string> variables = clean_environment({});
+  std::vector<char*> command, environment;
+  for (std::string& word : words) command.push_back(word.data());
+  for (std::string& one : variables) environment.push_back(one.data());
+  command.push_back(nullptr);
+  environment.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child = 0;
+  if (::posix_spawnp(&child, "srun", nullptr, &attributes, command.data(), environment.data()) != 0)
+    std::fprintf(stderr, "espalier: keeper: srun cannot be started; state on other nodes does not outlive workers\n");
+  posix_spawnattr_destroy(&attributes);
+}
+
+// Serves one connection. True: the launcher told this keeper to give its node back. False: the launcher refused it.
+// Throws Error when the connection is lost, or the launcher is silent.
+bool attend(wire::Client& client, Watcher& watcher, BaseTenure& tenure, Vault* vault) {
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false});
+  bool knows_us = false;
+  auto sent = Clock::now(), heard = sent;
+  for (;;) {
+    watcher.wait(client.fd());
+    const auto now = Clock::now();
+    if (knows_us && now - sent >= watcher.heartbeat) {
+      client.send(wire::Heartbeat{});
+      sent = now;
+    }
+    while (const auto frame = client.receive(milliseconds(0))) {
+      if (frame->type == wire::Refused::type) return false;
+      if (frame->type == wire::GiveBack::type) return true;
+      if (!knows_us) tenure.found();
+      knows_us = true;
+      heard = now;
+      let_go(vault, *frame);
+    }
+    if (now - heard > kMissedHeartbeats * watcher.heartbeat) throw wire::ConnectionLost("the launcher is silent");
+  }
+}
+
+void ask_about(JobId submitted, BaseTenure& tenure) {
+  try {
+    const auto job = load_job(submitted);
+    using enum SlurmJob::State;
+    if (!job || job->state == ended || job->state == completing) tenure.heard(BaseTenure::Submitted::ended, 0);
+    else
+      tenure.heard(job->state == pending ? BaseTenure::Submitted::waits : BaseTenure::Submitted::runs, job->restarts);
+  } catch (const Error&) {
+    // slurmctld is away: asked again
+  }
+}
+
+// Returns once the node is to be given back. True: the launcher said so.
+bool hold(Watcher& watcher, JobId submitted, const std::string& prefix, bool batch, Vault* vault) {
+  std::optional<LauncherPlace> last = own_launcher();
+  for (BaseTenure tenure(Clock::now(), batch); tenure.stays(Clock::now());) {
+    bool nobody = true;
+    // The next launcher is known by the rank server that it starts on this node.
+    auto places = launchers_on_this_node(submitted, prefix);
+    if (std::find(places.begin(), places.end(), *last) == places.end()) places.push_back(*last);
+    for (const LauncherPlace& place : places) {
+      try {
+        auto client = call_on(place);
+        last = place;
+        if (attend(client, watcher, tenure, vault)) return true;
+        nobody = false;
+      } catch (const wire::NobodyListens&) {
+      } catch (const Error&) {
+        nobody = false;
+      }
+      tenure.lost(Clock::now());
+    }
+    tenure.looked(Clock::now(), nobody);
+    if (tenure.asks(Clock::now())) ask_about(submitted, tenure);
+    watcher.wait(-1, kPause);
+  }
+  return false;
+}
+
+}  // namespace
+
+int keep_base(bool batch) {
+  Watcher watcher{read_context({}), milliseconds(1000)};
+  watcher.heartbeat = milliseconds(static_cast<long>(watcher.context.config.heartbeat_seconds * 1000));
+  const LauncherPlace place = own_launcher();
+  const std::string prefix = variable("ESPALIER_VAULT");
+  auto vault = open_vault(prefix, watcher.context.job);
+  if (batch) start_other_keepers(watcher);
+  const bool told = hold(watcher, place.anchor, prefix, batch, vault.get());
+  vault.reset();
+  fence(watcher.context.job);
+  if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
+    remove_if_abandoned(std::filesystem::path(directory).parent_path());
+  // The base ends with its batch script. Without that one, which may have been lost with its node, nobody else ends it.
+  if (!told && !batch) try {
+      give_back(watcher.context.job);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "espalier: keeper: %s\n", error.what());
+    }
+  return 0;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,53 @@
+#include "launcher/node/base_tenure.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+constexpr auto kAsks = std::chrono::seconds(2), kAsksSeldom = std::chrono::seconds(30);
+// If nobody has listened at the launcher's place for so long, and the submitted job runs where it ran, the launcher has
+// ended by itself.
+constexpr auto kNobody = std::chrono::seconds(10);
+// A base that has just started is awaited by its launcher.
+constexpr auto kFirst = std::chrono::seconds(60);
+
+}  // namespace
+
+void BaseTenure::found() {
+  connected_ = ever_ = true;
+  nobody_since_.reset();
+  state_.reset();
+  requeued_ = false;
+  first_restarts_.reset();
+}
+
+void BaseTenure::lost(Time now) {
+  if (connected_) since_ = now;
+  connected_ = false;
+}
+
+void BaseTenure::looked(Time now, bool nobody) {
+  if (!nobody) nobody_since_.reset();
+  else if (!nobody_since_) nobody_since_ = now;
+}
+
+void BaseTenure::heard(Submitted state, int restarts) {
+  state_ = state;
+  if (!first_restarts_) first_restarts_ = restarts;
+  requeued_ = requeued_ || state == Submitted::waits || restarts > *first_restarts_;
+}
+
+bool BaseTenure::asks(Time now) {
+  if (connected_ || (asked_ && now - *asked_ < (batch_ ? kAsks : kAsksSeldom))) return false;
+  asked_ = now;
+  return true;
+}
+
+bool BaseTenure::stays(Time now) const {
+  if (connected_) return true;
+  if (now - since_ >= kHolds || state_ == Submitted::ended) return false;
+  if (state_ != Submitted::runs || requeued_) return true;
+  if (!ever_) return now - since_ < kFirst;
+  return !nobody_since_ || now - *nobody_since_ < kNobody;
+}
+
+}  // namespace espalier::launcher

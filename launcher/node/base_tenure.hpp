@@ -1,0 +1,43 @@
+// Decides how long a keeper of a base holds its node without a launcher. Pure: the keeper passes time and what it saw.
+//
+// The launcher of a movable job runs in the submitted job, perhaps on another node. If that node is lost, Slurm
+// requeues the submitted job, and its next launcher takes the base on. So the keeper asks Slurm about the submitted
+// job.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace espalier::launcher {
+
+class BaseTenure {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Submitted { ended, waits, runs };
+  // `batch`: the keeper in the base's batch script, with which the base ends. It asks Slurm often; the others, of which
+  // there may be thousands, ask seldom.
+  BaseTenure(Time start, bool batch) : batch_(batch), since_(start) {}
+
+  void found();         // a launcher has accepted this keeper
+  void lost(Time now);  // the connection to it
+  // The places where a launcher may be were tried. `nobody`: the launcher's host says that nobody listens there.
+  void looked(Time now, bool nobody);
+  // Slurm's word on the submitted job. `restarts`: how often it was requeued.
+  void heard(Submitted state, int restarts);
+
+  bool asks(Time now);         // Slurm is to be asked now
+  bool stays(Time now) const;  // false: the keeper gives its node back
+
+  static constexpr auto kHolds = std::chrono::minutes(10);  // the longest time without a launcher
+
+ private:
+  const bool batch_;
+  Time since_;  // without a launcher
+  bool connected_ = false, ever_ = false;
+  std::optional<Time> nobody_since_, asked_;
+  std::optional<Submitted> state_;
+  std::optional<int> first_restarts_;
+  bool requeued_ = false;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,132 @@
+#include "launcher/slurm/base_job.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "launcher/slurm/libslurm.hpp"
+#include "planner/core/gres.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/slurm/job_record.h"
+
+namespace espalier::launcher {
+namespace {
+
+// A base that waits must be able to end before its deadline; this is the least that it can be of use.
+constexpr std::uint32_t kLeastMinutes = 1;
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+}  // namespace
+
+std::string base_comment(JobId submitted, const std::string& nonce) {
+  return "espalier:base:" + std::to_string(submitted) + ":" + nonce;
+}
+
+std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
+  initialize();
+  partition_info_msg_t* partitions = nullptr;
+  if (slurm_load_partitions(0, &partitions, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
+  const Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions_owner(partitions);
+  std::set<std::string> names;
+  bool found = false;
+  for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
+    if (text(partitions->partition_array[i].name) != partition) continue;
+    found = true;
+    for (const std::string& name : expand_hosts(partitions->partition_array[i].nodes)) names.insert(name);
+  }
+  if (!found) throw Error("slurm: there is no partition \"" + partition + "\"");
+  node_info_msg_t* message = nullptr;
+  if (slurm_load_node(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
+  const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
+  std::vector<NodeCapacity> nodes;
+  for (std::uint32_t i = 0; i < message->record_count; ++i) {
+    const node_info_t& info = message->node_array[i];
+    if (!names.contains(text(info.name))) continue;
+    const GpuGres gres = parse_gpu_gres(text(info.gres));
+    const auto reserved = info.mem_spec_limit == NO_VAL64 ? 0 : info.mem_spec_limit;
+    const auto memory = info.real_memory > reserved ? info.real_memory - reserved : 0;
+    nodes.push_back({info.name, gres.type, gres.count, info.cpus_efctv, static_cast<long>(memory)});
+  }
+  return nodes;
+}
+
+JobId submit_base(const BaseJob& job) {
+  initialize();
+  job_desc_msg_t description;
+  slurm_init_job_desc_msg(&description);
+  std::string name = job.name, partition = job.partition, qos = job.qos, account = job.account, comment = job.comment;
+  std::string script = job.script, directory = job.directory, null = "/dev/null";
+  std::string only = joined(job.only), excluded = job.only.empty() ? joined(job.shape.excluded) : "";
+  std::string tres = "gres:gpu:" + std::to_string(job.shape.gpus_per_node);
+  std::vector<std::string> variables = job.environment;
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  description.name = name.data();
+  description.partition = partition.data();
+  if (!qos.empty()) description.qos = qos.data();
+  if (!account.empty()) description.account = account.data();
+  description.comment = comment.data();
+  if (!only.empty()) description.req_nodes = only.data();
+  if (!excluded.empty()) description.exc_nodes = excluded.data();
+  const auto nodes = static_cast<std::uint32_t>(job.shape.nodes);
+  const auto cpus = static_cast<std::uint32_t>(job.shape.cpus_per_node);
+  description.min_nodes = description.max_nodes = nodes;
+  description.num_tasks = nodes;
+  description.ntasks_per_node = 1;
+  description.cpus_per_task = static_cast<std::uint16_t>(std::min(cpus, 65000u));
+  description.min_cpus = nodes * cpus;
+  description.tres_per_node = tres.data();
+  description.pn_min_memory = static_cast<std::uint64_t>(job.shape.memory_mb_per_node);
+  if (job.ends > 0) {
+    const std::time_t left = std::max<std::time_t>(job.ends - std::time(nullptr), 60);
+    description.time_limit = static_cast<std::uint32_t>(left / 60);
+    description.time_min = kLeastMinutes;
+    description.deadline = job.ends;
+  } else {
+    description.time_limit = INFINITE;
+  }
+  description.requeue = 0;
+  description.kill_on_node_fail = 0;  // training goes on without a node of the base
+  description.user_id = getuid();
+  description.group_id = getgid();
+  description.work_dir = directory.data();
+  description.script = script.data();
+  description.environment = environment.data();
+  description.env_size = static_cast<std::uint32_t>(variables.size());
+  description.std_in = description.std_out = description.std_err = null.data();
+  description.immediate = job.immediate ? 1 : 0;
+  submit_response_msg_t* answer = nullptr;
+  if (slurm_submit_batch_job(&description, &answer) != SLURM_SUCCESS)
+    fail("slurm: a base of " + std::to_string(job.shape.nodes) + " nodes with " +
+         std::to_string(job.shape.gpus_per_node) + " GPUs each refused");
+  const Owned<submit_response_msg_t, slurm_free_submit_response_response_msg> owner(answer);
+  return espalier_slurm_submitted_id(answer);
+}
+
+std::vector<SlurmJob> bases_of(JobId submitted) {
+  initialize();
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_job_user(&message, getuid(), SHOW_ALL) != SLURM_SUCCESS) fail("slurm: jobs cannot be asked for");
+  const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
+  std::vector<JobId> ids;
+  const std::string mark = base_comment(submitted, "");
+  for (std::uint32_t i = 0; i < message->record_count; ++i)
+    if (text(message->job_array[i].comment).starts_with(mark))
+      ids.push_back(espalier_slurm_job_id(&message->job_array[i]));
+  std::sort(ids.begin(), ids.end());
+  std::vector<SlurmJob> bases;
+  for (const JobId id : ids)
+    if (auto job = load_job(id); job && job->uid == getuid() &&
+                                 (job->state == SlurmJob::State::pending || job->state == SlurmJob::State::running))
+      bases.push_back(std::move(*job));
+  return bases;
+}
+
+}  // namespace espalier::launcher

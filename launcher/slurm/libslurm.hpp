@@ -1,0 +1,39 @@
+// What every file that calls libslurm needs: its start, ownership of its answers, and its errors in words.
+#pragma once
+
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+
+template <auto Free>
+struct Deleter {
+  template <class T>
+  void operator()(T* pointer) const {
+    Free(pointer);
+  }
+};
+// An answer of libslurm, freed by its own function.
+template <class T, auto Free>
+using Owned = std::unique_ptr<T, Deleter<Free>>;
+
+inline void initialize() {
+  static std::once_flag once;
+  std::call_once(once, [] { slurm_init(nullptr); });
+}
+
+inline std::string text(const char* chars) { return chars == nullptr ? "" : chars; }
+
+// Throws Error with Slurm's own words for errno.
+[[noreturn]] inline void fail(const std::string& what) {
+  throw Error(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
+}
+
+}  // namespace espalier::launcher

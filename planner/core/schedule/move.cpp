@@ -1,0 +1,112 @@
+#include "planner/core/schedule/move.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "planner/core/error.hpp"
+#include "planner/core/scheduler.hpp"
+
+namespace espalier {
+namespace {
+
+int gpus_of(const std::vector<Holding>& holdings) {
+  std::size_t sum = 0;
+  for (const Holding& held : holdings) sum += held.gpus.size();
+  return static_cast<int>(sum);
+}
+
+std::string count(int number, const char* what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+bool may_run_on(const std::vector<std::string>& types, const std::string& type) {
+  return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
+}
+
+std::vector<const NodeView*> named(const std::vector<std::string>& types, const MoveWish& wish,
+                                   const ClusterView& cluster) {
+  std::vector<const NodeView*> nodes;
+  const std::set<std::string> names(wish.nodes.begin(), wish.nodes.end());
+  for (const std::string& name : names) {
+    const NodeView* node = cluster.find(name);
+    if (node == nullptr) throw Error("node " + name + ": Slurm knows no such node");
+    if (!node->usable) throw Error("node " + name + ": is down, draining or in other partitions");
+    if (!may_run_on(types, node->gpu_type))
+      throw Error("node " + name + ": has GPUs of type " + node->gpu_type + ", which types= of the job leaves out");
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
+// A job that waits for GPUs comes first. It is Slurm that knows whether it can start; that it may use one of the nodes
+// is enough to leave them alone.
+void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterView& cluster) {
+  for (const WaitingJob& job : cluster.waiting)
+    for (const ExtensionRequest& request : base)
+      if (job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), request.node))
+        throw Error("job " + std::to_string(job.id) + " waits for GPUs and could use those of " + request.node);
+}
+
+}  // namespace
+
+std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
+                                        const std::vector<std::string>& types, const ClusterView& cluster) {
+  const int gpus = gpus_of(job.anchor);
+  if (gpus == 0) throw Error("its base does not run yet");
+  std::vector<const NodeView*> nodes;
+  int least = 1;  // on each node
+  if (!wish.nodes.empty()) {
+    nodes = named(types, wish, cluster);
+    const int number = static_cast<int>(nodes.size());
+    if (gpus % number != 0)
+      throw Error("its base has " + count(gpus, "GPU") + ", which cannot be shared out evenly over " +
+                  count(number, "node"));
+    least = gpus / number;
+  } else {
+    if (!wish.type.empty() && !may_run_on(types, wish.type))
+      throw Error("type " + wish.type + ": types= of the job leaves it out");
+    for (const NodeView& node : cluster.nodes)
+      if (node.usable && may_run_on(types, node.gpu_type) && (wish.type.empty() || node.gpu_type == wish.type))
+        nodes.push_back(&node);
+  }
+  const int most = wish.nodes.empty() ? gpus : least;
+  for (int each = most; each >= least; --each) {
+    if (gpus % each != 0) continue;
+    std::vector<ExtensionRequest> base;
+    for (const NodeView* node : nodes)
+      if (node->idle_gpus() >= each && static_cast<int>(base.size()) * each < gpus)
+        base.push_back({.node = node->name, .gpus = each});
+    if (static_cast<int>(base.size()) * each < gpus) continue;
+    if (wish.nodes.empty() && wish.type.empty() && base.size() >= job.anchor.size())
+      throw Error("idle GPUs are on no fewer nodes than its base, which is on " +
+                  count(static_cast<int>(job.anchor.size()), "node") + "; name a type or nodes");
+    leave_to_waiting(base, cluster);
+    return base;
+  }
+  throw Error(wish.nodes.empty()
+                  ? "there are not " + count(gpus, "idle GPU") + (wish.type.empty() ? "" : " of type " + wish.type) +
+                        " with the same number of them on each node"
+                  : "not all of these nodes have " + count(least, "idle GPU"));
+}
+
+std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                    const ClusterView& cluster, const PlanningBasis* known) {
+  ElasticJob moved = job;
+  moved.anchor.clear();
+  std::vector<GpuId> gpus;
+  for (const ExtensionRequest& request : base) {
+    const NodeView* node = cluster.find(request.node);
+    if (node == nullptr) return std::nullopt;
+    Holding held{0, request.node, {}};
+    for (std::size_t index = 0; index < node->gpu_owner.size(); ++index)
+      if (node->gpu_owner[index] == 0 && static_cast<int>(held.gpus.size()) < request.gpus)
+        held.gpus.push_back(static_cast<int>(index));
+    for (const int index : held.gpus) gpus.push_back({request.node, index});
+    moved.anchor.push_back(std::move(held));
+  }
+  for (const Holding& held : job.extensions)
+    for (const int index : held.gpus) gpus.push_back({held.node, index});
+  return plan_on_subset(moved, gpus, known);
+}
+
+}  // namespace espalier

@@ -1,0 +1,45 @@
+// Where the base of a movable job can move to, and with which plan. Pure.
+//
+// The basic demand of a movable job is a Slurm job of its own, the base: ElasticJob::anchor names another Slurm job
+// than ElasticJob::id. A decision of kind migrate whose `acquire` has no lease (lease_minutes 0) asks for a second base
+// on these nodes, with as many GPUs each. It takes the place of the base.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/cluster.hpp"
+#include "planner/core/decision.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+
+namespace espalier {
+
+// The base of `job`; 0: it is not movable, or its base does not run yet.
+inline JobId base_of(const ElasticJob& job) {
+  return job.anchor.empty() || job.anchor.front().job == job.id ? 0 : job.anchor.front().job;
+}
+inline bool moves_base(const Decision& decision) {
+  return decision.kind == DecisionKind::migrate && !decision.acquire.empty() &&
+         decision.acquire.front().lease_minutes == 0;
+}
+
+// What a user asks for. Both empty: fewer nodes than now.
+struct MoveWish {
+  std::string type;                // GPUs of this type only
+  std::vector<std::string> nodes;  // exactly these nodes
+};
+
+// The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
+// nodes as can be. Throws Error that says why there is none: too few idle GPUs; a waiting job could use them, too; the
+// job may not run on their type; or it is as good where it is.
+// `types`: those that the job may run on; empty: any.
+std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
+                                        const std::vector<std::string>& types, const ClusterView& cluster);
+
+// The plan after the move: on idle GPUs of these nodes (their indices are provisional), and on the job's extensions.
+// nullopt: no valid plan fits. `job` has a plan.
+std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                    const ClusterView& cluster, const PlanningBasis* known);
+
+}  // namespace espalier

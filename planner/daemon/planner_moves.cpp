@@ -1,0 +1,83 @@
+// The planner's work for movable jobs: replacing a base by another one.
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+#include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/printable.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr double kHour = 3600;
+constexpr std::size_t kMostMoves = 6;  // of one job within an hour
+
+// A job has one base, a second one while it moves, and perhaps some that are being given back.
+constexpr std::size_t kMostBases = 8, kMostTypes = 16, kLongestType = 63;
+
+}  // namespace
+
+void Planner::bases(const wire::BasesHeld& message) {
+  const auto found = jobs_.find(message.job);
+  if (found == jobs_.end()) return;
+  if (message.bases.size() > kMostBases || message.types.size() > kMostTypes)
+    throw Error("job " + std::to_string(message.job) + ": names too many bases or GPU types");
+  for (const std::string& type : message.types)
+    if (type.size() > kLongestType || printable(type) != type)
+      throw Error("job " + std::to_string(message.job) + ": names a GPU type that is too long or not plain text");
+  LiveJob& live = found->second;
+  live.movable = true;
+  live.bases = message.bases;
+  live.types = message.types;
+}
+
+std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
+  const std::string name = "job " + std::to_string(id);
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end() || !found->second.link) throw Error(name + ": has no connected launcher");
+  LiveJob& live = found->second;
+  if (!live.movable)
+    throw Error(name +
+                ": is not movable: its GPUs are those of the submitted job; submit it with "
+                "--elastic=MIN:MAX,movable");
+  if (settings_.shadow) throw Error(name + ": the planner runs with --shadow and acts on nothing");
+  if (live.job.held) throw Error(name + ": is held; `espalier release " + std::to_string(id) + "` lets it move");
+  if (live.job.phase != JobPhase::running || live.open || !live.job.plan)
+    throw Error(name + ": is being reconfigured or does not train yet; try again when its phase is running");
+  if (live.bases.size() > 1) throw Error(name + ": still holds the base that it left; try again in a minute");
+  if (!last_ || !site_) throw Error(name + ": Slurm has not answered yet; try again");
+  const double now = clock_seconds();
+  std::erase_if(live.moves, [&](double time) { return now - time >= kHour; });
+  if (live.moves.size() >= kMostMoves)
+    throw Error(name + ": has been moved " + std::to_string(kMostMoves) + " times within an hour, which is the limit");
+  const auto input = make_input(*last_, jobs_, Trigger::user,
+                                {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals()});
+  const ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
+  DecisionRecord record;
+  Decision& decision = record.decision;
+  try {
+    decision.acquire = place_for(job, wish, live.types, input.cluster);
+  } catch (const Error& error) {
+    throw Error(name + ": cannot move: " + error.what());
+  }
+  const PlanningBasis basis{*site_, live.profiles.coefficients(*site_)};
+  const auto plan = plan_after_move(job, decision.acquire, input.cluster, &basis);
+  if (!plan) throw Error(name + ": has no valid plan on those GPUs");
+  decision.plan = *plan;
+  decision.time = now;
+  decision.trigger = Trigger::user;
+  decision.kind = DecisionKind::migrate;
+  decision.job = id;
+  std::vector<std::string> nodes;
+  for (const ExtensionRequest& request : decision.acquire) nodes.push_back(request.node);
+  decision.reason = "a user asked to move its base to " + fold_hosts(nodes);
+  record.moments["decided"] = now;
+  live.moves.push_back(now);
+  propose(live, std::move(record));
+  return live.open ? live.open->decision.id : 0;
+}
+
+}  // namespace espalier

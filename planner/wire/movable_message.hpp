@@ -1,0 +1,20 @@
+// Messages about movable jobs, besides `propose`. See messages.hpp for how they become frames.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/core/job.hpp"
+
+namespace espalier::wire {
+
+// From the launcher of a movable job to the planner: after `registered`, and whenever it changes. A decision of kind
+// migrate moves the job's base where its `acquire` has no lease (planner/core/schedule/move.hpp).
+struct BasesHeld {
+  static constexpr const char* type = "bases";
+  JobId job = 0;
+  std::vector<JobId> bases;        // Slurm jobs that wait or run as its base, or did until training left them
+  std::vector<std::string> types;  // GPU types that it may run on; empty: any
+};
+
+}  // namespace espalier::wire

@@ -1,0 +1,157 @@
+# Movable jobs: the submitted job holds no GPUs, and its base, a Slurm job of its own, is replaced while it trains.
+# box: -n 4 -y a100 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1800
+# each: 300
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+bases_of() { squeue -h -n espalier-base -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+bases() { bases_of "$A" | wc -l; }
+nodes_of() { squeue -h -o %N -j "$1"; }
+gpus_of_job() { scontrol show -d job "$1" | sed -n 's/.*JOB_GRES=gpu.*:\([0-9]*\)$/\1/p' | head -n 1; }
+no_bases() { [ -z "$(squeue -h -n espalier-base -o %i)" ]; }
+one_base() { [ "$(bases_of "$A" | wc -l)" = 1 ]; }
+base_state() { [ "$(squeue -h -n espalier-base -o %T)" = "$1" ]; }
+# No GPU is in two jobs: by node, the indices that Slurm says its running jobs have.
+no_gpu_twice() {
+  local twice
+  twice=$(scontrol show -d job | awk '/JobState=/ {runs = /JobState=RUNNING/} runs && /^ *Nodes=.*IDX/ {print $1, $NF}' |
+    sed -E 's/Nodes=([^ ]*) .*IDX:([^)]*)\).*/\1 \2/' | sort | uniq -d)
+  [ -z "$twice" ] || { echo "twice: $twice"; return 1; }
+}
+# A, movable, with a base of two GPUs; fillers hold GPUs that it shall not get at first.
+movable() { # [RANGE [STEPS [SBATCH-OPTION...]]]
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A "${1:-2:2},movable" -n1 --mem=500 "${@:3}" -- "${tiny[@]}" --steps "${2:-1000000}")
+}
+trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
+
+@test "a movable job trains on its base, grows with extensions, and ends with nothing left" {
+  far=$(plain far -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
+  movable 2:6,types=h100 600
+  trains
+  [ -n "$base" ]
+  [ "$(gpus_of_job "$base")" = 2 ]
+  ! scontrol show -d job "$A" | grep -q GRES=gpu
+  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  espalier show job "$A" | tee "$BOX/log/shown"
+  grep -q "Movable=Yes Bases=$base" "$BOX/log/shown"
+  no_gpu_twice
+  ends_well 600
+}
+
+@test "espalier migrate moves a running job to GPUs of another type, and no step is lost" {
+  movable 2:2
+  trains
+  [ "$(nodes_of "$base")" = n1 ]
+  run espalier migrate "$A" --type a100
+  echo "$output"
+  [ "$status" = 0 ]
+  wait_for 60 "A runs on n3" eval '[[ $(metric A plan) == *n3/* ]]'
+  no_gpu_twice
+  wait_for 90 "the first base is given back" eval '! squeue -h -j '"$base"' -o %T | grep -q RUNNING'
+  one_base
+  [ "$(nodes_of "$(bases_of "$A")")" = n3 ]
+  espalier show decisions --job="$A" | tee "$BOX/log/shown"
+  grep -q 'Kind=migrate.*' "$BOX/log/shown"
+  espalier explain "$A" | grep -q 'a user asked to move its base to n3'
+  [[ $(tail -n 1 "$BOX/home/A.jsonl") != *n1/* ]]
+  goes_on_well
+}
+
+@test "a base of two nodes moves to one, and espalier migrate says why it does not move" {
+  one=$(plain one -N1 -n1 -w n1 --gres=gpu:3 --mem=100)
+  two=$(plain two -N1 -n1 -w n2 --gres=gpu:3 --mem=100)
+  three=$(plain three -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
+  movable 2:2,types=h100
+  trains
+  [ "$(nodes_of "$base")" = 'n[1-2]' ]
+  refused() { run espalier migrate "$A" "${@:2}"; echo "$output"; [ "$status" = 1 ]; [[ $output == *"$1"* ]]; }
+  refused 'there are not 2 idle GPUs of type v100' --type v100 || refused 'types= of the job leaves it out' --type v100
+  refused 'types= of the job leaves it out' --type a100
+  refused 'Slurm knows no such node' --nodes n9
+  espalier hold "$A"
+  refused 'is held' --nodes n1
+  espalier release "$A"
+  finish two
+  wait_for 30 "n2's GPUs are idle" eval 'espalier migrate "$A"'
+  wait_for 60 "A runs on n2 alone" eval '[[ $(metric A plan) == *n2/* && $(metric A plan) != *n1/* ]]'
+  no_gpu_twice
+  wait_for 90 "one base is left" one_base
+  finish one
+  finish three
+  goes_on_well
+}
+
+@test "scancel of the submitted job ends its base within seconds, a waiting one too" {
+  movable 2:2
+  trains
+  as_user scancel "$A"
+  wait_for 10 "the base is gone" no_bases
+  wait_for 40 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  for node in 1 2 3 4; do plain "f$node" -N1 -n1 -w "n$node" --gres=gpu:4 --mem=100; done
+  movable 2:2
+  wait_for 60 "the base waits" base_state PENDING
+  as_user scancel "$A"
+  wait_for 10 "the base is gone" no_bases
+  for node in 1 2 3 4; do finish "f$node"; done
+  leaves_nothing
+}
+
+@test "a base that Slurm ends takes the job with it, and the job says how to go on" {
+  movable 2:2
+  trains
+  as_user scancel "$base"
+  wait_for 90 "A has ended" job_over "$A"
+  cat "$BOX/home/A.out"
+  grep -q "submit the job again to go on from its newest checkpoint" "$BOX/home/A.out"
+  leaves_nothing 40
+}
+
+@test "SIGKILL of the launcher ends the base, also without a planner" {
+  movable 2:4
+  trains
+  "$BOX_HERE/planner.sh" kill
+  kill -KILL "$(launcher_pid)"
+  wait_for 40 "the base is gone" no_bases
+  wait_for 40 "A has ended" job_over "$A"
+  leaves_nothing 40
+}
+
+@test "a base that starts after its launcher's death ends by itself, without a planner" {
+  for node in 1 2 3 4; do plain "f$node" -N1 -n1 -w "n$node" --gres=gpu:4 --mem=100; done
+  movable 2:2
+  wait_for 60 "the base waits" base_state PENDING
+  "$BOX_HERE/planner.sh" kill
+  kill -KILL "$(launcher_pid)"
+  for node in 1 2 3 4; do finish "f$node"; done
+  wait_for 90 "the base is gone" no_bases
+  leaves_nothing 40
+}
+
+@test "the planner ends a waiting base whose submitted job has ended" {
+  for node in 1 2 3 4; do plain "f$node" -N1 -n1 -w "n$node" --gres=gpu:4 --mem=100; done
+  movable 2:2
+  wait_for 60 "the base waits" base_state PENDING
+  kill -KILL "$(launcher_pid)"
+  wait_for 60 "the base is gone" no_bases
+  [ "$(squeue -h -t RUNNING | wc -l)" = 4 ]
+  for node in 1 2 3 4; do finish "f$node"; done
+  leaves_nothing 40
+}
+
+@test "GPUs requested for a movable job itself are refused in words, by sbatch, by salloc and in a step" {
+  run as_user sbatch --elastic=2:8,movable --gres=gpu:2 --wrap true
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"a movable job requests no GPUs itself, but this one requests 2"* ]]
+  run as_user salloc -n1 --gres=gpu:2 srun --elastic=2:8,movable true
+  echo "$output"
+  [[ $output == *"a movable job requests no GPUs itself"* ]]
+  run as_user salloc -n1 srun --elastic=2:8,movable --gres=gpu:1 true
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"Step requested GRES but job doesn't have GRES"* ]]
+}

@@ -1,0 +1,88 @@
+// Where the base of a movable job can move to.
+#include <doctest/doctest.h>
+
+#include "planner/core/error.hpp"
+#include "planner/core/schedule/move.hpp"
+
+namespace {
+
+using namespace espalier;
+
+NodeView node(const std::string& name, const std::string& type, std::vector<JobId> owners) {
+  NodeView view;
+  view.name = name;
+  view.gpu_type = type;
+  view.gpu_owner = std::move(owners);
+  return view;
+}
+
+// The base, job 7, has one GPU on each of n1 and n2.
+ElasticJob job() {
+  ElasticJob job;
+  job.id = 5;
+  job.anchor = {{7, "n1", {0}}, {7, "n2", {0}}};
+  return job;
+}
+
+ClusterView cluster() {
+  ClusterView view;
+  view.nodes = {node("n1", "h100", {7, 9}), node("n2", "h100", {7, 9}), node("n3", "h100", {0, 0}),
+                node("n4", "a100", {0, 9}), node("n5", "a100", {9, 0})};
+  return view;
+}
+
+using Base = std::vector<std::pair<std::string, int>>;
+
+Base place(const MoveWish& wish, const ClusterView& view, const std::vector<std::string>& types = {}) {
+  Base base;
+  for (const ExtensionRequest& part : place_for(job(), wish, types, view)) {
+    CHECK(part.lease_minutes == 0);  // no extension
+    base.push_back({part.node, part.gpus});
+  }
+  return base;
+}
+
+TEST_CASE("without a wish a base moves to fewer nodes, and stays where there are none") {
+  CHECK(place({}, cluster()) == Base{{"n3", 2}});
+  ClusterView view = cluster();
+  view.nodes[2].gpu_owner = {0, 9};
+  CHECK_THROWS_WITH_AS(place({}, view),
+                       "idle GPUs are on no fewer nodes than its base, which is on 2 nodes; name a type or nodes",
+                       Error);
+}
+
+TEST_CASE("a base moves to GPUs of a type, the same number on each node") {
+  CHECK(place({"a100", {}}, cluster()) == Base{{"n4", 1}, {"n5", 1}});
+  CHECK_THROWS_WITH_AS(place({"v100", {}}, cluster()),
+                       "there are not 2 idle GPUs of type v100 with the same number of them on each node", Error);
+  CHECK_THROWS_WITH_AS(place({"a100", {}}, cluster(), {"h100"}), "type a100: types= of the job leaves it out", Error);
+}
+
+TEST_CASE("a base moves to exactly the nodes that are named, or not at all") {
+  CHECK(place({"", {"n3", "n4"}}, cluster()) == Base{{"n3", 1}, {"n4", 1}});
+  CHECK(place({"", {"n3"}}, cluster()) == Base{{"n3", 2}});
+  CHECK_THROWS_WITH_AS(place({"", {"n4"}}, cluster()), "not all of these nodes have 2 idle GPUs", Error);
+  CHECK_THROWS_WITH_AS(place({"", {"n9"}}, cluster()), "node n9: Slurm knows no such node", Error);
+  CHECK_THROWS_WITH_AS(place({"", {"n3", "n4", "n5"}}, cluster()),
+                       "its base has 2 GPUs, which cannot be shared out evenly over 3 nodes", Error);
+  ClusterView view = cluster();
+  view.nodes[2].usable = false;
+  CHECK_THROWS_WITH_AS(place({"", {"n3"}}, view), "node n3: is down, draining or in other partitions", Error);
+  CHECK_THROWS_AS(place({"", {"n4", "n5"}}, cluster(), {"h100"}), Error);
+}
+
+TEST_CASE("GPUs that a waiting job could use are left to it") {
+  ClusterView view = cluster();
+  view.waiting.push_back({.id = 11, .gpus = 4, .nodes = 1, .only_nodes = {}, .expected_start = {}});
+  CHECK_THROWS_WITH_AS(place({}, view), "job 11 waits for GPUs and could use those of n3", Error);
+  view.waiting.front().only_nodes = {"n1", "n2"};
+  CHECK(place({}, view) == Base{{"n3", 2}});
+}
+
+TEST_CASE("a job whose base waits cannot move") {
+  ElasticJob waits = job();
+  waits.anchor.clear();
+  CHECK_THROWS_WITH_AS(place_for(waits, {}, {}, cluster()), "its base does not run yet", Error);
+}
+
+}  // namespace

@@ -1,0 +1,133 @@
+// The base of a movable job: its form, and how long its keepers hold it.
+#include <doctest/doctest.h>
+
+#include "launcher/base/base_shape.hpp"
+#include "launcher/node/base_tenure.hpp"
+#include "planner/core/error.hpp"
+
+namespace {
+
+using namespace espalier::launcher;
+using namespace std::chrono_literals;
+
+std::vector<NodeCapacity> partition() {
+  return {{"cpu1", "", 0, 64, 256000},
+          {"a1", "a100", 4, 32, 100000},
+          {"a2", "a100", 4, 32, 100000},
+          {"h1", "h100", 8, 90, 900000},
+          {"h2", "h100", 8, 90, 900000}};
+}
+
+TEST_CASE("a base gets as few nodes as can be, as many GPUs on each, and a share of their CPUs and memory") {
+  const BaseShape one = base_shape(8, partition(), {});
+  CHECK(one.nodes == 1);
+  CHECK(one.gpus_per_node == 8);
+  CHECK(one.cpus_per_node == 80);  // one GPU's share stays free
+  CHECK(one.memory_mb_per_node == 800000);
+  CHECK(one.excluded == std::vector<std::string>{"a1", "a2", "cpu1"});
+  const BaseShape two = base_shape(6, partition(), {"a100"});
+  CHECK(two.nodes == 2);
+  CHECK(two.gpus_per_node == 3);
+  CHECK(two.cpus_per_node == 19);
+  CHECK(two.excluded == std::vector<std::string>{"cpu1", "h1", "h2"});
+  const BaseShape any = base_shape(2, partition(), {"a100", "h100"});
+  CHECK(any.nodes == 1);
+  CHECK(any.cpus_per_node == 12);  // that the smallest of these nodes can give
+  CHECK(any.excluded == std::vector<std::string>{"cpu1"});
+}
+
+TEST_CASE("each GPU has at least one CPU, and no node is asked for more than it has") {
+  const BaseShape shape = base_shape(4, {{"n1", "h100", 4, 4, 1000}}, {});
+  CHECK(shape.cpus_per_node == 4);
+  CHECK(base_shape(4, {{"n1", "h100", 4, 2, 1000}}, {}).cpus_per_node == 2);
+}
+
+TEST_CASE("a base that no nodes can hold is refused in words") {
+  CHECK_THROWS_WITH_AS(base_shape(10, partition(), {"a100"}),
+                       "its partition has no nodes for 10 GPUs of type a100 with the same number of them on each node",
+                       espalier::Error);
+  CHECK_THROWS_AS(base_shape(2, {{"cpu1", "", 0, 64, 1}}, {}), espalier::Error);
+  CHECK_THROWS_AS(base_shape(2, partition(), {"v100"}), espalier::Error);
+}
+
+struct Kept {
+  BaseTenure::Time start{};
+  BaseTenure tenure{start, true};
+  bool stays(std::chrono::seconds after) const { return tenure.stays(start + after); }
+};
+
+using Submitted = BaseTenure::Submitted;
+
+TEST_CASE("a keeper of a base leaves as soon as Slurm says that the submitted job has ended") {
+  Kept kept;
+  CHECK(kept.stays(1s));
+  kept.tenure.heard(Submitted::ended, 0);
+  CHECK_FALSE(kept.stays(2s));
+}
+
+TEST_CASE("a keeper whose launcher is there stays, whatever was heard before") {
+  Kept kept;
+  kept.tenure.heard(Submitted::runs, 0);
+  kept.tenure.found();
+  CHECK(kept.stays(86400s));
+  CHECK_FALSE(kept.tenure.asks(kept.start + 86400s));
+}
+
+TEST_CASE("a keeper that never finds its launcher leaves after a minute") {
+  Kept kept;
+  kept.tenure.heard(Submitted::runs, 0);
+  CHECK(kept.stays(59s));
+  CHECK_FALSE(kept.stays(60s));
+}
+
+TEST_CASE("a launcher that ended by itself is waited for 10 s, one that is only unreachable for 10 minutes") {
+  Kept ended;
+  ended.tenure.found();
+  ended.tenure.lost(ended.start + 100s);
+  ended.tenure.looked(ended.start + 101s, true);
+  ended.tenure.heard(Submitted::runs, 0);
+  CHECK(ended.stays(110s));
+  CHECK_FALSE(ended.stays(111s));
+  Kept cut_off;
+  cut_off.tenure.found();
+  cut_off.tenure.lost(cut_off.start + 100s);
+  cut_off.tenure.looked(cut_off.start + 101s, false);
+  cut_off.tenure.heard(Submitted::runs, 0);
+  CHECK(cut_off.stays(699s));
+  CHECK_FALSE(cut_off.stays(700s));
+}
+
+TEST_CASE("a base is held for 10 minutes while its submitted job waits to run again, and after it runs again") {
+  Kept kept;
+  kept.tenure.found();
+  kept.tenure.lost(kept.start);
+  kept.tenure.looked(kept.start + 1s, true);
+  kept.tenure.heard(Submitted::runs, 2);
+  kept.tenure.heard(Submitted::waits, 3);
+  CHECK(kept.stays(300s));
+  kept.tenure.heard(Submitted::runs, 3);
+  CHECK(kept.stays(599s));
+  CHECK_FALSE(kept.stays(600s));
+}
+
+TEST_CASE("without slurmctld a keeper holds its node for 10 minutes") {
+  Kept kept;
+  kept.tenure.found();
+  kept.tenure.lost(kept.start);
+  kept.tenure.looked(kept.start, true);
+  CHECK(kept.stays(599s));
+  CHECK_FALSE(kept.stays(600s));
+}
+
+TEST_CASE("the keeper in the batch script asks Slurm every 2 s, the others every 30 s") {
+  const BaseTenure::Time start{};
+  for (const bool batch : {true, false}) {
+    BaseTenure tenure(start, batch);
+    CHECK(tenure.asks(start));
+    CHECK_FALSE(tenure.asks(start + 1s));
+    CHECK(tenure.asks(start + 2s) == batch);
+    CHECK(tenure.asks(start + 32s));
+  }
+}
+
+}  // namespace
