@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-Json row_of(const ScaleEntry& entry) {
+Json scale_row(const ScaleEntry& entry) {
   Json row{{"gpus", entry.gpus}, {"plan", nullptr}, {"dropped", nullptr}};
   if (!entry.dropped.empty()) row["dropped"] = entry.dropped;
   if (entry.limit_bytes > 0) {
@@ -42,7 +42,7 @@ void Planner::save_scale(const LiveJob& live) {
   if (settings_.scheduler.flextrain) options.elasticity = settings_.scheduler.flextrain->elasticity;
   try {
     Json rows = Json::array();
-    for (const ScaleEntry& entry : predicted_scale(job, *site_, *measured, options)) rows.push_back(row_of(entry));
+    for (const ScaleEntry& entry : predicted_scale(job, *site_, *measured, options)) rows.push_back(scale_row(entry));
     const bool stages_alone = options.elasticity == Elasticity::pipeline;
     store_.save_scale(job.id, {{"job", job.id},
                                {"time", clock_seconds()},
