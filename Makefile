@@ -56,6 +56,7 @@ PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 include torchrt/torchrt.mk
 include etc/deps/deps.mk
 include tests/tests.mk
+include tests/fuzz/fuzz.mk
 
 # `make` prints one short line a file, with a count; V=1: whole commands, as does -n.
 ifeq ($(V)$(COUNTING)$(findstring n,$(firstword -$(MAKEFLAGS))),)
