@@ -1,7 +1,7 @@
 # `make test` sets up, builds and runs everything; `make check` only runs. SAN=1: the unit tests under ASan and UBSan.
 # A cluster test that failed runs once more at the end, alone; what passes then is listed, also in $(BUILD)/flaky.log (run.sh).
 UNIT_TEST    := $(BUILD)/test/unit
-UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp))
+UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp) $(filter-out tests/fuzz/libfuzzer.cpp,$(wildcard tests/fuzz/*.cpp tests/fuzz/targets/*.cpp)))
 
 BENCH        := $(call objects,$(call sources,tests/bench/planner))
 

@@ -9,19 +9,18 @@
 #include "planner/core/pipeline/csv.hpp"
 #include "planner/core/pipeline/generate.hpp"
 #include "planner/core/pipeline/placement.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-// Of any training: the lists of 1024 stages, 1024 micro-batches and four chunks are about 100 MB.
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
-
 std::string content(const std::string& path) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const auto bytes = in ? static_cast<std::int64_t>(in.tellg()) : -1;
   if (bytes < 0) throw Error("--schedule " + path + ": cannot be read");
-  if (static_cast<std::size_t>(bytes) > kMostBytes) throw Error("--schedule " + path + ": is larger than 256 MiB");
+  if (static_cast<std::size_t>(bytes) > kMaxScheduleText)
+    throw Error("--schedule " + path + ": is larger than 256 MiB");
   in.seekg(0);
   return {std::istreambuf_iterator<char>(in), {}};
 }

@@ -129,10 +129,10 @@ int Deposits::find(const wire::VaultRequest& request) const {
 // Torn snapshots go when their depositor has ended. An old depositor's marks go with its last snapshot.
 void Deposits::let_go(int kept, int copies) {
   std::erase_if(held_, [&](const auto& entry) {
-    const auto& [key, held] = entry;
+    const auto& held = entry.second;
     if (held->lives) return false;
-    if (key.first < copies) return true;
-    const bool old = key.first < kept;
+    if (entry.first.first < copies) return true;
+    const bool old = entry.first.first < kept;
     std::erase_if(held->deposits, [&](const auto& one) {
       return one.first[2] == wire::kVaultState ? old : held->marks.mark(one.second.mark) < 0;
     });

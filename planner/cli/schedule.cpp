@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "planner/cli/commands.hpp"
 #include "planner/cli/schedule_costs.hpp"
@@ -10,24 +9,17 @@
 #include "planner/cli/schedule_search.hpp"
 #include "planner/core/pipeline/csv.hpp"
 #include "planner/core/pipeline/generate.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = 64 << 20;  // of a file
-
 pipeline::Schedule read_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string text;
-  if (in) {
-    text.resize(kMostBytes + 1);
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(in.gcount()));
-  }
-  if (!in.is_open() || in.bad())
-    throw Error(file + ": cannot be read: " + std::strerror(errno) + "; name another file by --file");
-  if (text.size() > kMostBytes) throw Error(file + ": is larger than 64 MB; a schedule is smaller");
+  if (!in) throw Error(file + ": cannot be read: " + std::strerror(errno) + "; name another file by --file");
   try {
+    const std::string text = read_text(in, kMaxScheduleText);
+    if (in.bad()) throw Error(std::string("cannot be read: ") + std::strerror(errno) + "; name another file by --file");
     return pipeline::read_csv(text);
   } catch (const Error& error) {
     throw Error(file + ": " + error.what());

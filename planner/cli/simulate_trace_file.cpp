@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
 
@@ -20,7 +21,6 @@ std::string read_maybe_gzipped(const std::string& path) {
   if (S_ISDIR(what.st_mode)) throw Error(path + ": is a folder; name a file of jobs");
   const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(gzopen(path.c_str(), "rb"), &gzclose);
   if (!file) throw Error(path + ": cannot be read: " + std::strerror(errno) + "; name a file of jobs");
-  constexpr std::size_t kMost = std::size_t{4} << 30;
   std::string text;
   std::vector<char> buffer(1 << 18);
   for (;;) {
@@ -28,7 +28,8 @@ std::string read_maybe_gzipped(const std::string& path) {
     if (got < 0) throw Error(path + ": is a damaged gzip archive; pack or fetch it again");
     if (got == 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMost) throw Error(path + ": holds over 4 GiB; cut the part that is to be simulated out of it");
+    if (text.size() > kMaxTraceText)
+      throw Error(path + ": holds over 4 GiB; cut the part that is to be simulated out of it");
   }
   int state = Z_OK;
   gzerror(file.get(), &state);

@@ -8,12 +8,18 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "planner/core/error.hpp"
 
 namespace espalier {
+
+template <class T>
+inline constexpr bool is_list_of_numbers = false;
+template <class T>
+inline constexpr bool is_list_of_numbers<std::vector<T>> = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
 class Fields {
  public:
@@ -60,6 +66,11 @@ class Fields {
     } else if constexpr (std::is_same_v<T, std::string>) {
       if (!at->is_string()) throw wrong(name, "a string");
       out = at->template get<std::string>();
+    } else if constexpr (is_list_of_numbers<T>) {
+      // nlohmann would take any number for each, and cut it to fit.
+      if (!at->is_array()) throw wrong(name, "a list of whole numbers");
+      out.clear();
+      for (const nlohmann::json& item : *at) out.push_back(integer<typename T::value_type>(item, name));
     } else {
       try {
         at->get_to(out);

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/slurm/hosts.h"
 
 namespace espalier {
@@ -18,7 +20,12 @@ std::vector<std::string> expand_hosts(const char* text) {
   if (text == nullptr || *text == '\0') return names;
   const Hosts list(espalier_hosts_create(text), espalier_hosts_destroy);
   if (!list) return names;
-  while (const auto name = Text(espalier_hosts_shift(list.get()), std::free)) names.emplace_back(name.get());
+  while (const auto name = Text(espalier_hosts_shift(list.get()), std::free)) {
+    if (names.size() == kMaxHosts)
+      throw Error("host list " + std::string(text).substr(0, 64) + ": names more than " + std::to_string(kMaxHosts) +
+                  " hosts");
+    names.emplace_back(name.get());
+  }
   return names;
 }
 

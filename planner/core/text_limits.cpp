@@ -32,20 +32,24 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-int json_depth(std::string_view text) {
-  int depth = 0, most = 0;
+JsonSize json_size(std::string_view text) {
+  JsonSize size{0, 1};
+  int depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     if (c == '"') {
       for (++at; at < text.size() && text[at] != '"'; ++at)
         if (text[at] == '\\') ++at;
     } else if (c == '[' || c == '{') {
-      most = std::max(most, ++depth);
+      size.depth = std::max(size.depth, ++depth);
+      ++size.values;
     } else if (c == ']' || c == '}') {
       --depth;
+    } else if (c == ',' || c == ':') {
+      ++size.values;
     }
   }
-  return most;
+  return size;
 }
 
 int toml_depth(std::string_view text) {
@@ -72,7 +76,9 @@ int toml_depth(std::string_view text) {
 
 nlohmann::json parse_json(std::string_view text) {
   if (text.size() > kMaxJsonText) throw Error("it is larger than " + std::to_string(kMaxJsonText) + " bytes");
-  if (json_depth(text) > kMaxDepth) throw Error("it is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  const JsonSize size = json_size(text);
+  if (size.depth > kMaxDepth) throw Error("it is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  if (size.values > kMaxJsonValues) throw Error("it holds more than " + std::to_string(kMaxJsonValues) + " values");
   return nlohmann::json::parse(text);
 }
 

@@ -8,9 +8,12 @@
 namespace espalier::wire {
 namespace {
 
-// Throws Error when the text is nested too deeply. Returns a discarded value when it is not JSON.
+// Throws Error when the text is nested too deeply or has too many values. Returns a discarded value when it is not
+// JSON.
 Json parse(std::string_view text) {
-  if (json_depth(text) > kMaxDepth) throw Error("stream: a message is nested too deeply");
+  const JsonSize size = json_size(text);
+  if (size.depth > kMaxDepth) throw Error("stream: a message is nested too deeply");
+  if (size.values > kMaxFrameValues) throw Error("stream: a message holds too many values");
   return Json::parse(text, nullptr, false);
 }
 

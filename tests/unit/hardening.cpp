@@ -251,3 +251,19 @@ TEST_CASE("texts that are nested without end never reach a parser") {
   for (int i = 0; i < 1000; ++i) floats += "0.5, ";
   check_toml(floats + "]");
 }
+
+TEST_CASE("texts with values without end never reach a parser") {
+  CHECK(json_size("").values == 1);
+  CHECK(json_size(R"({"a":[1,2,",,,"],"b":{}})").values >= 5);
+  std::string many = "[[]";  // three bytes a value, some 40 in memory
+  for (std::size_t i = 0; i < kMaxFrameValues; ++i) many += ",[]";
+  const auto decoded = [](const std::string& body) {
+    std::string bytes = wire::encode({"x", Json::object()}).substr(0, 4);
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((body.size() >> shift) & 0xff);
+    wire::Frame frame;
+    wire::decode(bytes + body, frame);
+    return frame.body;
+  };
+  CHECK_THROWS_WITH_AS(decoded(R"({"type":"x","a":)" + many + "]}"), "stream: a message holds too many values", Error);
+  CHECK(decoded(R"({"type":"x","a":[[],[]]})").at("a").size() == 2);
+}

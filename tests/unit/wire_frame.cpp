@@ -73,6 +73,16 @@ TEST_CASE("a message with a missing, unknown or ill-typed field is refused by na
   CHECK_THROWS_AS(from_frame<Propose>({"propose", {{"decision", 1}}}), Error);
 }
 
+TEST_CASE("a list of numbers takes whole ones that fit, and no others") {
+  Json holding = {{"job", 1}, {"node", "n1"}, {"gpus", {0, 1}}};
+  CHECK(holding.get<Holding>().gpus == std::vector<int>{0, 1});
+  for (const char* wrong : {"[4294967297]", "[1e300]", "[1.5]", "[true]", "[-4294967297]", "{\"a\":1}", "1"}) {
+    CAPTURE(wrong);
+    holding["gpus"] = Json::parse(wrong);
+    CHECK_THROWS_AS(holding.get<Holding>(), Error);
+  }
+}
+
 TEST_CASE("a worker and a launcher of different versions pass over fields that they do not know") {
   CHECK(from_frame<Switched>({"switched", {{"step", 1}, {"problem", ""}, {"x", 1}}}).step == 1);
   CHECK(from_frame<Load>({"load", {{"step", 3}, {"later", Json::object()}}}).step == 3);

@@ -87,6 +87,7 @@ void check_slice(const StoredSlice& slice, const std::vector<std::int64_t>& shap
   for (const Range& range : slice.rows) {
     if (range.end() > shape[0]) throw std::invalid_argument("rows lie beyond the tensor");
     rows += range.count;
+    if (rows > shape[0]) throw std::invalid_argument("rows are there twice");
   }
   if (slice.columns.end() > all_columns) throw std::invalid_argument("columns lie beyond the tensor");
   if (slice.elements.end() > rows * slice.columns.count) throw std::invalid_argument("elements lie beyond the shard");
@@ -170,7 +171,9 @@ void check_complete(const Manifest& manifest, const std::string& name) {
     for (const std::int64_t size : state.shape) needed *= size;
     for (const StateKind kind : kStateKinds) {
       std::int64_t held = 0;
-      for (const StoredSlice& slice : state.of(kind)) held += slice.elements.count;
+      // What is too much for a number is too much for the tensor.
+      for (const StoredSlice& slice : state.of(kind))
+        if (__builtin_add_overflow(held, slice.elements.count, &held)) held = INT64_MAX;
       if (held != needed)
         throw Error(name + ": is partial: of tensor " + tensor + " (" + name_of(kind) + ") it holds " +
                     std::to_string(held) + " of " + std::to_string(needed) + " elements");

@@ -12,7 +12,6 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeader = 100'000'000;  // the format's own limit
 
 [[noreturn]] void refuse(const std::string& path, const std::string& problem) {
   throw Error("safetensors file " + path + ": " + problem);
@@ -22,7 +21,8 @@ std::string header_text(const std::string& path, std::span<const std::byte> byte
   if (bytes.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
   std::uint64_t length = 0;  // little endian, as all supported machines are
   std::memcpy(&length, bytes.data(), kLengthBytes);
-  if (length > kMostHeader) refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
+  if (length > kMaxSafetensorsHeader)
+    refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
   if (length > bytes.size() - kLengthBytes)
     refuse(path, "is truncated: its header is of " + std::to_string(length) + " bytes, the file of " +
                      std::to_string(bytes.size()));

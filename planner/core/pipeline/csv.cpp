@@ -9,11 +9,10 @@
 #include "planner/core/error.hpp"
 #include "planner/core/pipeline/action_text.hpp"
 #include "planner/core/pipeline/check.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::pipeline {
 namespace {
-
-constexpr int kMostChunks = 1 << 16, kMostMicroBatches = 1 << 20;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\"";
@@ -102,10 +101,10 @@ class Reader {
     const std::string_view before(text.begin(), kind_begin), kind(kind_begin, kind_end), after(kind_end, text.end());
     if (before.empty() || kind.empty() || !std::all_of(after.begin(), after.end(), is_digit))
       refuse(row, column, text, "is no operation; write chunk, F, B, I or W, and micro-batch, as in 2F0");
-    const int chunk = number(before, kMostChunks, "chunk");
+    const int chunk = number(before, kMaxScheduleChunks, "chunk");
     if (kind == "UNSHARD" || kind == "RESHARD" || kind == "REDUCE_GRAD") return std::nullopt;
     if (after.empty()) refuse(row, column, text, "the micro-batch is missing, as in 2F0");
-    const int micro_batch = number(after, kMostMicroBatches, "micro-batch");
+    const int micro_batch = number(after, kMaxScheduleMicroBatches, "micro-batch");
     if (kind == "SEND_F" || kind == "RECV_F" || kind == "SEND_B" || kind == "RECV_B") return std::nullopt;
     for (const Compute one : {Compute::forward, Compute::backward, Compute::backward_input, Compute::backward_weight})
       if (kind.size() == 1 && kind[0] == letter(one)) return Action{one, chunk, micro_batch};

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostBytes = 2u << 20;  // the document of a node with 8 GPUs is below 100 KiB
 constexpr std::string_view kBlanks = " \t\r\n";
 
 [[noreturn]] void refuse(const std::string& problem) {
@@ -54,9 +54,9 @@ void check_object(const std::map<std::string_view, std::string_view>& attributes
 }  // namespace
 
 void check_hwloc_document(const std::string& xml) {
-  if (xml.size() > kMostBytes)
-    throw Error("hwloc XML: " + std::to_string(xml.size()) + " bytes are more than the " + std::to_string(kMostBytes) +
-                " allowed");
+  if (xml.size() > kMaxHwlocText)
+    throw Error("hwloc XML: " + std::to_string(xml.size()) + " bytes are more than the " +
+                std::to_string(kMaxHwlocText) + " allowed");
   // Another encoding could hide everything that is checked here.
   if (!xml.starts_with(R"(<?xml version="1.0" encoding="UTF-8"?>)") || xml.find('\0') != std::string::npos ||
       xml.find("<topology version=\"") == std::string::npos)

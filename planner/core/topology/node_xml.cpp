@@ -10,13 +10,14 @@
 #include <string_view>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/core/topology/hwloc_document.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostGpus = 256;
 constexpr double kPcie3x16 = 15.753846e6;  // bytes/ms: 16 lanes of 8 GT/s, 128b/130b
+constexpr double kMostLink = 1e12;         // bytes/ms: no link is as fast, but a document may say so
 constexpr double kThroughRoot = 5.0 / 6;
 constexpr double kBetweenNuma = 0.5;
 
@@ -89,9 +90,9 @@ std::vector<hwloc_obj_t> find_gpus(hwloc_topology_t topology) {
     return key(a) < key(b);
   });
   if (gpus.empty()) throw Error("hwloc XML: shows no GPU; does hwloc see PCI devices on that node?");
-  if (gpus.size() > kMostGpus)
+  if (gpus.size() > kMaxHwlocGpus)
     throw Error("hwloc XML: shows " + std::to_string(gpus.size()) + " GPUs, more than the " +
-                std::to_string(kMostGpus) + " allowed");
+                std::to_string(kMaxHwlocGpus) + " allowed");
   return gpus;
 }
 
@@ -214,7 +215,8 @@ NodeHardware read_node_xml(const std::string& xml) {
   double pcie = kPcie3x16;
   for (hwloc_obj_t gpu : gpus) {
     node.gpus.push_back(describe(topology.get(), gpu));
-    pcie = std::max(pcie, double{gpu->attr->pcidev.linkspeed} * 1e6);
+    const double speed = double{gpu->attr->pcidev.linkspeed} * 1e6;
+    if (speed < kMostLink) pcie = std::max(pcie, speed);
   }
   node.inside.gpus = static_cast<int>(n);
   node.inside.bandwidth.resize(n * n);

@@ -4,11 +4,11 @@
 #include <cctype>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier {
 namespace {
@@ -122,7 +122,7 @@ SwitchPaths read_topology_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(path + ": cannot be read; check planner.topology_file in espalier.toml");
   try {
-    SwitchPaths paths = parse_topology({std::istreambuf_iterator<char>(file), {}});
+    SwitchPaths paths = parse_topology(read_text(file, kMaxTopologyText));
     if (paths.empty()) throw Error("topology: names no switch and no block with nodes");
     return paths;
   } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier::sim {
 
@@ -67,7 +68,7 @@ double Row::number(const std::string& column) const {
   const std::string& field = text(column);
   double value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(value))
+  if (error != std::errc() || end != field.data() + field.size() || !(std::abs(value) <= kMaxTraceNumber))
     throw Damage(column + " " + quoted(field) + " is no number");
   return value;
 }
@@ -105,7 +106,8 @@ std::optional<double> parse_time(const std::string& text) {
   }
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() || !std::isfinite(seconds))
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
+      !(std::abs(seconds) <= kMaxTraceNumber))
     return std::nullopt;
   return seconds;
 }

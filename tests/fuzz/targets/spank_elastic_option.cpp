@@ -1,0 +1,61 @@
+// The parsers that read users' text inside slurmctld and slurmstepd: the option, grants, TRES strings, srun's
+// --multi-prog.
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "planner/wire/frame_tags.hpp"
+#include "planner/wire/grant.h"
+#include "spank/elastic_option.h"
+#include "spank/gpu_request.h"
+#include "spank/multi_prog.h"
+#include "tests/fuzz/targets.hpp"
+
+namespace espalier::fuzz {
+namespace {
+
+void option(const std::string& text) {
+  espalier_elastic value{-1, -1, -1, -1, "untouched"};
+  char why[ESPALIER_MESSAGE_MAX] = "";
+  if (espalier_elastic_parse(text.c_str(), &value, why, sizeof(why)) != 0) {
+    require(value.min == -1 && std::strcmp(value.deadline, "untouched") == 0);
+    require(std::strncmp(why, "espalier: elastic: \"", 20) == 0 && std::strlen(why) < sizeof(why) - 1);
+    for (const char* c = why; *c != '\0'; ++c) require(*c >= ' ' && *c <= '~');
+    return;
+  }
+  require(value.min >= 0 && value.min <= ESPALIER_GPUS_LIMIT && value.max >= 0 && value.max <= ESPALIER_GPUS_LIMIT);
+  require(value.min == 0 || value.max == 0 || value.min <= value.max);
+  require(std::strlen(value.deadline) == 0 || std::strlen(value.deadline) == ESPALIER_DEADLINE_MAX - 1);
+}
+
+// Nobody who does not know the key makes a grant. With the right code at its end, the text comes to the reader of
+// parts.
+void grant(const std::string& text) {
+  const espalier_grant_key key{};
+  espalier_grant read{};
+  require(espalier_grant_open(text.c_str(), &key, &read) != 0);
+  std::string sealed = text.substr(0, text.find('\0')) + ":";
+  const auto code =
+      wire::hmac({reinterpret_cast<const char*>(key.key), sizeof key.key}, sealed.substr(0, sealed.size() - 1));
+  for (const unsigned char byte : code) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", byte);
+    sealed += digits;
+  }
+  if (espalier_grant_open(sealed.c_str(), &key, &read) != 0) return;
+  require(read.gpus >= 0 && read.minutes >= 0 && read.expiry >= 0 && read.id[sizeof read.id - 1] == '\0' &&
+          read.node[sizeof read.node - 1] == '\0');
+}
+
+}  // namespace
+
+void spank_elastic_option(std::string_view input) {
+  const std::string text(input);
+  option(text);
+  grant(text);
+  const long gpus = espalier_gpus_in(text.c_str());
+  require(gpus >= 0 && gpus <= ESPALIER_GPUS_LIMIT);
+  espalier_is_multi_prog(text.c_str());
+}
+
+}  // namespace espalier::fuzz
