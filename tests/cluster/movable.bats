@@ -42,23 +42,32 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   ends_well 600
 }
 
-@test "espalier migrate moves a running job to GPUs of another type, and no step is lost" {
-  movable 2:2
+@test "espalier migrate moves the base of a running job to GPUs of another type, and no step is lost" {
+  movable 2:4
   trains
   [ "$(nodes_of "$base")" = n1 ]
-  run espalier migrate "$A" --type a100
-  echo "$output"
-  [ "$status" = 0 ]
-  wait_for 60 "A runs on n3" eval '[[ $(metric A plan) == *n3/* ]]'
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "A moves" eval 'espalier migrate "$A" --type a100'
+  wait_for 120 "A runs on n3" eval '[[ $(metric A plan) == *n3/* ]]'
   no_gpu_twice
-  wait_for 90 "the first base is given back" eval '! squeue -h -j '"$base"' -o %T | grep -q RUNNING'
+  wait_for 120 "the first base is given back" eval '! squeue -h -j '"$base"' -o %T | grep -q RUNNING'
   one_base
   [ "$(nodes_of "$(bases_of "$A")")" = n3 ]
-  espalier show decisions --job="$A" | tee "$BOX/log/shown"
-  grep -q 'Kind=migrate.*' "$BOX/log/shown"
-  espalier explain "$A" | grep -q 'a user asked to move its base to n3'
-  [[ $(tail -n 1 "$BOX/home/A.jsonl") != *n1/* ]]
-  goes_on_well
+  espalier explain "$A" | tee "$BOX/log/shown"
+  grep -q 'Kind=migrate' "$BOX/log/shown"
+  grep -q 'a user asked to move its base to n3' "$BOX/log/shown"
+  goes_on_well 40
+}
+
+@test "a move that would leave no node in use is refused in words" {
+  movable 2:2
+  trains
+  run espalier migrate "$A" --type a100
+  echo "$output"
+  [ "$status" = 1 ]
+  [[ $output == *"none of the nodes that it trains on would stay"* ]]
+  one_base
+  goes_on_well 40
 }
 
 @test "a base of two nodes moves to one, and espalier migrate says why it does not move" {

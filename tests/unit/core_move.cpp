@@ -79,6 +79,20 @@ TEST_CASE("GPUs that a waiting job could use are left to it") {
   CHECK(place({}, view) == Base{{"n3", 2}});
 }
 
+TEST_CASE("a base does not move where no node of the running plan would stay, unless an extension does") {
+  ElasticJob trains = job();
+  trains.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n2", 0}});
+  CHECK_THROWS_WITH_AS(place_for(trains, {}, {}, cluster()),
+                       "none of the nodes that it trains on would stay, and a hand-off needs one: let it have an "
+                       "extension, or move it by --nodes with n1 among them",
+                       Error);
+  ClusterView view = cluster();
+  view.nodes[1].gpu_owner = {7, 0, 0};
+  CHECK(place_for(trains, {}, {}, view).front().node == "n2");  // rather than n3
+  trains.extensions = {{8, "n2", {1}}};
+  CHECK(place_for(trains, {}, {}, cluster()).front().node == "n3");
+}
+
 TEST_CASE("a job whose base waits cannot move") {
   ElasticJob waits = job();
   waits.anchor.clear();

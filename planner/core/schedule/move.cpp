@@ -38,6 +38,27 @@ std::vector<const NodeView*> named(const std::vector<std::string>& types, const 
   return nodes;
 }
 
+std::set<std::string> nodes_of(const ElasticJob& job) {
+  std::set<std::string> nodes;
+  if (job.plan)
+    for (const GpuId& gpu : job.plan->ranks()) nodes.insert(gpu.node);
+  return nodes;
+}
+
+// A hand-off needs a node that both plans use: extensions stay, and parts of a base may.
+void keep_a_node(const ElasticJob& job, const std::vector<ExtensionRequest>& base) {
+  const auto now = nodes_of(job);
+  if (now.empty()) return;
+  bool stays = false;
+  for (const ExtensionRequest& request : base) stays = stays || now.contains(request.node);
+  for (const Holding& held : job.extensions) stays = stays || now.contains(held.node);
+  if (!stays)
+    throw Error(
+        "none of the nodes that it trains on would stay, and a hand-off needs one: let it have an extension, or "
+        "move it by --nodes with " +
+        *now.begin() + " among them");
+}
+
 // A job that waits for GPUs comes first. It is Slurm that knows whether it can start; that it may use one of the nodes
 // is enough to leave them alone.
 void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterView& cluster) {
@@ -69,6 +90,8 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
       if (node.usable && may_run_on(types, node.gpu_type) && (wish.type.empty() || node.gpu_type == wish.type))
         nodes.push_back(&node);
   }
+  const auto now = nodes_of(job);  // these are preferred
+  std::stable_partition(nodes.begin(), nodes.end(), [&](const NodeView* node) { return now.contains(node->name); });
   const int most = wish.nodes.empty() ? gpus : least;
   for (int each = most; each >= least; --each) {
     if (gpus % each != 0) continue;
@@ -80,7 +103,9 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
     if (wish.nodes.empty() && wish.type.empty() && base.size() >= job.anchor.size())
       throw Error("idle GPUs are on no fewer nodes than its base, which is on " +
                   count(static_cast<int>(job.anchor.size()), "node") + "; name a type or nodes");
+    std::sort(base.begin(), base.end(), [](const auto& a, const auto& b) { return a.node < b.node; });  // as Slurm does
     leave_to_waiting(base, cluster);
+    keep_a_node(job, base);
     return base;
   }
   throw Error(wish.nodes.empty()

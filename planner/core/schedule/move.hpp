@@ -32,7 +32,7 @@ struct MoveWish {
 
 // The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
 // nodes as can be. Throws Error that says why there is none: too few idle GPUs; a waiting job could use them, too; the
-// job may not run on their type; or it is as good where it is.
+// job may not run on their type; no node that it trains on would stay; or it is as good where it is.
 // `types`: those that the job may run on; empty: any.
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
                                         const std::vector<std::string>& types, const ClusterView& cluster);
