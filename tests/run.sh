@@ -121,6 +121,7 @@ suite_sim() {
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
   local file=$1 limit each; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
+  if [ -n "${short_form[$file]:-}" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags short); fi
   BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
 }
 
@@ -217,8 +218,10 @@ says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
 
 # The CUDA flavour on stand-ins for CUDA and NCCL. ALL=1: all of it; else the tests with the tag `short`.
 suite_standin() {
-  local filter=("${filter[@]}")
-  [ -n "${ALL:-}" ] || filter+=(--filter-tags short)
+  local file
+  if [ -z "${ALL:-}" ]; then
+    for file in $(chosen tests/gpu/standin); do short_form[$file]=1; done
+  fi
   suite_plain tests/gpu/standin
 }
 
