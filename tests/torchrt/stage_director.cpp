@@ -204,7 +204,7 @@ class Director {
       if (pid == current_.mpirun) {
         current_.mpirun = -1;
         if (recovering_) continue;
-        if (next_act_ < acts_.size() && acts_[next_act_].dies) {
+        if (dying()) {
           recovering_ = true;
           lost_at_ = Clock::now();
           recover();
@@ -296,6 +296,8 @@ class Director {
     if (recovering_ && !is_next) return;
     if (frame.type == Failed::type && is_next && acts_[next_act_].abort == "fails")
       return failed(from_frame<Failed>(frame));
+    // The others hear of it before the ranks' end does.
+    if (frame.type == Failed::type && !is_next && dying() && from_frame<Failed>(frame).peer) return;
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
@@ -562,6 +564,8 @@ class Director {
         return line.find('Z') == std::string::npos && line.find('X') == std::string::npos;
     return false;
   }
+
+  bool dying() const { return next_act_ < acts_.size() && acts_[next_act_].dies; }
 
   void failed(const Failed& failed) {
     give_up(false);
