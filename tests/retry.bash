@@ -4,6 +4,7 @@
 # A test is known by its number in its file. Number 0 is the file itself. It fails where it did not run or was cut off, so that
 # planned tests were never reported, and where its setup_file or teardown_file failed.
 again=()                                   # the files of which something failed
+declare -A short_form                      # files of which only the tests with the tag `short` run
 declare -A failed_in missing_in own_counts # by file: numbers of failed and of unreported tests; how often number 0 was counted
 declare -A first_title first_output        # by FILE:NUMBER: what failed and what it said
 second=()                                  # by number: the outcome of the second run
@@ -24,10 +25,15 @@ remember_failures() { # FILE OWN: after read_tap; so many failures are the file'
   [ -z "${failed_in[$file]:-}${own_counts[$file]:-}" ] || again+=("$file")
 }
 
+# The lines of a file's tests that its suite runs: those with the suite's tag.
+tests_of() { # FILE
+  if [ -n "${short_form[$1]:-}" ]; then awk 'before ~ /test_tags=short$/; { before = $0 }' "$1"; else cat "$1"; fi
+}
+
 # bats --filter takes a regular expression and looks at the names as they are written.
 filter_for() { # FILE NUMBER...
   local names number
-  mapfile -t names < <(sed -nE 's/^[[:blank:]]*@test[[:blank:]]+(.*[^[:blank:]])[[:blank:]]+\{.*$/\1/p' "$1" |
+  mapfile -t names < <(tests_of "$1" | sed -nE 's/^[[:blank:]]*@test[[:blank:]]+(.*[^[:blank:]])[[:blank:]]+\{.*$/\1/p' |
     sed "s/^['\"]//; s/['\"]\$//")
   shift
   for number; do printf '%s\n' "${names[number - 1]:-}"; done | sed 's/[][\\.*+?^(){}|$]/\\&/g' | paste -sd '|' | sed 's/.*/^(&)$/'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh [SUITE...]: runs the test suites (unit sim torchrt install runner cluster; all of them by default) of a built tree and
+# run.sh [SUITE...]: runs the test suites (unit sim torchrt standin install runner cluster; all of them by default) of a built tree and
 # ends with one line that counts everything. FILES=... narrows the bats suites to those files. Each test and each file has a time
 # limit. The suite `roots`, which `all` leaves out, is the short form of tests/roots/run_tests.sh: some cluster tests in a root
 # of Debian trixie, with its Slurm and Open MPI.
@@ -121,6 +121,7 @@ suite_sim() {
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
   local file=$1 limit each; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
+  if [ -n "${short_form[$file]:-}" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags short); fi
   BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
 }
 
@@ -215,6 +216,15 @@ suite_cluster() {
 }
 says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
 
+# The CUDA flavour on stand-ins for CUDA and NCCL. ALL=1: all of it; else the tests with the tag `short`.
+suite_standin() {
+  local file
+  if [ -z "${ALL:-}" ]; then
+    for file in $(chosen tests/gpu/standin); do short_form[$file]=1; done
+  fi
+  suite_plain tests/gpu/standin
+}
+
 suite_roots() {
   local output counts p f s start=$SECONDS
   output=$(mktemp)
@@ -231,7 +241,7 @@ suite_roots() {
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way.
 start_beside() {
   beside_output=$(mktemp)
-  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt" check \
+  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin" check \
     > "$beside_output" 2>&1 < /dev/null &
   beside=$!
 }
@@ -254,11 +264,11 @@ started=$SECONDS
 for suite in "${@:-all}"; do
   case $suite in
     all) start_beside; suite_plain tests/install; suite_plain tests/runner; suite_cluster; end_beside ;;
-    unit | sim) "suite_$suite" ;;
+    unit | sim | standin) "suite_$suite" ;;
     torchrt | install | runner) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;
     roots) suite_roots ;;
-    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, install, runner, cluster and roots" >&2; exit 2 ;;
+    *) echo "espalier: test: no suite '$suite'; there are unit, sim, torchrt, standin, install, runner, cluster and roots" >&2; exit 2 ;;
   esac
 done
 retry_failed

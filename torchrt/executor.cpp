@@ -312,12 +312,14 @@ void Executor::agree() {
   Compute& compute = engine_.compute;
   const std::size_t norms = norm_slots_.back();
   std::vector<double> all(norms + slots, 0.0);
+  std::vector<Compute::NormOf> counted;
   for (const int unit : self_.units) {
     const bool whole = parts(unit) == nullptr;
-    if (whole && unit % self_.replicas != self_.replica) continue;
-    all[norm_slots_[static_cast<std::size_t>(unit)] + static_cast<std::size_t>(self_.tp_rank)] =
-        compute.squared_norm(unit, whole);
+    if (!whole || unit % self_.replicas == self_.replica) counted.push_back({unit, whole});
   }
+  const std::vector<double> squares = compute.squared_norms(counted);
+  for (std::size_t i = 0; i < counted.size(); ++i)
+    all[norm_slots_[static_cast<std::size_t>(counted[i].unit)] + static_cast<std::size_t>(self_.tp_rank)] = squares[i];
   const bool bad_norm = !std::all_of(all.begin(), all.end(), [](double norm) { return std::isfinite(norm); });
   const Vote vote = vote_();
   all[norms + loss] = compute.loss_sum();

@@ -36,7 +36,7 @@ class RankState {
   std::size_t gradient_bytes(int unit) const;
 
   // Starts to connect the ranks, in the background where the backend can. Collective.
-  void connect() { fabric_ = make_fabric(world_, device_); }
+  void connect() { fabric_ = make_fabric(world_, device_, config_.training.accuracy == Accuracy::bitwise); }
   // Builds the engine on the placed memory, after connect(). Collective. The gradients of the units
   // `later` are placed before the first step. Until then these units share memory, which a
   // rehearsal may fill.

@@ -43,10 +43,11 @@ const wire::Switch& Session::stand() {
   return requests_.front().message;
 }
 
-void Session::switched(const wire::Switched& switched) {
+void Session::switched(const wire::Switched& switched, const std::function<void()>& meanwhile) {
   const bool resumed = requests_.front().resumed;
   requests_.pop_front();
   control_.send(switched);
+  meanwhile();
   if (!resumed) control_.expect<wire::Resume>(kLauncherActs);
 }
 

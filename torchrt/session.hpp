@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <utility>
 
 #include "torchrt/control.hpp"
@@ -47,8 +48,8 @@ class Session {
   // most.
   const wire::Switch& stand();
   void standing(std::int64_t step) { control_.send(wire::Standing{step}); }
-  // The answer. Returns at `resume`; throws LeaveNow at `exit`.
-  void switched(const wire::Switched& switched);
+  // The answer. `meanwhile` runs after it was sent. Returns at `resume`; throws LeaveNow at `exit`.
+  void switched(const wire::Switched& switched, const std::function<void()>& meanwhile);
 
   // ---- the end
   void done(std::int64_t step) { control_.send(wire::Done{step}); }

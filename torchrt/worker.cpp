@@ -76,6 +76,7 @@ class Worker {
     config_.parallel.limits.tp = plan_.stages.front().tp;
     source_ = std::move(assign.source);
     gpu_ = assign.device;
+    jobs_ = std::move(assign.jobs);
   }
 
   // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
@@ -87,7 +88,7 @@ class Worker {
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_ && source_->recovery) recover();
     if (source_ && !recovery_ && !by_disk())
-      arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, addresses());
+      arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
     if (arrival_) {
       arrival_->prepare();
       training_->take_over();
@@ -101,6 +102,7 @@ class Worker {
     if (recovery_) record_last_step();
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
+    state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
   }
 
   // The state will be in a checkpoint when it is asked for.
@@ -116,12 +118,15 @@ class Worker {
     const auto tell = [this](const std::string& what) {
       std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
     };
-    std::vector<LostGeneration> lost = {
-        {environment_.vault, source_->generation, environment_.generation, source_->plan, node(), false, INT64_MAX}};
+    const auto reached = [this](const Plan& plan) { return as_reached(plan, device_->kind(), jobs_); };
+    const Plan after = reached(plan_);
+    const std::string here = after.ranks().at(static_cast<std::size_t>(world_.rank())).node;
+    std::vector<LostGeneration> lost = {{environment_.vault, source_->generation, environment_.generation,
+                                         reached(source_->plan), here, false, INT64_MAX}};
     for (const wire::Assign::Source::Earlier& one : source_->earlier)
-      lost.push_back(
-          {environment_.vault, one.generation, environment_.generation, one.plan, node(), one.copies_only, one.step});
-    recovery_.emplace(*state_, world_, *device_, lost, tell);
+      lost.push_back({environment_.vault, one.generation, environment_.generation, reached(one.plan), here,
+                      one.copies_only, one.step});
+    recovery_.emplace(*state_, world_, *device_, lost, after, tell);
     const SourceChoice& choice = recovery_->choice();
     if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {
       arrival_ = recovery_->arrival(addresses());
@@ -257,7 +262,8 @@ class Worker {
                                                            [&] { session_.standing(step); });
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
-    session_.switched(switched);
+    // The new generation takes its first step beside this one.
+    session_.switched(switched, [&] { state_->compute().release_memory(); });
     departure_.reset();
   }
 
@@ -278,6 +284,7 @@ class Worker {
   Plan plan_;
   std::optional<wire::Assign::Source> source_;
   std::optional<int> gpu_;  // as in Assign
+  wire::GpuJobs jobs_;      // as in Assign
   std::unique_ptr<Device> device_;
   std::optional<RankState> state_;
   std::optional<Training> training_;

@@ -54,7 +54,9 @@ void HandOff::start_next() {
 
 void HandOff::send_switch() {
   note("asked");
-  generations_.current()->request_switch(change_->decision.plan, generations_.next_number());
+  const World* const next = generations_.next();
+  generations_.current()->request_switch(change_->decision.plan, generations_.next_number(),
+                                         next != nullptr ? next->jobs() : wire::GpuJobs{});
 }
 
 void HandOff::begin_load() {

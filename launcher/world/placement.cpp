@@ -33,6 +33,13 @@ std::vector<int> visible_places(const WorldRequest& request) {
   return places;
 }
 
+wire::GpuJobs jobs_of(const WorldRequest& request) {
+  wire::GpuJobs jobs;
+  for (const Holding& holding : request.holdings)
+    for (const int index : holding.gpus) jobs[holding.node + "/" + std::to_string(index)] = holding.job;
+  return jobs;
+}
+
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program) {
   std::vector<std::string> command{"srun",      "--jobid=" + std::to_string(job),

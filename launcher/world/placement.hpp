@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
 
@@ -35,6 +36,9 @@ std::vector<ServerId> servers_of(const WorldRequest& request);
 // holds all that one job has on the node, in the order of Slurm's indices; so it is the place of the plan's index among
 // that job's. Throws Error when a GPU belongs to no holding.
 std::vector<int> visible_places(const WorldRequest& request);
+
+// By "node/index": the Slurm job of each GPU of the holdings.
+wire::GpuJobs jobs_of(const WorldRequest& request);
 
 // The srun that runs `program` as a step of `job` with all its GPUs on the node.
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,

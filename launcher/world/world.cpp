@@ -19,6 +19,7 @@ World::World(wire::Loop& loop, const WorldRequest& request, const StartRanks& st
       generation_(request.generation),
       gpus_(request.gpus),
       places_(visible_places(request)),
+      jobs_(jobs_of(request)),
       size_(static_cast<int>(request.gpus.size())),
       callbacks_(std::move(callbacks)) {
   RanksCallbacks on;
@@ -65,7 +66,7 @@ void World::ranks_lost(const std::vector<int>& ranks, const std::string& why) {
 }
 
 void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy) {
-  assignment_ = wire::Assign{plan, std::move(source), accuracy, std::nullopt};
+  assignment_ = wire::Assign{plan, std::move(source), accuracy, std::nullopt, jobs_};
   for (const auto& [rank, worker] : workers_) give_assignment(rank);
 }
 
@@ -75,13 +76,13 @@ void World::give_assignment(int rank) {
   workers_.at(rank).connection->send(own);
 }
 
-void World::request_switch(const Plan& next, int generation) {
+void World::request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs) {
   boundary_ = 0;
   for (auto& [rank, worker] : workers_) {
     worker.standing = worker.switched = false;
     ++worker.unanswered;
   }
-  send_all(wire::Switch{next, generation});
+  send_all(wire::Switch{next, generation, jobs});
 }
 
 void World::send_all(const wire::Frame& frame) {

@@ -51,6 +51,7 @@ class World {
   World& operator=(const World&) = delete;
 
   int generation() const { return generation_; }
+  const wire::GpuJobs& jobs() const { return jobs_; }
   int size() const { return size_; }
   bool anyone_said_hello() const { return !workers_.empty(); }
   bool everyone_said_hello() const { return static_cast<int>(workers_.size()) == size_; }
@@ -70,7 +71,7 @@ class World {
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest; `standing` before it where something leaves nodes.
-  void request_switch(const Plan& next, int generation);
+  void request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs);
   void send_all(const wire::Frame& frame);
   template <class Message>
   void send_all(const Message& message) {
@@ -114,6 +115,7 @@ class World {
   int generation_;
   std::vector<GpuId> gpus_;  // by rank
   std::vector<int> places_;  // of these, by rank: visible_places()
+  wire::GpuJobs jobs_;
   int size_;
   WorldCallbacks callbacks_;
   std::map<int, Worker> workers_;

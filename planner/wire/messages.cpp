@@ -77,10 +77,11 @@ void visit(Failed& m, Visitor& v) {
 template <class Visitor>
 void visit(Assign& m, Visitor& v) {
   v("plan", m.plan), v("source", m.source), v("accuracy", m.accuracy), v("device", m.device);
+  v.maybe("jobs", m.jobs);
 }
 template <class Visitor>
 void visit(Switch& m, Visitor& v) {
-  v("next", m.next), v("generation", m.generation);
+  v("next", m.next), v("generation", m.generation), v.maybe("jobs", m.jobs);
 }
 template <class Visitor>
 void visit(Load& m, Visitor& v) {

@@ -107,6 +107,9 @@ struct Failed {
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
 
 // Who this rank is. With `source`, its state comes from the generation before, else from initialisation.
+// The Slurm job of each GPU that the job has, by "node/index".
+using GpuJobs = std::map<std::string, JobId>;
+
 struct Assign {
   static constexpr const char* type = "assign";
   struct Source {
@@ -128,6 +131,9 @@ struct Assign {
   Accuracy accuracy = Accuracy::bitwise;  // the job's; wins over the training configuration
   // Which of the GPUs that the rank's process can see is its own, the lowest index of Slurm's first. May be absent.
   std::optional<int> device = {};
+  // Processes reach memory of GPUs of their own Slurm job only. Both generations of a hand-off are told the same. May
+  // be absent: a node's GPUs reach each other.
+  GpuJobs jobs = {};
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must
@@ -136,6 +142,7 @@ struct Switch {
   static constexpr const char* type = "switch";
   Plan next;
   int generation = 0;
+  GpuJobs jobs = {};  // as in the new generation's Assign; may be absent
 };
 
 // To the new generation: the old one stands after `step`; take the state. In a recovery `step` is -1: the new

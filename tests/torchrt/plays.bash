@@ -20,7 +20,7 @@ losses_as_alone() { # [TOLERANCE [FIRST-STEPS, which alone are compared]]
   steps=$(steps_done)
   if [ "$(steps_done reference.jsonl)" -lt "$steps" ]; then
     rm -f reference.jsonl
-    timeout -k 5 300 mpirun -np 1 "$train" small.toml --steps $STEPS --metrics reference.jsonl > alone.log 2>&1 3>&- &
+    timeout -k 5 300 mpirun -np 1 "${alone:-$train}" small.toml --steps $STEPS --metrics reference.jsonl > alone.log 2>&1 3>&- &
     training=$!
     trains_past "$steps" reference.jsonl
     kill -TERM "$training"

@@ -2,18 +2,20 @@
 // are real. A script says what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN,
-//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved",
+//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved" | "fails",
 //   "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
-//   "at_ms": NUMBER, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
+//   "at_ms": NUMBER, "dies": true, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
 //
 // An act starts a generation with its plan once STEP is done. The keys of an act:
 //   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
-//                boundary the old ranks can open no more files and must report that they stay.
+//                boundary the old ranks can open no more files and must report that they stay. "fails": a rank
+//                of the new generation says that it failed. What it says is in the summary.
 //   "restart"    the old generation switches first and exits. Then the new generation starts from
 //                the newest checkpoint.
 //   "kill"       kills these ranks of the old generation; the new one recovers.
 //   "lose"       kills all ranks of these nodes and drops what the nodes' vaults keep.
 //   "stop"       stops these ranks. They stand still, and only the vault ends them.
+//   "dies"       ranks of the old generation end by themselves after the step; the new one recovers.
 //   "torn"       the first killed rank dies while it changes a unit's state.
 //   "at_ms"      the loss comes this many ms after the step, whatever the ranks are doing.
 //   "at_commit"  the loss comes when the generation before has become the job, before its ranks
@@ -24,7 +26,8 @@
 // The play ends at a boundary, kEpilogue steps after the last act. A fixed number of steps would
 // not do, because the number of steps during a generation's start depends on the machine. A play
 // without acts ends with the training. A play fails when it takes longer than
-// STAGE_DIRECTOR_SECONDS (an environment variable; default 240 s).
+// STAGE_DIRECTOR_SECONDS (an environment variable; default 240 s). STAGE_DIRECTOR_GPUS: how many GPUs a node has; ranks
+// are then told which one is theirs, and nodes are called a, b, ... in their order.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -67,8 +70,8 @@ struct Act {
   bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
-  bool at_commit = false, restart = false, serial = false;
-  bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty(); }
+  bool at_commit = false, restart = false, serial = false, dies = false;
+  bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty() || dies; }
 };
 
 struct Generation {
@@ -124,7 +127,7 @@ class Director {
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
                        act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
-                       act.value("restart", false), act.value("serial", false)});
+                       act.value("restart", false), act.value("serial", false), act.value("dies", false)});
 
     listener_ = listen_tcp(loop_, {{Service::worker}, 0, token_, ::getuid()}, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
@@ -201,6 +204,12 @@ class Director {
       if (pid == current_.mpirun) {
         current_.mpirun = -1;
         if (recovering_) continue;
+        if (dying()) {
+          recovering_ = true;
+          lost_at_ = Clock::now();
+          recover();
+          continue;
+        }
         if (finished_ && status == 0) return loop_.stop();
         fail("the running generation ended with status " + std::to_string(status));
       } else if (pid == next_.mpirun) {
@@ -237,16 +246,32 @@ class Director {
       self->on_closed = [](const std::string&) {};
       std::erase(waiting_, self);
       Assign assign;
-      if (const char* const gpus = std::getenv("STAGE_DIRECTOR_GPUS")) {
-        const GpuId gpu = generation.plan.ranks().at(static_cast<std::size_t>(hello.rank));
-        assign.device = (gpu.node[0] - 'a') * std::atoi(gpus) + gpu.index;
-      }
+      const GpuId gpu = generation.plan.ranks().at(static_cast<std::size_t>(hello.rank));
+      if (const int gpus = variable_number("STAGE_DIRECTOR_GPUS"); gpus > 0)
+        assign.device = (gpu.node[0] - 'a') * gpus + gpu.index;
+      if (const int gpus = variable_number("STAGE_DIRECTOR_JOB_GPUS"); gpus > 0) assign.device = gpu.index % gpus;
+      assign.jobs = jobs();
       assign.plan = generation.plan;
       if (&generation == &next_ && !acts_[next_act_].restart)
         assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early, earlier_};
       self->send(assign);
     };
     connection->on_closed = [](const std::string&) {};
+  }
+
+  static int variable_number(const char* variable) {
+    const char* const text = std::getenv(variable);
+    return text != nullptr ? std::atoi(text) : 0;
+  }
+
+  // Of all GPUs of four nodes, where each Slurm job has a few GPUs of a node.
+  static GpuJobs jobs() {
+    GpuJobs jobs;
+    const int gpus = variable_number("STAGE_DIRECTOR_JOB_GPUS");
+    for (char node = 'a'; gpus > 0 && node <= 'd'; ++node)
+      for (int index = 0; index < 8; ++index)
+        jobs[std::string(1, node) + "/" + std::to_string(index)] = 100 * (node - 'a') + index / gpus;
+    return jobs;
   }
 
   template <class Message>
@@ -269,6 +294,10 @@ class Director {
     Generation& generation = is_next ? next_ : current_;
     if (frame.type == Heartbeat::type) heard_.insert({number, rank});
     if (recovering_ && !is_next) return;
+    if (frame.type == Failed::type && is_next && acts_[next_act_].abort == "fails")
+      return failed(from_frame<Failed>(frame));
+    // The others hear of it before the ranks' end does.
+    if (frame.type == Failed::type && !is_next && dying() && from_frame<Failed>(frame).peer) return;
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
@@ -326,6 +355,7 @@ class Director {
     if (next_act_ < acts_.size()) {
       const Act& act = acts_[next_act_];
       if (next_.mpirun >= 0 || awaiting_ || step.step < act.after) return;
+      if (act.dies) return;
       if (act.recovers()) lose();
       else if (act.restart) switch_over(last_number_ + 1);
       else start(next_, ++last_number_, act.plan);
@@ -404,7 +434,7 @@ class Director {
     awaiting_ = true;
     standing_ = 0;
     giving_ = false;
-    tell(current_, Switch{plan, generation});
+    tell(current_, Switch{plan, generation, jobs()});
   }
 
   void leave() {
@@ -533,6 +563,13 @@ class Director {
       if (line.rfind("State:", 0) == 0)
         return line.find('Z') == std::string::npos && line.find('X') == std::string::npos;
     return false;
+  }
+
+  bool dying() const { return next_act_ < acts_.size() && acts_[next_act_].dies; }
+
+  void failed(const Failed& failed) {
+    give_up(false);
+    summary_["acts"].back().update({{"message", failed.message}, {"memory", failed.memory}, {"peer", failed.peer}});
   }
 
   // The old generation must train on as if nothing had happened.

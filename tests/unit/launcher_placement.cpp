@@ -44,6 +44,15 @@ TEST_CASE("a step has all GPUs of its job on the node, and is bound to CPUs only
   CHECK(joined(step_command(11, "n1", 2, true, {"x"})).find(" --cpu-bind=none x ") != std::string::npos);
 }
 
+TEST_CASE("every GPU of the job has its Slurm job, used or not") {
+  const wire::GpuJobs jobs = jobs_of(request());
+  CHECK(jobs.at("n1/0") == 10);
+  CHECK(jobs.at("n2/0") == 12);
+  std::size_t held = 0;
+  for (const Holding& holding : request().holdings) held += holding.gpus.size();
+  CHECK(jobs.size() == held);
+}
+
 TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in") {
   CHECK(visible_places(request()) == std::vector<int>{0, 1, 0, 0, 2});
   WorldRequest smaller = request();

@@ -38,6 +38,9 @@ TEST_SUITE("topology") {
     CHECK(known_gpu("mi300x")->type.memory_bytes == 192e9);
     CHECK_FALSE(known_gpu(""));
     CHECK_FALSE(known_gpu("gpu"));
+    // MIG instances: no whole GPUs.
+    CHECK_FALSE(known_gpu("a100_1g.5gb"));
+    CHECK_FALSE(known_gpu("nvidia_h100_80gb_hbm3_4g.40gb"));
     CHECK_FALSE(known_gpu("xh100"));
     CHECK_FALSE(known_gpu("80gb"));
   }

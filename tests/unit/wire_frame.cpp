@@ -125,6 +125,19 @@ TEST_CASE("an assignment names a GPU or leaves it to the rank") {
   CHECK_THROWS_AS(from_frame<Assign>(frame), Error);
 }
 
+TEST_CASE("an assignment and a switch may say whose the GPUs are") {
+  const Plan plan = uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}});
+  const GpuJobs jobs{{"n1/0", 7}, {"n1/1", 8}};
+  Frame frame = to_frame(Assign{plan, std::nullopt, Accuracy::relaxed, 1, jobs});
+  CHECK(from_frame<Assign>(frame).jobs == jobs);
+  frame.body.erase("jobs");
+  CHECK(from_frame<Assign>(frame).jobs.empty());
+  frame = to_frame(Switch{plan, 2, jobs});
+  CHECK(from_frame<Switch>(frame).jobs == jobs);
+  frame.body["jobs"] = "all";
+  CHECK_THROWS_AS(from_frame<Switch>(frame), Error);
+}
+
 TEST_CASE("a source is lost only where the assignment says so") {
   Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   assign.source = Assign::Source{3, assign.plan};

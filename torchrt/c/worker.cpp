@@ -204,7 +204,7 @@ int espalier_give(espalier_worker* worker, std::int64_t step, int fd, std::uint6
 int espalier_stand(espalier_worker* worker, std::int64_t step) {
   return guarded_int(worker, [&] {
     worker->session.stand();
-    worker->session.switched({step, ""});
+    worker->session.switched({step, ""}, [] {});
     worker->server.mark(-1);
     worker->server.withdraw({0});
   });

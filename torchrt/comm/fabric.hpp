@@ -23,7 +23,9 @@ class Fabric {
 };
 
 // Returns before all ranks are connected; the first use waits for that. `world` and `device` must
-// outlive the fabric. Collective. Throws Error on all ranks when only some of them have a GPU.
-std::unique_ptr<Fabric> make_fabric(World& world, Device& device);
+// outlive the fabric. `ordered`: Group::sum() adds in the members' order; else a backend may add in
+// any order if that is faster. Collective. Throws Error on all ranks when only some of them have a
+// GPU.
+std::unique_ptr<Fabric> make_fabric(World& world, Device& device, bool ordered);
 
 }  // namespace espalier::torchrt

@@ -33,8 +33,9 @@ class Group {
   virtual int rank() const = 0;  // among the members
   virtual int size() const = 0;
   // In place. The values are added in the members' order, so the result does not depend on how the
-  // group is spread over machines. Every member gets the same bits. bfloat16 is added in float32
-  // and rounded once. Any type.
+  // group is spread over machines, unless make_fabric() was told that the order is of no
+  // importance. Every member gets the same bits. In this order, bfloat16 is added in float32 and
+  // rounded once. Any type.
   virtual void sum(Buffer buffer) = 0;
   virtual void max(Buffer buffer) = 0;
   // In place, added in any order. float32, float64 or int64.

@@ -6,6 +6,7 @@
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/comm/waits.hpp"
 #include "torchrt/device/cuda_driver.hpp"
+#include "torchrt/device/memory_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -13,9 +14,18 @@ namespace {
 
 constexpr std::chrono::seconds kFinalize{10};
 
+// A CUDA error that NCCL met may be this rank's own: its GPU is broken or full. Anything else is another rank's
+// failure, as far as this one knows.
 [[noreturn]] void fail(ncclResult_t code, const char* what) {
-  throw PeerError(std::string("NCCL: ") + what + " failed: " + ::ncclGetErrorString(code) + "; " +
-                  ::ncclGetLastError(nullptr));
+  const std::string last = ::ncclGetLastError(nullptr);
+  const std::string words = std::string("NCCL: ") + what + " failed: " + ::ncclGetErrorString(code) + "; " + last;
+  if (code == ncclUnhandledCudaError) {
+    const cudaError_t own = ::cudaStreamQuery(kComputeStream);
+    if (own != cudaSuccess && own != cudaErrorNotReady) must_run(own, what);
+    if (last.find("out of memory") != std::string::npos) throw MemoryError(words);
+    throw Error(words);
+  }
+  throw PeerError(words);
 }
 
 ncclConfig_t non_blocking() {

@@ -13,7 +13,7 @@ namespace espalier::torchrt {
 using OrderedSum = std::function<void(std::span<const Buffer> parts, Buffer into)>;
 
 // Collective. Communicators are made in the background (non-blocking); the first use waits for
-// them. Uses the thread's current GPU.
+// them. Without `ordered_sum` NCCL adds, in its own order. Uses the thread's current GPU.
 std::unique_ptr<Fabric> make_nccl_fabric(World& world, OrderedSum ordered_sum);
 
 }  // namespace espalier::torchrt

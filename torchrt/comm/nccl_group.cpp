@@ -24,6 +24,12 @@ NcclGroup::~NcclGroup() { ::cudaFree(received_); }
 // The same steps as MpiGroup's: get all members' values of the own part, add them in the members'
 // order, exchange the sums.
 void NcclGroup::sum(Buffer buffer) {
+  if (!ordered_sum_) {
+    communicator_->settle(::ncclAllReduce(buffer.data, buffer.data, buffer.count, nccl_type(buffer.type), ncclSum,
+                                          communicator_->get(), kComputeStream),
+                          "sum");
+    return;
+  }
   const std::size_t members = static_cast<std::size_t>(size_), self = static_cast<std::size_t>(rank_);
   const auto part = [&](std::size_t member) {
     const std::size_t first = buffer.count * member / members;

@@ -3,7 +3,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <thread>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -13,6 +16,9 @@
 namespace espalier::torchrt {
 
 namespace {
+
+constexpr int kStarts = 5;
+constexpr std::chrono::milliseconds kBetweenStarts{300};
 
 CUmemAllocationProp properties(int index) {
   CUmemAllocationProp wanted{};
@@ -98,6 +104,29 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// Makes the context that the driver's functions need. "Unavailable" may mean that the GPU has failed. It may also mean
+// that only one process may use it, or that one that ends has not yet left it.
+void start(int index) {
+  cudaDeviceProp found{};
+  must_run(::cudaGetDeviceProperties(&found, index), "asking for the GPU's name");
+  if (std::strstr(found.name, " MIG ") != nullptr)
+    throw Error("CUDA: GPU " + std::to_string(index) + " is a part of one (" + found.name +
+                "); Espalier trains on whole GPUs: switch MIG off (nvidia-smi -mig 0), or ask for others");
+  cudaError_t result = ::cudaFree(nullptr);
+  for (int tries = 1; result == cudaErrorDevicesUnavailable && tries < kStarts; ++tries) {
+    int mode = cudaComputeModeDefault;
+    ::cudaGetLastError();
+    ::cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, index);
+    if (mode != cudaComputeModeDefault)
+      throw Error("CUDA: GPU " + std::to_string(index) + " serves one process only, or none (compute mode " +
+                  std::to_string(mode) +
+                  "), and two generations share it during a hand-off; set it to default (nvidia-smi -c 0)");
+    std::this_thread::sleep_for(kBetweenStarts);
+    result = ::cudaFree(nullptr);
+  }
+  must_run(result, "starting the GPU");
+}
+
 class CudaDevice : public Device {
  public:
   CudaDevice(int index, CudaSharing sharing) : index_(index) {
@@ -106,7 +135,7 @@ class CudaDevice : public Device {
     if (index >= count)
       throw Error("CUDA: there is no GPU " + std::to_string(index) + ", " + std::to_string(count) + " can be seen");
     must_run(::cudaSetDevice(index), "choosing a GPU");
-    must_run(::cudaFree(nullptr), "starting the GPU");  // makes the context that the driver's functions need
+    start(index);
     int most_stride = 0;
     must_run(::cudaDeviceGetAttribute(&most_stride, cudaDevAttrMaxPitch, index), "asking for the longest stride");
     most_stride_ = static_cast<std::size_t>(most_stride);

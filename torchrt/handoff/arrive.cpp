@@ -4,6 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/gpu_reach.hpp"
 #include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
@@ -23,8 +24,11 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 }  // namespace
 
-Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of)
-    : Arrival(state, world, device, plan_handoff(state.config(), before, state.plan(), device.kind(), device.adopts()),
+Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& before, const wire::GpuJobs& jobs,
+                 AddressOf address_of)
+    : Arrival(state, world, device,
+              plan_handoff(state.config(), as_reached(before, device.kind(), jobs),
+                           as_reached(state.plan(), device.kind(), jobs), device.kind(), device.adopts()),
               std::move(address_of), nullptr) {}
 
 Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of,

@@ -11,6 +11,7 @@
 
 #include "torchrt/comm/world.hpp"
 #include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/gpu_reach.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 #include "torchrt/handoff/source_marks.hpp"
 #include "torchrt/handoff/state_socket.hpp"
@@ -38,7 +39,8 @@ class Arrival {
  public:
   // Throws Error, before anything has changed, when the hand-off is not possible: see
   // plan_handoff().
-  Arrival(RankState& state, World& world, Device& device, const Plan& before, AddressOf address_of);
+  Arrival(RankState& state, World& world, Device& device, const Plan& before, const wire::GpuJobs& jobs,
+          AddressOf address_of);
   // For a lost generation: none of its ranks is asked anything.
   Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, MapLost map_lost);
   // Places every unit of this rank in its final memory. Maps the other memory of the old generation

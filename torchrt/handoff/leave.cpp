@@ -11,10 +11,17 @@ namespace {
 
 // Null: the new rank has given up or was stopped.
 std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address, int unit, std::size_t bytes) {
+  FetchedState fetched;
   try {
-    FetchedState fetched = fetch_state(address, {unit});
+    fetched = fetch_state(address, {unit});
+  } catch (const Error&) {
+    return nullptr;
+  }
+  try {
     return device.adopt(std::move(fetched.fd), bytes);
   } catch (const Error&) {
+    // Where memory ends with its maker, the maker may have ended meanwhile.
+    if (device.adopts()) throw;
     return nullptr;
   }
 }
@@ -35,12 +42,14 @@ void Departure::prepare(const HandoffPlan& plan, Device& device, const std::func
   stages_ = std::make_unique<ExchangeStages>(device, messages_);
 }
 
-std::string Departure::give(RankState& state, World& world, Device& device, const Plan& next,
+std::string Departure::give(RankState& state, World& world, Device& device, const wire::Switch& request,
                             const std::function<std::string(int)>& address_of, const std::function<void()>& stands) {
-  if (!leaves_nodes(state.plan(), next)) return "";
+  const Plan before = as_reached(state.plan(), device.kind(), request.jobs);
+  const Plan next = as_reached(request.next, device.kind(), request.jobs);
+  if (!leaves_nodes(before, next)) return "";
   std::string problem;
   try {
-    const HandoffPlan plan = plan_handoff(state.config(), state.plan(), next, device.kind(), device.adopts());
+    const HandoffPlan plan = plan_handoff(state.config(), before, next, device.kind(), device.adopts());
     messages_ = message_operations(plan.transfer, plan.routes.old_world, world.rank());
     prepare(plan, device, address_of);
   } catch (const Error& error) {

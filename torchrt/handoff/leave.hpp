@@ -10,6 +10,7 @@
 
 #include "torchrt/comm/world.hpp"
 #include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/gpu_reach.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 #include "torchrt/handoff/state_socket.hpp"
 #include "torchrt/handoff/transfer/operations.hpp"
@@ -32,7 +33,7 @@ class Departure {
   //
   // Throws Error. The object then holds memory that a GPU may still use, and destroying it may wait
   // for ranks that are gone.
-  std::string give(RankState& state, World& world, Device& device, const Plan& next,
+  std::string give(RankState& state, World& world, Device& device, const wire::Switch& request,
                    const std::function<std::string(int new_rank)>& address_of, const std::function<void()>& stands);
   Departure(const Departure&) = delete;
   Departure& operator=(const Departure&) = delete;

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/model/host_memory.hpp"
 #include "torchrt/model/mapped_tensor.hpp"
+#include "torchrt/model/squared_sum.hpp"
 #include "torchrt/model/tensor_device.hpp"
 #include "torchrt/model/unit.hpp"
 #include "torchrt/random.hpp"
@@ -50,6 +52,14 @@ struct MicroBatch {
   std::vector<SampleGroup> groups;
 };
 
+constexpr int kNoMemory = 2;  // cudaErrorMemoryAllocation
+
+bool says_no_memory(const std::string& words) {
+  for (const char* sign : {"DefaultCPUAllocator: ", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"})
+    if (words.find(sign) != std::string::npos) return true;
+  return false;
+}
+
 // Turns torch's errors into this program's: Error, and DeviceError or MemoryError where callers
 // need it.
 template <class Function>
@@ -60,9 +70,10 @@ auto guarded(const char* what, Function&& function) {
     const std::string words = std::string("model: ") + what + " failed: " + error.what_without_backtrace();
     const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
     if (accelerator != nullptr && loses_device(accelerator->get_error_code())) throw DeviceError(words);
-    // The CPU's allocator throws no error of its own type.
+    // The CPU's allocator, cuBLAS and cuDNN throw no error of their own type.
     const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                           words.find("DefaultCPUAllocator: ") != std::string::npos;
+                           (accelerator != nullptr && accelerator->get_error_code() == kNoMemory) ||
+                           says_no_memory(words);
     if (no_memory) throw MemoryError(words);
     throw Error(words);
   }
@@ -333,9 +344,9 @@ double Compute::loss_sum() {
 bool Compute::out_of_range() {
   if (!state_->context.bitwise) return false;
   return guarded("gradients", [&] {
-    for (const std::unique_ptr<Unit>& unit : state_->units)
-      if (unit->gradients().out_of_range().item<bool>()) return true;
-    return false;
+    std::vector<at::Tensor> flags;
+    for (const std::unique_ptr<Unit>& unit : state_->units) flags.push_back(unit->gradients().out_of_range());
+    return at::stack(flags).any().item<bool>();
   });
 }
 
@@ -361,8 +372,20 @@ void Compute::add_tied(int unit, Range rows, Buffer received) {
   });
 }
 
-double Compute::squared_norm(int unit, bool whole) {
-  return guarded("gradient norm", [&] { return state_->unit(unit).squared_norm(whole); });
+std::vector<double> Compute::squared_norms(const std::vector<NormOf>& units) {
+  return guarded("gradient norm", [&] {
+    std::vector<at::Tensor> parts;
+    std::vector<std::size_t> ends;
+    for (const NormOf& one : units) {
+      for (at::Tensor& part : state_->unit(one.unit).counted(one.whole)) parts.push_back(std::move(part));
+      ends.push_back(parts.size());
+    }
+    const std::vector<double> sums = squared_sums(parts);
+    std::vector<double> norms(units.size(), 0.0);
+    for (std::size_t i = 0, part = 0; i < units.size(); ++i)
+      for (; part < ends[i]; ++part) norms[i] += sums[part];
+    return norms;
+  });
 }
 
 void Compute::update(int unit, std::int64_t step, double learning_rate, double scale) {
@@ -372,6 +395,13 @@ void Compute::update(int unit, std::int64_t step, double learning_rate, double s
 Buffer Compute::parameters(int unit) { return buffer_of(state_->unit(unit).parameters()); }
 
 std::size_t Compute::peak_bytes() const { return most_torch_memory(*state_->device); }
+
+void Compute::release_memory() {
+  guarded("releasing memory", [&] {
+    state_->micro_batches.clear();
+    release_torch_memory(*state_->device);
+  });
+}
 
 void Compute::reset_peak() { reset_most_torch_memory(*state_->device); }
 

@@ -95,10 +95,14 @@ class Compute {
   // begin_step(). Read-only.
   Buffer tied_gradient(int unit, Range rows);
   void add_tied(int unit, Range rows, Buffer received);
-  // Sum of squares in float64, of the whole shard or of this replica's ZeRO part. Tensors that are
-  // the same on all TP ranks count on TP rank 0 only. The tied table counts in unit 0 only. Waits
-  // for the device.
-  double squared_norm(int unit, bool whole);
+  // Sums of squares in float64, by place in `units`: of the whole shard or of this replica's ZeRO
+  // part. Tensors that are the same on all TP ranks count on TP rank 0 only. The tied table counts
+  // in unit 0 only. Waits for the device, once.
+  struct NormOf {
+    int unit = 0;
+    bool whole = false;
+  };
+  std::vector<double> squared_norms(const std::vector<NormOf>& units);
   // AdamW on this rank's part of the state. First `scale` multiplies the gradient (clipping).
   void update(int unit, std::int64_t step, double learning_rate, double scale);
   // UnitSpec::floats elements. With ZeRO-1 they are gathered after update().
@@ -108,6 +112,8 @@ class Compute {
   // gradients. CPU: tensors of this process; CUDA: the caching allocator's.
   std::size_t peak_bytes() const;
   void reset_peak();
+  // Between two steps: gives the memory that torch keeps for later tensors back to the device. Waits for the device.
+  void release_memory();
 
  private:
   struct State;

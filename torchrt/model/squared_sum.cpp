@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 
 #include <array>
 #include <cstdint>
@@ -28,13 +29,7 @@ double chunk_sum(const float* values, std::int64_t count) {
   return total;
 }
 
-}  // namespace
-
-double squared_sum(const at::Tensor& values) {
-  if (!values.is_cpu()) {
-    const double norm = at::linalg_vector_norm(values, 2, std::nullopt, false, at::kDouble).item<double>();
-    return norm * norm;
-  }
+double on_host(const at::Tensor& values) {
   const std::int64_t count = values.numel(), chunks = (count + kChunk - 1) / kChunk;
   const float* const data = values.const_data_ptr<float>();
   std::vector<double> sums(static_cast<std::size_t>(chunks));
@@ -45,6 +40,24 @@ double squared_sum(const at::Tensor& values) {
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
+}
+
+}  // namespace
+
+std::vector<double> squared_sums(const std::vector<at::Tensor>& values) {
+  std::vector<double> sums;
+  if (values.empty()) return sums;
+  if (values.front().is_cpu()) {
+    for (const at::Tensor& one : values) sums.push_back(on_host(one));
+    return sums;
+  }
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& one : values)
+    norms.push_back(at::linalg_vector_norm(one, 2, std::nullopt, false, at::kDouble));
+  const at::Tensor all = at::stack(norms).cpu();
+  const double* const found = all.const_data_ptr<double>();
+  for (std::size_t i = 0; i < values.size(); ++i) sums.push_back(found[i] * found[i]);
+  return sums;
 }
 
 }  // namespace espalier::torchrt

@@ -7,7 +7,6 @@
 #include "planner/core/error.hpp"
 #include "torchrt/model/layers/attention.hpp"
 #include "torchrt/model/mapped_tensor.hpp"
-#include "torchrt/model/squared_sum.hpp"
 
 namespace espalier::torchrt {
 
@@ -125,16 +124,16 @@ void Unit::add_tied(const Range& rows, const at::Tensor& received) {
       .add_(received.view({rows.count, -1}));
 }
 
-double Unit::squared_norm(bool whole) {
-  double total = 0;
+std::vector<at::Tensor> Unit::counted(bool whole) const {
+  std::vector<at::Tensor> parts;
   for (const TensorSpec& tensor : spec_->tensors) {
     const bool counted = (tensor.sharded || spec_->tp_rank == 0) && !(tensor.tied && spec_->unit != 0);
     if (!counted) continue;
     const Range all{integer(tensor.offset), integer(tensor.elements())};
     const Range place = whole ? all : intersection(all, state_.shard);
-    if (place.count > 0) total += squared_sum(gradients_.values().narrow(0, place.first, place.count));
+    if (place.count > 0) parts.push_back(gradients_.values().narrow(0, place.first, place.count));
   }
-  return total;
+  return parts;
 }
 
 void Unit::update(std::int64_t step, double learning_rate, double scale) {

@@ -40,7 +40,8 @@ class Unit {
   // Rows of the tied table (numbers in the whole table), as the sum left them; see Compute.
   at::Tensor tied_gradient(const Range& rows);
   void add_tied(const Range& rows, const at::Tensor& received);
-  double squared_norm(bool whole);
+  // The gradients whose squares make this rank's part of the norm; see Compute.
+  std::vector<at::Tensor> counted(bool whole) const;
   void update(std::int64_t step, double learning_rate, double scale);
   const at::Tensor& parameters() const { return parameters_; }
 

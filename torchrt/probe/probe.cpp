@@ -43,7 +43,7 @@ class Probe {
     for (const auto& [a, b] : request.pairs)
       for (const std::string& name : {a, b})
         if (!ranks_.contains(name)) throw Error("node " + name + ": no rank runs there; see the output of srun above");
-    fabric_ = make_fabric(world, *device_);
+    fabric_ = make_fabric(world, *device_, false);
     links_ = std::make_unique<LinkProbe>(world, *device_, *fabric_);
   }
 

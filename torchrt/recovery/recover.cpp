@@ -28,9 +28,9 @@ std::int64_t newest_checkpoint(const Config& config, World& world) {
 
 }  // namespace
 
-Recovery::Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost,
+Recovery::Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost, Plan after,
                    const std::function<void(const std::string&)>& tell)
-    : state_(state), world_(world), device_(device) {
+    : state_(state), world_(world), device_(device), after_(std::move(after)) {
   std::set<std::string> silent;
   std::vector<Remains> remains;
   for (const LostGeneration& one : lost) {
@@ -42,7 +42,7 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
 }
 
 std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
-  HandoffPlan plan = plan_recovery(state_.config(), source().lost().plan, state_.plan(), choice_, device_.kind());
+  HandoffPlan plan = plan_recovery(state_.config(), source().lost().plan, after_, choice_, device_.kind());
   return std::make_unique<Arrival>(state_, world_, device_, std::move(plan), std::move(address_of),
                                    [this](const MemoryId& memory) { return map(memory); });
 }

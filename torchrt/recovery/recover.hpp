@@ -15,8 +15,9 @@ class Recovery {
  public:
   // Ends the processes of the lost generation on this node. Chooses with all ranks the state from
   // which to go on. `lost`: the lost generation, then earlier ones whose state may serve, the
-  // newest first. Collective. Throws Error.
-  Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost,
+  // newest first. `after`: the new generation's plan. All plans are as_reached(). Collective. Throws
+  // Error.
+  Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost, Plan after,
            const std::function<void(const std::string&)>& tell);
 
   const SourceChoice& choice() const { return choice_; }
@@ -34,6 +35,7 @@ class Recovery {
   RankState& state_;
   World& world_;
   Device& device_;
+  Plan after_;
   std::vector<Survivors> survivors_;  // in the order of the given generations
   SourceChoice choice_;
 };

@@ -43,6 +43,11 @@ JobId job_in(const char* name) {
 std::vector<std::string> local_variables(const RankServerSettings& settings) {
   std::vector<std::string> list{"SLURM_JOB_ID=" + std::to_string(settings.job), "SLURMD_NODENAME=" + settings.node,
                                 "HOSTNAME=" + settings.node};
+  // CUDA's own order is by speed. Slurm counts by PCI address, and so do we. MPI may start CUDA before the program
+  // does.
+  list.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  // NCCL takes ranks of one host for ones that can map each other's GPU memory. Those of two Slurm jobs cannot.
+  list.push_back("NCCL_HOSTID=" + settings.node + "-" + std::to_string(settings.job));
   // Messages do not carry the token.
   list.push_back("ESPALIER_TOKEN=" + settings.token);
   if (settings.with_launcher) list.emplace_back("ESPALIER_WITH_LAUNCHER=1");

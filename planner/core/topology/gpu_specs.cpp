@@ -60,6 +60,12 @@ double gigabytes(const std::string& word) {
   return whole && value > 0 && value < 10000 ? value : 0;
 }
 
+// A MIG instance, as Slurm names it: "a100_1g.5gb". It is no whole GPU, and nothing links it to others.
+bool is_part(const std::string& word) {
+  return word.size() >= 2 && word.size() <= 3 && word.back() == 'g' &&
+         std::all_of(word.begin(), word.end() - 1, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
 }  // namespace
 
 std::optional<GpuSpec> known_gpu(const std::string& gres_type) {
@@ -68,6 +74,7 @@ std::optional<GpuSpec> known_gpu(const std::string& gres_type) {
   double memory_gb = 0;
   for (const std::string& word : words(gres_type)) {
     const auto found = std::find_if(kSheets.begin(), kSheets.end(), [&](const Sheet& s) { return s.model == word; });
+    if (is_part(word)) return std::nullopt;
     if (found != kSheets.end()) sheet = &*found;
     memory_gb = std::max(memory_gb, gigabytes(word));
   }

@@ -101,6 +101,7 @@ int start() {
   }
   const int gpu = current_gpu();
   if (ledger->contexts[gpu] != 0) return 0;
+  if (settings().exclusive && context_of_another(gpu)) return 46;
   if (!fits(gpu, settings().context)) return 2;
   epochs[gpu] = current_epoch(gpu);
   ledger->bytes[gpu] += settings().context;

@@ -252,8 +252,8 @@ CUresult import_handle(CUmemGenericAllocationHandle* handle, void* shared, CUmem
 CUresult attribute(int* value, CUdevice_attribute wanted, CUdevice device) {
   if (const CUresult due = begin("cuDeviceGetAttribute"); due != CUDA_SUCCESS) return due;
   if (gpu_at(device) < 0) return CUDA_ERROR_INVALID_DEVICE;
-  *value = wanted == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
-           wanted == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+  *value = settings().descriptors && (wanted == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ||
+                                      wanted == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
   return CUDA_SUCCESS;
 }
 

@@ -131,10 +131,12 @@ cudaError_t cudaGetDevice(int* ordinal) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr wanted, int ordinal) {
-  STANDIN_ENTER("cudaDeviceGetAttribute");
+  if (const int due = enter("cudaDeviceGetAttribute", false); due != 0) return result(due);
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= settings().visible.size())
     return result(cudaErrorInvalidDevice);
-  *value = wanted == cudaDevAttrMaxPitch ? 2147483647 : 0;
+  *value = wanted == cudaDevAttrMaxPitch      ? 2147483647
+           : wanted == cudaDevAttrComputeMode ? (settings().exclusive ? cudaComputeModeExclusiveProcess : 0)
+                                              : 0;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int ordinal) {
@@ -142,7 +144,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int ordinal) {
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= settings().visible.size())
     return result(cudaErrorInvalidDevice);
   std::memset(found, 0, sizeof *found);
-  std::strcpy(found->name, "stand-in for a GPU");
+  std::strncpy(found->name, settings().name.c_str(), sizeof found->name - 1);
   found->totalGlobalMem = settings().memory > 0 ? settings().memory : std::size_t{80} << 30;
   found->pciBusID = settings().visible[static_cast<std::size_t>(ordinal)] + 1;
   found->major = 9;

@@ -39,6 +39,9 @@ Settings read() {
   found.gpus = static_cast<int>(number("STANDIN_GPUS", 1));
   found.node = static_cast<int>(number("STANDIN_NODE", static_cast<std::uint64_t>(found.gpus)));
   found.peers = word("STANDIN_PEERS", "all") != "none";
+  found.exclusive = word("STANDIN_EXCLUSIVE", "0") == "1";
+  found.name = word("STANDIN_NAME", "stand-in for a GPU");
+  found.descriptors = word("STANDIN_DESCRIPTORS", "1") != "0";
   found.persistence = word("STANDIN_PERSISTENCE", "1") != "0";
   found.poison = word("STANDIN_POISON", "0") == "1";
   found.memory = number("STANDIN_MEMORY", 0);

@@ -9,6 +9,9 @@
 //   seen, as
 //                     with ConstrainDevices.
 //   STANDIN_PEERS     "none": no GPU reaches another one's memory
+//   STANDIN_DESCRIPTORS  "0": memory has no descriptors, as on old GPUs; CUDA IPC is what is left
+//   STANDIN_EXCLUSIVE "1": compute mode "exclusive process": one process for each GPU
+//   STANDIN_NAME      product name ("stand-in for a GPU")
 //   STANDIN_MEMORY    bytes of each GPU's memory (0: no limit)
 //   STANDIN_CONTEXT   bytes that a process's context takes of it (0)
 //   STANDIN_COMM      bytes that each NCCL communicator takes of it (0)
@@ -34,9 +37,9 @@ namespace standin {
 struct Settings {
   int gpus = 1, node = 0;
   std::vector<int> visible;  // GPUs by ordinal, after CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
-  bool peers = true, persistence = true, poison = false;
+  bool exclusive = false, peers = true, descriptors = true, persistence = true, poison = false;
   std::size_t memory = 0, context = 0, communicator = 0;
-  std::string domain, folder;
+  std::string domain, folder, name;
   std::uint64_t delay_us = 0, seed = 1;
   int rank = 0;
 

@@ -6,7 +6,7 @@ STANDIN_NCCL  := $(call objects,$(addprefix tests/gpu/standin/,nccl.cpp nccl_mes
 STANDIN_TORCH := $(call objects,tests/gpu/standin/torch_flavour.cpp)
 STANDIN_TRAIN := $(BUILD)/test/espalier-train-standin
 # The product's loops that stand for kernels.
-STANDIN_WRAPS := 15add_fixed_pointERKN2at6TensorES4_bdS4_ 16from_fixed_pointERKN2at6TensorES4_ 11squared_sumERKN2at6TensorE
+STANDIN_WRAPS := 15add_fixed_pointERKN2at6TensorES4_bdS4_ 16from_fixed_pointERKN2at6TensorES4_ 12squared_sumsERKSt6vectorIN2at6TensorESaIS3_EE
 
 $(STANDIN_CUDA) $(STANDIN_NCCL) $(STANDIN_TORCH): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
 $(STANDIN_TORCH): CPPFLAGS += $(TORCH_INC)
@@ -23,3 +23,21 @@ $(STANDIN_TRAIN): $(TRAIN_COMMON) $(filter-out %/model/flavour/cuda.o,$(TRAIN_CU
 	$(link)$(CXX) $(TRAIN_LINK) -Wl,-rpath,$(realpath $(BUILD))/test/standin \
 	  $(foreach name,$(STANDIN_WRAPS),-Wl,--wrap=_ZN8espalier7torchrt$(name)) \
 	  -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+
+# What the stand-ins themselves do.
+STANDIN_SEMANTICS := $(BUILD)/test/standin/semantics
+$(call objects,tests/gpu/standin/semantics.cpp): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
+$(STANDIN_SEMANTICS): $(call objects,tests/gpu/standin/semantics.cpp) $(STANDIN_DIR)/libcudart.so.13 $(STANDIN_DIR)/libnccl.so.2
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -Wl,-rpath,'$$ORIGIN'
+
+# Without the headers nothing is built, and the tests say that they are skipped.
+STANDIN_ALL := $(if $(and $(filter 1,$(CUDA)),$(NCCL_HOME)),$(STANDIN_SEMANTICS) $(STANDIN_TRAIN) $(STATE_MEMORY) $(BUILD)/test/stage_director $(BUILD)/bin/espalier-train)
+ifneq ($(SAN),1)
+check: $(STANDIN_ALL)
+endif
+# All of it; `make test` runs a short form.
+.PHONY: test-gpu-standin
+test-gpu-standin:
+	$(call build_after_deps,$(STANDIN_ALL))
+	@BUILD=$(BUILD) tests/gpu/standin/run

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "tests/gpu/standin/api.hpp"
 #include "tests/gpu/standin/context.hpp"
@@ -73,10 +75,12 @@ class CachingAllocator final : public c10::Allocator {
     if (const int due = standin::count_call("torch"); due != 0) {
       standin::break_context(due);
       if (due == -2) TORCH_CHECK(false, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`");
-      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, due, "CUDA error: injected");
+      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, due,
+                                  std::string("CUDA error: ") + cudaGetErrorString(static_cast<cudaError_t>(due)));
     }
     if (const int broken = standin::torch_error(); broken != 0)
-      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, broken, "CUDA error: the context is broken");
+      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, broken,
+                                  std::string("CUDA error: ") + cudaGetErrorString(static_cast<cudaError_t>(broken)));
   }
   void drop_idle() {
     for (const auto& [bytes, memory] : idle_) {
@@ -158,11 +162,13 @@ void __wrap__ZN8espalier7torchrt16from_fixed_pointERKN2at6TensorES4_(const at::T
   standin::count("own_kernels", 1);
   __real__ZN8espalier7torchrt16from_fixed_pointERKN2at6TensorES4_(values, total);
 }
-double __real__ZN8espalier7torchrt11squared_sumERKN2at6TensorE(const at::Tensor&);
-double __wrap__ZN8espalier7torchrt11squared_sumERKN2at6TensorE(const at::Tensor& values) {
+std::vector<double> __real__ZN8espalier7torchrt12squared_sumsERKSt6vectorIN2at6TensorESaIS3_EE(
+    const std::vector<at::Tensor>&);
+std::vector<double> __wrap__ZN8espalier7torchrt12squared_sumsERKSt6vectorIN2at6TensorESaIS3_EE(
+    const std::vector<at::Tensor>& values) {
   standin::drain_compute();
-  standin::count("own_kernels", 1);
+  standin::count("own_kernels", values.size());
   standin::count("scalars_to_host", 1);
-  return __real__ZN8espalier7torchrt11squared_sumERKN2at6TensorE(values);
+  return __real__ZN8espalier7torchrt12squared_sumsERKSt6vectorIN2at6TensorESaIS3_EE(values);
 }
 }

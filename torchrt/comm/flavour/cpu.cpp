@@ -2,6 +2,6 @@
 
 namespace espalier::torchrt {
 
-std::unique_ptr<Fabric> make_fabric(World&, Device&) { return make_mpi_fabric(); }
+std::unique_ptr<Fabric> make_fabric(World&, Device&, bool) { return make_mpi_fabric(); }
 
 }  // namespace espalier::torchrt

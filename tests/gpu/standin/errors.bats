@@ -1,0 +1,76 @@
+#!/usr/bin/env bats
+# What CUDA and NCCL report, and what becomes of it.
+# limit: 1800
+# each: 300
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  ready
+}
+
+says() { # FAULTS TEXT: a run of one rank fails and says so
+  STANDIN_FAULTS=$1 run -1 ranks 1 --steps 3
+  [[ $output == *"$2"* ]]
+}
+@test "a GPU that cannot be seen: training on the processor, and the rank says so" {
+  STANDIN_GPUS=0 run -0 ranks 1 --steps 2
+  [[ $output == *"no GPU is visible; training on the processor"* ]]
+}
+# bats test_tags=short
+@test "a part of a GPU is refused in words" {
+  STANDIN_NAME="NVIDIA A100-SXM4-40GB MIG 1g.5gb" run -1 ranks 1 --steps 2
+  [[ $output == *"is a part of one (NVIDIA A100-SXM4-40GB MIG 1g.5gb); Espalier trains on whole GPUs: switch MIG off"* ]]
+}
+# bats test_tags=short
+@test "46, unavailable for a moment: it is tried again" {
+  STANDIN_FAULTS="cudaFree@1=46,cudaFree@2=46" ranks 1 --steps 2
+}
+@test "46 for good" { says "cudaFree@1+=46" "starting the GPU failed: CUDA-capable device(s) is/are busy or unavailable"; }
+@test "compute mode exclusive: refused in words, not taken for a broken GPU" {
+  munged
+  as_nodes
+  export STANDIN_EXCLUSIVE=1
+  script "$(plan 8:2@a/0)" 3 "$(plan 8:2@a/0)" '{"abort": "fails"}' > script.json
+  play
+  losses_as_alone
+  acts '"compute mode 3" in acts[0]["message"] and "nvidia-smi -c 0" in acts[0]["message"]'
+}
+@test "101 while another's memory is imported is said, not taken for a rank that is gone" {
+  munged
+  as_nodes
+  export STANDIN_FAULTS="g0r0:cuMemImportFromShareableHandle@1+=101,g0r1:cuMemImportFromShareableHandle@1+=101"
+  script "$(plan 4:2@a/0 4:2@b/0)" 3 "$(plan 8:2@a/0)" '{"abort": "starved"}' 6 "$(plan 8:2@a/0)" '{"abort": "ready"}' > script.json
+  play
+  losses_as_alone
+}
+@test "memory that is full, at the start" { says "cuMemCreate@1=2" "allocating state memory failed: out of memory"; }
+@test "an illegal access" { says "torch@200=700" "failed"; }
+@test "an ECC error" { says "cudaDeviceSynchronize@12=214" "uncorrectable ECC error"; }
+# bats test_tags=short
+@test "a CUDA error that NCCL met is the failure of this rank, not of a peer" {
+  munged
+  as_nodes
+  export STANDIN_FAULTS="g1r1:ncclCommSplit@1=1"
+  script "$(plan 4:2@a/0 4:2@a/1)" 3 "$(plan 4:2@a/0 4:2@a/1)" '{"abort": "fails"}' 6 "$(plan 4:2@a/0 4:2@a/1)" '{"abort": "ready"}' \
+    > script.json
+  play
+  losses_as_alone
+  acts '"unhandled cuda error" in acts[0]["message"] and not acts[0]["peer"]'
+}
+@test "a peer that NCCL lost is no failure of this rank" {
+  munged
+  as_nodes
+  export STANDIN_FAULTS="g1r1:ncclCommSplit@1=6"
+  script "$(plan 4:2@a/0 4:2@a/1)" 3 "$(plan 4:2@a/0 4:2@a/1)" '{"abort": "fails"}' 6 "$(plan 4:2@a/0 4:2@a/1)" '{"abort": "ready"}' \
+    > script.json
+  play
+  losses_as_alone
+  acts '"remote process exited" in acts[0]["message"] and acts[0]["peer"]'
+}
+@test "memory that descriptors alone hold is there until the last context of its GPU ends" {
+  STANDIN_PERSISTENCE=0 "$built/test/state_memory" held 100000
+}

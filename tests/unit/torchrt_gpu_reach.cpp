@@ -1,0 +1,68 @@
+#include <doctest/doctest.h>
+
+#include "torchrt/handoff/gpu_reach.hpp"
+#include "torchrt/handoff/handoff_plan.hpp"
+
+using namespace espalier;
+using namespace espalier::torchrt;
+
+namespace {
+
+Plan over(const std::vector<GpuId>& gpus) { return uniform_plan(static_cast<int>(gpus.size()), 1, 4, 8, 2, gpus); }
+
+std::vector<std::string> nodes(const Plan& plan) {
+  std::vector<std::string> list;
+  for (const GpuId& gpu : plan.ranks()) list.push_back(gpu.node);
+  return list;
+}
+
+HandoffPlan between(const Plan& before, const Plan& after, const wire::GpuJobs& jobs) {
+  Config config;
+  ModelConfig& model = config.model;
+  model.layers = 4;
+  model.hidden = 16;
+  model.heads = model.key_value_heads = 2;
+  model.head_size = 8;
+  model.intermediate = 64;
+  model.sequence = model.positions = 8;
+  return plan_handoff(config, as_reached(before, DeviceKind::cuda, jobs), as_reached(after, DeviceKind::cuda, jobs),
+                      DeviceKind::cuda, true);
+}
+
+}  // namespace
+
+TEST_CASE("GPUs of two Slurm jobs on one node are as on two nodes") {
+  const Plan plan = over({{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n2", 0}});
+  const wire::GpuJobs jobs{{"n1/0", 7}, {"n1/1", 7}, {"n1/2", 8}, {"n2/0", 8}};
+  const std::vector<std::string> found = nodes(as_reached(plan, DeviceKind::cuda, jobs));
+  CHECK(found[0] == found[1]);
+  CHECK(found[0] != found[2]);
+  CHECK(found[2] != found[3]);
+  SUBCASE("host memory is reached from any job of the node") { CHECK(as_reached(plan, DeviceKind::cpu, jobs) == plan); }
+  SUBCASE("without knowledge of jobs a node is one") { CHECK(as_reached(plan, DeviceKind::cuda, {}) == plan); }
+}
+
+TEST_CASE("a GPU that no job of ours has any more is out of reach") {
+  const Plan plan = over({{"n1", 0}, {"n1", 1}, {"n1", 2}});
+  const std::vector<std::string> found = nodes(as_reached(plan, DeviceKind::cuda, {{"n1/0", 7}}));
+  CHECK(found[0] != found[1]);
+  CHECK(found[1] != found[2]);
+}
+
+TEST_CASE("between two jobs of a node state is sent, inside a job it is copied") {
+  const Plan one = over({{"n1", 0}}), two = over({{"n1", 0}, {"n1", 1}});
+  const HandoffPlan across = between(one, two, {{"n1/0", 7}, {"n1/1", 8}});
+  CHECK(across.transfer.bytes_sent() > 0);
+  CHECK(across.transfer.bytes_copied() == 0);
+  const HandoffPlan inside = between(one, two, {{"n1/0", 7}, {"n1/1", 7}});
+  CHECK(inside.transfer.bytes_sent() == 0);
+  CHECK(inside.transfer.bytes_copied() == across.transfer.bytes_sent());
+  CHECK(inside.transfer.bytes_adopted() == across.transfer.bytes_adopted());
+}
+
+TEST_CASE("what lies with a job that leaves is given in the old world") {
+  const Plan two = over({{"n1", 0}, {"n1", 1}}), one = over({{"n1", 0}});
+  const HandoffPlan plan = between(two, one, {{"n1/0", 7}});
+  CHECK_FALSE(plan.routes.old_world.empty());
+  CHECK(plan.routes.new_world.empty());
+}
