@@ -5,10 +5,17 @@
 #include <string.h>
 
 #include "planner/slurm/job_record.h"
+#include "spank/container.h"
 #include "spank/gpu_request.h"
 #include "spank/option.h"
 
-void espalier_local_init(spank_t spank) { espalier_option_register(spank); }
+void espalier_local_init(spank_t spank) {
+  int typed = 0;
+  const char* container = espalier_container_of_command(&typed);
+  if (container) setenv(ESPALIER_CONTAINER_ENV, container, 1);
+  else unsetenv(ESPALIER_CONTAINER_ENV);
+  espalier_option_register(spank);
+}
 
 /* GPUs of an allocation by its per-node details "gpu:h100:2(IDX:0-1)", else by what was asked for: a slurmctld that has
  * just come back may not know yet which ones the job has. */
@@ -70,6 +77,15 @@ static int check_allocation(uint32_t id, const char* text, const struct espalier
 }
 
 int espalier_local_check(const char* text, const struct espalier_elastic* elastic, char* why, size_t size) {
+  /* An option that the step only inherits must not make it fail: it runs in its container, without elasticity. */
+  int typed = 0;
+  const char* container = espalier_container_of_command(&typed);
+  if (container && typed) {
+    char problem[128];
+    snprintf(problem, sizeof(problem), "a step that %s starts in a container cannot be elastic", container);
+    espalier_elastic_refusal(text, problem, ESPALIER_CONTAINER_REMEDY, why, size);
+    return -1;
+  }
   if (getenv("SLURM_HET_SIZE")) {
     espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
     return -1;

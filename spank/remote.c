@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "spank/container.h"
 #include "spank/detach.h"
 #include "spank/multi_prog.h"
 #include "spank/option.h"
@@ -14,6 +16,8 @@
 static struct {
   int elastic;                    /* the launcher and keepers replace the step's tasks */
   char why[ESPALIER_MESSAGE_MAX]; /* why an option did not apply; task 0 prints it once */
+  unsigned long mounts;           /* slurmstepd's mount namespace */
+  int* in_container;              /* set by task 0, read by slurmstepd; null: no memory */
 } step;
 
 void espalier_remote_init(spank_t spank) { espalier_option_register(spank); }
@@ -75,9 +79,27 @@ void espalier_remote_post_opt(spank_t spank) {
     refuse("heterogeneous jobs cannot be elastic");
   } else if (argc > 1 && espalier_is_multi_prog(argv[1])) {
     refuse("--multi-prog starts several programs");
+  } else if (in_environment(spank, ESPALIER_CONTAINER_ENV) || in_environment(spank, "SLURM_CONTAINER")) {
+    refuse("a step that Slurm or a plugin starts in a container cannot be elastic");
   } else {
     step.elastic = 1;
+    step.mounts = espalier_mount_namespace();
+    void* shared = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    step.in_container = shared == MAP_FAILED ? NULL : shared;
   }
+}
+
+/* Whether another plugin, pyxis for one, has put this task into a container. srun tells so (ESPALIER_CONTAINER), unless
+ * its environment stays behind (--export=NONE). Only a plugin that plugstack.conf names
+ * before this one has done so by now. */
+static int in_container(uint32_t task) {
+  if (step.mounts == 0 || espalier_mount_namespace() == step.mounts) return 0;
+  if (task == 0) {
+    if (step.in_container) *step.in_container = 1;
+    refuse("a step that Slurm or a plugin starts in a container cannot be elastic");
+    slurm_spank_log("%s", step.why);
+  }
+  return 1;
 }
 
 static void set_number(spank_t spank, const char* name, int value) {
@@ -142,7 +164,7 @@ void espalier_remote_task_init(spank_t spank) {
       spank_get_item(spank, S_TASK_ID, &local_task) != ESPANK_SUCCESS)
     return;
   if (step.why[0] && task == 0) slurm_spank_log("%s", step.why);
-  if (!step.elastic) return;
+  if (!step.elastic || in_container(task)) return;
   const char* launcher = espalier_site()->launcher;
   if (access(launcher, X_OK) != 0) {
     char node[256] = "this node";
@@ -165,7 +187,8 @@ void espalier_remote_task_init(spank_t spank) {
  * slurmstepd does not wait when slurmctld is away. */
 void espalier_remote_task_exit(spank_t spank) {
   uint32_t task = 0, job = 0, id = 0, tasks = 0;
-  if (!step.elastic || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0 ||
+  if (!step.elastic || (step.in_container && *step.in_container) ||
+      spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0 ||
       spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS || tasks < 2)
