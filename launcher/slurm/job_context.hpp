@@ -24,7 +24,7 @@ struct JobContext {
   std::string name, account;
   std::string features, reservation;  // as the anchor was submitted
   bool typed_gpus = false;            // the anchor named a GPU type
-  std::vector<Holding> anchor;                  // filled in by complete()
+  std::vector<Holding> anchor;        // filled in by complete()
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
   wire::Config config;

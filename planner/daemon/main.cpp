@@ -95,7 +95,8 @@ void reload(wire::Config& config, Planner& planner, Store& store, const Options&
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
         fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
         fresh.topology_file != config.topology_file || fresh.extension_qos != config.extension_qos)
-      spdlog::warn("{}: port, run_dir, state_dir, partition, qos and topology_file change only with a restart", fresh.path);
+      spdlog::warn("{}: port, run_dir, state_dir, partition, qos and topology_file change only with a restart",
+                   fresh.path);
     const wire::Config old = std::exchange(config, fresh);
     config.planner_port = old.planner_port;
     config.run_dir = old.run_dir;
