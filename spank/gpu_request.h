@@ -10,8 +10,8 @@ extern "C" {
 /* GPUs of all types in one TRES string (NULL: none). At most ESPALIER_GPUS_LIMIT. */
 long espalier_gpus_in(const char* tres);
 
-/* What is wrong with `tres` for an elastic job that needs whole GPUs: it asks for shards, MPS shares or MIG slices. NULL:
- * nothing. */
+/* What is wrong with `tres` for an elastic job that needs whole GPUs: it asks for shards, MPS shares or MIG slices.
+ * NULL: nothing. */
 const char* espalier_gpu_parts_in(const char* tres);
 
 struct espalier_shape {

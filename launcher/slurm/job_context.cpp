@@ -105,7 +105,7 @@ JobContext read_context(std::vector<std::string> program) {
 void complete(JobContext& context) {
   const auto job = load_job(context.job);
   if (!job) throw Error("slurm: job " + std::to_string(context.job) + " is unknown");
-  context.site = load_site();
+  context.site = load_site(context.config.extension_qos);
   context.name = job->name;
   context.account = job->account;
   context.features = job->features;

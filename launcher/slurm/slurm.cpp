@@ -8,6 +8,7 @@
 #include "launcher/slurm/libslurm.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/slurm/accounting.h"
 #include "planner/slurm/job_record.h"
 #include "planner/slurm/kill.h"
 #include "planner/slurm/site.h"
@@ -45,12 +46,23 @@ bool names_type(const slurm_job_info_t& job) {
   return false;
 }
 
-// "gres:gpu:TYPE:COUNT". Where the anchor named a type, or the node has several, the type that is lent there; else none.
+// "gres:gpu:TYPE:COUNT". Where the anchor named a type, or the node has several, the type that is lent there; else
+// none.
 std::string gpu_request(const ExtensionRequest& request, bool typed) {
   const std::string count = std::to_string(request.gpus), gres = gres_of(request.node);
   const std::string type = typed || gpu_counts(gres).size() > 1 ? lent_type(gres).value_or("") : "";
   return "gres:gpu:" + (type.empty() ? "" : type + ":") + count;
 }
+
+// What espalier_slurm_each_qos tells of one QOS.
+struct QosGrace {
+  const std::string& name;
+  std::optional<int> seconds;
+  static void look(void* self, const espalier_qos* qos) {
+    auto* wanted = static_cast<QosGrace*>(self);
+    if (wanted->name == qos->name) wanted->seconds = static_cast<int>(qos->grace_seconds);
+  }
+};
 
 bool is_gone(int error) {
   return error == ESLURM_INVALID_JOB_ID || error == ESLURM_ALREADY_DONE || error == ESLURM_JOB_SCRIPT_MISSING;
@@ -69,7 +81,7 @@ std::optional<SlurmJob> load_job(JobId id) {
   if (message->record_count == 0) return std::nullopt;
   const slurm_job_info_t& info = message->job_array[0];
   SlurmJob job{
-      id, state_of(info.job_state), info.user_id,        text(info.name),      text(info.account),  text(info.comment),
+      id, state_of(info.job_state), info.user_id,        text(info.name),      text(info.account), text(info.comment),
       {}, info.preempt_time > 0,    text(info.features), text(info.resv_name), names_type(info)};
   job.partition = text(info.partition);
   job.qos = text(info.qos);
@@ -120,7 +132,8 @@ JobId submit_extension(const ExtensionJob& job) {
   initialize();
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
-  std::string name = "ext-" + std::to_string(job.anchor), partition = job.partition, account = job.account, comment = job.comment;
+  std::string name = "ext-" + std::to_string(job.anchor), partition = job.partition, account = job.account,
+              comment = job.comment;
   std::string node = job.request.node, script = job.script, directory = job.directory, null = "/dev/null";
   std::string tres = gpu_request(job.request, job.typed_gpus);
   std::string qos = job.qos, constraint = job.constraint, reservation = job.reservation;
@@ -188,7 +201,7 @@ void give_back(JobId id) {
     fail("slurm: job " + std::to_string(id) + " cannot be given back");
 }
 
-SlurmSite load_site() {
+SlurmSite load_site(const std::string& extension_qos) {
   initialize();
   SlurmSite site;
   slurm_conf_t* conf = nullptr;
@@ -197,13 +210,16 @@ SlurmSite load_site() {
   const std::string plugins = text(conf->task_plugin);
   site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;
   site.kill_wait_seconds = conf->kill_wait;
+  const bool by_qos = text(conf->preempt_type) == "preempt/qos";
   espalier_slurm_free_conf(conf);
+  QosGrace qos{extension_qos, {}};
+  if (by_qos && espalier_slurm_each_qos(&QosGrace::look, &qos) != SLURM_SUCCESS) fail("slurm: QOS cannot be asked for");
   partition_info_msg_t* message = nullptr;
   if (slurm_load_partitions(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
   const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(message);
   for (std::uint32_t i = 0; i < message->record_count; ++i)
     site.grace_seconds[text(message->partition_array[i].name)] =
-        static_cast<int>(message->partition_array[i].grace_time);
+        qos.seconds.value_or(static_cast<int>(message->partition_array[i].grace_time));
   return site;
 }
 

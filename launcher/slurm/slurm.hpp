@@ -66,6 +66,7 @@ struct SlurmSite {
   // By partition: from the notice of a preemption to the kill. 0: KillWait.
   std::map<std::string, int> grace_seconds;
 };
-SlurmSite load_site();
+// `extension_qos`: where Slurm preempts by QOS, the GraceTime of this QOS counts for every partition.
+SlurmSite load_site(const std::string& extension_qos);
 
 }  // namespace espalier::launcher

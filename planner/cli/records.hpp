@@ -15,9 +15,9 @@ Record profile_record(const Json& profile);
 Record node_record(const Json& node);
 Record waiting_record(const Json& waiting);
 Record config_record(const Json& config);
-Record usage_record(const Json& usage);                   // without its allocations
+Record usage_record(const Json& usage);  // without its allocations
 Record allocation_record(const Json& allocation);
-Record usage_sum_record(const Json& jobs);                // of several trainings
+Record usage_sum_record(const Json& jobs);  // of several trainings
 Record ping_record(const Json& ping);
 
 }  // namespace espalier::cli

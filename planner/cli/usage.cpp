@@ -69,14 +69,14 @@ struct Sums {
 Record usage_record(const Json& usage) {
   Sums sums;
   sums.add(usage);
-  Record record{{{"JobId", std::to_string(usage.at("id").get<std::uint32_t>())},
-                 {"Name", text_or_null(usage.at("name").get<std::string>())},
-                 {"UserId", user_text(usage.at("uid").get<std::uint32_t>())},
-                 {"State", usage.at("ended").get<bool>() ? "ENDED" : "RUNNING"}},
-                {{"Start", moment(usage.at("started").get<double>())},
-                 {"End", moment(usage.at("finished").get<double>())}},
-                {{"AnchorGPUs", std::to_string(usage.at("anchor_gpus").get<int>())},
-                 {"Extensions", std::to_string(usage.at("extensions").get<int>())}}};
+  Record record{
+      {{"JobId", std::to_string(usage.at("id").get<std::uint32_t>())},
+       {"Name", text_or_null(usage.at("name").get<std::string>())},
+       {"UserId", user_text(usage.at("uid").get<std::uint32_t>())},
+       {"State", usage.at("ended").get<bool>() ? "ENDED" : "RUNNING"}},
+      {{"Start", moment(usage.at("started").get<double>())}, {"End", moment(usage.at("finished").get<double>())}},
+      {{"AnchorGPUs", std::to_string(usage.at("anchor_gpus").get<int>())},
+       {"Extensions", std::to_string(usage.at("extensions").get<int>())}}};
   sums.lines(record);
   if (!usage.at("exact").get<bool>()) record.push_back({{"Exact", "No"}});
   return record;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +33,8 @@ std::map<std::string, int> gpu_counts(const std::string& text);
 // Whether a type names a slice of a GPU, as NVIDIA's MIG and Slurm's AutoDetect do: "a100_1g.5gb", "1g.10gb".
 bool is_gpu_slice(const std::string& type);
 
-// The type whose GPUs of a node are lent: of several, the one with the most GPUs, then the first by name. Slices are never
-// lent. nullopt: none is. `gres`: the node's text.
+// The type whose GPUs of a node are lent: of several, the one with the most GPUs, then the first by name. Slices are
+// never lent. nullopt: none is. `gres`: the node's text.
 std::optional<std::string> lent_type(const std::string& gres);
 
 }  // namespace espalier

@@ -59,22 +59,23 @@ PreemptionRule judge_preemption(const PreemptionSettings& settings) {
     judge_qos(settings, result);
   } else if (settings.type == "preempt/partition_prio" && cancels(settings.partition_mode)) {
     result.by = PreemptionRule::By::partition;
-    result.found = "Slurm preempts by partition (PreemptType=preempt/partition_prio): jobs of partitions with a higher "
-                   "PriorityTier may take extensions (partition " +
-                   settings.partition + ") back";
+    result.found =
+        "Slurm preempts by partition (PreemptType=preempt/partition_prio): jobs of partitions with a higher "
+        "PriorityTier may take extensions (partition " +
+        settings.partition + ") back";
   } else {
-    result.found = settings.type == "preempt/partition_prio"
-                       ? "Slurm preempts by partition, but not jobs of partition " + settings.partition +
-                             " (PreemptMode=OFF)"
-                       : "Slurm preempts no job (PreemptType=" + (settings.type.empty() ? "preempt/none" : settings.type) + ")";
-    result.missing.push_back("only espalierd takes extensions back; set PreemptType=preempt/partition_prio, and "
-                             "PreemptMode=CANCEL for partition " +
-                             settings.partition + ", in slurm.conf");
+    result.found =
+        settings.type == "preempt/partition_prio"
+            ? "Slurm preempts by partition, but not jobs of partition " + settings.partition + " (PreemptMode=OFF)"
+            : "Slurm preempts no job (PreemptType=" + (settings.type.empty() ? "preempt/none" : settings.type) + ")";
+    result.missing.push_back(
+        "only espalierd takes extensions back; set PreemptType=preempt/partition_prio, and "
+        "PreemptMode=CANCEL for partition " +
+        settings.partition + ", in slurm.conf");
   }
   if (settings.extension_qos.empty() || result.by == PreemptionRule::By::qos) return result;
-  if (!settings.qos.empty() && std::none_of(settings.qos.begin(), settings.qos.end(), [&](const Qos& one) {
-        return one.name == settings.extension_qos;
-      }))
+  if (!settings.qos.empty() && std::none_of(settings.qos.begin(), settings.qos.end(),
+                                            [&](const Qos& one) { return one.name == settings.extension_qos; }))
     result.missing.push_back("slurmctld knows no QOS " + settings.extension_qos +
                              ", which qos in [extensions] names, and refuses every extension; sacctmgr add qos " +
                              settings.extension_qos);

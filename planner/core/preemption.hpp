@@ -18,9 +18,9 @@ struct Qos {
 };
 
 struct PreemptionSettings {
-  std::string type;                 // PreemptType, such as "preempt/qos"; empty: none
-  std::string mode;                 // the cluster's PreemptMode, such as "CANCEL"
-  std::string partition;            // of extensions
+  std::string type;            // PreemptType, such as "preempt/qos"; empty: none
+  std::string mode;            // the cluster's PreemptMode, such as "CANCEL"
+  std::string partition;       // of extensions
   std::string partition_mode;  // the PreemptMode in force there
   std::string extension_qos;   // [extensions] qos; empty: not set
   std::vector<Qos> qos;        // empty: slurmctld tells none, for lack of accounting

@@ -254,7 +254,8 @@ void serve_limit(const WaitingJob& job, const std::vector<JobId>& counted, std::
 }  // namespace
 
 std::string describe(const Reclaim& reclaim) {
-  return "job " + std::to_string(reclaim.waiting.front()) + (reclaim.waiting.size() > 1 ? " and others wait" : " waits") +
+  return "job " + std::to_string(reclaim.waiting.front()) +
+         (reclaim.waiting.size() > 1 ? " and others wait" : " waits") +
          (reclaim.for_limit ? " for a limit of the site that extensions use up" : " for GPUs that extensions hold");
 }
 

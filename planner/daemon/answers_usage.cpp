@@ -66,7 +66,8 @@ Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
 Json Answers::usage(const Json& arguments, const Viewer& viewer) const {
   if (arguments.contains("user")) {
     const auto uid = number<std::uint32_t>(arguments, "user");
-    if (!viewer.sees(uid)) throw Error("uid " + std::to_string(uid) + ": PrivateData in slurm.conf hides other users' jobs");
+    if (!viewer.sees(uid))
+      throw Error("uid " + std::to_string(uid) + ": PrivateData in slurm.conf hides other users' jobs");
     const auto from = arguments.contains("page") ? number<JobId>(arguments, "page") : 0;
     const auto ids = planner_.store().jobs_of(uid, from, kPage + 1);
     Json reply{{"jobs", Json::array()}};

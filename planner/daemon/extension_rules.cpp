@@ -28,9 +28,8 @@ bool ClosedNodes::reserved(const std::string& node, const std::string& own) cons
   const auto found = reservations_.find(node);
   if (found == reservations_.end()) return false;
   const auto mine = slurm_.reservations.find(own);
-  return std::any_of(found->second.begin(), found->second.end(), [&](const Reservation* one) {
-    return mine == slurm_.reservations.end() || one != &mine->second;
-  });
+  return std::any_of(found->second.begin(), found->second.end(),
+                     [&](const Reservation* one) { return mine == slurm_.reservations.end() || one != &mine->second; });
 }
 
 NodeNames ClosedNodes::to(const SlurmJob& anchor) {

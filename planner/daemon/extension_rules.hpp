@@ -38,10 +38,10 @@ class ClosedNodes {
   bool reserved(const std::string& node, const std::string& own) const;
 
   const SlurmSnapshot& slurm_;
-  const ExtensionRules& rules_;
-  std::map<std::string, std::string> kept_;                            // node: QOS
+  const ExtensionRules rules_;
+  std::map<std::string, std::string> kept_;                              // node: QOS
   std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
-  std::map<std::pair<std::string, std::string>, NodeNames> known_;     // by constraint and reservation
+  std::map<std::pair<std::string, std::string>, NodeNames> known_;       // by constraint and reservation
 };
 
 // Why no extension of `anchor` is asked for on any node; empty: there is no such reason.

@@ -100,7 +100,10 @@ class LibSlurm final : public Slurm {
   }
 
   static void add_qos(void* list, const espalier_qos* qos) {
-    Qos one{qos->name, {}, qos->preempt_mode == 0 ? "" : preempt_mode_text(qos->preempt_mode), qos->grace_seconds,
+    Qos one{qos->name,
+            {},
+            qos->preempt_mode == 0 ? "" : preempt_mode_text(qos->preempt_mode),
+            qos->grace_seconds,
             qos->usage_factor};
     const std::string names = qos->preempts;
     for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)

@@ -1,5 +1,5 @@
-// Jobs that wait for a limit of the site which extensions use up, such as GrpTRES of their account. Slurm preempts no job
-// for a limit, so the planner takes the extensions back.
+// Jobs that wait for a limit of the site which extensions use up, such as GrpTRES of their account. Slurm preempts no
+// job for a limit, so the planner takes the extensions back.
 #pragma once
 
 #include <map>

@@ -64,8 +64,9 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   if (job.parallel.first) decision.reason = "the user's own plan ([parallel] plan)";
   if (!first.remark.empty()) decision.reason += "; " + first.remark;
   if (measured && order == RankOrder::planned && !live.job.held) {
-    PlanningInput input = make_input(slurm, jobs_, Trigger::job_started,
-                                     {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
+    PlanningInput input =
+        make_input(slurm, jobs_, Trigger::job_started,
+                   {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
     job.plan = decision.plan;
     job.phase = JobPhase::running;
     job.step_seconds = first.ms / 1000;

@@ -62,9 +62,9 @@ struct SlurmSnapshot {
   ClusterView cluster;
   std::map<std::string, std::set<std::string>> features;  // active ones, by node
   std::map<std::string, Reservation> reservations;        // by name; up to a minute old
-  PreemptionRule preemption;                                  // of extensions; up to a minute old
-  std::vector<JobId> limited;  // jobs that wait for a limit of several jobs, the highest priority first
-  Accounts accounts;           // only while one of them waits for an account's; up to a minute old
+  PreemptionRule preemption;                              // of extensions; up to a minute old
+  std::vector<JobId> limited;      // jobs that wait for a limit of several jobs, the highest priority first
+  Accounts accounts;               // only while one of them waits for an account's; up to a minute old
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
 
   // nullptr when Slurm does not know it, or only as ended.

@@ -28,30 +28,33 @@ bool takes_work(std::uint32_t state) {
 
 }  // namespace
 
-NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
-  NodeView view;
-  view.name = node.name;
-  bool readable = true;
+bool read_gpus(const std::string& gres, const std::string& gres_used, NodeView& view) {
   try {
-    const std::string all_text = node.gres == nullptr ? "" : node.gres;
-    const std::string used_text = node.gres_used == nullptr ? "" : node.gres_used;
-    const GpuGres all = parse_gpu_gres(all_text), used = parse_gpu_gres(used_text);
-    const auto lent = lent_type(all_text);
+    const GpuGres all = parse_gpu_gres(gres), used = parse_gpu_gres(gres_used);
+    const auto lent = lent_type(gres);
     view.gpu_type = lent.value_or(all.type);
     view.gpu_owner.assign(static_cast<std::size_t>(std::min(all.count, kMostGpusOfNode)), 0);
     for (const int index : used.indices)
       if (static_cast<std::size_t>(index) < view.gpu_owner.size())
         view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
-    const auto counts = gpu_counts(all_text);
-    if (counts.size() > 1 || (!lent && all.count > 0)) {
-      // Slurm does not tell which index is of which type. Extensions ask for a type and a number, so the number counts.
-      int idle = lent ? counts.at(*lent) - gpu_counts(used_text)[*lent] : 0;
-      for (JobId& owner : view.gpu_owner)
-        if (owner == 0 && --idle < 0) owner = kUnknownOwner;
-    }
+    const auto counts = gpu_counts(gres);
+    if (counts.size() <= 1 && (lent || all.count == 0)) return true;
+    // Slurm does not tell which index is of which type. Extensions ask for a type and a number, so the number counts.
+    int idle = lent ? counts.at(*lent) - gpu_counts(gres_used)[*lent] : 0;
+    for (JobId& owner : view.gpu_owner)
+      if (owner == 0 && --idle < 0) owner = kUnknownOwner;
+    return true;
   } catch (const Error&) {
-    readable = false;  // a GRES text of another Slurm: better no growth there than on a busy GPU
+    return false;
   }
+}
+
+NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
+  NodeView view;
+  view.name = node.name;
+  // A GRES text of another Slurm: better no growth there than on a busy GPU.
+  const bool readable =
+      read_gpus(node.gres == nullptr ? "" : node.gres, node.gres_used == nullptr ? "" : node.gres_used, view);
   const espalier_node_use used = espalier_slurm_node_use(&node);
   view.free_cpus = std::max(0, int{node.cpus_efctv} - int{used.cpus});
   const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;

@@ -8,9 +8,13 @@
 
 namespace espalier {
 
-// Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner. Of a node with GPUs of several types
-// one type is lent (lent_type), and as many indices as that type has idle GPUs are idle. Slices of GPUs are never idle.
+// Owners are not filled in yet: indices that Slurm counts as used have kUnknownOwner.
 NodeView convert_node(const node_info_t& node, const SwitchPaths& switches);
+
+// Type and owners of the GPUs of a node, from its GRES texts. Of a node with GPUs of several types one type is lent
+// (lent_type), and as many indices as that type has idle GPUs are idle. Slices of GPUs are never idle. False: a text
+// cannot be read.
+bool read_gpus(const std::string& gres, const std::string& gres_used, NodeView& view);
 
 // The features that the node has now, whatever others it could be given.
 std::set<std::string> active_features(const node_info_t& node);

@@ -109,7 +109,8 @@ class Store {
   bool held(JobId job);
   std::vector<JobId> holds();
 
-  // What a Slurm job of an elastic training held: the anchor or an extension. Times as Slurm's, seconds since the epoch.
+  // What a Slurm job of an elastic training held: the anchor or an extension. Times as Slurm's, seconds since the
+  // epoch.
   struct Allocation {
     JobId job = 0, anchor = 0;
     std::uint32_t uid = 0;

@@ -5,9 +5,12 @@ namespace espalier {
 namespace {
 
 Store::Allocation read(const Statement& row) {
-  return {static_cast<JobId>(row.integer(0)),         static_cast<JobId>(row.integer(1)),
-          static_cast<std::uint32_t>(row.integer(2)), static_cast<int>(row.integer(3)),
-          row.real(4),                                row.real(5),
+  return {static_cast<JobId>(row.integer(0)),
+          static_cast<JobId>(row.integer(1)),
+          static_cast<std::uint32_t>(row.integer(2)),
+          static_cast<int>(row.integer(3)),
+          row.real(4),
+          row.real(5),
           row.integer(6) != 0};
 }
 
@@ -17,7 +20,8 @@ constexpr const char* kColumns = "job, anchor, uid, gpus, started, ended, exact"
 
 void Store::save(const Allocation& one) {
   s_->db
-      .prepare("INSERT OR REPLACE INTO allocations(job, anchor, uid, gpus, started, ended, exact) VALUES(?,?,?,?,?,?,?)")
+      .prepare(
+          "INSERT OR REPLACE INTO allocations(job, anchor, uid, gpus, started, ended, exact) VALUES(?,?,?,?,?,?,?)")
       .bind(one.job, one.anchor, one.uid, one.gpus, one.started, one.ended, one.exact)
       .run();
 }

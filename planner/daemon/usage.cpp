@@ -49,6 +49,8 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
     if (job.started <= 0 || job.state == SlurmJobState::pending) continue;
     JobId anchor = anchor_of_comment(job.comment);
     const auto known = written_.find(id);
+    // Slurm gives a job that was cancelled while it waited a start, the moment of its end.
+    if (known == written_.end() && job.state == SlurmJobState::ended && job.ended <= job.started) continue;
     if (anchor == 0) {
       if (known == written_.end() && !elastic.contains(id)) continue;
       anchor = id;
@@ -62,7 +64,8 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
     const int held = gpus_of(job);
     Written now{anchor, job.uid, held, job.started, job.state == SlurmJobState::running ? 0 : job.ended};
     if (held == 0) now.gpus = known == written_.end() ? job.wanted_gpus : known->second.gpus;
-    if (known != written_.end() && known->second.started == now.started) now.gpus = std::max(now.gpus, known->second.gpus);
+    if (known != written_.end() && known->second.started == now.started)
+      now.gpus = std::max(now.gpus, known->second.gpus);
     if (known != written_.end() && known->second == now) continue;
     if (known != written_.end() && known->second.started != now.started && known->second.ended == 0)  // requeued
       store_.save({id, anchor, job.uid, known->second.gpus, known->second.started, now.started, false});

@@ -1,5 +1,5 @@
-// What a training has used: how long its GPUs trained, and how long they stood in pauses. The allocations themselves are
-// Slurm's to count (Store::Allocation).
+// What a training has used: how long its GPUs trained, and how long they stood in pauses. The allocations themselves
+// are Slurm's to count (Store::Allocation).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class Store;
 
 // GPU seconds of one elastic job. Times are seconds since the epoch.
 struct TrainingUsage {
-  double trained = 0;  // the plan's GPUs while a generation ran them, without pauses
-  double paused = 0;   // hand-offs, and recoveries from losses
-  double until = 0;    // counted so far; 0: nothing was counted yet
-  int gpus = 0;        // of the plan that runs since `until`; 0: none runs
+  double trained = 0;   // the plan's GPUs while a generation ran them, without pauses
+  double paused = 0;    // hand-offs, and recoveries from losses
+  double until = 0;     // counted so far; 0: nothing was counted yet
+  int gpus = 0;         // of the plan that runs since `until`; 0: none runs
   bool stands = false;  // since `until` the job recovers from a loss: its GPUs stand
 
   // Counts the time since `until`, and goes on with `job` as it is now.

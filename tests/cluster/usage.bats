@@ -1,9 +1,13 @@
 # What a training used, as `espalier usage` and sacct tell it. Real accounting: slurmdbd and MariaDB.
-# box: -n 2 -a '' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
-# limit: 900
-# each: 400
+# box: -n 2 -a '' -e 'launch.start_seconds = 120' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 600
 
-setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup_file() {
+  . "$BOX_HERE/training.bash"
+  reference
+  scontrol update PartitionName=elastic GraceTime=120 # what is tested here is no speed
+}
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
@@ -32,7 +36,7 @@ field() { espalier usage "$A" | grep -o "\\b$1=[^ ]*" | head -n 1 | cut -d= -f2;
   # A restart of the planner must not lose what was counted.
   "$BOX_HERE/planner.sh" kill
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
-  wait_for 28 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 300 "the urgent job starts" job_is "$urgent" RUNNING
   "$BOX_HERE/planner.sh" start
   finish urgent
   wait_for 60 "the launcher is back" eval 'espalier show job "$A" | grep -q Launcher=connected'

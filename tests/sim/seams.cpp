@@ -340,7 +340,7 @@ void give_back(JobId id) {
   history().slurm->give_back(id);
 }
 
-SlurmSite load_site() { return {}; }
+SlurmSite load_site(const std::string&) { return {}; }
 std::vector<NodeView> load_nodes(const std::vector<std::string>&) { return {}; }
 
 // The jobs of these histories are anchored.

@@ -149,8 +149,11 @@ TEST_CASE("which jobs count against the limit that another waits for") {
   CHECK(counts(LimitOf::account, 7, "physics", "lent"));
   CHECK_FALSE(counts(LimitOf::account, 1000, "chemistry", "lent"));
   // science limits both of its accounts.
-  const Accounts limited{{"root", {"", false}}, {"science", {"root", true}}, {"physics", {"science", false}},
-                         {"chemistry", {"science", false}}, {"arts", {"root", false}}};
+  const Accounts limited{{"root", {"", false}},
+                         {"science", {"root", true}},
+                         {"physics", {"science", false}},
+                         {"chemistry", {"science", false}},
+                         {"arts", {"root", false}}};
   CHECK(counts(LimitOf::account, 7, "chemistry", "lent", limited));
   CHECK_FALSE(counts(LimitOf::account, 1000, "arts", "lent", limited));
   // No account is limited, so it is the user's association.

@@ -87,7 +87,7 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   std::string account = "physics", qos = "normal";
   job.record.account = account.data();
   job.record.qos = qos.data();
-  const auto limit = [&](std::uint32_t reason) {
+  const auto limit = [&](job_state_reason reason) {
     job.record.state_reason = reason;
     return convert_job(job.record).limit;
   };
@@ -97,7 +97,7 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   CHECK(limit(WAIT_ASSOC_GRP_GRES) == LimitOf::account);
   CHECK(limit(WAIT_ASSOC_MAX_JOBS) == LimitOf::user_in_account);
   // A limit of the job alone, and one that grows with time, are not made easier by another job's end.
-  for (const std::uint32_t reason : {WAIT_QOS_MAX_GRES_PER_JOB, WAIT_QOS_GRP_GRES_MIN, WAIT_RESOURCES, WAIT_HELD})
+  for (const auto reason : {WAIT_QOS_MAX_GRES_PER_JOB, WAIT_QOS_GRP_GRES_MIN, WAIT_RESOURCES, WAIT_HELD})
     CHECK(limit(reason) == LimitOf::none);
   job.record.priority = 0;  // held
   CHECK(limit(WAIT_QOS_GRP_GRES) == LimitOf::none);

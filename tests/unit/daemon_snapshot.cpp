@@ -200,23 +200,17 @@ TEST_CASE("events of Slurm's plugins") {
 }
 
 TEST_CASE("a node with GPUs of several types lends those of one, as many as Slurm says are idle") {
-  node_info_t record{};
-  std::string name = "n1", gres, used;
-  record.name = name.data();
-  record.mem_spec_limit = NO_VAL64;
-  record.node_state = NODE_STATE_MIXED;
-  const auto view = [&](const std::string& all, const std::string& taken) {
-    gres = all;
-    used = taken;
-    record.gres = gres.data();
-    record.gres_used = used.data();
-    return convert_node(record, {});
+  const auto view = [](const std::string& gres, const std::string& used) {
+    NodeView result;
+    REQUIRE(read_gpus(gres, used, result));
+    return result;
   };
   NodeView n1 = view("gpu:h100:4,gpu:a100:2", "gpu:h100:1(IDX:2),gpu:a100:1(IDX:4)");
   CHECK(n1.gpu_type == "h100");
   CHECK(n1.gpu_owner.size() == 6);
   CHECK(n1.idle_gpus() == 3);  // of the h100
-  CHECK(n1.usable);
+  NodeView unreadable;
+  CHECK_FALSE(read_gpus("gpu:4", "gpu:1(IDX:x)", unreadable));
   CHECK(view("gpu:h100:4,gpu:a100:2", "gpu:h100:4(IDX:0-3),gpu:a100:0(IDX:N/A)").idle_gpus() == 0);
   CHECK(view("gpu:h100:4", "gpu:h100:1(IDX:0)").idle_gpus() == 3);
   CHECK(view("gpu:1g.10gb:7", "gpu:1g.10gb:0(IDX:N/A)").idle_gpus() == 0);

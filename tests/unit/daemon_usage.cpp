@@ -89,6 +89,10 @@ TEST_CASE("allocations are written down with Slurm's own times") {
   slurm.jobs[24].state = SlurmJobState::ended;
   slurm.jobs[24].ended = 96;
   slurm.jobs[24].wanted_gpus = 3;
+  // Was cancelled while it waited.
+  slurm.jobs[25] = allocation(25, {}, 96, "espalier:ext:10:ij");
+  slurm.jobs[25].state = SlurmJobState::ended;
+  slurm.jobs[25].ended = 96;
   allocations.look(slurm, {10});
   found = store.allocations(10);
   REQUIRE(found.size() == 3);

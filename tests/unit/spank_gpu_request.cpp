@@ -92,6 +92,7 @@ TEST_CASE("requests for parts of GPUs are told from those for whole ones") {
   for (const char* shards : {"shard", "gres:shard:4", "gres/shard=4", "gres:gpu:1,gres:shard:2"})
     CHECK(says(shards) == "shards are parts of GPUs");
   CHECK(says("gres:mps:50") == "MPS shares are parts of GPUs");
-  for (const char* slice : {"gres:gpu:1g.5gb:1", "gres/gpu:a100_3g.20gb=2", "gpu:nvidia_h100_1g.10gb", "gpu:1g.10gb+me:1"})
+  for (const char* slice :
+       {"gres:gpu:1g.5gb:1", "gres/gpu:a100_3g.20gb=2", "gpu:nvidia_h100_1g.10gb", "gpu:1g.10gb+me:1"})
     CHECK(says(slice) == "MIG slices are parts of GPUs");
 }

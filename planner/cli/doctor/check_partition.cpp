@@ -54,7 +54,8 @@ Finding coverage(const Facts& facts, const Slurm& slurm, const Partition& elasti
 Finding access(const Facts& facts, const Slurm&, const Partition& elastic) {
   if (elastic.root_only) return fault("RootOnly=YES: users' extensions are refused", {in_line(facts, "RootOnly=NO")});
   if (elastic.needs_reservation && facts.config.extension_reservation.empty())
-    return warning("ReqResv=YES: only extensions of jobs in a reservation are accepted", {in_line(facts, "ReqResv=NO")});
+    return warning("ReqResv=YES: only extensions of jobs in a reservation are accepted",
+                   {in_line(facts, "ReqResv=NO")});
   std::string limits;
   std::vector<Remedy> remedies;
   const auto look = [&](const std::string& value, const std::string& key) {
@@ -135,9 +136,9 @@ Finding grace(const Facts& facts, const Slurm& slurm, const Partition& elastic) 
   const std::uint32_t notice = own ? given : kill_wait;
   const std::string found = (own ? "GraceTime is " : "GraceTime is 0, and KillWait ") + std::to_string(notice) + " s";
   if (notice >= kGoodNotice) return ok(found);
-  const std::vector<Remedy> remedies{
-      qos != nullptr ? command("sacctmgr modify qos " + qos->name + " set GraceTime=00:00:30")
-                     : in_line(facts, "GraceTime=30")};
+  const std::vector<Remedy> remedies{qos != nullptr
+                                         ? command("sacctmgr modify qos " + qos->name + " set GraceTime=00:00:30")
+                                         : in_line(facts, "GraceTime=30")};
   if (notice >= kLeastNotice)
     return warning(found + ": a training with long steps cannot hand its state on before its extension is killed",
                    remedies);

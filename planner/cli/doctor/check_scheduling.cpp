@@ -28,7 +28,8 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
     const std::string name = site.extension_qos.empty() ? "espalier" : site.extension_qos;
     if (site.extension_qos.empty()) remedies.push_back({facts.config_path(), "qos = \"" + name + "\"", "[extensions]"});
     if (slurm.find_qos(name) == nullptr)
-      remedies.push_back(command("sacctmgr add qos " + name + " set PreemptMode=cancel GraceTime=00:00:30 UsageFactor=0"));
+      remedies.push_back(
+          command("sacctmgr add qos " + name + " set PreemptMode=cancel GraceTime=00:00:30 UsageFactor=0"));
     else if (!slurm.find_qos(name)->mode.empty() || site.mode.find("CANCEL") == std::string::npos)
       remedies.push_back(command("sacctmgr modify qos " + name + " set PreemptMode=cancel"));
     remedies.push_back(command("sacctmgr modify qos normal set Preempt+=" + name));

@@ -26,8 +26,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Partition, name, up, root_only, needs_reserva
                                    allow_groups, allow_qos, qos, preempt_mode, priority_tier, grace_seconds,
                                    max_minutes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Node, name, hostname, address, version, gpus, usable, boot, start)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, asked, answered,
-                                   controller_clock)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, asked,
+                                   answered, controller_clock)
 
 namespace {
 
@@ -90,7 +90,10 @@ Partition partition_of(const partition_info_t& from, std::uint16_t cluster_mode)
 }
 
 void add_qos(void* list, const espalier_qos* from) {
-  Qos qos{from->name, {}, from->preempt_mode == 0 ? "" : mode_text(from->preempt_mode), from->grace_seconds,
+  Qos qos{from->name,
+          {},
+          from->preempt_mode == 0 ? "" : mode_text(from->preempt_mode),
+          from->grace_seconds,
           from->usage_factor};
   const std::string names = from->preempts;
   for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
