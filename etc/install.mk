@@ -3,6 +3,8 @@ MANDIR := share/man
 DOCDIR := share/doc/espalier
 # For PYTHONPATH; `make wheel` is for pip.
 PYTHONDIR := lib/espalier/python
+# What Python looks for beside a package: its name, version and entry points (torchrun --rdzv-backend=espalier is one).
+PYTHON_INFO := espalier-$(VERSION).dist-info
 SITE_FILES := $(filter %.toml %.conf %.service %.sh %.json,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
@@ -11,8 +13,11 @@ INSTALLED = \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \
   $(foreach f,$(SITE_FILES),$(BUILD)/$f:$(if $(filter %.service,$f),lib/systemd/system,$(DOCDIR))/$(notdir $f):644) \
-  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*'),$e:$(DOCDIR)/$e:644) \
+  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*' -o -path '*/c/*'),$e:$(DOCDIR)/$e:644) \
   $(foreach p,$(notdir $(wildcard torchrt/python/espalier/*.py)) py.typed,torchrt/python/espalier/$p:$(PYTHONDIR)/espalier/$p:644) \
+  $(foreach m,METADATA entry_points.txt,$(BUILD)/$(PYTHON_INFO)/$m:$(PYTHONDIR)/$(PYTHON_INFO)/$m:644) \
+  $(WORKER_LIBRARY).0:lib/libespalier-worker.so.0:755 $(WORKER_LIBRARY):lib/libespalier-worker.so:755 \
+  torchrt/c/espalier/worker.h:include/espalier/worker.h:644 \
   torchrt/python/README.md:$(DOCDIR)/python.md:644 \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
@@ -22,6 +27,13 @@ INSTALLED = \
 $(addprefix $(BUILD)/,$(SITE_FILES)): $(BUILD)/etc/%: etc/% FORCE
 	@mkdir -p $(@D)
 	sed 's|@PREFIX@|$(PREFIX)|g' $< > $@
+
+$(BUILD)/$(PYTHON_INFO)/METADATA: Makefile
+	@mkdir -p $(@D)
+	@printf 'Metadata-Version: 2.1\nName: espalier\nVersion: %s\n' $(VERSION) > $@
+$(BUILD)/$(PYTHON_INFO)/entry_points.txt: torchrt/python/pyproject.toml
+	@mkdir -p $(@D)
+	@sed -n '/^\[project.entry-points/,/^$$/{s/^\[project.entry-points."\(.*\)"\]/[\1]/;s/"\(.*\)"/\1/;p}' $< > $@
 
 .PHONY: install place uninstall wheel
 # The Python package, for pip. Needs a Python with pip, setuptools and wheel: Debian's has them with python3-pip.
@@ -33,7 +45,7 @@ wheel:
 	@rm -rf $(BUILD)/wheel/source
 	@ls $(BUILD)/wheel/*.whl
 # `install` without building first; packages.mk uses it, too.
-place: $(addprefix $(BUILD)/,$(SITE_FILES))
+place: $(addprefix $(BUILD)/,$(SITE_FILES)) $(addprefix $(BUILD)/$(PYTHON_INFO)/,METADATA entry_points.txt)
 	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
 install: all
 	@+$(MAKE) --no-print-directory place

@@ -36,7 +36,7 @@ test-sim:
 	@$(SIM_TEST) --mutants
 	@$(SIM_TEST) --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
 
-.PHONY: test check demo bench bench-train
+.PHONY: test check demo bench bench-train bench-pytorch
 test:
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all))
 	@+$(MAKE) --no-print-directory check
@@ -85,3 +85,9 @@ bench-schedules:
 bench-train:
 	$(call build_after_deps,$(TRAIN_BINS) $(BUILD)/bin/espalier-bench-train)
 	@BUILD=$(BUILD) $(TEST_PYTHON) tests/bench/train/run.py
+# PyTorch scripts that are elastic (tests/bench/pytorch/run), to $(BUILD)/bench/pytorch.json. CHANGES=20 of each kind; PARTS= some of its
+# parts. An hour and more.
+CHANGES ?= 20
+bench-pytorch:
+	$(call build_after_deps,all $(BUILD)/test/c_worker)
+	@BUILD=$(BUILD) TORCH_HOME=$(TORCH_HOME) PARTS="$(PARTS)" tests/bench/pytorch/run $(CHANGES)

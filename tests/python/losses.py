@@ -1,4 +1,4 @@
-"""losses.py RUN REFERENCE [BATCH]: whether RUN.jsonl has every step from 1 on, with REFERENCE.jsonl's losses within 1e-12 of
+"""losses.py RUN REFERENCE [BATCH [FIGURES]]: whether RUN.jsonl has every step from 1 on, with REFERENCE.jsonl's losses within 1e-12 of
 them, and whether RUN.jsonl.samples has every sample of every step once. Of a step that was done again after a loss the last
 one counts. Prints the largest difference; exit status 1 when something is wrong."""
 import json
@@ -23,7 +23,7 @@ if not differences:
 elif max(differences) > 1e-12:
     problems.append(f"losses differ by up to {max(differences):.2e}")
 # Of each step the newest generation that finished it counts.
-samples = {}
+samples, wrong = {}, 0
 with open(sys.argv[1] + ".samples", encoding="utf-8") as lines:
     for line in lines:
         if not line.endswith("\n"):
@@ -38,9 +38,14 @@ for step in last:
             break
         at = end
     if at != step * batch and step != max(last):  # of the newest step others may not have written theirs yet
-        problems.append(f"step {step}: the samples used are {used}")
-        break
+        if not wrong:
+            problems.append(f"step {step}: the samples used are {used}")
+        wrong += 1
 print(f"# {len(last)} steps, {len(differences)} compared, largest relative difference {max(differences, default=0):.1e}, "
       f"{len(run) - len(last)} done again, worlds {sorted({one['gpus'] for one in run})}", file=sys.stderr)
+if len(sys.argv) > 4:
+    with open(sys.argv[4], "w", encoding="utf-8") as file:
+        json.dump({"steps": len(last), "compared": len(differences), "steps_lost": len(missing), "steps_with_wrong_samples": wrong,
+                   "max_relative_difference": max(differences, default=None)}, file)
 print(*problems, sep="\n", end="\n" if problems else "")
 sys.exit(1 if problems else 0)

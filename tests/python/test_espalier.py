@@ -49,6 +49,13 @@ class Slices(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "global batch of 3 samples is smaller than the 4 processes"):
             _slices.even_shares(3, 4)
 
+    def test_a_replica_of_several_processes_has_one_share(self):
+        plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["a/0", "a/1"]}, {"share": 3, "gpus": ["b/0", "b/1"]}]}]}
+        self.assertEqual(_slices.shares_of(plan, 8, 2), [5, 3])
+        self.assertEqual(_slices.nodes_of(plan), ["a", "a", "b", "b"])
+        with self.assertRaisesRegex(ValueError, "replica of 2 GPUs, and this program's replicas have 4 processes"):
+            _slices.shares_of(plan, 8, 4)
+
     def test_shares_come_from_the_plan_also_uneven_ones(self):
         plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["n1/0"]}, {"share": 3, "gpus": ["n-a/b/1"]}]}]}
         self.assertEqual(_slices.shares_of(plan, 8), [5, 3])
@@ -58,7 +65,7 @@ class Slices(unittest.TestCase):
         stage = {"replicas": [{"share": 8, "gpus": ["n1/0"]}]}
         with self.assertRaisesRegex(ValueError, "pipeline stages"):
             _slices.shares_of({"stages": [stage, stage]}, 8)
-        with self.assertRaisesRegex(ValueError, "several GPUs"):
+        with self.assertRaisesRegex(ValueError, "a replica of 2 GPUs"):
             _slices.shares_of({"stages": [{"replicas": [{"share": 8, "gpus": ["n1/0", "n1/1"]}]}]}, 8)
         with self.assertRaisesRegex(ValueError, "divides 8 samples, the global batch is 9"):
             _slices.shares_of({"stages": [stage]}, 9)
@@ -179,6 +186,9 @@ class Profiles(unittest.TestCase):
         self.assertNotIn("sync_ms", _profile.flat(25, 20, [[10, -1, 1], [12, 1, 2]], (4, 8, 16), 0, 0.01))
         self.assertNotIn("sync_ms", _profile.flat(25, 20, [[10, 3, 1]], (4, 8, 16), 0, 0.01))
 
+    def test_a_replica_is_as_slow_as_its_slowest_process(self):
+        self.assertEqual(_profile.of_replicas([[1, 2, 3], [4, 1, 0], [5, 5, 5], [6, 6, 6]], 2), [[4, 1, 3], [6, 5, 6]])
+
     def test_the_spread_is_small_for_equal_steps_and_large_for_drifting_ones(self):
         self.assertEqual(_profile.spread_of([5.0] * 20), 0)
         self.assertGreater(_profile.spread_of([10.0] * 10 + [5.0] * 10), 0.2)
@@ -229,6 +239,14 @@ class State(unittest.TestCase):
         for a, b in zip(one["model"].state_dict().values(), other["model"].state_dict().values()):
             self.assertTrue(self.torch.equal(a, b))
         self.assertEqual(one["scheduler"].state_dict(), other["scheduler"].state_dict())
+
+    def test_the_newest_state_is_one_of_which_every_place_of_a_replica_has_its_part(self):
+        from espalier._whole import newest_of_all
+        self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 1), (20, 1))
+        self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 2), (10, 1))
+        self.assertEqual(newest_of_all([[(20, 1)], [(10, 1)], [(10, 1)], [(20, 1)]], 2), (20, 1))
+        self.assertIsNone(newest_of_all([[(20, 1)], []], 2))
+        self.assertIsNone(newest_of_all([[], []], 1))
 
     def test_state_that_does_not_fit_is_refused_in_words(self):
         from espalier import _state
@@ -368,6 +386,9 @@ class Join(unittest.TestCase):
         code, said = self.run_script("import espalier, sys; espalier.join(global_batch=4, steps=1); sys.exit('torch' in sys.modules)")
         self.assertEqual(code, 0, said)
         for call, words in (("espalier.join(global_batch=0, steps=1)", "must be at least 1"),
+                            ("espalier.join(global_batch=4, steps=1, unit=0)", "unit=0): must be between 1 and 1024"),
+                            ("espalier.join(global_batch=4, steps=1, unit=2)", "1 processes are no whole replicas of 2"),
+                            ("espalier.join(global_batch=4, steps=1, parallel='3d')", 'must be "data"'),
                             ("list(espalier.join(global_batch=4, steps=1).register(x=3) or [])", "has no state_dict"),
                             ("espalier.join(global_batch=4, steps=1).report(1.0)", "inside `for step in run.steps"),
                             ("next(espalier.join(global_batch=4, steps=1).steps())", "run.register"),):

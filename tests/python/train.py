@@ -1,8 +1,10 @@
 """A small training in double precision, for the tests: its losses are those of one process but for rounding.
---kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(). --break-at: leaves the loop in this step, before the
-optimizer or (--break-late 1) after it.
+--kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(); tp: each replica is two processes
+with tensor parallelism of the script's own. --break-at: leaves the loop in this step, before the
+optimizer or (--break-late 1) after it. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
+with the number of processes, as the exchange of gradients does.
 
-Writes one line of JSON a step to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
+Writes one line of JSON a step, also with the CPU time of the main thread inside this package, to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
 """
 import argparse
 import json
@@ -16,11 +18,11 @@ arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("width", int, 64),
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
-                            ("break-late", int, 0)):
+                            ("break-late", int, 0), ("sync", float, 0.0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 run = espalier.join(global_batch=options.batch, steps=options.steps, checkpoint=options.checkpoint,
-                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300)
+                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300, unit=2 if options.kind == "tp" else 1)
 
 import torch
 import torch.distributed as dist
@@ -38,7 +40,38 @@ x = torch.randn(1000, 32, dtype=torch.float64)
 y = x.sin().sum(1, keepdim=True)
 width = options.width + (options.other_model if run.generation > 0 else 0)
 model = torch.nn.Sequential(torch.nn.Linear(32, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
-ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
+if options.kind == "tp":
+    # Halves of both layers: columns of the first, rows of the second, as in Megatron-LM. All processes make all groups.
+    shard = run.rank % 2
+    pair = [dist.new_group([first, first + 1]) for first in range(0, run.world, 2)][run.replica]
+    across = [dist.new_group(range(place, run.world, 2)) for place in (0, 1)][shard]
+
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            x = x.clone()
+            dist.all_reduce(x, group=pair)
+            return x
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient
+
+    class Halves(torch.nn.Module):
+        def __init__(self, whole):
+            super().__init__()
+            take = lambda tensor, dimension: torch.nn.Parameter(tensor.detach().chunk(2, dimension)[shard].clone())
+            self.first, self.first_bias, self.second = take(whole[0].weight, 0), take(whole[0].bias, 0), take(whole[2].weight, 1)
+            self.bias = torch.nn.Parameter(whole[2].bias.detach().clone())
+
+        def forward(self, x):
+            hidden = torch.tanh(torch.nn.functional.linear(x, self.first, self.first_bias))
+            return Sum.apply(torch.nn.functional.linear(hidden, self.second)) + self.bias
+
+    model = Halves(model)
+    ddp = DistributedDataParallel(model, process_group=across)
+else:
+    ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
 if options.kind == "fsdp":
     from torch.distributed.fsdp import fully_shard
     for layer in (model[0], model[2]):
@@ -62,6 +95,20 @@ def batches():
             yield step, data.batch(run.slice(step))
 
 
+def timed(name, function):
+    """CPU seconds that the main thread spends in the package, of the newest step so far. A step's end() counts to the next one."""
+    def call(*arguments, **named):
+        first = time.thread_time()
+        try:
+            return function(*arguments, **named)
+        finally:
+            inside[name] += time.thread_time() - first
+    return call
+
+
+inside = dict.fromkeys(("begin", "report", "end"), 0.0)
+for name in inside:
+    setattr(run, name, timed(name, getattr(run, name)))
 run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data)
 print(f"writer before the loop: {run.is_writer}", flush=True)
 samples = open(f"{options.metrics}.samples", "a") if options.metrics else None
@@ -69,6 +116,7 @@ metrics = None
 for step, (inputs, targets) in batches():
     begin = time.time()
     optimizer.zero_grad()
+    time.sleep(options.pause * len(run.slice(step)) / options.batch)  # a device whose time is that of its samples
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
@@ -77,7 +125,8 @@ for step, (inputs, targets) in batches():
     else:
         loss = mse_loss(ddp(inputs), targets)
         backward(loss)
-    time.sleep(options.pause * len(run.slice(step)) / options.batch)  # a device whose time is that of its samples
+    if options.sync:
+        time.sleep(options.sync * (run.world - 1) / run.world)
     if step == options.break_at and not options.break_late:
         break
     optimizer.step()
@@ -87,12 +136,15 @@ for step, (inputs, targets) in batches():
     if step == options.fail_at and run.generation == 0:
         raise ValueError("the test says so")
     mean = run.report(loss, tokens=options.batch)
-    if samples:
+    if samples and run.rank % run.unit == 0:
         samples.write(f"{run.generation} {step} {run.slice(step).start} {run.slice(step).stop}\n")
         samples.flush()
     if run.is_writer and options.metrics:
         metrics = metrics or open(options.metrics, "a")
         metrics.write(json.dumps({"step": step, "loss": mean, "seconds": time.time() - begin, "generation": run.generation,
-                                  "gpus": run.world, "plan": "dp"}, separators=(",", ":")) + "\n")
+                                  "gpus": run.world, "plan": "dp", "at": time.time(), "cpu_ms": 1000 * sum(inside.values())}, separators=(",", ":")) + "\n")
         metrics.flush()
+    inside.update(dict.fromkeys(inside, 0.0))
 print(f"rank {run.rank} of {run.world} is done", file=sys.stderr, flush=True)
+if options.kind == "tp":
+    dist.destroy_process_group()  # of several groups' threads the interpreter's end may wait for

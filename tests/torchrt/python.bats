@@ -27,7 +27,7 @@ processes() {
   shift
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   for ((rank = 0; rank < world; rank++)); do
-    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" "$@" & pids+=($!)
+    env RANK=$rank WORLD_SIZE="$world" LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 500 "$python" "$@" & pids+=($!)
   done
   for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
   return "$status"
@@ -127,6 +127,56 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   [ "$(wc -l < "$run")" = 40 ]
 }
 
+@test "tensor parallelism of the script's own (unit=2): one and two replicas do what one process does without" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 2 "$BATS_TEST_TMPDIR/alone.jsonl" --kind tp
+  group 4 "$BATS_TEST_TMPDIR/two.jsonl" --kind tp
+  group 4 "$BATS_TEST_TMPDIR/parts.jsonl" --kind tp --most 3
+  for run in alone two parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "unit=2: a checkpoint of one replica is gone on with by two, and by no other unit" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  run=$BATS_TEST_TMPDIR/run.jsonl c=$BATS_TEST_TMPDIR/c
+  group 2 "$run" --kind tp --checkpoint "$c" --every 5 --break-at 11
+  [ "$(ls "$c".*)" = "$(printf '%s\n' "$c".10.{0,1})" ]
+  group 4 "$run" --kind tp --checkpoint "$c" --every 5
+  python3 tests/python/losses.py "$run" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  run group 1 "$BATS_TEST_TMPDIR/other.jsonl" --checkpoint "$c" --every 5
+  [ "$status" != 0 ]
+  [[ $output == *"is of replicas of 2 processes, and this program's have 1"* ]]
+}
+
+@test "torchrun finds the rendezvous of the package, installed or as a wheel, and refuses it in words without a launcher" {
+  info=$BUILD/espalier-0.1.0.dist-info
+  [ -e "$info/entry_points.txt" ] || make --no-print-directory BUILD="$BUILD" "$info/entry_points.txt" "$info/METADATA"
+  mkdir "$BATS_TEST_TMPDIR/installed"
+  cp -r torchrt/python/espalier "$info" "$BATS_TEST_TMPDIR/installed/"
+  export ESPALIER_PACKAGE=$BATS_TEST_TMPDIR/installed
+  cat > "$BATS_TEST_TMPDIR/sum.py" <<'P'
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {int(one)}, store of the agent: {os.environ['TORCHELASTIC_USE_AGENT_STORE']}", flush=True)
+dist.destroy_process_group()
+P
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  for rank in 0 1; do
+    env ESPALIER_LAUNCHER=h:1 ESPALIER_GENERATION=0 RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" timeout 300 "$python" \
+      -m torch.distributed.run --rdzv-backend=espalier "$BATS_TEST_TMPDIR/sum.py" > "$BATS_TEST_TMPDIR/out$rank" 2>&1 &
+  done
+  wait
+  cat "$BATS_TEST_TMPDIR"/out*
+  for rank in 0 1; do grep -q "rank $rank of 2: sum 2, store of the agent: True" "$BATS_TEST_TMPDIR/out$rank"; done
+  run timeout 300 "$python" -m torch.distributed.run --rdzv-backend=espalier "$BATS_TEST_TMPDIR/sum.py"
+  [ "$status" != 0 ]
+  [[ $output == *"there is no launcher of Espalier here; start torchrun by srun --elastic"* ]]
+  # A wheel brings the same.
+  make --no-print-directory wheel BUILD="$BATS_TEST_TMPDIR/build" || skip "no pip, setuptools and wheel to build one with"
+  unzip -p "$BATS_TEST_TMPDIR"/build/wheel/espalier-0.1.0-*.whl espalier-0.1.0.dist-info/entry_points.txt | diff - "$info/entry_points.txt"
+}
+
 @test "each example differs from its plain script in at most 10 lines" {
   for plain in examples/pytorch/plain*.py; do
     elastic=${plain/plain.py/ddp.py} elastic=${elastic/plain_/}
@@ -144,6 +194,10 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for one in ddp fsdp accelerate_loop; do
     processes 2 "$examples/$one.py" > "$one.out"
     grep 'step 400: loss .* on 2 processes' "$one.out"
+  done
+  for one in plain_megatron megatron; do
+    processes 4 "$examples/$one.py" > "$one.out"
+    grep 'step 400: loss .* on 4 processes' "$one.out"
   done
   processes 2 "$examples/trainer.py" > trainer.out
   grep "'train_loss'" trainer.out

@@ -10,6 +10,9 @@ python_environment=(TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python
 set_up_python() {
   mkdir -p "$BOX/share/python"
   cp -r "$BOX_REPO/torchrt/python/espalier" "$BOX/share/python/"
+  # As installed, with what names the package's entry points.
+  make -s -C "$BOX_REPO" BUILD="$BUILD" "$BUILD"/espalier-0.1.0.dist-info/{METADATA,entry_points.txt} > /dev/null
+  cp -r "$BUILD"/espalier-0.1.0.dist-info "$BOX/share/python/"
   cp "$BOX_REPO"/tests/python/*.{sh,py} "$BOX/share/python/"
   [ ! -d "$accelerate" ] || cp -r "$accelerate" "$BOX/share/python/accelerate"
   chmod -R a+rX "$BOX/share/python"
@@ -18,13 +21,16 @@ set_up_python() {
 need_accelerate() {
   [ -e "$accelerate/accelerate/__init__.py" ] || skip "accelerate is not at $accelerate: \`make deps\` could not fetch etc/deps/accelerate.txt"
 }
+# From now on the jobs' scripts are started by torchrun.
+torchrun_python() { runner=(-m torch.distributed.run --rdzv-backend=espalier); }
+runner=()
 # The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
 python_reference() { # STEPS
   local kept
   kept=$BUILD/test/python-reference-$(cat "$BOX_REPO/tests/python/$script" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1 ${script_options[*]}") | sha256sum | cut -c1-16).jsonl
   if [ ! -s "$kept" ]; then
     as_user env "${python_environment[@]}" "$BOX/share/python/python.sh" "$BOX/share/python/$script" \
-      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 "${script_options[@]}" > "$BOX/log/reference.log" 2>&1
+      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 "${script_options[@]/#tp/ddp}" > "$BOX/log/reference.log" 2>&1
     mkdir -p "$BUILD/test"
     cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
   fi
@@ -39,7 +45,7 @@ pytorch() {
   as_user tee "$BOX/home/$name.sh" > /dev/null <<S
 #!/bin/bash
 export ${python_environment[*]}
-srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh $BOX/share/python/$script --metrics $BOX/home/$name.jsonl ${script_options[*]} $*
+srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh ${runner[*]} $BOX/share/python/$script --metrics $BOX/home/$name.jsonl ${script_options[*]} $*
 S
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
 }

@@ -30,7 +30,7 @@ __all__ = ["Batches", "ChannelError", "Data", "Part", "Run", "RunError", "join"]
 
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
-         snapshot_seconds: float = 10.0, start_seconds: int = 180) -> Run:
+         snapshot_seconds: float = 10.0, start_seconds: int = 180, parallel: str = "data", unit: int = 1) -> Run:
     """Says hello to the launcher, and learns which process this is. Call it before torch is imported: importing takes
     seconds, in which the launcher would take this for a program that knows nothing of it.
 
@@ -39,11 +39,15 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
     it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
     long the processes of a generation may take to start.
 
+    parallel: "data", the only value: generations differ in the number of replicas. unit: processes of a replica, which the
+    script divides among tensor, pipeline or other parallelism of its own; they are on one node, and have the ranks from
+    run.replica * unit on. Each of them registers its own part of the model.
+
     Outside of Slurm, or in a job without --elastic, the run is a plain one: of RANK and WORLD_SIZE if they are set
     (torchrun), else of this process alone. Raises ChannelError and RunError.
     """
     return Run(global_batch, steps, seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-               snapshot_seconds=snapshot_seconds, start_seconds=start_seconds)
+               snapshot_seconds=snapshot_seconds, start_seconds=start_seconds, parallel=parallel, unit=unit)
 
 
 def __getattr__(name: str) -> Any:

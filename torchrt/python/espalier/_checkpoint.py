@@ -1,7 +1,8 @@
 """The state on disk: one file, or, where it is divided among the processes, a file of each and one that names them.
 
 That one begins with "ESPPARTS"; JSON {step, world} follows. The file of a process is PATH.STEP.RANK. All processes must see the
-same folder then.
+same folder then. Where a replica has several processes, each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its
+place in the replica, and the one that names them has {step, unit}.
 """
 from __future__ import annotations
 
@@ -35,17 +36,18 @@ def _write_packed(path: str, packed: Packed) -> None:
         memory.close()
 
 
-def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any) -> None:
+def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any, unit: int = 1) -> None:
     """All processes call it. Raises OSError."""
-    if not divided:
+    if not divided and unit == 1:
         if rank == 0:
             _write_packed(path, Packed(step, objects))
         return
-    _write_packed(f"{path}.{step}.{rank}", Packed(step, objects))
+    if divided or rank < unit:
+        _write_packed(f"{path}.{step}.{rank}", Packed(step, objects))
     barrier()
     if rank == 0:
         before = _parts(path)
-        _write_file(path, _PARTS + json.dumps({"step": step, "world": world}).encode())
+        _write_file(path, _PARTS + json.dumps({"step": step, "world": world} if divided else {"step": step, "unit": unit}).encode())
         if before is not None and before["step"] != step:
             for name in glob.glob(f"{glob.escape(path)}.{before['step']}.*"):
                 os.remove(name)
@@ -64,10 +66,16 @@ def _parts(path: str) -> "Optional[Dict[str, int]]":
         raise StateError(f"the checkpoint {path}: names no parts: {error}") from error
 
 
-def load(path: str, objects: Dict[str, Any], divided: bool) -> int:
+def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit: int = 1) -> int:
     """The step of the checkpoint, which is in the objects then. Raises OSError and StateError."""
     origin, parts = f"the checkpoint {path}", _parts(path)
-    names = [path] if parts is None else [f"{path}.{parts['step']}.{rank}" for rank in range(parts["world"])]
+    kept = 1 if parts is None else parts.get("unit", unit if divided else 1)
+    if kept != unit and not divided:
+        raise StateError(f"{origin}: is of replicas of {kept} processes, and this program's have {unit}")
+    if parts is not None and "unit" in parts:
+        parts, names = None, [f"{path}.{parts['step']}.{place}"]
+    else:
+        names = [path] if parts is None else [f"{path}.{parts['step']}.{rank}" for rank in range(parts["world"])]
     files = []
     try:
         files = [os.open(name, os.O_RDONLY | os.O_CLOEXEC) for name in names]

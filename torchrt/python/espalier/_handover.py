@@ -107,33 +107,35 @@ class Found:
         self.step, self.fd, self.remote = step, fd, remote
 
 
-def spread(found: Optional[Found], nodes: Sequence[str], rank: int, have: Sequence[bool],
-           group: "Optional[dist.ProcessGroup]", offer: str) -> "tuple[Found, Optional[Offer]]":
-    """Every rank gets the state. `have`: by rank, whether it found it on its node; the same on all ranks. `offer`: the
-    prefix of names at which receivers offer it to their node; "-RANK" follows. Collective over `group`."""
+def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequence[bool], ranks: Sequence[int],
+           offer: str) -> "tuple[Found, Optional[Offer]]":
+    """Every process of `ranks` gets the state that they all have whole. The other lists go by the place in `ranks`: nodes, and
+    `have`, whether that process found the state on its node, the same on all of them; `own`: this process's place. `offer`: the
+    prefix of names at which receivers offer it to their node; "-RANK" follows. Collective over `ranks`."""
     giver = list(have).index(True)
     receivers = [at for at in lowest_by_node(nodes).values() if not have[at]]
     if not receivers:
         assert found is not None
         return found, None
-    meeting = dist.new_group([giver] + receivers, backend="gloo")
-    own_receiver = None if have[rank] else lowest_by_node(nodes)[nodes[rank]]
-    if rank != giver and rank != own_receiver:
+    own_receiver = None if have[own] else lowest_by_node(nodes)[nodes[own]]
+    if own != giver and own != own_receiver:
         if found is not None:
             return found, None
-        step, fd = take(f"{offer}-{own_receiver}")
+        step, fd = take(f"{offer}-{ranks[own_receiver]}")  # type: ignore[index]
         return Found(step, fd, True), None
+    # Other processes do not take part: those of a replica's other places have other parts of the state.
+    meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True)
     given = None
     head = torch.zeros(2, dtype=torch.int64)
-    if rank == giver:
+    if own == giver:
         assert found is not None
         given = os.fstat(found.fd).st_size
         head = torch.tensor([found.step, given], dtype=torch.int64)
     else:
-        local = Offer(f"{offer}-{rank}")
-    dist.broadcast(head, giver, group=meeting)
+        local = Offer(f"{offer}-{ranks[own]}")
+    dist.broadcast(head, ranks[giver], group=meeting)
     size = int(head[1])
-    if rank == giver:
+    if own == giver:
         assert found is not None
         memory = private_map(found.fd)
     else:
@@ -141,8 +143,8 @@ def spread(found: Optional[Found], nodes: Sequence[str], rank: int, have: Sequen
         memory = received.map
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     for first in range(0, size, _CHUNK):
-        dist.broadcast(whole[first:first + _CHUNK], giver, group=meeting)
-    if rank == giver:
+        dist.broadcast(whole[first:first + _CHUNK], ranks[giver], group=meeting)
+    if own == giver:
         assert found is not None
         return found, None
     del whole

@@ -45,6 +45,13 @@ class Samples:
         return [sum(one) for one in zip(self.compute, sync, self.rest)]
 
 
+def of_replicas(ranks: List[List[float]], unit: int) -> List[List[float]]:
+    """The medians of each replica, of those of its `unit` processes: a replica is as slow as its slowest process, and has waited
+    for others as long as the process that waited least."""
+    groups = [ranks[first:first + unit] for first in range(0, len(ranks), unit)]
+    return [[max(one[0] for one in group), min(one[1] for one in group), max(one[2] for one in group)] for group in groups]
+
+
 def due(steps: int) -> bool:
     """Whether a profile is due after so many steps of a generation. The same on all ranks."""
     return steps in (6, 12) or steps > 0 and steps % 25 == 0
@@ -52,7 +59,7 @@ def due(steps: int) -> bool:
 
 def flat(step: int, steps: int, ranks: List[List[float]], bytes_of: "tuple[int, int, int]", peak: int,
          spread: float) -> Dict[str, object]:
-    """`ranks`: the medians of each."""
+    """`ranks`: the medians of each replica."""
     made: Dict[str, object] = {
         "step": step, "steps": steps, "compute_ms": [max(one[0], 1e-6) for one in ranks],
         "rest_ms": max(one[2] for one in ranks), "gradient_bytes": bytes_of[0], "weight_bytes": bytes_of[1],

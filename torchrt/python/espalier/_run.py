@@ -33,22 +33,33 @@ class Run:
     """One process's part in a training. See join()."""
 
     def __init__(self, global_batch: int, steps: int, *, seed: int, checkpoint: Optional[str], checkpoint_every: int,
-                 snapshot_seconds: float, start_seconds: int) -> None:
+                 snapshot_seconds: float, start_seconds: int, parallel: str = "data", unit: int = 1) -> None:
         if global_batch < 1 or steps < 1:
             raise RunError("espalier.join(): global_batch and steps must be at least 1")
+        if parallel != "data":
+            raise RunError(f'espalier.join(parallel="{parallel}"): must be "data"; a script with its own tensor or pipeline parallelism '
+                           "says unit=, the number of processes of a replica")
+        if not 1 <= unit <= 1024:
+            raise RunError(f"espalier.join(unit={unit}): must be between 1 and 1024")
         self.global_batch, self.total_steps = global_batch, steps
+        self.unit = unit  # processes of a replica
         self._seed = seed
         self._checkpoint, self._every = checkpoint, checkpoint_every
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
-            self._worker = Worker(global_batch, steps, start_seconds)
+            self._worker = Worker(global_batch, steps, start_seconds, unit)
             self.rank, self.generation, self._shares = self._worker.rank, self._worker.generation, self._worker.shares
         else:
             self.rank, self.generation = int(os.environ.get("RANK", "0")), 0
-            self._shares = even_shares(global_batch, int(os.environ.get("WORLD_SIZE", "1")))
+            world = int(os.environ.get("WORLD_SIZE", "1"))
+            if world % unit:
+                raise RunError(f"espalier.join(unit={unit}): {world} processes are no whole replicas of {unit}")
+            self._shares = even_shares(global_batch, world // unit)
             _set_up_alone()
-        self.world = len(self._shares)
+        self.replicas = len(self._shares)
+        self.replica = self.rank // unit  # this process's
+        self.world = self.replicas * unit
         self._objects: Dict[str, Any] = {}
         self._done = 0
         self._committed = False
@@ -88,7 +99,7 @@ class Run:
 
     def slice(self, step: int) -> range:
         """The global numbers of the samples of `step` that this process computes."""
-        return slice_of(step, self.global_batch, self._shares, self.rank)
+        return slice_of(step, self.global_batch, self._shares, self.replica)
 
     def parts(self, step: int, most: int) -> Iterator[Part]:
         """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
@@ -212,7 +223,11 @@ def _seed(seed: int, step: int, sample: int) -> None:
     import torch
 
     value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) & 0x7FFFFFFFFFFFFFFF
-    torch.manual_seed(value)
+    # Not torch.manual_seed(): where CUDA is not in use it writes down the caller's stack each time, which takes ten times as long as all the rest.
+    torch.default_generator.manual_seed(value)
+    for device in (torch.cuda, getattr(torch, "xpu", None)):
+        if device is not None and device.is_initialized():
+            device.manual_seed_all(value)
     random.seed(value)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

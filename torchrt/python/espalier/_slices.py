@@ -17,16 +17,18 @@ def even_shares(global_batch: int, replicas: int) -> List[int]:
     return [least + (replica < more) for replica in range(replicas)]
 
 
-def shares_of(plan: Dict[str, Any], global_batch: int) -> List[int]:
-    """Of a launcher's plan. Raises ValueError where the plan is not one of data parallelism with one process a replica."""
+def shares_of(plan: Dict[str, Any], global_batch: int, unit: int = 1) -> List[int]:
+    """Of the replicas of a launcher's plan. Raises ValueError where the plan is not one of data parallelism with `unit`
+    processes a replica."""
     stages = plan.get("stages")
     if not isinstance(stages, list) or len(stages) != 1:
         raise ValueError("the launcher's plan has several pipeline stages, and this program is data-parallel only; "
                          "launcher and package are of different versions")
     shares = []
     for replica in stages[0]["replicas"]:
-        if len(replica["gpus"]) != 1:
-            raise ValueError("the launcher's plan has replicas of several GPUs, and this program has one process each")
+        if len(replica["gpus"]) != unit:
+            raise ValueError(f"the launcher's plan has a replica of {len(replica['gpus'])} GPUs, and this program's replicas have "
+                             f"{unit} processes each")
         shares.append(int(replica["share"]) * int(plan.get("micro_batches", 1)))
     if sum(shares) != global_batch or min(shares) < 1:
         raise ValueError(f"the launcher's plan divides {sum(shares)} samples, the global batch is {global_batch}")

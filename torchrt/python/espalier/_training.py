@@ -44,11 +44,11 @@ class Training:
         self._divided = any(is_divided(p) for one in modules.values() for p in one.parameters())
         for name, one in modules.items():
             averaged = isinstance(one, DistributedDataParallel) or any(is_divided(p) for p in one.parameters())
-            if not averaged and run.world > 1 and any(p.requires_grad for p in one.parameters()):
+            if not averaged and run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
                 raise StateError(f"run.register({name}=...): wrap the module in DistributedDataParallel or by fully_shard(), and "
                                  "register that")
         self._cuda = any(p.is_cuda for one in modules.values() for p in one.parameters())
-        self.averager = Averager(list(modules.values()), run.world, self._cuda)
+        self.averager = Averager(list(modules.values()), run.replicas, self._cuda)
         for one in objects.values():
             if isinstance(one, torch.optim.Optimizer):
                 _innermost(one).register_step_pre_hook(self._before_optimizer)
@@ -123,7 +123,7 @@ class Training:
     def _from_checkpoint(self) -> int:
         if not self._path or not os.path.exists(self._path):
             return self._begun
-        return _checkpoint.load(self._path, self._objects, self._divided)
+        return _checkpoint.load(self._path, self._objects, self._divided, self._run.rank % self._run.unit, self._run.unit)
 
     # ---- a step
 
@@ -157,7 +157,8 @@ class Training:
         self._reported = True
         value = self._loss_here if loss is None else loss
         value = value.detach() if isinstance(value, torch.Tensor) else value
-        mine = float(value) * (1.0 if loss is None else self._own_share)
+        # All processes of a replica tell the same loss.
+        mine = float(value) * (1.0 if loss is None else self._own_share) / self._run.unit
         ended = Mark(self._cuda)
         if self._optimizes is not None:
             ready = self.averager.last_bucket
@@ -180,16 +181,18 @@ class Training:
         self._steps_here += 1
         due = self._worker is not None and _profile.due(self._steps_here) and len(self._samples.compute) >= _profile.LEAST_STEPS
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
-        vector = torch.zeros(_HEAD + (3 * self._run.world if due else 0), dtype=torch.float64)
-        vector[_SWITCH], vector[_SAVE], vector[_UNKEPT] = bool(self._requests), self._save_asked, unkept
-        vector[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
-        vector[_LOSS], vector[_REPORTED] = loss, self._reported
+        told: List[float] = [0.0] * (_HEAD + (3 * self._run.world if due else 0))
+        told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked, unkept
+        told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
+        told[_LOSS], told[_REPORTED] = loss, self._reported
         if due:
             first = _HEAD + 3 * self._run.rank
-            vector[first:first + 3] = torch.tensor(self._samples.medians(), dtype=torch.float64)
+            told[first:first + 3] = self._samples.medians()
         if self._group is not None:
+            vector = torch.tensor(told, dtype=torch.float64)
             dist.all_reduce(vector, group=self._group)
-        self._agreed = vector.tolist()
+            told = vector.tolist()
+        self._agreed = told
         if due:
             self._tell_profile()
 
@@ -199,8 +202,9 @@ class Training:
         if worker is None or self._run.rank != 0:
             return
         ranks = [self._agreed[at:at + 3] for at in range(_HEAD, len(self._agreed), 3)]
+        replicas = _profile.of_replicas(ranks, self._run.unit)
         peak = torch.cuda.max_memory_allocated() if self._cuda else 0
-        worker.control.send("profile", flat=_profile.flat(self._step, steps, ranks, sizes(self._objects), peak,
+        worker.control.send("profile", flat=_profile.flat(self._step, steps, replicas, sizes(self._objects), peak,
                                                           _profile.spread_of(samples.work())))
 
     # ---- the boundary after a step
@@ -240,7 +244,8 @@ class Training:
 
     def _write_checkpoint(self, step: int) -> None:
         assert self._path is not None
-        _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, self._barrier)
+        _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, self._barrier,
+                          self._run.unit)
 
     def _stand(self, step: int) -> None:
         """Until the launcher says `resume` (returns) or `exit` (Leave)."""

@@ -29,12 +29,24 @@ def gathered(value: Any, group: "Optional[dist.ProcessGroup]") -> List[Any]:
     return told
 
 
+def newest_of_all(found: "List[List[tuple[int, int]]]", unit: int) -> "Optional[tuple[int, int]]":
+    """The newest (step, generation) of which some process of each place in a replica has found its part. found: by rank."""
+    places = [set(one for rank in found[place::unit] for one in rank) for place in range(unit)]
+    everywhere = set.intersection(*places)
+    return max(everywhere) if everywhere else None
+
+
 class Whole:
     partners = None  # what each node's keeper keeps is whole
 
     def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
         self._worker, self._objects, self._group = worker, objects, group
-        self.keeps = lowest_by_node(worker.nodes)[worker.nodes[worker.rank]] == worker.rank  # for its node
+        # Each place of a replica has its own part of the state; the processes of that place in all replicas have the same.
+        self._place = worker.rank % worker.unit
+        self._ranks = list(range(self._place, len(worker.nodes), worker.unit))
+        self._nodes = [worker.nodes[rank] for rank in self._ranks]
+        self._own = worker.rank // worker.unit  # in both
+        self.keeps = lowest_by_node(self._nodes)[self._nodes[self._own]] == self._own  # for its node
         self._offer: Optional[Offer] = None
         self._received: Optional[Offer] = None  # of state from another node, to this node's other processes
         self._memory: Optional[SharedMemory] = None
@@ -50,13 +62,14 @@ class Whole:
     def take_over(self, source: Dict[str, Any]) -> Taken:
         """The state that the generation before hands over."""
         worker = self._worker
-        givers = lowest_by_node(nodes_of(source["plan"]))
-        have = [node in givers for node in worker.nodes]
+        givers = lowest_by_node(nodes_of(source["plan"])[self._place::worker.unit])
+        have = [node in givers for node in self._nodes]
         if not any(have):
             raise StateError("no node of the new generation has processes of the old one")
         found = None
-        if have[worker.rank]:
-            found = Found(*take(offer_name(worker.token, source["generation"], givers[worker.nodes[worker.rank]])))
+        if have[self._own]:
+            giver = givers[self._nodes[self._own]] * worker.unit + self._place
+            found = Found(*take(offer_name(worker.token, source["generation"], giver)))
         return self._apply(found, have, source)
 
     def recover(self, source: Dict[str, Any]) -> Optional[Taken]:
@@ -65,21 +78,21 @@ class Whole:
         lost = [(int(source["generation"]), None)]
         lost += [(int(one["generation"]), int(one["step"])) for one in source.get("earlier", [])]
         here = from_vaults(worker.vault, lost, worker.generation) if worker.vault else []
-        told = gathered((here[0][0], here[0][1]) if here else (-1, -1), self._group)
-        step, generation = max(told)
-        if step < 0:
+        here = [one for one in here if one[2].rank % worker.unit == self._place]
+        newest = newest_of_all(gathered([(at, of) for at, of, _ in here], self._group), worker.unit)
+        if newest is None:
             return None
         found = None
         for at, of, item in here:
-            if (at, of) == (step, generation):
-                found = Found(step, item.fetch(of))
+            if (at, of) == newest:
+                found = Found(at, item.fetch(of))
                 break
-        return self._apply(found, gathered(found is not None, self._group), source)
+        return self._apply(found, gathered(found is not None, self._group)[self._place::worker.unit], source)
 
     def _apply(self, found: Optional[Found], have: List[bool], source: Dict[str, Any]) -> Taken:
         worker, origin = self._worker, f"the state of generation {source['generation']}"
         prefix = offer_name(worker.token, worker.generation, worker.rank).rpartition("-")[0] + "-received"
-        whole, self._received = spread(found, worker.nodes, worker.rank, have, self._group, prefix)
+        whole, self._received = spread(found, self._nodes, self._own, have, self._ranks, prefix)
         step, state = read(private_map(whole.fd))
         if step != whole.step:
             raise StateError(f"{origin}: its memory is of step {step}, not {whole.step}")

@@ -1,6 +1,7 @@
 """The launcher's side of a run: login, who this process is, and its words at the end. Imports no torch."""
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import signal
@@ -13,6 +14,7 @@ from ._channel import ChannelError
 from ._control import Control, Leave
 from ._slices import nodes_of, shares_of
 
+_PR_SET_PDEATHSIG = 1  # of sys/prctl.h
 _PEER_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused", "NCCL error",
               "Timed out waiting")
 
@@ -39,10 +41,19 @@ def program_name() -> str:
     return f"{name[:80]} {digest.hexdigest()[:16]}"
 
 
+def _die_with_parent() -> None:
+    """torchrun puts its processes into sessions of their own, so what kills torchrun does not reach them."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 class Worker:
     """What the launcher has assigned. Made by join()."""
 
-    def __init__(self, global_batch: int, steps: int, start_seconds: int) -> None:
+    def __init__(self, global_batch: int, steps: int, start_seconds: int, unit: int) -> None:
+        self.unit = unit  # processes of a replica
         self.token = os.environ.get("ESPALIER_TOKEN", "")
         self.generation: int = _number("ESPALIER_GENERATION")
         self.rank: int = _number("OMPI_COMM_WORLD_RANK")
@@ -56,22 +67,27 @@ class Worker:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         # Children end by SIGTERM as usual: multiprocessing ends its own so, and waits for them without a limit.
         os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+        if under_torchrun:
+            _die_with_parent()
         heartbeat = float(os.environ.get("ESPALIER_HEARTBEAT", "0"))
         self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat)
         self.control.hello(generation=self.generation, rank=self.rank, node=socket.gethostname(), pid=os.getpid(),
                            total_steps=steps, handoff="device",
-                           capabilities={"parallel": "data", "unit": 1, "global_batch": global_batch,
+                           capabilities={"parallel": "data", "unit": unit, "global_batch": global_batch,
                                          "program": program_name(), "start_seconds": start_seconds,
                                          "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})
         sys.excepthook = self._last_words
         assign = self.control.expect("assign")
         self.plan: Dict[str, Any] = assign["plan"]
         self.source: Optional[Dict[str, Any]] = assign.get("source")
-        self.shares: List[int] = shares_of(self.plan, global_batch)
+        self.shares: List[int] = shares_of(self.plan, global_batch, unit)
         self.nodes: List[str] = nodes_of(self.plan)
         self.device = int(assign.get("device") or 0)
-        if os.environ.get("WORLD_SIZE", str(len(self.shares))) != str(len(self.shares)):
-            raise ChannelError(f"the launcher's plan has {len(self.shares)} processes, and WORLD_SIZE is "
+        if under_torchrun:
+            os.environ["LOCAL_RANK"] = str(self.device)  # torchrun numbers the processes that it has started itself: one
+        if os.environ.get("WORLD_SIZE", str(len(self.nodes))) != str(len(self.nodes)):
+            raise ChannelError(f"the launcher's plan has {len(self.nodes)} processes, and WORLD_SIZE is "
                                f"{os.environ['WORLD_SIZE']}")
 
     def _notice(self, *_: Any) -> None:
