@@ -27,7 +27,7 @@ refused() { # WHY ARGUMENT-OF-submits...
 
 @test "a training grows with grants, and no step of it is lost" {
   grown_cast
-  comments=$(squeue -h -n espalier-ext -o %k)
+  comments=$(squeue -h -p elastic -o %k)
   refute grep -Evx "espalier:ext:$A:[0-9a-f]{16}" <<< "$comments"
   goes_on_well
 }
@@ -80,7 +80,7 @@ refused() { # WHY ARGUMENT-OF-submits...
 
 @test "a grant that its owner uses again brings at most a job that espalierd ends; none is good after a restart of slurmctld" {
   grown_cast
-  id=$(squeue -h -n espalier-ext -o %k | head -n 1 | cut -d: -f4)
+  id=$(squeue -h -p elastic -o %k | head -n 1 | cut -d: -f4)
   again=(boxuser "$(sealed "$id" 4242 "$A" n2 1 10 $(($(date +%s) + 119)))" -p elastic -w n2 -N1 --gres=gpu:1 -t 10 "--comment=espalier:ext:$A:$id")
   # Where the launcher's extension started at once, its grant is good for one that waits.
   if second=$(submits "${again[@]}"); then
