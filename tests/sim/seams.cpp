@@ -8,6 +8,7 @@
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/process/child.hpp"
 #include "launcher/process/description.hpp"
+#include "launcher/slurm/base_job.hpp"
 #include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
