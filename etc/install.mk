@@ -14,6 +14,7 @@ INSTALLED = \
   $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*'),$e:$(DOCDIR)/$e:644) \
   $(foreach p,$(notdir $(wildcard torchrt/python/espalier/*.py)) py.typed,torchrt/python/espalier/$p:$(PYTHONDIR)/espalier/$p:644) \
   torchrt/python/README.md:$(DOCDIR)/python.md:644 \
+  etc/newcomer.md:$(DOCDIR)/newcomer.md:644 \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
 # Site files name the places of this installation.
