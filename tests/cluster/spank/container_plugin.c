@@ -1,5 +1,6 @@
-/* Does what pyxis does, in pyxis's order: --container-image in srun, and on the node the task's own user and mount namespaces, with
- * the image's files, in slurm_spank_task_init. The image is an empty folder with one file, /mnt/image. */
+/* Does what pyxis does, in pyxis's order: --container-image in srun, and on the node the task's own user and mount
+ * namespaces, with the image's files, in slurm_spank_task_init. The image is an empty folder with one file, /mnt/image.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
