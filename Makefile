@@ -110,6 +110,7 @@ $(BUILD)/obj/%.o: %.c
 
 include spank/spank.mk
 include etc/install.mk
+include etc/packages/packages.mk
 
 .PHONY: clean format check-format tidy
 clean:

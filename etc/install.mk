@@ -19,6 +19,7 @@ INSTALLED = \
   $(WORKER_LIBRARY).0:lib/libespalier-worker.so.0:755 $(WORKER_LIBRARY):lib/libespalier-worker.so:755 \
   torchrt/c/espalier/worker.h:include/espalier/worker.h:644 \
   torchrt/python/README.md:$(DOCDIR)/python.md:644 \
+  etc/newcomer.md:$(DOCDIR)/newcomer.md:644 \
   README.md:$(DOCDIR)/README.md:644 LICENSE:$(DOCDIR)/LICENSE:644
 
 # Site files name the places of this installation.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <sstream>
 
 #include "planner/cli/doctor/bounded.hpp"
 #include "planner/core/error.hpp"
@@ -37,6 +38,17 @@ std::string own_prefix() {
 std::string installed_plugin(const std::string& prefix, const std::string& file) {
   const std::string place = prefix + "/lib/slurm/" + file, built = prefix + "/lib/" + file;
   return ::access(place.c_str(), F_OK) != 0 && ::access(built.c_str(), F_OK) == 0 ? built : place;
+}
+
+// A package puts the plugin among Slurm's own.
+std::string or_packaged(const std::string& place, const std::string& plugin_dir) {
+  if (::access(place.c_str(), F_OK) == 0) return place;
+  std::istringstream folders(plugin_dir);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string other = folder + place.substr(place.rfind('/'));
+    if (::access(other.c_str(), F_OK) == 0) return other;
+  }
+  return place;
 }
 
 std::vector<std::string> ipv4_of(const std::string& name) {
@@ -85,6 +97,9 @@ Facts gather(const std::string& config) {
     facts.config_problem = error.what();
   }
   facts.slurm = gather_slurm();
+  if (facts.slurm)
+    for (std::string* file : {&facts.spank_file, &facts.submit_file})
+      *file = or_packaged(*file, facts.slurm->setting("PluginDir"));
   facts.plugins = facts.slurm ? gather_plugins(*facts.slurm)
                               : Learned<Plugins>::unknown("slurmctld did not tell where plugstack.conf is");
   facts.srun_knows_elastic = gather_srun_option();

@@ -1,0 +1,104 @@
+# The Debian packages in a root that has Slurm and nothing of Espalier: what a site does with them, from installing to removing.
+# Run by tests/packages/run inside that root, on an overlay that is gone afterwards. Each test goes on where the one before ended.
+# PACKAGES: the folder with the packages; NEWER: one with the same tree's packages of a higher version.
+
+setup_file() {
+  export DEBIAN_FRONTEND=noninteractive
+  # What is there before Espalier. Packages that it depends on stay when it goes: the list is made when they are there.
+  apt-get -q -y --no-install-recommends install $(dependencies) > /tmp/dependencies.log 2>&1 || { tail -n 20 /tmp/dependencies.log >&2; return 1; }
+  everything > /tmp/before
+}
+
+# Names of what the packages depend on, without their own and without versions.
+dependencies() {
+  for deb in "$PACKAGES"/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|].*//; /^espalier/d; /^$/d' | sort -u
+}
+# Every file, folder and account of the root, but what package tools and the tests themselves write.
+everything() {
+  find / -xdev \( -path /tmp -o -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /root -o -path /var/log -o -path /var/cache \
+    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /etc/ld.so.cache -o -path "$CACHE_HOME" -o -path "$CHECKOUT" \) -prune -o -print | sort
+  cut -d: -f1 /etc/passwd /etc/group
+}
+install_all() { dpkg -i "$1"/espalier_*.deb "$1"/espalierd_*.deb "$1"/espalier-slurm-plugins_*.deb; }
+version() { dpkg-query -W -f '${Version}' "$1"; }
+
+@test "the packages install, and bring every file that a site needs" {
+  install_all "$PACKAGES"
+  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/sbin/espalierd /usr/sbin/espalier-report \
+    /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so /usr/lib/x86_64-linux-gnu/slurm-wlm/job_submit_espalier.so \
+    /lib/systemd/system/espalierd.service /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/share/doc/espalier/newcomer.md; do
+    [ -e "$file" ] || { echo "$file is missing"; false; }
+  done
+  grep -q '^ExecStart=/usr/sbin/espalierd' /lib/systemd/system/espalierd.service
+  espalier --version
+  espalierd --version
+  [ ! -e /etc/systemd/system/multi-user.target.wants/espalierd.service ] # the site starts it
+}
+
+@test "the plugins depend on the very version of Slurm, and on no other" {
+  run dpkg-deb -f "$PACKAGES"/espalier-slurm-plugins_*.deb Depends
+  echo "$output"
+  slurm=$(dpkg-query -W -f '${Version}' slurm-wlm-basic-plugins)
+  [[ $output == *"slurm-wlm-basic-plugins (>= ${slurm%%-*})"* ]]
+  [[ $output == *"slurm-wlm-basic-plugins (<< "*"~)"* ]]
+  # A Slurm of the next micro version: dpkg refuses the two together.
+  mkdir -p /tmp/other/DEBIAN
+  printf 'Package: slurm-wlm-basic-plugins\nVersion: %s.99-1\nArchitecture: amd64\nMaintainer: t <t@t>\nDescription: t\n' "${slurm%.*}" > /tmp/other/DEBIAN/control
+  dpkg-deb -b /tmp/other /tmp/other.deb > /dev/null
+  run apt-get -s install /tmp/other.deb
+  echo "$output"
+  [[ $output == *"espalier-slurm-plugins"* ]]
+}
+
+@test "a configuration that the site changed is kept by an upgrade, and a store is read by the newer version" {
+  sed -i 's/^poll_seconds = 2.0/poll_seconds = 3.0/' /etc/espalier/espalier.toml
+  install_all "$NEWER"
+  [ "$(version espalierd)" = "$(dpkg-deb -f "$NEWER"/espalierd_*.deb Version)" ]
+  grep -q '^poll_seconds = 3.0' /etc/espalier/espalier.toml
+}
+
+@test "a downgrade that could not read the decision store is refused in words, and changes nothing" {
+  python3 - <<'P'
+import os, sqlite3
+os.makedirs("/var/lib/espalier", exist_ok=True)
+store = sqlite3.connect("/var/lib/espalier/espalier.db")
+store.execute("CREATE TABLE t(a)")
+store.execute("PRAGMA user_version=999")
+store.commit()
+P
+  before=$(version espalierd)
+  run dpkg -i "$PACKAGES"/espalierd_*.deb
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"has schema 999"* ]]
+  [[ $output == *"Keep espalierd"* ]]
+  [ "$(version espalierd)" = "$before" ]
+  dpkg -s espalierd | grep -q '^Status: install ok installed'
+  # One of a schema that it reads is no obstacle.
+  python3 -c 'import sqlite3; s = sqlite3.connect("/var/lib/espalier/espalier.db"); s.execute("PRAGMA user_version=1"); s.commit()'
+  install_all "$PACKAGES"
+  [ "$(version espalierd)" = "$(dpkg-deb -f "$PACKAGES"/espalierd_*.deb Version)" ]
+}
+
+@test "espalierd itself refuses a store of a newer version, with a remedy" {
+  python3 -c 'import sqlite3; s = sqlite3.connect("/tmp/espalier.db"); s.execute("CREATE TABLE t(a)"); s.execute("PRAGMA user_version=999"); s.commit()'
+  mkdir -p /tmp/state && mv /tmp/espalier.db /tmp/state/
+  printf '[planner]\nrun_dir = "/tmp/state"\nstate_dir = "/tmp/state"\n[metrics]\naddress = ""\n' > /tmp/espalier.toml
+  run timeout 20 espalierd --config /tmp/espalier.toml
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [[ $output == *"schema 999 is newer than this espalierd knows"*"install the newer espalierd"* ]]
+}
+
+@test "removing keeps the configuration and the store, purging leaves nothing" {
+  dpkg -r espalier-slurm-plugins espalierd espalier
+  [ -e /etc/espalier/espalier.toml ]
+  [ -e /var/lib/espalier/espalier.db ]
+  refute_file /usr/bin/espalier /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so
+  dpkg -P espalier-slurm-plugins espalierd espalier
+  everything > /tmp/after
+  run diff /tmp/before /tmp/after
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+refute_file() { for file; do [ ! -e "$file" ] || { echo "$file is still there"; return 1; }; done; }
