@@ -23,9 +23,9 @@ SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
   $(addprefix planner/daemon/,extension_rules.cpp grants.cpp knowledge.cpp limit_waits.cpp planner.cpp planner_jobs.cpp planner_limits.cpp planner_moves.cpp planner_profiles.cpp planner_scale.cpp planner_start.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
     event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp store_knowledge.cpp store_limits.cpp store_schema.cpp store_submissions.cpp store_usage.cpp strays.cpp submissions.cpp usage.cpp) \
   $(addprefix planner/wire/,capabilities.cpp config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp rank_messages.cpp toml_keys.cpp))
-$(SIM_TEST): $(SIM_TEST_OBJECTS) $(CORE)
+$(SIM_TEST): $(SIM_TEST_OBJECTS) $(GRANT) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc -lcrypto -lslurm
 
 # From SEED on; the seed of a history that breaks an invariant is printed.
 HISTORIES ?= 100000

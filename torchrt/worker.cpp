@@ -258,7 +258,7 @@ class Worker {
     };
     wire::Switched switched{step};
     if (!through_disk(config_.handoff.method))
-      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request.next, address_of,
+      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request, address_of,
                                                            [&] { session_.standing(step); });
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
