@@ -78,25 +78,23 @@ std::vector<int> gpu_counts(const std::string& text) {
   return counts;
 }
 
+std::string policy_list() {
+  std::string list;
+  for (const std::string& name : sim::policy_names()) list += (list.empty() ? "" : ", ") + name;
+  return list + ", " + kBound;
+}
+
 std::vector<std::string> policies(const std::string& text) {
   std::vector<std::string> names;
   for (const std::string& name : split(text, ',')) {
-    try {
-      if (name != kBound) sim::make_policy(name);
-    } catch (const Error& error) {
-      throw UsageError(std::string("--policy: ") + error.what());
-    }
+    const auto& known = sim::policy_names();
+    if (name != kBound && std::find(known.begin(), known.end(), name) == known.end())
+      throw UsageError("--policy: \"" + name + "\": no such policy; use one of " + policy_list());
     if (std::find(names.begin(), names.end(), name) != names.end())
       throw UsageError("--policy: " + name + " is named twice; name it once");
     names.push_back(name);
   }
   return names;
-}
-
-std::string policy_list() {
-  std::string list;
-  for (const std::string& name : sim::policy_names()) list += (list.empty() ? "" : ", ") + name;
-  return list + ", " + kBound;
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ std::string of(std::vector<std::string> more) {
 }
 
 const std::string kPolicies =
-    "fifo, sjf, backfill, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, gavel";
+    "fifo, sjf, backfill, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, gavel, "
+    "arena, bound";
 
 }  // namespace
 

@@ -17,6 +17,7 @@ struct Job {
 
   Job() {
     context.job = 7;
+    context.base = 7;
     context.anchor = {{7, "n1", {0, 1}}, {7, "n2", {0}}};
   }
   HeldGpus::Callbacks callbacks() {
