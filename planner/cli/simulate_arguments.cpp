@@ -84,7 +84,7 @@ std::vector<std::string> policies(const std::string& text) {
     try {
       if (name != kBound) sim::make_policy(name);
     } catch (const Error& error) {
-      throw UsageError(std::string("--policy: ") + error.what());
+      throw UsageError(std::string("--policy: ") + error.what() + ", " + kBound);
     }
     if (std::find(names.begin(), names.end(), name) != names.end())
       throw UsageError("--policy: " + name + " is named twice; name it once");

@@ -110,7 +110,8 @@ TEST_SUITE("arena") {
     for (const double waited : {0.0, 3600.0}) {
       CAPTURE(waited);
       // Job 2 needs more than is free. Job 3 comes from the same queue.
-      std::vector<ArenaJob> jobs{job(1, only8, 8, 0, 8), job(2, only8, 8, -1, 0, waited), job(3, only1, 1, -1, 0, waited)};
+      std::vector<ArenaJob> jobs{job(1, only8, 8, 0, 8), job(2, only8, 8, -1, 0, waited),
+                                 job(3, only1, 1, -1, 0, waited)};
       ArenaScheduler(options).round(jobs, {9});
       CHECK(jobs[2].gpus == (waited > 0 ? 0 : 1));
     }

@@ -2,6 +2,9 @@
 // optimum, on GPUs of one type.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "tests/bench/planner/instances.hpp"
 
 namespace espalier::bench {
