@@ -50,8 +50,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   wait_for 60 "A moves" eval 'espalier migrate "$A" --type a100'
   wait_for 120 "A runs on n3" eval '[[ $(metric A plan) == *n3/* ]]'
   no_gpu_twice
-  wait_for 120 "the first base is given back" eval '! squeue -h -j '"$base"' -o %T | grep -q RUNNING'
-  one_base
+  wait_for 120 "the first base is gone" one_base
   [ "$(nodes_of "$(bases_of "$A")")" = n3 ]
   espalier explain "$A" | tee "$BOX/log/shown"
   grep -q 'Kind=migrate' "$BOX/log/shown"

@@ -213,6 +213,28 @@ TEST_SUITE("simulate") {
     CHECK(json["policies"][1]["avg_jct_s"].get<double>() < json["policies"][0]["avg_jct_s"].get<double>());
   }
 
+  TEST_CASE("the bound is a row, a column and a figure, and stands alone too") {
+    const Folder folder;
+    const std::string path = folder.write("t.csv", trace(6));
+    const std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--quiet"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), words.begin(), words.end());
+      return simulate(more);
+    };
+    CHECK(with({"--policy=bound"}).find("\nbound ") != std::string::npos);
+    CHECK(with({"--policy=fifo,bound"}).find("over bound") != std::string::npos);
+    CHECK(with({"--policy=fifo"}).find("bound") == std::string::npos);
+    const auto json = nlohmann::json::parse(with({"--policy=fifo,bound,espalier", "--json"}));
+    REQUIRE(json["policies"].size() == 2);
+    const double bound = json["bound"]["avg_jct_s"];
+    CHECK(bound == std::max(json["bound"]["one_machine_s"].get<double>(), json["bound"]["alone_s"].get<double>()));
+    for (const auto& one : json["policies"]) {
+      CHECK(one["avg_jct_over_bound"] >= 1);
+      CHECK(one["avg_jct_s"].get<double>() ==
+            doctest::Approx(bound * one["avg_jct_over_bound"].get<double>()).epsilon(0.001));
+    }
+  }
+
   TEST_CASE("the table tells damaged rows by line, and a sweep has a line for each value") {
     const Folder folder;
     const std::string path = folder.write("t.csv", trace(6) + "bad,row\n");

@@ -57,6 +57,16 @@ TEST_SUITE("simulate") {
     CHECK(usage({"--cluster=a", "--trace=t", "--policy=fifo,fifo"}) == "--policy: fifo is named twice; name it once");
   }
 
+  TEST_CASE("types are asked, preferred or any; measured times stand instead of a table of kinds") {
+    const std::vector<std::string> words{"--cluster=a", "--trace=t", "--policy=fifo"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), words.begin(), words.end());
+      return usage(more);
+    };
+    CHECK(with({"--types=some"}) == "--types: \"some\" is none; use asked, preferred or any");
+    CHECK(with({"--profile=p", "--jobs=j"}) == "--profile: not beside --jobs; leave one of them out");
+  }
+
   TEST_CASE("numbers are numbers, and in their range") {
     const struct {
       const char *option, *range, *below, *above;

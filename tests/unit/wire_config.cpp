@@ -146,12 +146,17 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
   CHECK(refusal("[planner]\npolicy = \"nearest\"\n") ==
         ":2: planner.policy: must be espalier, suika, flextrain or flextrain-dp");
+  CHECK(
+      refusal("[planner]\npolicy = \"arena\"\n") ==
+      ":2: planner.policy: \"arena\" halves, moves and stops running jobs, but a job of espalierd keeps the GPUs that "
+      "it was submitted with; try it with espalier simulate, and use espalier, suika, flextrain or flextrain-dp here");
 }
 
 TEST_CASE("every key of [network] and [gpu.NAME] is read") {
   const File file(
       "[network]\ntp_gb_s = 300\ndp_gb_s = 250.5\nnic_gb_s = 40\nnics = 4\ncrossing = 0.75\nv0_mb = 2\nv_sat_mb = 64\n"
       "[gpu.h100]\ntflops = 800\nmemory_gb = 94\nmemory_bandwidth_gb_s = 3900\n[gpu.\"a b\"]\nmemory_gb = 10\n"
+      "nic_gb_s = 5\nnics = 2\n"
       "[planner]\nstore_mb = 64\ntopology_file = \"/etc/slurm/topology.conf\"\n");
   const auto config = load_config(file.path);
   const espalier::HardwareOverrides& hardware = config.hardware;
@@ -164,7 +169,7 @@ TEST_CASE("every key of [network] and [gpu.NAME] is read") {
   CHECK(hardware.v_sat_mb == 64);
   CHECK(hardware.gpus.size() == 2);
   CHECK(hardware.gpus.at("h100") == espalier::GpuOverride{800, 94, 3900});
-  CHECK(hardware.gpus.at("a b") == espalier::GpuOverride{0, 10, 0});
+  CHECK(hardware.gpus.at("a b") == espalier::GpuOverride{0, 10, 0, {}, 5, 2});
   CHECK(config.topology_file == "/etc/slurm/topology.conf");
   CHECK(config.store_mb == 64);
 }
