@@ -1,5 +1,6 @@
 #include "spank/job_script.h"
 
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,23 @@ static void clean(spank_t spank, uint32_t job) {
   espalier_detach_exec_as(uid, words, kSeconds);
 }
 
+/* Whether a launcher of this job has left a folder at its usual place. Most jobs without GPUs are no movable jobs, and
+ * starting a program at the end of each would cost the site more than looking. */
+static int left_folder(spank_t spank, uint32_t job) {
+  uid_t uid = 0;
+  char pattern[64];
+  glob_t found = {0};
+  if (spank_get_item(spank, S_JOB_UID, &uid) != ESPANK_SUCCESS) return 0;
+  snprintf(pattern, sizeof(pattern), "/tmp/espalier-%u-%u-*", uid, job);
+  int is_there = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+  globfree(&found);
+  return is_there;
+}
+
 void espalier_job_epilog(spank_t spank) {
   uint32_t job = 0;
   const char* gpus = environment("SLURM_JOB_GPUS", "0123456789,-");
-  if (!gpus || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
-  report(job, gpus);
-  clean(spank, job);
+  if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
+  if (gpus) report(job, gpus);
+  if (gpus || left_folder(spank, job)) clean(spank, job);
 }
