@@ -3,6 +3,7 @@
 # box: -n 2 -c PreemptType=preempt/qos -c KillWait=100 -a 'add qos lent set GraceTime=100 UsageFactor=0' -a 'add qos low' -a 'modify qos normal set Preempt=lent' -a 'modify user boxuser set QOS+=lent,low' -e 'extensions.qos = "lent"' -e 'extensions.kill_wait_seconds = 100' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'launch.start_seconds = 120' -e 'planner.log_level = "debug"'
 # limit: 1500
 # each: 400
+# beside
 
 setup_file() {
   . "$BOX_HERE/training.bash"

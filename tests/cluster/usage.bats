@@ -2,6 +2,7 @@
 # box: -n 2 -a '' -e 'launch.start_seconds = 120' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 1200
 # each: 600
+# beside
 
 setup_file() {
   . "$BOX_HERE/training.bash"
