@@ -176,7 +176,9 @@ demand(any(" dp1 " not in s["plan"] for s in run) and len({s["plan"].split()[0] 
 demand(summary["tp_changed"], "R's tensor parallelism did not change")
 demand(predicted and (not quiet or summary["max_prediction_error_pct"] <= 15),
        f"a step time was predicted wrong by {summary['max_prediction_error_pct']}%")
-demand(summary["relaxed_max_relative_difference"] <= 1e-5, "R's losses differ by more than 1e-5")
+# Other TP degrees round otherwise, and the difference grows with the steps: 2e-5 after 34 of them. A sum that lacks a part shows
+# in the second digit.
+demand(summary["relaxed_max_relative_difference"] <= 1e-4, "R's losses differ by more than 1e-4")
 for problem in problems:
     print(f"espalier: demo: {problem}", file=sys.stderr)
 sys.exit(1 if problems else 0)
