@@ -22,16 +22,16 @@ def shape(family, model):
             "up": hidden * feed_forward, "down": hidden * feed_forward}
 
 
-def make(family, model, tflop_s, seed):
-    """Rows for every degree and number of samples. `tflop_s`: what the largest product reaches, in FLOPs a second."""
+def make(family, model, flops_per_second, seed):
+    """The table of a model: rows for every degree and number of samples. `flops_per_second` is what a large product reaches."""
     luck = random.Random(f"{seed} {family} {sorted(model.items())}")
-    tokens, hidden, layers = model["sequence"], model["hidden"], model["layers"]
+    tokens, hidden = model["sequence"], model["hidden"]
 
     def product(weights, count):
         """Efficiency rises with the work of one product; each shape has a few percent of its own."""
         work = 2.0 * weights * count
         efficiency = work / (work + 0.15 * 2.0 * hidden * hidden * tokens) * (1 + luck.uniform(-0.06, 0.06))
-        return work / (tflop_s * efficiency)
+        return work / (flops_per_second * efficiency)
 
     rows = []
     for tp in DEGREES:
@@ -42,18 +42,17 @@ def make(family, model, tflop_s, seed):
                 forward += product(weights / tp, count)
                 backward += product(weights / tp, count)
                 weight += product(weights / tp, count)
-            attention = 4.0 * hidden / tp * tokens * count / (0.4 * tflop_s)
+            attention = 4.0 * hidden / tp * tokens * count / (0.4 * flops_per_second)
             # Norms and residuals are bound by memory, and every rank of a replica repeats them.
-            memory = 12.0 * hidden * count * 16 / tflop_s
+            memory = 12.0 * hidden * count * 16 / flops_per_second
             parameters = sum(shape(family, model).values()) / tp
             rows.append(("block", tp, samples, forward + attention + memory, backward + 2 * attention + memory, weight,
-                         24 * parameters / tflop_s))
+                         24 * parameters / flops_per_second))
             table = model["vocabulary"] * hidden
-            rows.append(("embedding", tp, samples, 2 * hidden * count * 16 / tflop_s, 0.0,
-                         2 * hidden * count * 32 / tflop_s, 24 * table / tp / tflop_s))
+            rows.append(("embedding", tp, samples, 2 * hidden * count * 16 / flops_per_second, 0.0,
+                         2 * hidden * count * 32 / flops_per_second, 24 * table / tp / flops_per_second))
             rows.append(("head", tp, samples, product(table / tp, count), product(table / tp, count),
-                         product(table / tp, count), 24 * table / tp / tflop_s))
-    del layers
+                         product(table / tp, count), 24 * table / tp / flops_per_second))
     keys = ("unit", "tp", "samples", "forward_ms", "backward_ms", "weight_gradient_ms", "update_ms")
     return {"rows": [dict(zip(keys, row[:3] + tuple(1000 * t for t in row[3:]))) for row in rows]}
 

@@ -7,7 +7,7 @@ FAMILIES = ("gpt2", "llama", "qwen2")
 
 
 def draw(seed, count):
-    """`count` trainings; the families take turns. A step on one device takes about `seconds`."""
+    """`count` trainings; the families take turns. A step on one device takes 2.5 to 4 seconds."""
     luck = random.Random(seed)
     drawn = []
     for number in range(count):
