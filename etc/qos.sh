@@ -6,7 +6,8 @@
 # preempt/qos, the last command also says who may take extensions back. There, name every QOS that jobs wait with:
 # Espalier lends no GPU that a job of another QOS waits for.
 set -e
-sacctmgr -i add qos espalier
+# It may be there already: slurm.conf beside this file names it as the partition's QOS, too.
+[ -n "$(sacctmgr -nP show qos espalier format=name)" ] || sacctmgr -i add qos espalier
 # Extensions are not charged (UsageFactor), may be ended within 30 s (GraceTime), and one user has at most 64 of their GPUs.
 sacctmgr -i modify qos espalier set UsageFactor=0 PreemptMode=cancel GraceTime=00:00:30 MaxTRESPerUser=gres/gpu=64 Flags=DenyOnLimit
 # Every account may use it.

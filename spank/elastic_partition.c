@@ -11,6 +11,7 @@
 
 static struct espalier_grant_key key;
 static int has_key;
+enum { kClockSeconds = 5 }; /* that espalierd's clock may be ahead */
 static int64_t loaded_at;
 
 void espalier_partition_open(void) {
@@ -60,7 +61,8 @@ static const char* problem_of(const job_desc_msg_t* job, uint32_t submit_uid, lo
   if (grant.uid != submit_uid || (job->user_id != NO_VAL && job->user_id != grant.uid))
     return "its grant is another user's";
   if (now > grant.expiry) return "its grant has expired";
-  if (grant.expiry > now + ESPALIER_GRANT_SECONDS || grant.expiry - ESPALIER_GRANT_SECONDS <= loaded_at)
+  if (grant.expiry > now + ESPALIER_GRANT_SECONDS + kClockSeconds ||
+      grant.expiry - ESPALIER_GRANT_SECONDS - kClockSeconds <= loaded_at)
     return "its grant is older than slurmctld's start, or of a clock that is ahead";
   if (strcmp(job->partition, key.partition) != 0) return "it names another partition, too";
   if (!comment_is(job->comment, &grant)) return "its grant is for another extension";

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +37,17 @@ static void fail(const char* message) {
   _exit(1);
 }
 
+static void leave(int number) {
+  (void)number;
+  _exit(0);
+}
+
 /* A call of the library: its result, unless it failed or the launcher said `exit`. */
 static int call(int result) {
   if (result == ESPALIER_LEAVE) {
+    fflush(stdout);
+    signal(SIGALRM, leave); /* others may be gone, and MPI_Finalize waits for them: two seconds at most */
+    alarm(2);
     MPI_Finalize();
     exit(0);
   }
@@ -67,8 +76,8 @@ static double train(struct state* state, int64_t first, int count, int* stand) {
     for (int i = 0; i < WIDTH; ++i) sum[i] += 2 * error * x[i] / BATCH;
     sum[WIDTH] += error * error / BATCH;
   }
-  struct timespec nap = {0,
-                         (long)(pause_seconds * 1e9 * count / BATCH)}; /* a device whose time is that of its samples */
+  double seconds = pause_seconds * count / BATCH; /* a device whose time is that of its samples */
+  struct timespec nap = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&nap, NULL);
   sum[WIDTH + 1] = call(espalier_switch_wanted(worker));
   MPI_Allreduce(MPI_IN_PLACE, sum, WIDTH + 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -109,7 +118,8 @@ static void take(struct state* state, int64_t step) {
 }
 
 int main(int argc, char** argv) {
-  struct espalier_program program = {.global_batch = BATCH, .total_steps = 100000, .name = "espalier example worker.c"};
+  struct espalier_program program = {
+      .size = sizeof program, .global_batch = BATCH, .total_steps = 100000, .name = "espalier example worker.c"};
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--steps") == 0) program.total_steps = atoll(argv[i + 1]);
     else if (strcmp(argv[i], "--pause") == 0) pause_seconds = atof(argv[i + 1]);

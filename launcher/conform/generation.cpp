@@ -1,6 +1,7 @@
 #include "launcher/conform/generation.hpp"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -61,6 +62,8 @@ void Generation::adopt(std::unique_ptr<Line> line, const wire::WorkerHello& work
   const int rank = worker.hello.rank;
   if (rank < 0 || rank >= size()) throw Error("hello.rank: is not of a world of " + std::to_string(size()));
   if (lines_.contains(rank)) throw Error("hello: " + of_rank(rank) + " says it twice");
+  // The suite kills workers by this number: -1 and 0 mean many processes.
+  if (worker.hello.pid <= 1 || worker.hello.pid == ::getpid()) throw Error("hello.pid: is no process of a worker");
   lines_[rank] = std::move(line);
   processes_[rank] = worker.hello.pid;
   if (!hello_) hello_ = worker;

@@ -155,7 +155,7 @@ void Stage::accept() {
           at->second->adopt(std::move(line), worker);
         } catch (const Error& error) {
           for (const auto& [number, generation] : generations_) generation->broken_ = error.what();
-          line->close();
+          if (line) line->close();  // adopt() may have taken it, and closed it
         }
       }
       loop_.stop();

@@ -1,11 +1,13 @@
 // The only file that talks to slurmctld.
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -120,9 +122,10 @@ class LibSlurm final : public Slurm {
   // Only where a job waits for an account's limit: a large site has many associations.
   const Accounts& load_accounts(double now) {
     if (now - accounts_time_ < kTopologySeconds) return accounts_;
-    accounts_.clear();
     accounts_time_ = now;
-    if (espalier_slurm_each_account(&add_account, &accounts_) != SLURM_SUCCESS) fail("accounts");
+    Accounts fresh;
+    if (espalier_slurm_each_account(&add_account, &fresh) == SLURM_SUCCESS) accounts_ = std::move(fresh);
+    else spdlog::warn("slurmctld: accounts cannot be read ({}); the last ones count", slurm_strerror(errno));
     return accounts_;
   }
 
@@ -153,11 +156,13 @@ class LibSlurm final : public Slurm {
     Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
     if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
     partitions_.by_partition.clear();
+    partition_qos_.clear();
     for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
       const partition_info_t& record = partitions->partition_array[i];
       const auto names = expand_hosts(record.nodes);
       auto& nodes = partitions_.by_partition[record.name];
       nodes.insert(names.begin(), names.end());
+      partition_qos_[record.name] = record.qos_char == nullptr ? "" : record.qos_char;
       if (record.name != partition_) continue;
       extensions_open_ = record.state_up == PARTITION_UP;
       preemption_.partition_mode =
@@ -196,14 +201,25 @@ class LibSlurm final : public Slurm {
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
+      // The reason does not tell the QOS of a partition from the job's own. Where the job's partition has one,
+      // extensions are not blamed.
+      if (const auto of = partition_qos_.find(job.partition);
+          of != partition_qos_.end() && !of->second.empty() && of->second != partition_qos_[partition_] &&
+          (job.limit == LimitOf::qos || job.limit == LimitOf::user_in_qos || job.limit == LimitOf::account_in_qos))
+        job.limit = LimitOf::none;
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
         result.cluster.waiting.push_back(convert_waiting(record, partitions_, preempts_, result.time));
-      if (job.limit != LimitOf::none && job.partition != partition_ && job.wanted_gpus > 0)
-        result.limited.push_back(job.id);
+      if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
     std::sort(result.limited.begin(), result.limited.end(), [&](JobId a, JobId b) {
       return std::tuple(-result.jobs.at(a).priority, a) < std::tuple(-result.jobs.at(b).priority, b);
+    });
+    // Jobs that wait for the same limit are served one at a time: the first stands for all.
+    std::set<std::tuple<LimitOf, uid_t, std::string, std::string>> limits;
+    std::erase_if(result.limited, [&](JobId id) {
+      const SlurmJob& one = result.jobs.at(id);
+      return !limits.emplace(one.limit, one.uid, one.account, one.qos).second;
     });
     if (std::any_of(result.limited.begin(), result.limited.end(),
                     [&](JobId id) { return result.jobs.at(id).limit == LimitOf::account; }))
@@ -211,6 +227,7 @@ class LibSlurm final : public Slurm {
   }
 
   std::string partition_, topology_file_;
+  std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;
   PreemptionSettings preemption_;

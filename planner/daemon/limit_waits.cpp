@@ -127,7 +127,8 @@ std::vector<LimitWaits::Wait> LimitWaits::look(const SlurmSnapshot& slurm, const
       Seen& seen = still[id] = before == seen_.end() ? Seen{held, slurm.time} : before->second;
       if (slurm.time - seen.since > kLooked) seen = {held, slurm.time};
       wait.job.id = id;
-      wait.job.gpus = job.wanted_gpus - std::max(0, seen.held - held);
+      // For a job without GPUs, which waits for CPUs or a number of jobs, one extension is enough to begin with.
+      wait.job.gpus = std::max(job.wanted_gpus, 1) - std::max(0, seen.held - held);
       wait.job.priority = job.priority;
       taken.insert(wait.counted.begin(), wait.counted.end());
       if (wait.job.gpus <= 0) continue;

@@ -63,8 +63,8 @@ struct SlurmSnapshot {
   std::map<std::string, std::set<std::string>> features;  // active ones, by node
   std::map<std::string, Reservation> reservations;        // by name; up to a minute old
   PreemptionRule preemption;                              // of extensions; up to a minute old
-  std::vector<JobId> limited;      // jobs that wait for a limit of several jobs, the highest priority first
-  Accounts accounts;               // only while one of them waits for an account's; up to a minute old
+  std::vector<JobId> limited;  // for each limit of several jobs that jobs wait for: the one with the highest priority
+  Accounts accounts;           // only while one of them waits for an account's; up to a minute old
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
 
   // nullptr when Slurm does not know it, or only as ended.

@@ -110,6 +110,8 @@ void Store::Statements::migrate(const std::string& path) {
   db.execute(kOwnerIndexes);
   db.execute("PRAGMA user_version=" + std::to_string(kSchema));
   transaction.commit();
+  // The package's preinst reads the schema from the file itself, not from the log beside it.
+  db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 // A file of this mode before SQLite writes to it; SQLite gives its other files the same mode. Those

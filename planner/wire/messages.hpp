@@ -106,10 +106,10 @@ struct Failed {
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
 
-// Who this rank is. With `source`, its state comes from the generation before, else from initialisation.
 // The Slurm job of each GPU that the job has, by "node/index".
 using GpuJobs = std::map<std::string, JobId>;
 
+// Who this rank is. With `source`, its state comes from the generation before, else from initialisation.
 struct Assign {
   static constexpr const char* type = "assign";
   struct Source {

@@ -77,6 +77,6 @@ P
   wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
   plans
   # Four stages of two layers, four micro-batches: a shorter fill than 1F1B's pays.
-  ! plans | tail -n 1 | grep -q '1f1b'
+  refute grep -q 1f1b <<< "$(plans | tail -n 1)"
   goes_on_well
 }

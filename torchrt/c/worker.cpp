@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +40,18 @@ struct espalier_worker {
 namespace {
 
 thread_local std::string join_error;
+
+// A program that was built with an older header has a shorter struct: what it lacks is 0. Throws Error.
+espalier_program read_program(const espalier_program* program) {
+  constexpr std::size_t kFirst = offsetof(espalier_program, start_seconds) + sizeof program->start_seconds;
+  if (program == nullptr || program->size < kFirst || program->size > 4096)
+    throw Error("espalier_join: size must be sizeof(struct espalier_program)");
+  espalier_program said{};
+  std::memcpy(&said, program, std::min(sizeof said, program->size));
+  if (said.global_batch < 1 || said.total_steps < 1)
+    throw Error("espalier_join: global_batch and total_steps must be at least 1");
+  return said;
+}
 
 wire::Frame hello_of(const espalier_program& program, const WorkerEnvironment& environment) {
   char node[256] = {};
@@ -98,15 +112,14 @@ int espalier_has_launcher(void) { return std::getenv("ESPALIER_LAUNCHER") != nul
 
 espalier_worker* espalier_join(const espalier_program* program) {
   try {
-    if (program == nullptr || program->global_batch < 1 || program->total_steps < 1)
-      throw Error("espalier_join: global_batch and total_steps must be at least 1");
+    const espalier_program said = read_program(program);
     auto environment = worker_environment();
     if (!environment) throw Error("ESPALIER_LAUNCHER: is not set: no launcher leads this process");
     shield_worker();
-    auto worker = std::make_unique<espalier_worker>(std::move(*environment), *program);
-    worker->session.hello(hello_of(*program, worker->environment));
+    auto worker = std::make_unique<espalier_worker>(std::move(*environment), said);
+    worker->session.hello(hello_of(said, worker->environment));
     worker->assign = worker->session.assignment();
-    check(worker->assign, *program, worker->environment.rank);
+    check(worker->assign, said, worker->environment.rank);
     worker->replica = worker->environment.rank / worker->assign.plan.stages.front().tp;
     worker->plan = Json(worker->assign.plan).dump();
     return worker.release();

@@ -3,7 +3,7 @@
  * The library libespalier-worker speaks espalier-worker(7) for the program. The program says what it is, trains, and
  * hands its state over. A generation's life, with the calls in their order:
  *
- *     struct espalier_program program = {.global_batch = 64, .total_steps = 10000};
+ *     struct espalier_program program = {.size = sizeof program, .global_batch = 64, .total_steps = 10000};
  *     struct espalier_worker *w = espalier_join(&program);          // NULL: espalier_error(NULL) says why
  *     // set up everything slow: communicators, memory, the model
  *     int64_t step;
@@ -47,6 +47,7 @@ struct espalier_worker;
 
 /* What the launcher must know of the program. Fields that are 0 or NULL have the value in brackets. */
 struct espalier_program {
+  size_t size;         /* sizeof(struct espalier_program), so that a newer library knows an older program; needed */
   int global_batch;    /* samples of a step, whatever the number of processes; needed */
   int64_t total_steps; /* needed */
   int unit;            /* GPUs of a replica, which the program divides among itself; on one node (1) */

@@ -10,6 +10,8 @@ pyproject.toml registers get_handler() as an entry point of "torchrun.handlers".
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from datetime import timedelta
 from typing import Any, Callable, Optional
 
@@ -55,6 +57,11 @@ class EspalierRendezvous(RendezvousHandler):
     def next_rendezvous(self) -> RendezvousInfo:
         if self._store is not None or self._closed:
             raise RendezvousClosedError("a generation's processes meet once; after a failure the launcher starts the next generation")
+        # Slurm takes GPUs back by SIGTERM to every process of a step. torchrun would end the script for it, 30 s later by SIGKILL, in
+        # the middle of a hand-off. When to leave is the launcher's to say. torchrun reads the variable after the rendezvous.
+        os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = "SIGINT,SIGHUP,SIGQUIT"
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which the script would inherit
         try:
             self._store = TCPStore(self._address, self._port, self._world, self._rank == 0, timedelta(seconds=self._seconds),
                                    multi_tenant=True)
