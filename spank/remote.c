@@ -157,6 +157,13 @@ static void hold_hangup(void) {
   sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* The submitted job of a movable training holds no GPUs: without a launcher its program would run on none. */
+static void end_if_movable(void) {
+  if (!espalier_option()->valid || !espalier_option()->elastic.movable) return;
+  slurm_spank_log("espalier: launch: a movable job has no GPUs without its launcher; this task ends");
+  _exit(1);
+}
+
 void espalier_remote_task_init(spank_t spank) {
   uint32_t task = 0;
   int local_task = 0;
@@ -164,7 +171,12 @@ void espalier_remote_task_init(spank_t spank) {
       spank_get_item(spank, S_TASK_ID, &local_task) != ESPANK_SUCCESS)
     return;
   if (step.why[0] && task == 0) slurm_spank_log("%s", step.why);
-  if (!step.elastic || in_container(task)) return;
+  if (step.why[0]) end_if_movable();
+  if (!step.elastic) return;
+  if (in_container(task)) {
+    end_if_movable();
+    return;
+  }
   const char* launcher = espalier_site()->launcher;
   if (access(launcher, X_OK) != 0) {
     char node[256] = "this node";
@@ -174,12 +186,16 @@ void espalier_remote_task_init(spank_t spank) {
           "espalier: launch: %s cannot be executed on %s: %m; the program runs there without elasticity; "
           "ask the administrator to install it or to set launcher= in plugstack.conf",
           launcher, node);
+    end_if_movable();
     return;
   }
   if (exchange(spank, task == 0 ? "run" : "keeper") == 0) {
     set_environment(spank);
     if (task != 0) hold_hangup();
-  } else slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
+  } else {
+    slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
+    end_if_movable();
+  }
 }
 
 /* Ends the keepers. A step ends with its last task, and keepers wait for the launcher. scancel

@@ -2,11 +2,11 @@
 
 #include <cmath>
 #include <fstream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
 #include "planner/core/error.hpp"
+#include "planner/core/text_limits.hpp"
 #include "torchrt/checksum.hpp"
 #include "torchrt/model_flops.hpp"
 
@@ -36,11 +36,11 @@ double between(double low, double high, double share) { return low + share * (hi
 
 DeviceTimes::DeviceTimes(const std::string& path) : path_(path) {
   std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw Error("device.times: " + path + ": cannot be read");
-  checksum_ = torchrt::checksum(text.data(), text.size());
   try {
-    const auto file = nlohmann::json::parse(text);
+    const std::string text = read_text(in, kMaxTomlText);
+    checksum_ = torchrt::checksum(text.data(), text.size());
+    const auto file = parse_json(text);
     for (const auto& row : file.at("rows")) {
       const auto name = row.at("unit").get<std::string>();
       std::size_t kind = 0;

@@ -81,6 +81,7 @@ void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool f
   job.partition = context_.partition;
   job.qos = context_.qos;
   job.account = context_.account;
+  job.reservation = context_.reservation;
   job.name = "espalier-base";
   job.comment = base_comment(context_.job, wire::fresh_nonce().substr(0, 8));
   job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --base\n";
@@ -106,7 +107,9 @@ void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool f
         return job.immediate ? submit(job.shape, job.only, false, false) : fail(why);
       }
       submitted(id, job.shape, first);
-      if (stale) release(id);
+      if (!stale) return;
+      if (second_ == id) second_ = 0;  // nobody waits for it any more
+      release(id);
     };
   });
 }
@@ -217,7 +220,7 @@ void Bases::fail(const std::string& why) {
 void Bases::cancel_second() {
   acquiring_ = false;
   ++attempt_;
-  deadline_.reset();
+  if (before_ == 0) deadline_.reset();  // else it is the limit on holding both
   if (const JobId id = std::exchange(second_, 0); id != 0) release(id);
 }
 

@@ -174,13 +174,14 @@ void Launcher::end_job() {
   program_.stop_waiting();
   generations_.end();
   extensions_.release_all();
-  bases_.release_all();
   hand_off_.lost();
   recovery_.end();
   reports_->leave({context_.job, ending_.code()});
-  keepers_.give_back();
   World* const current = generations_.current();
-  if (ending_.by_signal() && !program_.speaks_protocol() && current != nullptr) {
+  const bool saves = ending_.by_signal() && !program_.speaks_protocol() && current != nullptr;
+  // The ranks of a movable job die with its base.
+  if (!saves || !context_.movable) give_back_own();
+  if (saves) {
     // A program of its own kind, which heard the signal too, may want to save its work: it has as long as Slurm gives
     // it.
     const std::chrono::seconds patience(context_.site.kill_wait_seconds > 0 ? context_.site.kill_wait_seconds : 30);
@@ -190,6 +191,11 @@ void Launcher::end_job() {
   if (current != nullptr) current->retire(std::chrono::milliseconds(500));
   ending_.world_gone();
   ending_.await({});
+}
+
+void Launcher::give_back_own() {
+  bases_.release_all();
+  keepers_.give_back();
 }
 
 // ---- events that concern several rooms

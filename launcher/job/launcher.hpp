@@ -74,6 +74,7 @@ class Launcher {
   void take_second_base();
   void watch_signals();
   void end_job();
+  void give_back_own();  // the bases of a movable job, and what keepers hold
 
   JobContext context_;
   wire::Loop loop_;

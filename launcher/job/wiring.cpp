@@ -237,7 +237,10 @@ Generations::Callbacks Launcher::of_generations() {
   };
   on.lost = [this](bool is_next, const Loss& loss) { lost(is_next, loss); };
   on.gone = [this] {
-    if (phase() == JobPhase::ending) ending_.world_gone();
+    if (phase() == JobPhase::ending) {
+      give_back_own();
+      ending_.world_gone();
+    }
     machine_.raise(Event::old_gone);
   };
   return on;

@@ -144,12 +144,18 @@ int keep_base(bool batch) {
   if (batch) start_other_keepers(watcher);
   const bool told = hold(watcher, place.anchor, prefix, batch, vault.get());
   vault.reset();
-  fence(watcher.context.job);
+  // Other nodes of the base have keepers of their own, and this keeper's own step must not end before it is done.
+  if (batch) fence(watcher.context.job);
+  else fence_node(watcher.context.job);
   if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
     remove_if_abandoned(std::filesystem::path(directory).parent_path());
   // The base ends with its batch script. Without that one, which may have been lost with its node, nobody else ends it.
+  // While the submitted job runs, training may go on without this node.
   if (!told && !batch) try {
-      give_back(watcher.context.job);
+      const auto submitted = load_job(place.anchor);
+      using enum SlurmJob::State;
+      if (!submitted || submitted->state == ended || submitted->state == completing)
+        give_back(watcher.context.job, watcher.context.step);
     } catch (const Error& error) {
       std::fprintf(stderr, "espalier: keeper: %s\n", error.what());
     }

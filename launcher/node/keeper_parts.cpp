@@ -57,6 +57,13 @@ void let_go(Vault* vault, const wire::Frame& frame) {
   vault->keep(keep.generation, keep.copies);
 }
 
+void fence_node(JobId job) {
+  for (const auto until = Clock::now() + std::chrono::seconds(3); Clock::now() < until;) {
+    if (kill_local_processes(job) == 0) return;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+}
+
 void fence(JobId job) {
   for (const auto until = Clock::now() + std::chrono::seconds(3); Clock::now() < until;) {
     const int here = kill_local_processes(job);

@@ -38,6 +38,8 @@ std::unique_ptr<Vault> open_vault(const std::string& prefix, JobId owner);
 void let_go(Vault* vault, const wire::Frame& frame);
 
 // Kills all processes of the job on this node except this one. Gives up after 3 s.
+void fence_node(JobId job);
+// The same, and the steps of the job on all nodes.
 void fence(JobId job);
 
 }  // namespace espalier::launcher

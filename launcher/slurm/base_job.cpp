@@ -61,7 +61,7 @@ JobId submit_base(const BaseJob& job) {
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
   std::string name = job.name, partition = job.partition, qos = job.qos, account = job.account, comment = job.comment;
-  std::string script = job.script, directory = job.directory, null = "/dev/null";
+  std::string script = job.script, directory = job.directory, null = "/dev/null", reservation = job.reservation;
   std::string only = joined(job.only), excluded = job.only.empty() ? joined(job.shape.excluded) : "";
   std::string tres = "gres:gpu:" + std::to_string(job.shape.gpus_per_node);
   std::vector<std::string> variables = job.environment;
@@ -72,6 +72,7 @@ JobId submit_base(const BaseJob& job) {
   description.partition = partition.data();
   if (!qos.empty()) description.qos = qos.data();
   if (!account.empty()) description.account = account.data();
+  if (!reservation.empty()) description.reservation = reservation.data();
   description.comment = comment.data();
   if (!only.empty()) description.req_nodes = only.data();
   if (!excluded.empty()) description.exc_nodes = excluded.data();

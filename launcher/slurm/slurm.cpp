@@ -194,8 +194,8 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {
   return count;
 }
 
-void give_back(JobId id) {
-  kill_steps(id);
+void give_back(JobId id, std::optional<std::uint32_t> own_step) {
+  kill_steps(id, own_step);
   espalier_slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
   if (espalier_slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
     fail("slurm: job " + std::to_string(id) + " cannot be given back");

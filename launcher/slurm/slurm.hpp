@@ -55,8 +55,9 @@ JobId submit_extension(const ExtensionJob& job);
 // Sends SIGKILL to every step that srun started in the job, except `except_step`. Then the end of the job does not wait
 // for KillWait. Returns how many such steps there were.
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);
-// Kills the steps of the job, then its batch script, then the job.
-void give_back(JobId id);
+// Kills the steps of the job, then its batch script, then the job. `own_step`: the caller's, which is killed with the
+// job.
+void give_back(JobId id, std::optional<std::uint32_t> own_step = std::nullopt);
 // The settings of Slurm that the launcher needs.
 struct SlurmSite {
   std::vector<uid_t> planner_uids{0};  // users that may run espalierd: root and SlurmUser

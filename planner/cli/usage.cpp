@@ -84,7 +84,9 @@ Record usage_record(const Json& usage) {
 
 Record allocation_record(const Json& one) {
   Record record{{{"JobId", std::to_string(one.at("job").get<std::uint32_t>())},
-                 {"Kind", one.at("extension").get<bool>() ? "extension" : "anchor"},
+                 {"Kind", one.at("extension").get<bool>() ? "extension"
+                          : one.value("base", false)      ? "base"
+                                                          : "anchor"},
                  {"GPUs", std::to_string(one.at("gpus").get<int>())},
                  {"Start", moment(one.at("started").get<double>())},
                  {"End", moment(one.at("ended").get<double>())},

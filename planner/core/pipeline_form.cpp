@@ -129,7 +129,8 @@ PipelineForm form_of(const Plan& plan) {
 
 PipelineForm fitted(PipelineForm form, std::span<const int> layers) {
   const int fewest = form.v_shaped() ? 2 : 1;
-  while (form.chunks > 1 && form.chunks >= fewest && !enough(layers, form)) --form.chunks;
+  const auto too_many = [&] { return static_cast<int>(layers.size()) * form.chunks > kMostListedChunks; };
+  while (form.chunks > 1 && form.chunks >= fewest && (too_many() || !enough(layers, form))) --form.chunks;
   // Half of a V is none.
   return form.chunks < fewest ? PipelineForm{} : form;
 }

@@ -24,6 +24,9 @@ struct PipelineForm {
   int last_stage(int stages) const { return v_shaped() ? 0 : stages - 1; }
 };
 
+// No plan has more chunks in all, over its stages: lists of more are too long to be simulated on a daemon's loop.
+inline constexpr int kMostListedChunks = 512;
+
 // The schedule's name in a training configuration where the planner chooses schedule and chunks.
 inline constexpr const char* kAutomaticSchedule = "auto";
 

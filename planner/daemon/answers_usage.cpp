@@ -23,7 +23,7 @@ Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
   for (const Store::Allocation& one : planner_.store().allocations(job.id)) {
     if (one.uid != job.uid) continue;  // anybody may write a comment
     const double end = one.ended > 0 ? one.ended : now, seconds = std::max(0.0, end - one.started);
-    const bool own = one.job == job.id;
+    const bool own = one.job == job.id || one.base;
     (own ? anchor : extensions) += one.gpus * seconds;
     if (own) anchor_gpus = std::max(anchor_gpus, one.gpus);
     else ++count;
@@ -33,6 +33,7 @@ Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
     if (with_allocations)
       allocations.push_back({{"job", one.job},
                              {"extension", !own},
+                             {"base", one.base},
                              {"gpus", one.gpus},
                              {"started", one.started},
                              {"ended", one.ended},

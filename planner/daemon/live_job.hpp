@@ -25,6 +25,7 @@ struct LiveJob {
   int failures = 0;                   // aborted decisions in a row
   double not_before = 0;              // no proposal before this time, after a failure
   double saved = 0;                   // when the store last got `job`
+  double scaled_at = 0;               // when its scale table was made
   double tokens_per_second = 0;
   TrainingUsage usage;
   ProfileBook profiles;

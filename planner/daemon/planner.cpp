@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/move.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/wire/grant_message.hpp"
@@ -66,7 +67,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       sites_(store.topology_documents()),
       submissions_(store),
       strays_(settings.partition),
-      allocations_(store) {
+      allocations_(store, settings.partition) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -306,7 +307,8 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
 }
 
 void Planner::give_grants(const LiveJob& live, const Decision& decision) const {
-  if (!settings_.grant || decision.acquire.empty()) return;
+  // A second base goes into the user's own partition.
+  if (!settings_.grant || decision.acquire.empty() || moves_base(decision)) return;
   wire::Grants grants{decision.id, {}};
   for (const ExtensionRequest& request : decision.acquire)
     grants.grants.push_back(settings_.grant(live.job.uid, decision.job, request));

@@ -138,7 +138,7 @@ class Planner {
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
   void save_coefficients(const LiveJob& live);
-  void save_scale(const LiveJob& live);
+  void save_scale(LiveJob& live);
   void recall(LiveJob& live);
   bool restore(LiveJob& live);
   void learn_profile(LiveJob& live, double spread);

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/flextrain/predicted_scale.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 
@@ -31,15 +32,22 @@ Json scale_row(const ScaleEntry& entry) {
 }  // namespace
 
 // Only what the job's own figures say is worth a table. What fails here costs the job nothing.
-void Planner::save_scale(const LiveJob& live) {
+void Planner::save_scale(LiveJob& live) {
   if (!site_ || !live.job.plan) return;
   const auto measured = live.profiles.coefficients(*site_);
   if (!measured) return;
+  // The table is made on the loop, and a launcher says when its profile is calm.
+  constexpr double kBetweenTables = 60;  // seconds
+  const double now = clock_seconds();
+  if (now >= live.scaled_at && now - live.scaled_at < kBetweenTables) return;
+  live.scaled_at = now;
   ElasticJob job = live.job;
   job.max_gpus = std::min(job.max_gpus, most_gpus(live));
   ScaleOptions options;
   options.least_gain = settings_.scheduler.least_gain;
   if (settings_.scheduler.flextrain) options.elasticity = settings_.scheduler.flextrain->elasticity;
+  // The lists of other schedules than 1F1B take long to simulate.
+  if (!forms_of(job).empty()) options.most_entries = 8;
   try {
     Json rows = Json::array();
     for (const ScaleEntry& entry : predicted_scale(job, *site_, *measured, options)) rows.push_back(scale_row(entry));

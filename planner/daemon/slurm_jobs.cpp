@@ -160,8 +160,13 @@ WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& pa
     const auto found = partitions.by_partition.find(list.substr(at, comma - at));
     if (found != partitions.by_partition.end()) allowed.insert(found->second.begin(), found->second.end());
   }
-  for (const auto& name : expand_hosts(job.exc_nodes)) allowed.erase(name);
-  const auto required = expand_hosts(job.req_nodes);
+  std::vector<std::string> required;
+  try {
+    for (const auto& name : expand_hosts(job.exc_nodes)) allowed.erase(name);
+    required = expand_hosts(job.req_nodes);
+  } catch (const Error&) {
+    // A user's list of too many names must not cost the others their decisions. Slurm itself heeds it.
+  }
   if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
     waiting.only_nodes = required;
     std::sort(waiting.only_nodes.begin(), waiting.only_nodes.end());

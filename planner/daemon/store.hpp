@@ -117,6 +117,7 @@ class Store {
     int gpus = 0;
     double started = 0, ended = 0;  // 0: not ended
     bool exact = true;              // false: Slurm no longer told when it ended
+    bool base = false;              // of a movable job
   };
   void save(const Allocation& allocation);  // known by its job and its start: a requeued job has several
   std::vector<Allocation> open_allocations();

@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS submissions_time ON submissions(time);
 constexpr const char* kScaleTables = "CREATE TABLE IF NOT EXISTS scale_tables(job INTEGER PRIMARY KEY, record TEXT)";
 constexpr const char* kUsage = R"(
 CREATE TABLE IF NOT EXISTS allocations(job INTEGER, anchor INTEGER, uid INTEGER, gpus INTEGER, started REAL, ended REAL,
-                                       exact INTEGER, PRIMARY KEY(job, started));
+                                       exact INTEGER, base INTEGER, PRIMARY KEY(job, started));
 CREATE INDEX IF NOT EXISTS allocations_anchor ON allocations(anchor);
 CREATE INDEX IF NOT EXISTS allocations_open ON allocations(job) WHERE ended=0;
 CREATE TABLE IF NOT EXISTS trainings(job INTEGER PRIMARY KEY, trained REAL, paused REAL, until REAL, gpus INTEGER);

@@ -11,18 +11,20 @@ Store::Allocation read(const Statement& row) {
           static_cast<int>(row.integer(3)),
           row.real(4),
           row.real(5),
-          row.integer(6) != 0};
+          row.integer(6) != 0,
+          row.integer(7) != 0};
 }
 
-constexpr const char* kColumns = "job, anchor, uid, gpus, started, ended, exact";
+constexpr const char* kColumns = "job, anchor, uid, gpus, started, ended, exact, base";
 
 }  // namespace
 
 void Store::save(const Allocation& one) {
   s_->db
       .prepare(
-          "INSERT OR REPLACE INTO allocations(job, anchor, uid, gpus, started, ended, exact) VALUES(?,?,?,?,?,?,?)")
-      .bind(one.job, one.anchor, one.uid, one.gpus, one.started, one.ended, one.exact)
+          "INSERT OR REPLACE INTO allocations(job, anchor, uid, gpus, started, ended, exact, base) "
+          "VALUES(?,?,?,?,?,?,?,?)")
+      .bind(one.job, one.anchor, one.uid, one.gpus, one.started, one.ended, one.exact, one.base)
       .run();
 }
 

@@ -42,12 +42,14 @@ void TrainingUsage::end(double now) {
 void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elastic) {
   if (!read_) {
     for (const Store::Allocation& one : store_.open_allocations())
-      written_[one.job] = {one.anchor, one.uid, one.gpus, one.started, 0};
+      written_[one.job] = {one.anchor, one.uid, one.gpus, one.started, 0, one.base};
     read_ = true;
   }
   for (const auto& [id, job] : slurm.jobs) {
     if (job.started <= 0 || job.state == SlurmJobState::pending) continue;
-    JobId anchor = anchor_of_comment(job.comment);
+    const JobId submitted = submitted_of_base(job.comment);
+    const bool base = submitted != 0;
+    JobId anchor = base ? submitted : anchor_of_comment(job.comment);
     const auto known = written_.find(id);
     // Slurm gives a job that was cancelled while it waited a start, the moment of its end.
     if (known == written_.end() && job.state == SlurmJobState::ended && job.ended <= job.started) continue;
@@ -56,20 +58,21 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
       anchor = id;
     } else if (known == written_.end()) {
       // Anybody may write a comment.
+      if (!base && !partition_.empty() && job.partition != partition_) continue;
       const auto owner = slurm.jobs.find(anchor);
       if (owner == slurm.jobs.end() || owner->second.uid != job.uid) continue;
       if (!elastic.contains(anchor) && !written_.contains(anchor)) continue;
     }
     // An ended job's record names its GPUs no more. What was never seen to run is counted as it was asked for.
     const int held = gpus_of(job);
-    Written now{anchor, job.uid, held, job.started, job.state == SlurmJobState::running ? 0 : job.ended};
+    Written now{anchor, job.uid, held, job.started, job.state == SlurmJobState::running ? 0 : job.ended, base};
     if (held == 0) now.gpus = known == written_.end() ? job.wanted_gpus : known->second.gpus;
     if (known != written_.end() && known->second.started == now.started)
       now.gpus = std::max(now.gpus, known->second.gpus);
     if (known != written_.end() && known->second == now) continue;
     if (known != written_.end() && known->second.started != now.started && known->second.ended == 0)  // requeued
-      store_.save({id, anchor, job.uid, known->second.gpus, known->second.started, now.started, false});
-    store_.save({id, now.anchor, now.uid, now.gpus, now.started, now.ended, true});
+      store_.save({id, anchor, job.uid, known->second.gpus, known->second.started, now.started, false, base});
+    store_.save({id, now.anchor, now.uid, now.gpus, now.started, now.ended, true, base});
     written_[id] = now;
   }
   for (auto at = written_.begin(); at != written_.end();) {
@@ -79,7 +82,8 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
     }
     const Written& gone = at->second;
     // It ended while this daemon did not run, and Slurm has forgotten when.
-    if (gone.ended == 0) store_.save({at->first, gone.anchor, gone.uid, gone.gpus, gone.started, slurm.time, false});
+    if (gone.ended == 0)
+      store_.save({at->first, gone.anchor, gone.uid, gone.gpus, gone.started, slurm.time, false, gone.base});
     at = written_.erase(at);
   }
 }

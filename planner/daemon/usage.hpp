@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "planner/core/job.hpp"
 #include "planner/daemon/slurm.hpp"
@@ -31,10 +33,11 @@ struct TrainingUsage {
   void count(double now);
 };
 
-// Writes down what Slurm says of the allocations of elastic jobs: anchors and extensions.
+// Writes down what Slurm says of the allocations of elastic jobs: anchors, bases and extensions.
 class Allocations {
  public:
-  explicit Allocations(Store& store) : store_(store) {}
+  // `partition`: of extensions; empty: any. Anybody may write the comment of an extension.
+  explicit Allocations(Store& store, std::string partition = "") : store_(store), partition_(std::move(partition)) {}
   // `elastic`: the ids of jobs with a launcher.
   void look(const SlurmSnapshot& slurm, const std::set<JobId>& elastic);
 
@@ -44,9 +47,11 @@ class Allocations {
     uid_t uid = 0;
     int gpus = 0;
     double started = 0, ended = 0;
+    bool base = false;
     bool operator==(const Written&) const = default;
   };
   Store& store_;
+  const std::string partition_;
   bool read_ = false;
   std::map<JobId, Written> written_;  // of jobs that Slurm still knows
 };

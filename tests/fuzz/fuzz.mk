@@ -18,9 +18,11 @@ FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp ran
 FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp capabilities.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp) \
   $(addprefix planner/core/,error.cpp gres.cpp names.cpp plan.cpp model/model_sizes.cpp model/published_models.cpp \
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
-    topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp) planner/cli/live_cluster.cpp planner/sim/redeployment.cpp planner/slurm/site.c \
+    topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
+    pipeline_form.cpp model/form_figures.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \
+  planner/sim/redeployment.cpp planner/slurm/site.c \
   $(filter-out %/main.cpp,$(wildcard planner/core/pipeline/generators/*.cpp)) planner/slurm/hosts.c \
-  $(addprefix torchrt/,checksum.cpp mapped_file.cpp safetensors/element_type.cpp) \
+  $(addprefix torchrt/,checksum.cpp mapped_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
   $(filter-out torchrt/model/config_json.cpp torchrt/model/hugging_face.cpp,$(MODEL_PURE)) $(wildcard torchrt/model/families/*.cpp)
 fuzz_objects  = $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(1))
 

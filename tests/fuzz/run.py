@@ -48,14 +48,18 @@ def fuzz(name):
 def profile_of(name):
     """The lines that the target's corpus and seeds reach."""
     raw = FOLDER / f"{name}.profraw"
+    raw.unlink(missing_ok=True)
     run(name, ["-runs=0"], raw, 300)
-    return raw
+    return raw if raw.exists() else None  # None: an input ended the target
 
 
 def lines_covered(names):
     """{file: (covered lines, lines)} of all targets together."""
     merged = FOLDER / "all.profdata"
-    subprocess.run(["llvm-profdata", "merge", "-sparse", "-o", merged] + [profile_of(name) for name in names], check=True)
+    raws = [raw for raw in map(profile_of, names) if raw]
+    if not raws:
+        return {}
+    subprocess.run(["llvm-profdata", "merge", "-sparse", "-o", merged] + raws, check=True)
     objects = [part for name in names[1:] for part in ("-object", str(FOLDER / "bin" / name))]
     exported = subprocess.run(["llvm-cov", "export", "-summary-only", f"-instr-profile={merged}", str(FOLDER / "bin" / names[0])]
                               + objects, check=True, stdout=subprocess.PIPE, text=True).stdout

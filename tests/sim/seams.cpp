@@ -335,7 +335,7 @@ int kill_steps(JobId id, std::optional<std::uint32_t>) {
   return 0;
 }
 
-void give_back(JobId id) {
+void give_back(JobId id, std::optional<std::uint32_t>) {
   reach_slurmctld();
   history().note([&] { return "slurm: " + std::to_string(id) + " is given back by its launcher"; });
   history().slurm->give_back(id);

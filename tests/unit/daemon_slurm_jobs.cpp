@@ -105,3 +105,13 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   CHECK(converted.account == "physics");
   CHECK(converted.qos == "normal");
 }
+
+TEST_CASE("a list of too many nodes to exclude costs nobody else anything") {
+  Pending job;
+  std::string excluded;
+  for (int i = 0; i < 9; ++i) excluded += std::string(i > 0 ? "," : "") + "n[1-16384]";
+  job.record.exc_nodes = excluded.data();
+  WaitingJob waiting;
+  CHECK_NOTHROW(waiting = convert_waiting(job.record, {}, true, 1010));
+  CHECK(waiting.id == 7);
+}

@@ -60,6 +60,28 @@ TEST_CASE("GPU seconds are those of the plan that runs; pauses and recoveries ar
   CHECK(other.trained == 0);
 }
 
+TEST_CASE("the base of a movable job is told from its extensions, and no job elsewhere is taken for one of them") {
+  Folder folder;
+  Store store(folder.file("test.db"));
+  Allocations allocations(store, "elastic");
+  SlurmSnapshot slurm;
+  slurm.time = 100;
+  slurm.jobs[10] = allocation(10, {}, 50);
+  slurm.jobs[11] = allocation(11, {0, 1}, 55, "espalier:base:10:ab");
+  slurm.jobs[20] = allocation(20, {2, 3}, 60, "espalier:ext:10:ab");
+  slurm.jobs[21] = allocation(21, {0}, 60, "espalier:ext:10:cd");
+  slurm.jobs[11].partition = slurm.jobs[21].partition = "main";
+  slurm.jobs[20].partition = "elastic";
+  allocations.look(slurm, {10});
+  const auto found = store.allocations(10);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].job == 10);
+  CHECK(found[1].job == 11);
+  CHECK(found[1].base);
+  CHECK(found[2].job == 20);
+  CHECK_FALSE(found[2].base);
+}
+
 TEST_CASE("allocations are written down with Slurm's own times") {
   Folder folder;
   Store store(folder.file("test.db"));

@@ -38,14 +38,21 @@ double simulated_fill(PipelineForm form, int stages, int micro_batches, double f
   return (time - micro_batches) / (stages - 1);
 }
 
+// Stages that are simulated: fewer, the more chunks each of them has, because the lists grow with both.
+int most_simulated(int chunks) {
+  int most = kMostSimulated;
+  while (most > 2 && most * most * chunks > 4 * kMostSimulated * kMostSimulated) --most;
+  return most;
+}
+
 }  // namespace
 
 double fill_share(PipelineForm form, int stages, int micro_batches, WorkShares work) {
   if (form.plain()) return 1 - work.weights;
   if (stages < 2) return 1;
-  if (stages > kMostSimulated) {
-    micro_batches = std::max(1, static_cast<int>(std::int64_t{micro_batches} * kMostSimulated / stages));
-    stages = kMostSimulated;
+  if (const int most = most_simulated(form.chunks); stages > most) {
+    micro_batches = std::max(1, static_cast<int>(std::int64_t{micro_batches} * most / stages));
+    stages = most;
   }
   const int a = static_cast<int>(std::lround(kParts * work.forward));
   const int b = static_cast<int>(std::lround(kParts * work.weights));
@@ -57,6 +64,7 @@ double fill_share(PipelineForm form, int stages, int micro_batches, WorkShares w
 double micro_batches_held(PipelineForm form, int stages, int micro_batches, int stage, bool recompute) {
   if (form.plain() || stages < 2 || stages > kMostListedStages) return std::min(stages - stage, micro_batches);
   if (form.schedule() == "gpipe") return micro_batches;
+  if (stages * form.chunks > kMostListedChunks) return std::min(stages - stage, micro_batches);
   micro_batches = enough_micro_batches(stages, micro_batches);
   thread_local std::unordered_map<std::uint64_t, std::vector<double>> known;
   const auto& held = kept(known, key_of(form, stages, micro_batches, recompute ? 1 : 0, 0), [&] {

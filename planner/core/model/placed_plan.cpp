@@ -138,7 +138,9 @@ ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
 PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
   if (const auto broken = validate(plan); !broken.empty()) throw Error(broken.front());
   PlacedPlan placed{plan.micro_batches, plan.global_batch, {}};
-  if (plan.stages.size() <= static_cast<std::size_t>(kMostListedStages)) placed.form = form_of(plan);
+  if (plan.stages.size() <= static_cast<std::size_t>(kMostListedStages) &&
+      plan.chunks.size() <= static_cast<std::size_t>(kMostListedChunks))
+    placed.form = form_of(plan);
   if (placed.form.chunks > 1) placed.chunks = plan.chunks;
   std::vector<PlacedReplica> before, front;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -162,7 +164,8 @@ StagePosition PlacedPlan::position(int stage, bool recompute) const {
   for (const Chunk& chunk : chunks)
     weight.push_back(static_cast<double>(chunk.layers) / stages[static_cast<std::size_t>(chunk.stage)].layers);
   const int simulated = form.schedule() == "gpipe" ? 1 : enough_micro_batches(count, micro_batches);
-  at.held = most_held(*lists_of(form, count, simulated), weight, recompute)[static_cast<std::size_t>(stage)];
+  const auto lists = lists_of(form, count, simulated);
+  at.held = most_held_by(lists->actions[static_cast<std::size_t>(stage)], weight, recompute);
   if (form.schedule() == "gpipe") at.held *= micro_batches;
   return at;
 }

@@ -16,6 +16,7 @@ using pipeline::Compute;
 // So many rounds of as many micro-batches as stages are simulated; more of them only repeat the last round.
 constexpr int kRounds = 6;
 constexpr std::size_t kMostLists = 16;
+constexpr std::size_t kMostActions = 5'000'000;  // of all lists that a thread keeps: about 64 MB
 
 pipeline::Schedule in_parts(pipeline::Schedule lists) {
   for (auto& list : lists.actions) {
@@ -91,7 +92,14 @@ std::shared_ptr<const pipeline::Schedule> lists_of(PipelineForm form, int stages
   auto lists = std::make_shared<const pipeline::Schedule>(
       in_parts(pipeline::generate(form.schedule(), {stages, micro_batches, form.chunks})));
   known.push_front({form, stages, micro_batches, lists});
-  if (known.size() > kMostLists) known.pop_back();
+  const auto actions = [](const Kept& one) {
+    return std::size_t{3} * static_cast<std::size_t>(one.stages) * static_cast<std::size_t>(one.form.chunks) *
+           static_cast<std::size_t>(one.micro_batches);
+  };
+  std::size_t sum = 0, keep = 0;
+  while (keep < known.size() && keep < kMostLists && (keep == 0 || sum + actions(known[keep]) < kMostActions))
+    sum += actions(known[keep++]);
+  while (known.size() > keep) known.pop_back();
   return lists;
 }
 
@@ -110,18 +118,19 @@ int enough_micro_batches(int stages, int micro_batches) {
   return micro_batches <= kRounds * stages ? micro_batches : (kRounds - 1) * stages + micro_batches % stages;
 }
 
-std::vector<double> most_held(const pipeline::Schedule& lists, std::span<const double> weight, bool recompute) {
+double most_held_by(std::span<const Action> list, std::span<const double> weight, bool recompute) {
   const Compute freeing = recompute ? Compute::backward_input : Compute::backward_weight;
-  std::vector<double> most;
-  for (const auto& list : lists.actions) {
-    double held = 0, peak = 0;
-    for (const Action& action : list) {
-      if (action.kind == Compute::forward)
-        peak = std::max(peak, held += weight[static_cast<std::size_t>(action.chunk)]);
-      else if (action.kind == freeing) held -= weight[static_cast<std::size_t>(action.chunk)];
-    }
-    most.push_back(peak);
+  double held = 0, peak = 0;
+  for (const Action& action : list) {
+    if (action.kind == Compute::forward) peak = std::max(peak, held += weight[static_cast<std::size_t>(action.chunk)]);
+    else if (action.kind == freeing) held -= weight[static_cast<std::size_t>(action.chunk)];
   }
+  return peak;
+}
+
+std::vector<double> most_held(const pipeline::Schedule& lists, std::span<const double> weight, bool recompute) {
+  std::vector<double> most;
+  for (const auto& list : lists.actions) most.push_back(most_held_by(list, weight, recompute));
   return most;
 }
 

@@ -32,5 +32,7 @@ int enough_micro_batches(int stages, int micro_batches);
 // By stage: the most that is held, where a chunk counts `weight` from its F to the end of its W, or with `recompute` of
 // its I.
 std::vector<double> most_held(const pipeline::Schedule& lists, std::span<const double> weight, bool recompute);
+// The same of one stage's list.
+double most_held_by(std::span<const pipeline::Action> list, std::span<const double> weight, bool recompute);
 
 }  // namespace espalier

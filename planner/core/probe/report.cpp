@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "planner/core/fields.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier {
 namespace {
@@ -76,7 +77,7 @@ ProbeReport probe_report(const std::string& output) {
   std::istringstream lines(output);
   for (std::string text; std::getline(lines, text);) {
     if (!text.starts_with(kMark)) continue;
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto json = try_json(text);
     if (json.is_discarded() || !json.is_object() || !json["calibrate"].is_object() || json["calibrate"].size() != 1)
       throw Error("the ranks' output has a line that cannot be read: " + text.substr(0, 200));
     const auto item = json["calibrate"].begin();

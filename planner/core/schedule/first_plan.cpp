@@ -153,17 +153,30 @@ class FirstSearch {
       }
   }
 
+  // Lists of operations take long to generate and simulate, and espalierd plans on its loop. Beyond this many
+  // operations the solver weighs the other schedules, without lists. No time limit: launcher and planner find the same.
+  std::int64_t operations_left_ = 3'000'000;
+  bool affordable(PipelineForm form, int stages, int micro_batches) {
+    if (form.plain() || stages < 2) return true;
+    const std::int64_t list = std::int64_t{3} * stages * form.chunks * std::min(micro_batches, 7 * stages);
+    const std::int64_t cost = list * (form.v_shaped() ? 8 : 3);  // a V compares several lists
+    if (cost > operations_left_ && !found_.empty()) return false;
+    operations_left_ -= cost;
+    return true;
+  }
+
   void look_at_micro_batches(int pp, int dp, int tp, int used) {
     const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
     for (const int count : counts_) {
       if (count > job_.model.global_batch / dp) continue;
       const Plan plan = uniform_plan(pp, dp, job_.model.layers, job_.model.global_batch, count, gpus, tp);
       if (!chooses_schedule(job_)) {
+        if (const auto forms = forms_of(job_); !forms.empty() && !affordable(forms.front(), pp, count)) continue;
         consider(in_its_form(plan, {}, job_));
         continue;
       }
       for (const PipelineForm& form : forms_of(job_)) {
-        consider(with_form(plan, form));
+        if (affordable(form, pp, count)) consider(with_form(plan, form));
         // One stage: all are alike. Many GPUs: the solver weighs the other schedules, without their lists.
         if (pp == 1 || gpus_.size() > kMany) break;
       }

@@ -117,6 +117,11 @@ double Evaluator::score_choice(std::span<const StageTable* const> stages, int ch
                                std::span<int> layers) {
   auto& bins = bins_;
   const int micro_batches = counts_[static_cast<std::size_t>(choice)], count = static_cast<int>(stages.size());
+  // So many stages can have no more chunks, however the layers fall: no list of such a form is made.
+  if (const int most = std::max(1, std::min(problem_.job.layers + 2, kMostListedChunks) / count); form.chunks > most) {
+    if (forms_.size() > 1) return kInfeasible;
+    form = form.v_shaped() ? PipelineForm{} : PipelineForm{form.kind, static_cast<std::int16_t>(most)};
+  }
   double cheapest = kInfeasible, fixed = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageAt& stage = at(*stages[s], choice);

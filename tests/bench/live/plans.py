@@ -44,12 +44,14 @@ def submit(load, devices, parallel):
 
 
 def fixed(load, devices, parallel):
-    """Median step of a plan; None where it does not fit the training."""
+    """Median step of a plan; None where it does not fit the training, or is too slow."""
     job = submit(load, devices, parallel)
     try:
         wait_for(90, f"{parallel} has done its steps", lambda: len(steps(load["name"])) >= STEPS or not state(job))
         done = steps(load["name"])
         return step_seconds(done) if len(done) >= STEPS else None
+    except TimeoutError:
+        return None
     finally:
         end(job)
 
@@ -85,6 +87,8 @@ for number, load in enumerate(workloads.draw(seed, cases)):
             if took:
                 measured.append((took, parallel))
         measured.sort(key=lambda one: one[0])
+        if not measured:
+            raise TimeoutError("no uniform plan did its steps")
         again = {i: [took] for i, (took, _) in enumerate(measured[:3])}
         own = [seconds]
         for _ in range(2):
