@@ -3,7 +3,7 @@
 set -euo pipefail
 # shellcheck source=../../cluster/box/links.bash
 . "$BOX_HERE/links.bash"
-shape_links
+shape_links 200
 espalier calibrate --program "$BOX/bin/espalier-train" --mpi mpirun --minutes 8 --json > "$BOX/share/found.json"
 python3 - "$BOX/share/found.json" "$1" <<'P'
 import json
