@@ -6,6 +6,7 @@ ifeq ($(origin TORCH_HOME),file)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(patsubst %/,%,$(dir $(TORCH_HOME))) etc/deps/wheels.txt etc/deps/python.sh
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/accelerate-1.15.0 etc/deps/accelerate.txt || \
 	  echo "espalier: deps: without accelerate the tests of Trainer and Accelerate will be skipped"
+	@etc/deps/bytecode.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))/bin/python $(patsubst %/,%,$(dir $(TORCH_HOME))) $(CACHE_HOME)/accelerate-1.15.0
 endif
 ifeq ($(CUDA)$(wildcard $(NCCL_HOME)/include/nccl.h),1)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt

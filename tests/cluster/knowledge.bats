@@ -31,7 +31,7 @@ unmeasured() { refute grep -q "job $1: measured after" "$BOX/log/espalierd.log";
 @test "a job is measured within 20 steps, and each coefficient says of itself whether it is" {
   A=$(trains A n1)
   wait_for 120 "A is planned with its own profile" is "$A" "$own" "own profiles"
-  wait_for 60 "its profile is calm" is "$A" 'job["coefficients_settled"]' True
+  wait_for 250 "its profile is calm" is "$A" 'job["coefficients_settled"]' True
   step=$(sed -n "s/.*job $A: measured after step \([0-9]*\) .*/\1/p" "$BOX/log/espalierd.log" | head -n 1)
   seconds=$(head -n "$step" "$BOX/home/A.jsonl" | python3 -c 'import json, sys; print(sum(json.loads(line)["seconds"] for line in sys.stdin))')
   echo "# measured after $step steps, $seconds s of training" >&3
@@ -52,7 +52,7 @@ unmeasured() { refute grep -q "job $1: measured after" "$BOX/log/espalierd.log";
   A=$(trains A n1)
   wait_for 60 "A is held" espalier hold "$A"
   wait_for 120 "A is planned with its own profile" is "$A" "$own" "own profiles"
-  wait_for 60 "its profile is calm" is "$A" 'job["coefficients_settled"]' True
+  wait_for 250 "its profile is calm" is "$A" 'job["coefficients_settled"]' True
   before=$(field "$A" 'job["coefficients"]')
   step=$(field "$A" 'job["coefficients_source"]["step"]')
   "$BOX_HERE/planner.sh" kill
