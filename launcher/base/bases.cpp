@@ -12,9 +12,10 @@ namespace espalier::launcher {
 namespace {
 
 constexpr wire::Loop::Milliseconds kWatch{5000}, kConfirm{150};
-// A second base that has not been granted by then is withdrawn, whatever it waits for: limits of its user or QOS that
-// cannot hold two bases, GPUs that another job has taken meanwhile, or a busy slurmctld.
-constexpr wire::Loop::Milliseconds kSecondWaits{10000};
+// A second base that has not been granted this long after the backfill scheduler's next look is withdrawn, whatever it
+// waits for: limits of its user or QOS that cannot hold two bases, GPUs that another job has taken meanwhile, or a busy
+// slurmctld. Where an older job waits, only the backfill scheduler starts a base.
+constexpr std::chrono::seconds kSecondWaits{10};
 // After the base has started: for the keepers of its other nodes, which steps start.
 constexpr wire::Loop::Milliseconds kKeepersCome{20000};
 // Least steps on the new base before the one before it is given back, and the longest time that both are held then,
@@ -67,9 +68,9 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   // The same CPUs and memory for each GPU.
   shape.cpus_per_node = std::max(1, now.cpus_per_node * shape.gpus_per_node / now.gpus_per_node);
   shape.memory_mb_per_node = std::max(1L, now.memory_mb_per_node * shape.gpus_per_node / now.gpus_per_node);
-  deadline_ = loop_.after(kSecondWaits, [this] {
-    fail("the second base was not granted within " + std::to_string(kSecondWaits.count() / 1000) + " s");
-  });
+  const std::chrono::seconds waits = kSecondWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
+  deadline_ = loop_.after(
+      waits, [this, waits] { fail("the second base was not granted within " + std::to_string(waits.count()) + " s"); });
   submit(shape, std::move(only), false, true);
 }
 
@@ -224,11 +225,11 @@ void Bases::cancel_second() {
   if (const JobId id = std::exchange(second_, 0); id != 0) release(id);
 }
 
-void Bases::promote() {
+void Bases::promote(wire::Loop::Milliseconds longer) {
   if (second_ == 0) return;
   before_ = std::exchange(current_, std::exchange(second_, 0));
   steps_beside_ = 0;
-  deadline_ = loop_.after(kBothHeld, [this] { give_back_before(); });
+  deadline_ = loop_.after(kBothHeld + longer, [this] { give_back_before(); });
   callbacks_.changed();
 }
 
@@ -304,6 +305,11 @@ std::vector<Holding> Bases::second_holdings() const {
 std::vector<NodeView> Bases::second_nodes() const {
   const auto at = bases_.find(second_);
   return at != bases_.end() && at->second.granted ? at->second.nodes : std::vector<NodeView>();
+}
+
+std::vector<Holding> Bases::before_holdings() const {
+  const auto at = bases_.find(before_);
+  return at != bases_.end() ? at->second.holdings : std::vector<Holding>();
 }
 
 std::vector<JobId> Bases::held() const {

@@ -43,9 +43,10 @@ class Bases {
   // Submits a second base. It must start within seconds, or it is withdrawn.
   void acquire(const std::vector<ExtensionRequest>& nodes);
   void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
-  void promote();        // the second base, if there is one, takes the first one's place
+  // The second base, if there is one, takes the first one's place. The first is held for `longer` than otherwise.
+  void promote(wire::Loop::Milliseconds longer);
   // Training has done a step on the base. The base before it is given back after some steps, once `settled`: what a
-  // loss needs is on the new base. After a minute it is given back anyway.
+  // loss needs is on the new base, and the plan has left the one before. After a minute it is given back anyway.
   void stepped(bool settled);
   void release_all();  // for the end of the job
   bool empty() const { return bases_.empty() && submitting_ == 0; }
@@ -58,6 +59,7 @@ class Bases {
   bool moving() const { return second_ != 0 || before_ != 0 || acquiring_; }
   std::vector<Holding> second_holdings() const;  // of a second base that was granted
   std::vector<NodeView> second_nodes() const;    // the same
+  std::vector<Holding> before_holdings() const;  // of the base that training was on before, until it is given back
   std::vector<JobId> held() const;               // all bases that wait or run, but for those that are being given back
 
  private:

@@ -7,8 +7,8 @@ namespace espalier::launcher {
 
 std::vector<Holding> HeldGpus::all(bool with_acquired) const {
   std::vector<Holding> list = context_.anchor;
-  const auto more = callbacks_.extensions(with_acquired);
-  list.insert(list.end(), more.begin(), more.end());
+  for (const auto& more : {callbacks_.extensions(with_acquired), callbacks_.base_before()})
+    list.insert(list.end(), more.begin(), more.end());
   return list;
 }
 

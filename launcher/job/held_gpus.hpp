@@ -15,6 +15,7 @@ class HeldGpus {
  public:
   struct Callbacks {
     std::function<std::vector<Holding>(bool with_acquired)> extensions;
+    std::function<std::vector<Holding>()> base_before;  // a base that training is leaving
     std::function<bool(JobId)> falters;                 // the extension's keeper is silent
     std::function<bool(const std::string&)> node_lost;  // a node of the anchor, by its keepers
     std::function<std::set<GpuId>()> unfit;             // GPUs on which ranks have died again and again
@@ -26,7 +27,7 @@ class HeldGpus {
   void heard(SlurmAnswer answer) { answer_ = std::move(answer); }
 
   // `with_acquired`: also extensions that the change under way has acquired.
-  std::vector<Holding> all(bool with_acquired) const;  // with a second base among them
+  std::vector<Holding> all(bool with_acquired) const;  // with a second base, and the one before, among them
   std::vector<Holding> extensions(bool with_acquired) const { return callbacks_.extensions(with_acquired); }
   // The anchor's GPUs that can be used. The unfit ones too if there are no others, since a job must be able to give
   // back all that it was lent.

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "launcher/job/holdings.hpp"
@@ -233,7 +234,7 @@ void Launcher::stepped(const wire::Step& step) {
     rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generation)));
   steps_.stepped(step);
   earlier_.stepped(step);
-  bases_.stepped(earlier_.list().empty());
+  bases_.stepped(earlier_.list().empty() && base_to_leave() == 0);
   reports_->status_after_step();
 }
 
@@ -295,10 +296,20 @@ void Launcher::take_second_base() {
   const auto holdings = bases_.second_holdings();
   if (holdings.empty()) return;
   context_.nodes = bases_.second_nodes();
-  bases_.promote();
+  // Where no node stays, the plan keeps a GPU of the base before, and leaves it in a change of its own.
+  const bool leaves_later = std::any_of(context_.anchor.begin(), context_.anchor.end(),
+                                        [this](const Holding& held) { return uses(generations_.plan(), held); });
+  const std::chrono::seconds start(std::max(context_.config.start_seconds, program_.start_seconds()));
+  bases_.promote(leaves_later ? start : start.zero());
   context_.base = bases_.current();
   context_.anchor = holdings;
   spdlog::info("espalier: launch: training is on base {} now", context_.base);
+}
+
+JobId Launcher::base_to_leave() const {
+  for (const Holding& held : bases_.before_holdings())
+    if (uses(generations_.plan(), held)) return held.job;
+  return 0;
 }
 
 void Launcher::watch_signals() {

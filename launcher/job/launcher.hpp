@@ -72,6 +72,7 @@ class Launcher {
   void extension_lost(const Holding& holding);
   void begin();  // generation 0, once the job has GPUs
   void take_second_base();
+  JobId base_to_leave() const;  // a base before the present one whose GPUs the plan still uses; 0: none
   void watch_signals();
   void end_job();
   void give_back_own();  // the bases of a movable job, and what keepers hold

@@ -15,25 +15,34 @@ Notices::Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& he
 
 void Notices::answer() {
   const std::set<JobId> taken = callbacks_.taken();
-  if (taken.empty() || retry_ || !callbacks_.idle()) return;
-  if (too_late_for(taken)) return;
+  const JobId before = callbacks_.base_before();
+  if ((taken.empty() && before == 0) || retry_ || !callbacks_.idle()) return;
+  if (!taken.empty() && too_late_for(taken)) return;
   Decision decision;
-  decision.trigger = Trigger::preempted;
-  decision.kind = DecisionKind::shrink;
   decision.job = context_.job;
-  decision.reason = "Slurm takes extensions back";
+  if (taken.empty()) {
+    decision.trigger = Trigger::generation_done;
+    decision.kind = DecisionKind::migrate;
+    decision.reason = "training leaves base " + std::to_string(before);
+  } else {
+    decision.trigger = Trigger::preempted;
+    decision.kind = DecisionKind::shrink;
+    decision.reason = "Slurm takes extensions back";
+  }
   std::set<GpuId> lost;
   for (const Holding& holding : held_.all(false))
-    if (taken.contains(holding.job))
+    if (taken.contains(holding.job) || holding.job == before)
       for (const int index : holding.gpus) lost.insert({holding.node, index});
   const ElasticJob job = callbacks_.job();
   std::vector<GpuId> kept;
   if (job.plan)
     for (const GpuId& gpu : job.plan->ranks())
       if (!lost.contains(gpu)) kept.push_back(gpu);
-  if (kept.empty())
+  if (kept.empty() || before != 0)
     for (const Holding& holding : held_.own())
-      for (const int index : holding.gpus) kept.push_back({holding.node, index});
+      for (const int index : holding.gpus)
+        if (const GpuId gpu{holding.node, index}; std::find(kept.begin(), kept.end(), gpu) == kept.end())
+          kept.push_back(gpu);
   kept = with_lead(std::move(kept), held_.own());
   const auto plan = plan_on_subset(job, kept, &callbacks_.known());
   if (!plan) {

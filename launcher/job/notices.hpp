@@ -1,5 +1,5 @@
 // Answers Slurm's notices that it takes extensions back: with a plan on the GPUs that stay, or, if there is no time for
-// a change of generation, with a checkpoint.
+// a change of generation, with a checkpoint. It also leaves a base that training has been replaced on by another one.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@ class Notices {
  public:
   struct Callbacks {
     std::function<std::set<JobId>()> taken;               // extensions that Slurm takes back
+    std::function<JobId()> base_before;                   // a base that the plan still uses and shall leave; 0: none
     std::function<double(const std::set<JobId>&)> since;  // seconds since the first notice for one of them
     std::function<bool()> idle;                           // the job trains, and nothing is being changed
     std::function<ElasticJob()> job;                      // as the planner is told

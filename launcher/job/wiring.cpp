@@ -70,6 +70,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       notices_(loop_, context_, gpus_, of_notices()),
       recovery_(loop_, context_, generations_, steps_, gpus_, of_recovery()),
       ending_(loop_, of_ending()) {
+  if (context_.movable) directory_.claim_job();  // its steps share bases and vaults
   reports_ = std::make_unique<Reports>(
       loop_, context_, [this] { return state(); }, of_planner());
 }
@@ -189,6 +190,7 @@ HeldGpus::Callbacks Launcher::of_gpus() {
       for (const Holding& held : bases_.second_holdings()) list.push_back(held);
     return list;
   };
+  on.base_before = [this] { return bases_.before_holdings(); };
   on.falters = [this](JobId id) { return extensions_.falters(id); };
   on.node_lost = [this](const std::string& node) { return keepers_.lost(node); };
   on.unfit = [this] { return recovery_.unfit(); };
@@ -279,6 +281,7 @@ HandOff::Callbacks Launcher::of_hand_off() {
 Notices::Callbacks Launcher::of_notices() {
   Notices::Callbacks on;
   on.taken = [this] { return extensions_.noticed(); };
+  on.base_before = [this] { return base_to_leave(); };
   on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };
   on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
   on.job = [this] { return state(); };

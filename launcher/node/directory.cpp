@@ -15,11 +15,10 @@ namespace espalier::launcher {
 namespace fs = std::filesystem;
 namespace {
 
-// Locks `directory`. LOCK_SH: this process uses the directory on this node. LOCK_EX: the directory is being removed.
-// Returns an empty descriptor if a lock of the other kind is held (with LOCK_NB), if the directory was removed
-// meanwhile, or if the file system has no locks.
-wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
-  const fs::path path = directory / "lock";
+// Locks a file of `directory`. Returns an empty descriptor if a lock of the other kind is held (with LOCK_NB), if the
+// directory was removed meanwhile, or if the file system has no locks.
+wire::Descriptor lock_file(const fs::path& directory, const char* name, int kind, int flags) {
+  const fs::path path = directory / name;
   wire::Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
   struct stat held {};
   struct stat there {};
@@ -28,6 +27,13 @@ wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
     file.reset();
   return file;
 }
+
+// LOCK_SH: this process uses the directory on this node. LOCK_EX: the directory is being removed.
+wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
+  return lock_file(directory, "lock", kind, flags);
+}
+
+constexpr const char* kClaim = "launcher";  // the file that a launcher locks for its life, as no child of it does
 
 // The caller holds the exclusive lock. The directory is renamed first, so that a process that comes now makes a new one
 // under the old name.
@@ -101,6 +107,22 @@ Directory::Directory(const fs::path& base, JobId job, unsigned step)
   if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");
   lock_ = lock(path_, LOCK_SH | LOCK_NB, O_CREAT);
   if (!lock_) throw Error(path_.string() + ": cannot be locked");
+}
+
+void Directory::claim_job() {
+  claim_ = lock_file(path_, kClaim, LOCK_EX | LOCK_NB, O_CREAT);
+  const std::string own = path_.filename().string();
+  // espalier-<uid>-<job>-<step>-<random>
+  const std::string of_job = own.substr(0, own.rfind('-', own.rfind('-') - 1) + 1);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path_.parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name == own || name.rfind(of_job, 0) != 0 || !is_own_directory(entry.path()) ||
+        ::access((entry.path() / kClaim).c_str(), F_OK) != 0)
+      continue;
+    if (!lock_file(entry.path(), kClaim, LOCK_EX | LOCK_NB, 0))
+      throw Error("another elastic step of this job runs; a movable job has one at a time: start this one after it");
+  }
 }
 
 Directory::~Directory() {

@@ -32,6 +32,9 @@ class Directory {
   // Also removes directories that this user's earlier launchers left when they were killed. Throws Error.
   Directory(const std::filesystem::path& base, JobId job, unsigned step);
   ~Directory();
+  // For a job that can have one launcher at a time: throws Error when the launcher of another step of this job is alive
+  // on this node. A rank server that a dead launcher left does not count.
+  void claim_job();
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
 
@@ -41,7 +44,7 @@ class Directory {
 
  private:
   std::filesystem::path path_;
-  wire::Descriptor lock_;
+  wire::Descriptor lock_, claim_;
 };
 
 }  // namespace espalier::launcher

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 
 #include "launcher/slurm/libslurm.hpp"
@@ -210,6 +212,8 @@ SlurmSite load_site(const std::string& extension_qos) {
   const std::string plugins = text(conf->task_plugin);
   site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;
   site.kill_wait_seconds = conf->kill_wait;
+  if (const std::string scheduler = text(conf->sched_params); scheduler.find("bf_interval=") != std::string::npos)
+    site.backfill_seconds = std::max(1, std::atoi(scheduler.c_str() + scheduler.find("bf_interval=") + 12));
   const bool by_qos = text(conf->preempt_type) == "preempt/qos";
   espalier_slurm_free_conf(conf);
   QosGrace qos{extension_qos, {}};

@@ -64,6 +64,7 @@ struct SlurmSite {
   // Whether a TaskPlugin binds processes to CPUs. Without one srun complains about --cpu-bind.
   bool binds_cpus = false;
   int kill_wait_seconds = 0;  // from the notice at a job's time limit to the kill
+  int backfill_seconds = 30;  // between two looks of the backfill scheduler (bf_interval)
   // By partition: from the notice of a preemption to the kill. 0: KillWait.
   std::map<std::string, int> grace_seconds;
 };

@@ -136,10 +136,6 @@ std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place
   return {(job.gpus + nodes - 1) / nodes, nodes};
 }
 
-bool allowed(const WaitingJob& job, const NodeView& node) {
-  return job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), node.name);
-}
-
 void reserve(Place& place, int need) {
   const int from_arriving = std::min(place.arriving, need);
   place.arriving -= from_arriving;
@@ -253,6 +249,10 @@ void serve_limit(const WaitingJob& job, const std::vector<JobId>& counted, std::
 
 }  // namespace
 
+bool allowed(const WaitingJob& job, const NodeView& node) {
+  return job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), node.name);
+}
+
 std::string describe(const Reclaim& reclaim) {
   return "job " + std::to_string(reclaim.waiting.front()) +
          (reclaim.waiting.size() > 1 ? " and others wait" : " waits") +
@@ -285,12 +285,18 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
         std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
     if (chosen.empty() || (job.left_to_slurm && !at_once)) {
       limit_leases(job, places, input.now, options);
+      if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
       continue;
     }
     for (const Offer& one : chosen) take(job, one, need, plan.reclaims);
   }
   for (auto& [id, reclaim] : plan.reclaims) std::sort(reclaim.extensions.begin(), reclaim.extensions.end());
-  for (Place& place : places) plan.supplies.push_back(std::move(place.supply));
+  for (Place& place : places) {
+    int room = place.available();
+    for (const HeldExtension& held : place.reclaimable) room += held.gpus;
+    plan.room.push_back(room);
+    plan.supplies.push_back(std::move(place.supply));
+  }
   return plan;
 }
 

@@ -21,9 +21,19 @@ struct Reclaim {
 // "job 12 and others wait for GPUs that extensions hold".
 std::string describe(const Reclaim& reclaim);
 
+// A waiting job that finds no room, even if all extensions were given back.
+struct Unserved {
+  WaitingJob job;
+  int each = 0, nodes = 0;  // GPUs of each node, and number of nodes, that it needs
+};
+
 struct WaitingPlan {
   // One per usable node, without the GPUs that waiting jobs will take.
   std::vector<Supply> supplies;
+  // By supply: GPUs that would be idle on the node if all extensions were given back, without those that waiting jobs
+  // will take.
+  std::vector<int> room;
+  std::vector<Unserved> unserved;  // in the order of priority; without jobs that are left to Slurm or wait for a limit
   std::map<JobId, Reclaim> reclaims;  // by elastic job
 };
 
@@ -39,11 +49,13 @@ struct WaitingPlan {
 //   loss first, until `gpus` of their GPUs are given back or none is left. Nothing is reserved for it.
 // `worth` gives the marginal benefit by extension. An extension without an entry is reclaimed last.
 // `as_printed`: extensions are reclaimed by the lowest marginal benefit first (Suika §3.2.3).
-// Anchors are never touched, because Slurm cannot move a running job. The only defragmentation
-// (Suika §3.2.3) is therefore that extensions leave a node where a job needs room and grow again
-// elsewhere.
+// Anchors are never touched, because Slurm cannot move a running job: extensions leave a node where a
+// job needs room, and grow again elsewhere. Bases of movable jobs can move (schedule/defragment.hpp).
 WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options,
                           const std::map<JobId, double>& worth = {});
+
+// Whether the waiting job may run on the node.
+bool allowed(const WaitingJob& job, const NodeView& node);
 
 // Longest lease, in whole minutes, that ends KillWait + 60 s before `start`. 0: none is possible.
 // At most `max_lease_minutes`.

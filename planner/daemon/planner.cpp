@@ -246,9 +246,14 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     moments["event"] = *submitted_at_;
   }
 
-  const auto input = make_input(slurm, jobs_, trigger,
+  auto input = make_input(slurm, jobs_, trigger,
                                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(),
                                  settings_.rules, limit_waits_.look(slurm, settings_.partition)});
+  try {
+    make_room(input, moments);
+  } catch (const Error& error) {  // e.g. the store is full
+    spdlog::error("{}", error.what());
+  }
   const auto& waiting = slurm.cluster.waiting;
   // Without extensions nothing can be taken back, so the next poll is early enough.
   if (!input.extensions.empty() &&

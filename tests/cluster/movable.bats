@@ -58,14 +58,41 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   goes_on_well 40
 }
 
-@test "a move that would leave no node in use is refused in words" {
+@test "a base moves where none of its nodes stays: by way of a plan on both bases, and no step is lost" {
   movable 2:2
   trains
-  run espalier migrate "$A" --type a100
-  echo "$output"
-  [ "$status" = 1 ]
-  [[ $output == *"none of the nodes that it trains on would stay"* ]]
-  one_base
+  [ "$(nodes_of "$base")" = n1 ]
+  espalier migrate "$A" --type a100
+  wait_for 120 "A runs on n3 alone" eval '[[ $(metric A plan) == *n3/* && $(metric A plan) != *n1/* ]]'
+  no_gpu_twice
+  wait_for 120 "the first base is gone" one_base
+  [ "$(nodes_of "$(bases_of "$A")")" = n3 ]
+  runs_on A 2
+  wait_for 60 "it is at rest" phase_is running
+  espalier explain "$A" | tee "$BOX/log/shown"
+  grep -q "training leaves base $base" "$BOX/log/shown"
+  goes_on_well 40
+}
+
+@test "a job that waits because idle GPUs are scattered starts after one move, and no step is lost" {
+  two=$(plain two -N1 -n1 -w n2 --gres=gpu:2 --mem=100)
+  three=$(plain three -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
+  four=$(plain four -N1 -n1 -w n4 --gres=gpu:4 --mem=100)
+  movable 2:2
+  trains
+  [ "$(nodes_of "$base")" = n1 ]
+  # Two GPUs are idle on n1 and two on n2; it wants four of one node.
+  big=$(plain big -N1 -n1 --gres=gpu:4 --mem=100)
+  start=$SECONDS
+  wait_for 200 "the waiting job starts" job_is "$big" RUNNING
+  echo "from submission to start: $((SECONDS - start)) s" | tee -a "$BOX/log/measured"
+  [ "$(nodes_of "$big")" = n1 ]
+  no_gpu_twice
+  wait_for 120 "the first base is gone" one_base
+  [ "$(nodes_of "$(bases_of "$A")")" = n2 ]
+  espalier explain "$A" | tee "$BOX/log/shown"
+  grep -q "job $big waits for room on n1, which its base leaves for n2" "$BOX/log/shown"
+  for one in two three four big; do finish $one; done
   goes_on_well 40
 }
 
@@ -98,6 +125,18 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   wait_for 10 "the base is gone" no_bases
   for node in 1 2 3 4; do finish "f$node"; done
   leaves_nothing
+}
+
+@test "a second elastic step beside the first is refused in words, and the first goes on" {
+  movable
+  trains
+  run as_user srun --jobid "$A" --overlap -n1 --elastic=2:2,movable -- "${tiny[@]}" --steps 5
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"another elastic step of this job runs; a movable job has one at a time"* ]]
+  [ "$(bases_of "$A")" = "$base" ]
+  wait_for 60 "A goes on" stepped_past A $(($(step_of A) + 20))
+  goes_on_well
 }
 
 @test "a base that Slurm ends takes the job with it, and the job says how to go on" {

@@ -1,6 +1,8 @@
 // Where the base of a movable job can move to.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
 
@@ -79,18 +81,48 @@ TEST_CASE("GPUs that a waiting job could use are left to it") {
   CHECK(place({}, view) == Base{{"n3", 2}});
 }
 
-TEST_CASE("a base does not move where no node of the running plan would stay, unless an extension does") {
+TEST_CASE("nodes that the running plan uses are preferred") {
   ElasticJob trains = job();
   trains.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n2", 0}});
-  CHECK_THROWS_WITH_AS(place_for(trains, {}, {}, cluster()),
-                       "none of the nodes that it trains on would stay, and a hand-off needs one: let it have an "
-                       "extension, or move it by --nodes with n1 among them",
-                       Error);
+  CHECK(place_for(trains, {}, {}, cluster()).front().node == "n3");
   ClusterView view = cluster();
   view.nodes[1].gpu_owner = {7, 0, 0};
   CHECK(place_for(trains, {}, {}, view).front().node == "n2");  // rather than n3
+}
+
+// The nodes of the plan's GPUs, rank by rank.
+std::vector<std::string> nodes_after(const ElasticJob& job, const std::vector<ExtensionRequest>& base) {
+  const auto plan = plan_after_move(job, base, cluster(), nullptr);
+  REQUIRE(plan);
+  std::vector<std::string> nodes;
+  for (const GpuId& gpu : plan->ranks()) nodes.push_back(gpu.node);
+  return nodes;
+}
+
+TEST_CASE("where no node stays, the plan keeps one GPU of the base that is left, and has no more GPUs than before") {
+  ElasticJob trains = job();
+  trains.min_gpus = trains.max_gpus = 2;
+  trains.model.layers = 8;
+  trains.model.global_batch = 16;
+  trains.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n2", 0}});
+  CHECK(nodes_after(trains, {{.node = "n3", .gpus = 2}}) == std::vector<std::string>{"n3", "n2"});
+  // An extension stays.
+  trains.max_gpus = 3;
   trains.extensions = {{8, "n2", {1}}};
-  CHECK(place_for(trains, {}, {}, cluster()).front().node == "n3");
+  const auto nodes = nodes_after(trains, {{.node = "n3", .gpus = 2}});
+  CHECK(nodes.front() == "n3");
+  CHECK(std::count(nodes.begin(), nodes.end(), "n2") <= 1);
+  CHECK(std::count(nodes.begin(), nodes.end(), "n1") == 0);
+}
+
+TEST_CASE("where no node stays and the base has one GPU, both bases train for a while") {
+  ElasticJob trains = job();
+  trains.anchor = {{7, "n1", {0}}};
+  trains.min_gpus = trains.max_gpus = 1;
+  trains.model.layers = 8;
+  trains.model.global_batch = 16;
+  trains.plan = uniform_plan(1, 1, 8, 16, 4, {{"n1", 0}});
+  CHECK(nodes_after(trains, {{.node = "n3", .gpus = 1}}) == std::vector<std::string>{"n3", "n1"});
 }
 
 TEST_CASE("a job whose base waits cannot move") {

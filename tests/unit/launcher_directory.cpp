@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/node/directory.hpp"
+#include "planner/core/error.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -80,4 +81,20 @@ TEST_CASE("a launcher removes what one that was killed left behind, and nothing 
   const Directory directory(node.base, 80, 0);
   CHECK(!fs::exists(node.job));
   CHECK(fs::exists(foreign));
+}
+
+TEST_CASE("one launcher at a time claims a job; one that is gone, and another job, do not count") {
+  const Node node;
+  Directory first(node.base, 81, 0);
+  first.claim_job();
+  Directory of_another_job(node.base, 812, 0);
+  CHECK_NOTHROW(of_another_job.claim_job());
+  {
+    Directory second(node.base, 81, 1);
+    CHECK_THROWS_WITH_AS(second.claim_job(), doctest::Contains("another elastic step of this job runs"), Error);
+  }
+  // A rank server of an earlier life keeps its directory, and claims nothing.
+  const wire::Descriptor daemon = use_generation_directory(node.generation);
+  Directory beside_daemon(node.base, 77, 3);
+  CHECK_NOTHROW(beside_daemon.claim_job());
 }

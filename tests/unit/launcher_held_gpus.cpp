@@ -13,6 +13,7 @@ struct Job {
   std::set<std::string> lost_nodes;
   std::set<GpuId> unfit;
   Plan plan;
+  std::vector<Holding> before;
   HeldGpus gpus{context, callbacks()};
 
   Job() {
@@ -27,6 +28,7 @@ struct Job {
       if (with_acquired) list.push_back({21, "n4", {0}});
       return list;
     };
+    on.base_before = [this] { return before; };
     on.falters = [this](JobId id) { return silent.contains(id); };
     on.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
     on.unfit = [this] { return unfit; };
@@ -53,6 +55,14 @@ TEST_CASE("GPUs are lost with their node, their extension, or by Slurm's word") 
   CHECK(job.gpus.left() == Gpus{{"n2", 0}});
   job.gpus.heard({});  // the answer replaces the one before
   CHECK(job.gpus.left().size() == 5);
+}
+
+TEST_CASE("a base that training is leaving is held until it is given back") {
+  Job job;
+  job.before = {{6, "n5", {0}}};
+  CHECK(job.gpus.all(false).back() == Holding{6, "n5", {0}});
+  CHECK(job.gpus.left().contains({"n5", 0}));
+  CHECK(job.gpus.own() == job.context.anchor);
 }
 
 TEST_CASE("unfit GPUs are not used, unless the plan uses them or the job has no others of its own") {

@@ -18,6 +18,7 @@ struct Job {
   PlanningBasis known;
   std::set<JobId> taken{20};
   bool idle = true;
+  std::vector<Holding> before;
   double needs = 1, since = 0;
   int saves = 0;
   std::vector<Decision> proposed;
@@ -42,6 +43,7 @@ struct Job {
     known.site = site_from_view(view, {}).site;
     Notices::Callbacks on;
     on.taken = [this] { return taken; };
+    on.base_before = [this] { return before.empty() ? 0 : before.front().job; };
     on.since = [this](const std::set<JobId>&) { return since; };
     on.idle = [this] { return idle; };
     on.job = [this] { return job; };
@@ -57,6 +59,7 @@ struct Job {
   HeldGpus::Callbacks gpu_callbacks() {
     HeldGpus::Callbacks on;
     on.extensions = [this](bool) { return job.extensions; };
+    on.base_before = [this] { return before; };
     on.falters = [](JobId) { return false; };
     on.node_lost = [](const std::string&) { return false; };
     on.unfit = [] { return std::set<GpuId>{}; };
@@ -112,4 +115,21 @@ TEST_CASE("without time for a smaller generation a checkpoint is asked for, once
   one.needs = 1;
   one.notices->answer();
   CHECK(one.proposed.size() == 1);
+}
+
+TEST_CASE("a base that the plan still uses is left for all GPUs of the base after it") {
+  Job one;
+  one.taken.clear();
+  one.before = {{6, "n3", {0, 1}}};
+  one.job.extensions.clear();
+  one.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n3", 1}});
+  one.job.plan = one.plan;
+  one.notices->answer();
+  REQUIRE(one.proposed.size() == 1);
+  const Decision& decision = one.proposed.front();
+  CHECK(decision.kind == DecisionKind::migrate);
+  CHECK(decision.reason == "training leaves base 6");
+  CHECK(decision.release.empty());
+  const auto ranks = decision.plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
 }

@@ -45,18 +45,12 @@ std::set<std::string> nodes_of(const ElasticJob& job) {
   return nodes;
 }
 
-// A hand-off needs a node that both plans use: extensions stay, and parts of a base may.
-void keep_a_node(const ElasticJob& job, const std::vector<ExtensionRequest>& base) {
+bool any_node_stays(const ElasticJob& job, const std::vector<ExtensionRequest>& base) {
   const auto now = nodes_of(job);
-  if (now.empty()) return;
-  bool stays = false;
-  for (const ExtensionRequest& request : base) stays = stays || now.contains(request.node);
-  for (const Holding& held : job.extensions) stays = stays || now.contains(held.node);
-  if (!stays)
-    throw Error(
-        "none of the nodes that it trains on would stay, and a hand-off needs one: let it have an extension, or "
-        "move it by --nodes with " +
-        *now.begin() + " among them");
+  return now.empty() ||
+         std::any_of(base.begin(), base.end(), [&](const auto& request) { return now.contains(request.node); }) ||
+         std::any_of(job.extensions.begin(), job.extensions.end(),
+                     [&](const Holding& held) { return now.contains(held.node); });
 }
 
 // A job that waits for GPUs comes first. It is Slurm that knows whether it can start; that it may use one of the nodes
@@ -105,7 +99,6 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
                   count(static_cast<int>(job.anchor.size()), "node") + "; name a type or nodes");
     std::sort(base.begin(), base.end(), [](const auto& a, const auto& b) { return a.node < b.node; });  // as Slurm does
     leave_to_waiting(base, cluster);
-    keep_a_node(job, base);
     return base;
   }
   throw Error(wish.nodes.empty()
@@ -131,6 +124,14 @@ std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<Ext
   }
   for (const Holding& held : job.extensions)
     for (const int index : held.gpus) gpus.push_back({held.node, index});
+  if (!any_node_stays(job, base)) {
+    // As many GPUs as on the new base alone, so that what fits there fits here.
+    const GpuId bridge = job.plan->ranks().back();
+    if (gpus.size() > 1) gpus.pop_back();
+    gpus.push_back(bridge);
+    moved.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
+    moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
+  }
   return plan_on_subset(moved, gpus, known);
 }
 

@@ -32,12 +32,14 @@ struct MoveWish {
 
 // The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
 // nodes as can be. Throws Error that says why there is none: too few idle GPUs; a waiting job could use them, too; the
-// job may not run on their type; no node that it trains on would stay; or it is as good where it is.
+// job may not run on their type; or it is as good where it is.
 // `types`: those that the job may run on; empty: any.
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
                                         const std::vector<std::string>& types, const ClusterView& cluster);
 
 // The plan after the move: on idle GPUs of these nodes (their indices are provisional), and on the job's extensions.
+// State goes over within nodes that both plans use. If there is none, the plan keeps one GPU of the present base in
+// place of one of the new base. The launcher leaves it in a second change, as both bases are held meanwhile.
 // nullopt: no valid plan fits. `job` has a plan.
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known);
