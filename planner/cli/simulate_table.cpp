@@ -94,15 +94,20 @@ std::string study_table(const Study& study) {
 
 std::string sweep_table(const Sweep& sweep, const std::vector<Study>& studies) {
   std::vector<std::vector<std::string>> rows{{sweep.key}};
+  const bool bound = studies.front().bound.has_value();
+  if (bound) rows[0].emplace_back(kBound);
   for (const sim::Summary& one : studies.front().summaries) {
     rows[0].push_back(one.policy);
     rows[0].push_back("vs fifo");
+    if (bound) rows[0].push_back("over bound");
   }
   for (std::size_t i = 0; i < studies.size(); ++i) {
     rows.push_back({sweep.values[i]});
+    if (bound) rows.back().push_back(duration(studies[i].bound->seconds()));
     for (const sim::Summary& one : studies[i].summaries) {
       rows.back().push_back(duration(one.avg_jct));
       rows.back().push_back(fmt::format("{:.3f}x", one.avg_jct_ratio));
+      if (bound) rows.back().push_back(fmt::format("{:.2f}", one.avg_jct / studies[i].bound->seconds()));
     }
   }
   return heading(studies.front()) + "\nAverage JCT:\n" + aligned(rows);

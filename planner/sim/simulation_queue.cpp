@@ -125,6 +125,9 @@ ElasticJob& Simulation::add_elastic(const LiveJob& job) {
 bool Simulation::preempts() const { return options_.delays.preempt != Preemption::none && policy_.keeps_basic(); }
 
 std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const {
+  // What was told to end already may be enough for the job, on whichever of its types.
+  FreeGpus soon(input_.cluster, [this](JobId owner) { return noticed_.contains(owner); });
+  if (take_for(soon, head)) return {};
   std::vector<JobId> candidates;
   for (const JobId extension : input_.extensions)
     if (!noticed_.contains(extension)) candidates.push_back(extension);

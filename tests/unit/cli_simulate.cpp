@@ -3,6 +3,9 @@
 
 #include <zlib.h>
 
+#include <iterator>
+#include <sstream>
+
 #include "planner/cli/plan_cluster_file.hpp"
 #include "planner/cli/simulate_model_table.hpp"
 #include "planner/cli/simulate_study.hpp"
@@ -247,6 +250,35 @@ TEST_SUITE("simulate") {
     const std::string text = simulate(swept);
     CHECK(text.find("\nload ") != std::string::npos);
     CHECK(text.find("\n2 ") != std::string::npos);
+    CHECK(text.find("bound") == std::string::npos);
+  }
+
+  TEST_CASE("a sweep's table tells the bound of each value, and how far each policy is from it") {
+    const Folder folder;
+    const std::string path = folder.write("t.csv", trace(6));
+    const std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--quiet", "--sweep=load=1,2"};
+    const auto lines_of = [&](const std::string& policies) {
+      auto asked = words;
+      asked.push_back("--policy=" + policies);
+      std::istringstream text(simulate(asked));
+      std::vector<std::vector<std::string>> lines;
+      for (std::string line; std::getline(text, line);) {
+        std::istringstream columns(line);
+        lines.emplace_back(std::istream_iterator<std::string>(columns), std::istream_iterator<std::string>());
+      }
+      return std::vector(lines.end() - 3, lines.end());
+    };
+    const auto both = lines_of("fifo,bound");
+    CHECK(both[0] == std::vector<std::string>{"load", "bound", "fifo", "vs", "fifo", "over", "bound"});
+    for (const std::size_t line : {1UL, 2UL}) {
+      // The value, the bound and its unit, fifo's average and its unit, against fifo, over the bound.
+      REQUIRE(both[line].size() == 7);
+      CHECK(std::stod(both[line][1]) > 0);
+      CHECK(std::stod(both[line][6]) >= 1);
+    }
+    const auto alone = lines_of("bound");
+    CHECK(alone[0] == std::vector<std::string>{"load", "bound"});
+    CHECK(alone[1] == std::vector<std::string>(both[1].begin(), both[1].begin() + 3));
   }
 
   TEST_CASE("a trace that is none is an error that names the file") {

@@ -103,6 +103,23 @@ TEST_SUITE("arena") {
     CHECK_FALSE(scheduler.is_opportunistic(3));
   }
 
+  TEST_CASE("a job that passed another is stopped for it as a whole, and never halved to free its GPUs once more") {
+    ArenaOptions options;
+    options.upgrades = 0;
+    const Speeds only4{{0, 0, 30}}, only8{{0, 0, 0, 40}}, steep{{1, 2, 20, 40}}, flat{{10, 11, 12}};
+    ArenaScheduler scheduler(options);
+    std::vector<ArenaJob> jobs{job(1, steep, 8, 0, 8), job(2, only4, 4, 0, 4), job(3, only8, 8), job(4, flat, 4)};
+    jobs[0].fixed = true;
+    scheduler.round(jobs, {16});
+    REQUIRE(gpus_of(jobs) == std::vector<int>{8, 4, 0, 4});
+    REQUIRE(scheduler.is_opportunistic(4));
+    // Job 2 has ended and two of its GPUs are gone. Job 3 gets its 8 from job 1, which is halved, and job 4, which is
+    // stopped. Halving job 4 would lose less.
+    jobs = {job(1, steep, 8, 0, 8), job(3, only8, 8), job(4, flat, 4, 0, 4)};
+    scheduler.round(jobs, {14});
+    CHECK(gpus_of(jobs) == std::vector<int>{4, 8, 0});
+  }
+
   TEST_CASE("who has waited for long goes up to the first queue, where nobody passes") {
     ArenaOptions options;
     options.upgrades = 0;

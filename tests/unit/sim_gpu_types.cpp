@@ -101,6 +101,36 @@ TEST_SUITE("sim") {
     CHECK(run.jobs[2].start == doctest::Approx(run.jobs[0].end));
   }
 
+  TEST_CASE("Slurm preempts for a waiting job on one type, and not on the next one as well while extensions end") {
+    Mixed mixed;
+    for (int i = 0; i < 5; ++i) mixed.add(0, 1000);
+    mixed.add(100, 10);
+    mixed.add(103, 10);  // Slurm looks at the queue again, while the extension of job 1 ends
+    mixed.ask(1, "a100");
+    for (const std::size_t job : {2UL, 3UL, 4UL}) mixed.ask(job, "v100");
+    sim::JobKind four = mixed.kinds[0];
+    four.dp = 4;
+    const Plan wide = sim::basic_plan(four, {{"n2", 0}, {"n2", 2}, {"n2", 3}, {"n1", 3}});
+    std::vector<Holding> kept;
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (view.input.now > 103 && view.input.now < 120) kept = view.input.jobs[0].extensions;
+      if (view.input.now < 15 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
+      if (!view.input.jobs[0].extensions.empty()) return {};
+      return {{1, wide, "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    mixed.options.redeploy.profile_seconds = 15;
+    mixed.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+    mixed.options.delays.preempt = sim::Preemption::oldest;
+    const sim::PolicyRun run = mixed.run(policy);
+    REQUIRE(kept.size() == 1);
+    CHECK(kept[0].node == "n1");
+    CHECK(run.jobs[0].redeployments == 2);  // it grew, and gave back once
+    CHECK(run.jobs[5].start == doctest::Approx(111).epsilon(0.02));
+    CHECK(run.jobs[6].start == run.jobs[5].start);
+  }
+
   TEST_CASE("the first job that does not fit is shown with the nodes of the type on which it starts first") {
     Mixed mixed({4});
     mixed.cluster.nodes[0].gpu_owner = {7, 7, 7, 7};

@@ -169,20 +169,19 @@ void ArenaScheduler::suspend_for(std::size_t job, const std::vector<Edit>& edits
 bool ArenaScheduler::launch(std::size_t job) {
   std::vector<int> free = free_now();
   const JobId id = (*jobs_)[job].id;
-  for (const ArenaJob& one : *jobs_)
-    if (const auto passed = blockers_.find(one.id);
-        passed != blockers_.end() && passed->second.contains(id) && one.gpus > 0 && !one.fixed)
-      free[static_cast<std::size_t>(one.pool)] += one.gpus;
+  for (std::size_t j = 0; j < jobs_->size(); ++j) {
+    const ArenaJob& one = (*jobs_)[j];
+    const auto passed = blockers_.find(one.id);
+    if (passed == blockers_.end() || !passed->second.contains(id) || one.gpus == 0 || one.fixed) continue;
+    free[static_cast<std::size_t>(one.pool)] += one.gpus;
+    // All of its GPUs count as free. Halved or moved, it would free some of them once more.
+    std::erase(running_[static_cast<std::size_t>(one.pool)], j);
+  }
   std::vector<Edit> edits;
-  if (!fit(job, std::move(free), edits)) return false;
-  // Opportunistic jobs whose GPUs were counted as free cannot be edited as well.
-  for (const Edit& edit : edits)
-    if (const auto passed = blockers_.find((*jobs_)[edit.job].id);
-        passed != blockers_.end() && passed->second.contains(id))
-      return false;
-  suspend_for(job, edits);
+  const bool fits = fit(job, std::move(free), edits);
+  if (fits) suspend_for(job, edits);
   note_running();
-  return true;
+  return fits;
 }
 
 void ArenaScheduler::launch_those_that_fit() {
