@@ -33,7 +33,7 @@ generation_of() { metric A generation; }
   wait_for 300 "A runs on 4 GPUs" runs_on A 4
   "$BOX_HERE/planner.sh" kill
   urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:2)
-  wait_for 60 "the urgent job starts" job_is "$urgent" RUNNING
+  wait_for 200 "the urgent job starts" job_is "$urgent" RUNNING
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
   grep -Eq 'shrink committed|training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   grep -E 'shrink committed|training went on|a smaller generation' "$BOX/home/A.out" | sed 's/^/# /' >&3

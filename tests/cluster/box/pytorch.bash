@@ -72,11 +72,11 @@ python_goes_on_well() {
 # From 2 to 4 GPUs, where `near` ends, and back, where another job needs them.
 python_grows_and_shrinks() {
   finish near
-  wait_for 300 "A runs on 4 GPUs" runs_on A 4
+  wait_for 450 "A runs on 4 GPUs" runs_on A 4
   wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
   urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:2)
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
-  wait_for 60 "the urgent job runs" job_is "$urgent" RUNNING
+  wait_for 200 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 100 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
   finish urgent
 }

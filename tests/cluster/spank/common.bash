@@ -6,6 +6,7 @@ plugstack() { # ARGUMENT...: what the plugin is told, behind launcher= and plann
 }
 
 start_ear() {
+  : > "$BOX/log/ear" # no line of an earlier one
   python3 "$BATS_TEST_DIRNAME/spank/ear.py" /run/espalier/events.sock 7321 > "$BOX/log/ear" 2>&1 3>&- &
   echo $! > "$BOX/pid/ear"
   disown
