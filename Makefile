@@ -23,7 +23,7 @@ endif
 WARN     := -Wall -Wextra -Werror -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast
 HARDEN   := -fPIC -fstack-protector-strong -fstack-clash-protection -fcf-protection $(if $(SANITIZE),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 OPT      ?= -O2 -g1
-CPPFLAGS += -I. -DESPALIER_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL
+CPPFLAGS += -I. -DESPALIER_VERSION='"$(VERSION)"' -DSPDLOG_FMT_EXTERNAL -DSPDLOG_COMPILED_LIB -DSPDLOG_SHARED_LIB
 CXXFLAGS += -std=c++20 $(OPT) $(WARN) $(HARDEN) $(SANITIZE) -pthread
 CFLAGS   += -std=c11 $(OPT) -Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion $(HARDEN) $(SANITIZE)
 LDFLAGS  += -Wl,-z,relro,-z,now -Wl,--as-needed $(SANITIZE) -pthread $(if $(shell command -v ld.lld 2>/dev/null),-fuse-ld=lld)
