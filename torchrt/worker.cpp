@@ -118,14 +118,21 @@ class Worker {
     const auto tell = [this](const std::string& what) {
       std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
     };
-    const auto reached = [this](const Plan& plan) { return as_reached(plan, device_->kind(), jobs_); };
-    const Plan after = reached(plan_);
+    const Plan after = as_reached(plan_, device_->kind(), jobs_);
     const std::string here = after.ranks().at(static_cast<std::size_t>(world_.rank())).node;
-    std::vector<LostGeneration> lost = {{environment_.vault, source_->generation, environment_.generation,
-                                         reached(source_->plan), here, false, INT64_MAX}};
+    const auto left_by = [&](int generation, const Plan& plan, bool copies_only, std::int64_t until) {
+      return LostGeneration{environment_.vault,
+                            generation,
+                            environment_.generation,
+                            as_reached(plan, device_->kind(), jobs_),
+                            host_memory_as_reached(plan, plan_, device_->kind(), jobs_),
+                            here,
+                            copies_only,
+                            until};
+    };
+    std::vector<LostGeneration> lost = {left_by(source_->generation, source_->plan, false, INT64_MAX)};
     for (const wire::Assign::Source::Earlier& one : source_->earlier)
-      lost.push_back({environment_.vault, one.generation, environment_.generation, reached(one.plan), here,
-                      one.copies_only, one.step});
+      lost.push_back(left_by(one.generation, one.plan, one.copies_only, one.step));
     recovery_.emplace(*state_, world_, *device_, lost, after, tell);
     const SourceChoice& choice = recovery_->choice();
     if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {

@@ -1,7 +1,8 @@
-// state_memory descriptors|held|ipc BYTES: state of one generation taken over by the next on one GPU, between two
+// state_memory descriptors|held|left|ipc BYTES: state of one generation taken over by the next on one GPU, between two
 // processes. With descriptors the memory is adopted, outlives its maker and needs no room; "held": its maker is dead
-// when it is adopted, and nothing but the descriptors has kept it, as after a failure; by CUDA IPC it is copied in
-// chunks while its maker lives. Prints a JSON object; what is wrong goes to stderr, exit status 1.
+// when it is adopted, and nothing but the descriptors has kept it; "left": the same, and no process used the GPU
+// meanwhile, as after a failure (the driver must be in persistence mode); by CUDA IPC it is copied in chunks while its
+// maker lives. Prints a JSON object; what is wrong goes to stderr, exit status 1.
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "planner/core/error.hpp"
@@ -96,15 +98,23 @@ void end(pid_t& old) {
   old = 0;
 }
 
-void new_generation(CudaSharing sharing, const char* name, const std::vector<Unit>& list, const std::string& address,
-                    pid_t& old, bool held) {
-  const auto device = make_cuda_device(0, sharing);
+void new_generation(const std::string& method, const std::vector<Unit>& list, const std::string& address, pid_t& old) {
+  const auto fetch = [&] {
+    std::vector<FetchedState> fetched;
+    for (const Unit& unit : list) fetched.push_back(fetch_state(address, {unit.number}));
+    return fetched;
+  };
+  std::vector<FetchedState> fetched;
+  if (method == "left") {
+    fetched = fetch();
+    end(old);
+  }
+  const auto device = make_cuda_device(0, method == "ipc" ? CudaSharing::ipc : CudaSharing::descriptors);
   const std::size_t before = used_now();
   std::vector<std::unique_ptr<Allocation>> state, borrowed;
-  std::vector<FetchedState> fetched;
   auto start = std::chrono::steady_clock::now();
-  for (const Unit& unit : list) fetched.push_back(fetch_state(address, {unit.number}));
-  if (held) {
+  if (fetched.empty()) fetched = fetch();
+  if (method == "held") {
     end(old);
     start = std::chrono::steady_clock::now();
   }
@@ -142,7 +152,8 @@ void new_generation(CudaSharing sharing, const char* name, const std::vector<Uni
   std::printf(
       "{\"method\": \"%s\", \"state_bytes\": %.0f, \"map_ms\": %.3f, \"allocate_ms\": %.3f, \"copy_ms\": %.3f, "
       "\"copy_gb_s\": %.1f, \"extra_memory_bytes\": %.0f}\n",
-      name, total, map_ms, allocate_ms, copy_ms, copy_ms > 0 ? static_cast<double>(bytes) / copy_ms / 1e6 : 0.0, extra);
+      method.c_str(), total, map_ms, allocate_ms, copy_ms,
+      copy_ms > 0 ? static_cast<double>(bytes) / copy_ms / 1e6 : 0.0, extra);
 }
 
 }  // namespace
@@ -150,8 +161,9 @@ void new_generation(CudaSharing sharing, const char* name, const std::vector<Uni
 int main(int count, char** arguments) {
   const std::string method = count == 3 ? arguments[1] : "";
   const std::size_t bytes = count == 3 ? std::strtoull(arguments[2], nullptr, 10) : 0;
-  if ((method != "descriptors" && method != "held" && method != "ipc") || bytes < 2 * kSample) {
-    std::fprintf(stderr, "usage: state_memory descriptors|held|ipc BYTES (at least %zu)\n", 2 * kSample);
+  const bool known = method == "descriptors" || method == "held" || method == "left" || method == "ipc";
+  if (!known || bytes < 2 * kSample) {
+    std::fprintf(stderr, "usage: state_memory descriptors|held|left|ipc BYTES (at least %zu)\n", 2 * kSample);
     return 2;
   }
   const CudaSharing sharing = method == "ipc" ? CudaSharing::ipc : CudaSharing::descriptors;
@@ -165,7 +177,7 @@ int main(int count, char** arguments) {
   char said = 0;
   if (old < 0 || ::read(ready[0], &said, 1) != 1) return 1;
   try {
-    new_generation(sharing, method.c_str(), units(bytes), address, old, method == "held");
+    new_generation(method, units(bytes), address, old);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "state_memory: the new generation: %s\n", error.what());

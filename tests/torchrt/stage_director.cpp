@@ -2,14 +2,16 @@
 // are real. A script says what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
 // SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN,
-//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved" | "fails",
+//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved" | "stays" |
+//     "fails",
 //   "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
 //   "at_ms": NUMBER, "dies": true, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
 //
 // An act starts a generation with its plan once STEP is done. The keys of an act:
 //   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
-//                boundary the old ranks can open no more files and must report that they stay. "fails": a rank
-//                of the new generation says that it failed. What it says is in the summary.
+//                boundary the old ranks can open no more files and must report that they stay. "stays": something
+//                else lets them report that. "fails": a rank of the new generation says that it failed. What is
+//                reported is in the summary.
 //   "restart"    the old generation switches first and exits. Then the new generation starts from
 //                the newest checkpoint.
 //   "kill"       kills these ranks of the old generation; the new one recovers.
@@ -309,9 +311,9 @@ class Director {
     }
     if (frame.type == Switched::type) {
       const Switched switched = from_frame<Switched>(frame);
-      const bool starved = !leaving_ && acts_[next_act_].abort == "starved";
-      if (starved) problems_ += switched.problem.empty() ? 0 : 1;
-      else if (!switched.problem.empty()) return fail("rank " + std::to_string(rank) + ": " + switched.problem);
+      if (!switched.problem.empty() && (leaving_ || !expects_to_stay()))
+        return fail("rank " + std::to_string(rank) + ": " + switched.problem);
+      if (!switched.problem.empty()) problems_.push_back(switched.problem);
       boundary_ = switched.step;
       if (--generation.unanswered == 0 && awaiting_) leaving_ ? leave() : on_switched();
     }
@@ -457,6 +459,9 @@ class Director {
     if (acts_[next_act_].abort == "switch") give_up(true);  // before any rank can answer
   }
 
+  // At the boundary the old ranks report why they cannot give their state.
+  bool expects_to_stay() const { return acts_[next_act_].abort == "starved" || acts_[next_act_].abort == "stays"; }
+
   void starve(bool begin) {
     for (const auto& [rank, process] : current_.processes) {
       rlimit files{};
@@ -480,9 +485,13 @@ class Director {
     awaiting_ = false;
     if (acts_[next_act_].restart) return restart();
     if (acts_[next_act_].abort == "switched") return give_up(true);
-    if (acts_[next_act_].abort == "starved") {
-      starve(false);
-      return problems_ > 0 ? give_up(true) : fail("nobody lacked anything");
+    if (acts_[next_act_].abort == "starved") starve(false);
+    if (expects_to_stay()) {
+      if (problems_.empty()) return fail("all ranks gave their state, and none reported that it stays");
+      const Json problems = std::exchange(problems_, {});
+      give_up(true);
+      summary_["acts"].back()["problems"] = problems;
+      return;
     }
     giving_ ? tell(next_, Given{}) : tell(next_, Load{boundary_});
   }
@@ -588,7 +597,7 @@ class Director {
   std::vector<std::string> command_;
   std::vector<Act> acts_;
   std::size_t next_act_ = 0;
-  int problems_ = 0;                         // reports of starved ranks
+  std::vector<std::string> problems_;        // why ranks of the old generation stay
   const std::string token_ = fresh_nonce();  // keeps plays on one machine apart
   std::unique_ptr<Listener> listener_;
   std::vector<ConnectionPtr> waiting_;

@@ -49,6 +49,29 @@ TEST_CASE("a GPU that no job of ours has any more is out of reach") {
   CHECK(found[1] != found[2]);
 }
 
+TEST_CASE("host memory that was left on a node is read by the ranks of any Slurm job there") {
+  const Plan lost = over({{"n1", 0}, {"n1", 2}, {"n2", 0}});
+  const Plan after = over({{"n2", 4}, {"n1", 0}, {"n1", 1}});
+  const wire::GpuJobs jobs{{"n1/0", 7}, {"n1/1", 7}, {"n1/2", 8}, {"n2/4", 9}};
+  const std::vector<std::string> places = nodes(as_reached(after, DeviceKind::cuda, jobs));
+  const std::vector<std::string> found = nodes(host_memory_as_reached(lost, after, DeviceKind::cuda, jobs));
+  CHECK(found == std::vector<std::string>{places[1], places[1], places[0]});
+  SUBCASE("the job that left it is preferred") {
+    const Plan both = over({{"n1", 0}, {"n1", 2}});
+    CHECK(nodes(host_memory_as_reached(lost, both, DeviceKind::cuda, jobs))[1] ==
+          nodes(as_reached(both, DeviceKind::cuda, jobs))[1]);
+  }
+  SUBCASE("on a node without new ranks nobody reads it") {
+    const Plan elsewhere = over({{"n2", 4}});
+    CHECK(nodes(host_memory_as_reached(lost, elsewhere, DeviceKind::cuda, jobs))[0] !=
+          nodes(as_reached(elsewhere, DeviceKind::cuda, jobs))[0]);
+  }
+  SUBCASE("without GPUs a node is one") {
+    CHECK(host_memory_as_reached(lost, after, DeviceKind::cpu, jobs) == lost);
+    CHECK(host_memory_as_reached(lost, after, DeviceKind::cuda, {}) == lost);
+  }
+}
+
 TEST_CASE("between two jobs of a node state is sent, inside a job it is copied") {
   const Plan one = over({{"n1", 0}}), two = over({{"n1", 0}, {"n1", 1}});
   const HandoffPlan across = between(one, two, {{"n1/0", 7}, {"n1/1", 8}});

@@ -4,22 +4,24 @@
 #include <cstring>
 
 #include "planner/core/error.hpp"
+#include "torchrt/device/device_error.hpp"
 #include "torchrt/recovery/vault_client.hpp"
 
 namespace espalier::torchrt {
 
-Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& silent,
+Survivors::Survivors(World& world, Device& device, LostGeneration lost, std::set<std::string>& silent,
                      const std::function<void(const std::string&)>& tell)
     : lost_(std::move(lost)) {
-  const std::vector<GpuId> gpus = lost_.plan.ranks();
+  const std::vector<GpuId> gpus = lost_.plan.ranks(), copies = lost_.copies.ranks();
   std::vector<Held> here;
   for (const std::string& name : lost_.vault.empty() ? std::vector<std::string>() : vaults_here(lost_.vault)) {
     if (silent.count(name) != 0) continue;
     try {
       for (const wire::VaultItem& item : take_inventory(name, lost_.generation, lost_.asker)) {
-        // A machine may serve as several nodes. Each node counts only its own memory.
+        // A machine may serve as several nodes. Each node counts only its own memory. Of a GPU's memory only that of
+        // the own Slurm job can be mapped. Copies are in host memory.
         if (item.holder < 0 || item.holder >= static_cast<int>(gpus.size()) ||
-            gpus[static_cast<std::size_t>(item.holder)].node != lost_.node)
+            (item.slot == 0 ? gpus : copies)[static_cast<std::size_t>(item.holder)].node != lost_.node)
           continue;
         here.push_back({item.holder, item.rank, item.unit, item.slot, item.step, item.bytes});
         vaults_[{item.holder, item.rank, item.unit, item.slot}] = name;
@@ -29,6 +31,7 @@ Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& s
       silent.insert(name);
     }
   }
+  if (device.kind() != DeviceKind::cpu) check_gpu_memory(device, here, tell);
   const auto bytes = [](std::vector<Held>& list) {
     return std::span<char>(reinterpret_cast<char*>(list.data()), list.size() * sizeof(Held));
   };
@@ -45,6 +48,31 @@ Survivors::Survivors(World& world, LostGeneration lost, std::set<std::string>& s
   }
   for (const auto& [key, held] : all) left_.push_back(held);
   find_untouched(world);
+}
+
+// Descriptors outlive the processes that made the memory. They do not outlive the driver's instance of the GPU: without
+// persistence mode the driver may end it with the GPU's last process. One unit tells for all that a rank left on its
+// GPU.
+void Survivors::check_gpu_memory(Device& device, std::vector<Held>& here,
+                                 const std::function<void(const std::string&)>& tell) {
+  std::map<int, bool> there;  // by holder
+  for (Held& held : here) {
+    if (held.slot != 0 || held.step < 0) continue;
+    const auto [known, fresh] = there.try_emplace(held.holder, true);
+    if (fresh) {
+      try {
+        device.adopt(fetch(held.holder, held.rank, held.unit, held.slot), held.bytes);
+      } catch (const DeviceError&) {
+        throw;  // this rank's own GPU
+      } catch (const Error& problem) {
+        known->second = false;
+        tell("the GPU memory that old rank " + std::to_string(held.holder) + " left is lost: " + problem.what() +
+             "; the driver keeps it without a process only in persistence mode: start nvidia-persistenced or run "
+             "nvidia-smi -pm 1 on the node");
+      }
+    }
+    if (!known->second) held.step = -1;
+  }
 }
 
 // A rank changes its state only after all ranks of its world have noted the agreement in their

@@ -12,7 +12,7 @@
 #include "planner/core/plan.hpp"
 #include "planner/wire/vault_message.hpp"
 #include "torchrt/comm/world.hpp"
-#include "torchrt/device/unique_fd.hpp"
+#include "torchrt/device/device.hpp"
 #include "torchrt/recovery/choose_source.hpp"
 
 namespace espalier::torchrt {
@@ -21,8 +21,9 @@ struct LostGeneration {
   std::string vault;         // ESPALIER_VAULT
   int generation = 0;        // the lost one
   int asker = 0;             // the new one
-  Plan plan;                 // of the lost generation
-  std::string node;          // this rank's node in the new plan
+  Plan plan;                 // of the lost generation, as_reached()
+  Plan copies;               // the same, with host_memory_as_reached()
+  std::string node;          // this rank's node in the new plan, as_reached()
   bool copies_only = false;  // as in Remains
   std::int64_t until = INT64_MAX;
 };
@@ -31,9 +32,9 @@ class Survivors {
  public:
   // Ends the processes of the lost generation that still live on this node, and lists the memory
   // left on all nodes. A vault that does not answer counts as empty: `tell` reports it, and its
-  // name goes into `silent`. Vaults in `silent` are not asked. Collective. Throws Error when MPI
-  // reports one.
-  Survivors(World& world, LostGeneration lost, std::set<std::string>& silent,
+  // name goes into `silent`. Vaults in `silent` are not asked. GPU memory that `device` cannot map counts
+  // as torn; `tell` reports that, too. Collective. Throws Error when MPI reports one.
+  Survivors(World& world, Device& device, LostGeneration lost, std::set<std::string>& silent,
             const std::function<void(const std::string&)>& tell);
 
   // The memory on all nodes; the same on all ranks.
@@ -47,6 +48,8 @@ class Survivors {
   wire::VaultMarks agreement(World& world, std::int64_t step) const;
 
  private:
+  // Marks as torn what is no longer there.
+  void check_gpu_memory(Device& device, std::vector<Held>& here, const std::function<void(const std::string&)>& tell);
   void find_untouched(World& world);
   std::map<int, std::string> holders_here() const;  // by holder: its vault
 

@@ -34,7 +34,7 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
   std::set<std::string> silent;
   std::vector<Remains> remains;
   for (const LostGeneration& one : lost) {
-    const Survivors& found = survivors_.emplace_back(world, one, silent, tell);
+    const Survivors& found = survivors_.emplace_back(world, device, one, silent, tell);
     const GenerationLayout layout{make_layout(one.plan, state.config().model.layers), state.config().training.zero1};
     remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
   }
@@ -42,7 +42,9 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
 }
 
 std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
-  HandoffPlan plan = plan_recovery(state_.config(), source().lost().plan, after_, choice_, device_.kind());
+  const LostGeneration& lost = source().lost();
+  const Plan& before = choice_.origin == Origin::snapshot ? lost.copies : lost.plan;
+  HandoffPlan plan = plan_recovery(state_.config(), before, after_, choice_, device_.kind());
   return std::make_unique<Arrival>(state_, world_, device_, std::move(plan), std::move(address_of),
                                    [this](const MemoryId& memory) { return map(memory); });
 }

@@ -15,8 +15,7 @@ class Recovery {
  public:
   // Ends the processes of the lost generation on this node. Chooses with all ranks the state from
   // which to go on. `lost`: the lost generation, then earlier ones whose state may serve, the
-  // newest first. `after`: the new generation's plan. All plans are as_reached(). Collective. Throws
-  // Error.
+  // newest first. `after`: the new generation's plan, as_reached(). Collective. Throws Error.
   Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost, Plan after,
            const std::function<void(const std::string&)>& tell);
 

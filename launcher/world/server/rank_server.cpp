@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "launcher/node/directory.hpp"
+#include "launcher/node/gpu_bus_ids.hpp"
 #include "launcher/node/launcher_address.hpp"
 #include "launcher/node/own_address.hpp"
 #include "planner/core/error.hpp"
@@ -21,6 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 constexpr int kMissedHeartbeats = 10;
 constexpr std::chrono::seconds kFindLauncher{10};
+
+std::string optional_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -46,6 +52,10 @@ std::vector<std::string> local_variables(const RankServerSettings& settings) {
   // CUDA's own order is by speed. Slurm counts by PCI address, and so do we. MPI may start CUDA before the program
   // does.
   list.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+  // Slurm sets the first for steps of srun, the second for batch scripts. Also where we know no bus ids there is a value:
+  // one of the user's own would be believed.
+  const std::string of_step = optional_variable("SLURM_STEP_GPUS");
+  list.push_back("ESPALIER_GPUS=" + gpu_bus_ids(of_step.empty() ? optional_variable("SLURM_JOB_GPUS") : of_step));
   // NCCL takes ranks of one host for ones that can map each other's GPU memory. Those of two Slurm jobs cannot.
   list.push_back("NCCL_HOSTID=" + settings.node + "-" + std::to_string(settings.job));
   // Messages do not carry the token.

@@ -106,6 +106,7 @@ int start() {
   epochs[gpu] = current_epoch(gpu);
   ledger->bytes[gpu] += settings().context;
   ledger->contexts[gpu] = 1;
+  count(("contexts on GPU " + std::to_string(gpu)).c_str(), 1);
   return 0;
 }
 

@@ -43,12 +43,13 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
   munged
   as_nodes
   export STANDIN_FAULTS="g0r0:cuMemImportFromShareableHandle@1+=101,g0r1:cuMemImportFromShareableHandle@1+=101"
-  script "$(plan 4:2@a/0 4:2@b/0)" 3 "$(plan 8:2@a/0)" '{"abort": "starved"}' 6 "$(plan 8:2@a/0)" '{"abort": "ready"}' > script.json
+  script "$(plan 4:2@a/0 4:2@b/0)" 3 "$(plan 8:2@a/0)" '{"abort": "stays"}' 6 "$(plan 8:2@a/0)" '{"abort": "ready"}' > script.json
   play
   losses_as_alone
+  acts '"importing state memory failed: invalid device ordinal" in acts[0]["problems"][0]'
 }
 @test "memory that is full, at the start" { says "cuMemCreate@1=2" "allocating state memory failed: out of memory"; }
-@test "an illegal access" { says "torch@200=700" "failed"; }
+@test "an illegal access" { says "torch@200=700" "illegal memory access"; }
 @test "an ECC error" { says "cudaDeviceSynchronize@12=214" "uncorrectable ECC error"; }
 # bats test_tags=short
 @test "a CUDA error that NCCL met is the failure of this rank, not of a peer" {
@@ -72,5 +73,9 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
   acts '"remote process exited" in acts[0]["message"] and acts[0]["peer"]'
 }
 @test "memory that descriptors alone hold is there until the last context of its GPU ends" {
-  STANDIN_PERSISTENCE=0 "$built/test/state_memory" held 100000
+  export STANDIN_PERSISTENCE=0
+  "$built/test/state_memory" held 100000
+  run -1 "$built/test/state_memory" left 100000
+  [[ $output == *"importing state memory failed: invalid resource handle"* ]]
 }
+@test "in persistence mode it is there also when no process has a context any more" { "$built/test/state_memory" left 100000; }

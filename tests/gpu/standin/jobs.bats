@@ -92,3 +92,21 @@ two_jobs() { plan 4:2@a/0 4:2@a/2; }
   losses_as_alone
   acts 'acts[0]["from"] == "generation" and acts[0]["bytes_adopted"] > 0'
 }
+
+@test "a job's rank is lost and the job with it: the other job reads its snapshot, which is in the node's host memory" {
+  by_job 0 a/0 a/2
+  by_job 1 a/0
+  script "$(two_jobs)" 12 "$(plan 8:2@a/0)" '{"kill": [1]}' > script.json
+  play --set recovery.snapshot_steps=5
+  losses_as_alone
+  acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
+}
+
+@test "the snapshot of a rank that both jobs of the node need reaches the second by messages" {
+  by_job 0 a/0 a/2
+  by_job 1 a/1 a/3
+  script "$(two_jobs)" 12 "$(plan 8:1@a/1,1@a/3)" '{"kill": [0, 1], "torn": true}' > script.json
+  play --set recovery.snapshot_steps=5
+  losses_as_alone
+  acts 'acts[0]["from"] == "snapshot" and acts[0]["bytes_sent"] > 0'
+}

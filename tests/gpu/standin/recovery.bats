@@ -47,6 +47,14 @@ replicas() { plan 8:1@a/0,1@b/0; }
   losses_as_alone
   acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
 }
+@test "a GPU's memory that the driver gave up with its last process: the snapshot is next, and what to do is said" {
+  export STANDIN_PERSISTENCE=0
+  script "$(two)" 12 "$(two)" '{"kill": [0, 1]}' > script.json
+  play --set recovery.snapshot_steps=5 > play.log 2>&1 || { cat play.log; return 1; }
+  losses_as_alone
+  acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
+  grep -q "the GPU memory that old rank 0 left is lost: .*nvidia-smi -pm 1" play.log
+}
 @test "without replicas or snapshots: the newest checkpoint" {
   rm -rf saved
   script "$(plan 4:2@a/0 4:2@b/0)" 12 "$(two)" '{"lose": ["b"]}' > script.json

@@ -5,16 +5,45 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/cpu.hpp"
 #include "torchrt/device/cuda.hpp"
 #include "torchrt/device/cuda_driver.hpp"
+#include "torchrt/device/device_error.hpp"
 
 namespace espalier::torchrt {
 
+namespace {
+
+// The PCI bus id of the GPU with this number among those of the Slurm job; empty: the launcher does not know it.
+std::string bus_id(int number) {
+  const char* const all = std::getenv("ESPALIER_GPUS");
+  std::istringstream in(all != nullptr ? all : "");
+  std::string id;
+  for (int at = 0; std::getline(in, id, ',');)
+    if (at++ == number) return id;
+  return "";
+}
+
+int visible_at(const std::string& bus_id) {
+  int index = 0;
+  const cudaError_t found = ::cudaDeviceGetByPCIBusId(&index, bus_id.c_str());
+  if (found == cudaErrorInvalidDevice) {
+    ::cudaGetLastError();
+    throw DeviceError("CUDA: this rank is to train on the GPU at " + bus_id +
+                      " and does not see it; it may have fallen off the bus: look at nvidia-smi and dmesg on its node");
+  }
+  must_run(found, "looking for the GPU by its place on the bus");
+  return index;
+}
+
+}  // namespace
+
 std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank) {
-  // Slurm counts GPUs by PCI address; CUDA's own order is by speed.
+  // CUDA's own order is by speed. The launcher's ranks have this from their start.
   ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
   int count = 0;
   const cudaError_t found = ::cudaGetDeviceCount(&count);
@@ -24,6 +53,8 @@ std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank)
     return make_cpu_device();
   }
   must_run(found, "looking for GPUs");
+  // A place among the visible GPUs is another one after a GPU has failed.
+  if (const std::string id = assigned ? bus_id(*assigned) : ""; !id.empty()) return make_cuda_device(visible_at(id));
   const int index = assigned.value_or(count == 1 ? 0 : local_rank);
   if (index >= count)
     throw Error("CUDA: this rank is to train on GPU " + std::to_string(index) + " of those it sees, and sees " +
