@@ -8,8 +8,14 @@ setup() {
   python=$PWD/tests/python/python.sh
 }
 
-@test "slices, frames, memory, state and bad input of each" {
-  run "$python" tests/python/test_espalier.py
+@test "slices, frames, profiles and bad input of each" {
+  run "$python" tests/python/test_run.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "state: its memory, what is handed over and to whom, and bad input" {
+  run "$python" tests/python/test_state.py
   echo "$output"
   [ "$status" -eq 0 ]
 }
