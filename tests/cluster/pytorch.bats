@@ -97,31 +97,3 @@ generation_of() { metric A generation; }
   [ "$(processes python3 TORCHELASTIC_USE_AGENT_STORE=True | wc -l)" -ge 2 ]
   python_goes_on_well
 }
-
-@test "tensor parallelism of the script's own (unit=2): it grows and shrinks by whole replicas" {
-  script_options=(--kind tp)
-  python_reference 3000 # of one process, which is no replica of two: the same script without tensor parallelism
-  python_cast 2:4
-  python_grows_and_shrinks
-  [ "$(sed -nE 's/.*"gpus":([0-9]+).*/\1/p' "$BOX/home/A.jsonl" | sort -u | tr '\n' ' ')" = "2 4 " ]
-  python_goes_on_well
-}
-
-@test "the example with tensor and pipeline parallelism grows from one replica of four processes to two" {
-  rm -f "$BOX"/home/{A,far}.*
-  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  cp "$BOX_REPO/examples/pytorch/megatron.py" "$BOX/share/python/megatron.py"
-  sed -i 's/STEPS, TP, PP, WIDTH = 24, 400/STEPS, TP, PP, WIDTH = 24, 100000/; s/step % 100 == 0/step % 5 == 0/' "$BOX/share/python/megatron.py"
-  sed -i 's/^    optimizer.step()/    __import__("time").sleep(0.2)\n&/' "$BOX/share/python/megatron.py"
-  as_user tee "$BOX/home/A.sh" > /dev/null <<S
-#!/bin/bash
-export ${python_environment[*]}
-srun --elastic=4:8 $BOX/share/python/python.sh $BOX/share/python/megatron.py
-S
-  A=$(as_user sbatch --parsable -J A -o "$BOX/home/A.out" -N1 -n1 -w n1 --gres=gpu:4 "$BOX/home/A.sh")
-  wait_for 300 "A trains on one replica" grep -q 'step 20: .* on 4 processes' "$BOX/home/A.out"
-  finish far
-  wait_for 300 "A trains on two replicas" grep -q 'step .* on 8 processes' "$BOX/home/A.out"
-  as_user scancel "$A"
-  leaves_nothing 60
-}

@@ -34,6 +34,28 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
+# Three ranks hold a third each, five a fifth: a rank that stays keeps a whole fifth only as rank 0, 2 or 4.
+@test "FSDP2: from 3 to 5 GPUs, the ranks that stay are where they keep most of their part" {
+  rm -rf "$BOX"/home/{A,near,far}.*
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --pause 0.4)
+  wait_for 300 "A trains" stepped_past A 10
+  wait_for 60 "A is held" espalier hold "$A"
+  finish near
+  finish far
+  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  wait_for 60 "A may grow" espalier release "$A"
+  wait_for 300 "A runs on 5 GPUs" runs_on A 5
+  gpus_of_generation() { sed -nE "s/.*generation $1[, ].* layers \| //p" "$BOX/home/A.out" | head -n 1; }
+  read -ra three <<< "$(gpus_of_generation 0)"
+  read -ra five <<< "$(gpus_of_generation 1)"
+  echo "# ${three[*]} -> ${five[*]}" >&3
+  [ "${five[0]} ${five[2]} ${five[4]}" = "${three[*]}" ]
+  about_the_state $(($(bytes 1 copied) + $(bytes 1 got)))
+  python_goes_on_well
+}
+
 @test "FSDP2: it grows to another node, and leaves it again" {
   python_cast 2:6
   finish far

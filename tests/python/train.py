@@ -1,6 +1,6 @@
 """A small training in double precision, for the tests: its losses are those of one process but for rounding.
---kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(); tp: each replica is two processes
-with tensor parallelism of the script's own. --break-at: leaves the loop in this step, before the
+--kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(); tp and tp-pp: each replica is
+two processes with tensor parallelism of the script's own, or four with two stages besides (replicas.py). --break-at: leaves the loop in this step, before the
 optimizer or (--break-late 1) after it. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
 with the number of processes, as the exchange of gradients does.
 
@@ -21,13 +21,17 @@ for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch",
                             ("break-late", int, 0), ("sync", float, 0.0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
+UNITS = {"tp": 2, "tp-pp": 4}  # processes of a replica
 run = espalier.join(global_batch=options.batch, steps=options.steps, checkpoint=options.checkpoint,
-                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300, unit=2 if options.kind == "tp" else 1)
+                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300, unit=UNITS.get(options.kind, 1))
 
 import torch
 import torch.distributed as dist
 from torch.nn.functional import mse_loss
 from torch.nn.parallel import DistributedDataParallel
+
+if options.kind in UNITS:
+    import replicas
 
 torch.set_num_threads(1)
 if options.kind == "accelerate":
@@ -40,36 +44,8 @@ x = torch.randn(1000, 32, dtype=torch.float64)
 y = x.sin().sum(1, keepdim=True)
 width = options.width + (options.other_model if run.generation > 0 else 0)
 model = torch.nn.Sequential(torch.nn.Linear(32, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
-if options.kind == "tp":
-    # Halves of both layers: columns of the first, rows of the second, as in Megatron-LM. All processes make all groups.
-    shard = run.rank % 2
-    pair = [dist.new_group([first, first + 1]) for first in range(0, run.world, 2)][run.replica]
-    across = [dist.new_group(range(place, run.world, 2)) for place in (0, 1)][shard]
-
-    class Sum(torch.autograd.Function):
-        @staticmethod
-        def forward(context, x):
-            x = x.clone()
-            dist.all_reduce(x, group=pair)
-            return x
-
-        @staticmethod
-        def backward(context, gradient):
-            return gradient
-
-    class Halves(torch.nn.Module):
-        def __init__(self, whole):
-            super().__init__()
-            take = lambda tensor, dimension: torch.nn.Parameter(tensor.detach().chunk(2, dimension)[shard].clone())
-            self.first, self.first_bias, self.second = take(whole[0].weight, 0), take(whole[0].bias, 0), take(whole[2].weight, 1)
-            self.bias = torch.nn.Parameter(whole[2].bias.detach().clone())
-
-        def forward(self, x):
-            hidden = torch.tanh(torch.nn.functional.linear(x, self.first, self.first_bias))
-            return Sum.apply(torch.nn.functional.linear(hidden, self.second)) + self.bias
-
-    model = Halves(model)
-    ddp = DistributedDataParallel(model, process_group=across)
+if options.kind in UNITS:
+    ddp = replicas.divided(model, run)
 else:
     ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
 if options.kind == "fsdp":
@@ -146,5 +122,5 @@ for step, (inputs, targets) in batches():
         metrics.flush()
     inside.update(dict.fromkeys(inside, 0.0))
 print(f"rank {run.rank} of {run.world} is done", file=sys.stderr, flush=True)
-if options.kind == "tp":
+if options.kind in UNITS:
     dist.destroy_process_group()  # of several groups' threads the interpreter's end may wait for

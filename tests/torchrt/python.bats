@@ -8,8 +8,14 @@ setup() {
   python=$PWD/tests/python/python.sh
 }
 
-@test "slices, frames, memory, state and bad input of each" {
-  run "$python" tests/python/test_espalier.py
+@test "slices, frames, profiles and bad input of each" {
+  run "$python" tests/python/test_run.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "state: its memory, what is handed over and to whom, and bad input" {
+  run "$python" tests/python/test_state.py
   echo "$output"
   [ "$status" -eq 0 ]
 }
@@ -127,12 +133,13 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   [ "$(wc -l < "$run")" = 40 ]
 }
 
-@test "tensor parallelism of the script's own (unit=2): one and two replicas do what one process does without" {
+@test "tensor and pipeline parallelism of the script's own (unit=2, unit=4): one and two replicas do what one process does without" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 2 "$BATS_TEST_TMPDIR/alone.jsonl" --kind tp
   group 4 "$BATS_TEST_TMPDIR/two.jsonl" --kind tp
   group 4 "$BATS_TEST_TMPDIR/parts.jsonl" --kind tp --most 3
-  for run in alone two parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+  group 4 "$BATS_TEST_TMPDIR/stages.jsonl" --kind tp-pp
+  for run in alone two parts stages; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
 @test "unit=2: a checkpoint of one replica is gone on with by two, and by no other unit" {

@@ -10,6 +10,7 @@
 #include "planner/core/profile_check.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/materialize.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/core/topology/from_view.hpp"
 
@@ -105,6 +106,30 @@ TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {
   REQUIRE(plan);
   CHECK(plan->stages.size() == 1);
   CHECK(plan->gpu_count() == 3);
+}
+
+TEST_CASE("ranks that stay are spread over more, so that they keep most of a divided state; whole replicas are not") {
+  const Site site = two_nodes();
+  const auto grown = [&](int gpus, int unit, int more) {
+    ElasticJob job = job_on(gpus, 30, unit);
+    job.plan = first_of(job);
+    const Profile profile = profile_of(
+        flat(std::vector<double>(job.plan->stages[0].replicas.size(), 120)).get<FlatProfile>(), *job.plan, job.model);
+    const JobCoefficients measured = calibrate(site.hardware, site.topology, profile).job;
+    const PlanBounds bounds;
+    const std::int16_t type = site.topology.gpu_types(0)[0];
+    const auto own = static_cast<std::int16_t>(gpus), added = static_cast<std::int16_t>(more);
+    const PlanSketch sketch{1, {{unit, 1, {{0, type, own}, {1, type, added}}}}};
+    std::vector<NodeGpus> available{{0, {}}, {1, {}}};
+    for (std::int16_t gpu = 0; gpu < own; ++gpu) available[0].gpus.push_back(gpu);
+    for (std::int16_t gpu = 0; gpu < added; ++gpu) available[1].gpus.push_back(gpu);
+    const auto plan = materialize({site.hardware, site.topology, measured, bounds}, sketch, job, available);
+    REQUIRE(plan);
+    CHECK(validate(*plan, 1).empty());
+    return plan->ranks();
+  };
+  CHECK(grown(3, 1, 2) == std::vector<GpuId>{{"n1", 0}, {"n2", 1}, {"n1", 1}, {"n2", 0}, {"n1", 2}});
+  CHECK(grown(4, 2, 2) == std::vector<GpuId>{{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}, {"n2", 0}, {"n2", 1}});
 }
 
 TEST_CASE("a flat profile of another plan, or with a field that is missing, is refused by name") {

@@ -4,7 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/shard_order.hpp"
 
 namespace espalier {
 namespace {
@@ -122,6 +124,18 @@ std::vector<Replica> replicas_of(const Problem& problem, int tp, std::vector<Sea
   return replicas;
 }
 
+// A program that is data-parallel only may divide its state among its ranks. Their order is free, but for the first
+// one.
+void order_shards(const ElasticJob& job, std::vector<Stage>& stages) {
+  if (!data_parallel_only(job) || !job.plan || stages.size() != 1 || stages.front().tp != 1) return;
+  std::vector<Replica>& replicas = stages.front().replicas;
+  std::vector<GpuId> gpus;
+  for (const Replica& replica : replicas) gpus.push_back(replica.gpus.front());
+  std::vector<Replica> ordered;
+  for (const std::size_t place : shard_order(job.plan->ranks(), gpus)) ordered.push_back(replicas[place]);
+  replicas = std::move(ordered);
+}
+
 // Puts the lead GPU into the first stage, if that stage has a GPU of the same type on the lead
 // node. The two GPUs swap stages, whatever state the lead GPU holds.
 void seat_lead(std::vector<Seat>& seats, int node, int gpu) {
@@ -168,6 +182,7 @@ std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch
     share_out(problem, stage_shape(problem, from.pieces, {}, from.tp), plan.micro_batch(), stage.replicas);
     plan.stages.push_back(std::move(stage));
   }
+  order_shards(job, plan.stages);
   return in_its_form(std::move(plan), sketch.form, job);
 }
 

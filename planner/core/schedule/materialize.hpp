@@ -15,7 +15,8 @@ namespace espalier {
 // Returns the plan of `sketch` on GPUs of `available`. `available` is sorted by node, as
 // held_gpus() gives it, and includes the GPUs to be added. If possible, a GPU gets a stage whose
 // layers it holds under the job's present plan. GPUs of one TP group are neighbours. Rank 0 is the
-// anchor's first GPU if the first stage is on its node. Shares are balanced. nullopt: a node has
+// anchor's first GPU if the first stage is on its node. The other ranks of a data-parallel program are
+// in the order of shard_order.hpp. Shares are balanced. nullopt: a node has
 // fewer GPUs than the sketch needs.
 std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch, const ElasticJob& job,
                                 const std::vector<NodeGpus>& available);

@@ -27,10 +27,10 @@ runner=()
 # The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
 python_reference() { # STEPS
   local kept
-  kept=$BUILD/test/python-reference-$(cat "$BOX_REPO/tests/python/$script" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1 ${script_options[*]}") | sha256sum | cut -c1-16).jsonl
+  kept=$BUILD/test/python-reference-$(cat "$BOX_REPO/tests/python/$script" "$BOX_REPO"/torchrt/python/espalier/*.py <(echo "$1 ${script_options[*]/#tp*/ddp}") | sha256sum | cut -c1-16).jsonl
   if [ ! -s "$kept" ]; then
     as_user env "${python_environment[@]}" "$BOX/share/python/python.sh" "$BOX/share/python/$script" \
-      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 "${script_options[@]/#tp/ddp}" > "$BOX/log/reference.log" 2>&1
+      --metrics "$BOX/home/reference.jsonl" --steps "$1" --pause 0 "${script_options[@]/#tp*/ddp}" > "$BOX/log/reference.log" 2>&1
     mkdir -p "$BUILD/test"
     cp "$BOX/home/reference.jsonl" "$kept.$$" && mv "$kept.$$" "$kept"
   fi

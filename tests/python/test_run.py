@@ -1,0 +1,184 @@
+"""Unit tests of the Python package: which samples a process computes, what it tells the launcher, and bad input of each. Run by
+tests/torchrt/python.bats."""
+import hashlib
+import hmac
+import os
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+from espalier import _channel, _profile, _slices
+
+
+class Slices(unittest.TestCase):
+    def test_every_sample_belongs_to_one_replica_and_each_step_follows_the_last(self):
+        for batch in (1, 7, 24, 100):
+            for replicas in range(1, min(batch, 9) + 1):
+                shares = _slices.even_shares(batch, replicas)
+                used = [n for step in (1, 2, 3) for r in range(replicas) for n in _slices.slice_of(step, batch, shares, r)]
+                self.assertEqual(used, list(range(3 * batch)))
+                self.assertLessEqual(max(shares) - min(shares), 1)
+
+    def test_a_batch_smaller_than_the_world_is_refused_in_words(self):
+        with self.assertRaisesRegex(ValueError, "global batch of 3 samples is smaller than the 4 processes"):
+            _slices.even_shares(3, 4)
+
+    def test_a_replica_of_several_processes_has_one_share(self):
+        plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["a/0", "a/1"]}, {"share": 3, "gpus": ["b/0", "b/1"]}]}]}
+        self.assertEqual(_slices.shares_of(plan, 8, 2), [5, 3])
+        self.assertEqual(_slices.nodes_of(plan), ["a", "a", "b", "b"])
+        with self.assertRaisesRegex(ValueError, "replica of 2 GPUs, and this program's replicas have 4 processes"):
+            _slices.shares_of(plan, 8, 4)
+
+    def test_shares_come_from_the_plan_also_uneven_ones(self):
+        plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["n1/0"]}, {"share": 3, "gpus": ["n-a/b/1"]}]}]}
+        self.assertEqual(_slices.shares_of(plan, 8), [5, 3])
+        self.assertEqual(_slices.nodes_of(plan), ["n1", "n-a/b"])
+
+    def test_a_plan_of_another_kind_is_refused_in_words(self):
+        stage = {"replicas": [{"share": 8, "gpus": ["n1/0"]}]}
+        with self.assertRaisesRegex(ValueError, "pipeline stages"):
+            _slices.shares_of({"stages": [stage, stage]}, 8)
+        with self.assertRaisesRegex(ValueError, "a replica of 2 GPUs"):
+            _slices.shares_of({"stages": [{"replicas": [{"share": 8, "gpus": ["n1/0", "n1/1"]}]}]}, 8)
+        with self.assertRaisesRegex(ValueError, "divides 8 samples, the global batch is 9"):
+            _slices.shares_of({"stages": [stage]}, 9)
+
+    def test_parts_cover_a_slice_in_order(self):
+        for length in range(1, 12):
+            for most in range(1, 13):
+                parts = _slices.parts_of(range(5, 5 + length), most)
+                self.assertEqual([n for part in parts for n in part], list(range(5, 5 + length)))
+                self.assertLessEqual(max(map(len, parts)), most)
+        with self.assertRaises(ValueError):
+            _slices.parts_of(range(3), 0)
+
+
+class Frames(unittest.TestCase):
+    def test_a_frame_comes_back_and_more_bytes_stay(self):
+        data = _channel.encode({"type": "step", "loss": None, "text": "ä"})
+        for cut in range(8):
+            self.assertIsNone(_channel.frame_size(data[:cut]))
+        self.assertEqual(_channel.frame_size(data + b"ESP"), len(data))
+        self.assertEqual(_channel.decode(data)["text"], "ä")
+
+    def test_a_tag_holds_the_frame_and_its_place_and_its_direction(self):
+        first, again = _channel.Tags(b"key", b"a"), _channel.Tags(b"key", b"a")
+        tags = [first.next(b"one"), first.next(b"one"), first.next(b"two")]
+        self.assertEqual(len(set(tags)), 3)
+        self.assertEqual(tags, [again.next(b"one"), again.next(b"one"), again.next(b"two")])
+        self.assertNotEqual(_channel.Tags(b"key", b"b").next(b"one"), tags[0])
+        self.assertNotEqual(_channel.Tags(b"other", b"a").next(b"one"), tags[0])
+        # HMAC-SHA256 of the key's direction, then of a counter of 8 bytes and the frame.
+        self.assertEqual(tags[0].hex(), hmac.new(hmac.new(b"key", b"a", hashlib.sha256).digest(), bytes(8) + b"one",
+                                                 hashlib.sha256).hexdigest()[:32])
+
+    def tagged(self, change):
+        """A channel after its login whose first message has been through `change`."""
+        channel = _channel.Channel.__new__(_channel.Channel)
+        channel._most, channel._received = 1 << 20, _channel.Tags(b"session", b"server to client")
+        tags = _channel.Tags(b"session", b"server to client")
+        frames = [_channel.encode({"type": "switch", "next": n}) for n in (1, 2)]
+        channel._input = change([frame + tags.next(frame) for frame in frames])
+        return channel
+
+    def test_tagged_messages_are_read_in_order_and_what_somebody_changed_is_refused(self):
+        channel = self.tagged(b"".join)
+        self.assertEqual([channel._whole()["next"], channel._whole()["next"], channel._whole()], [1, 2, None])
+        self.assertIsNone(self.tagged(lambda frames: frames[0][:-1])._whole())
+        for change in (lambda f: f[1] + f[0], lambda f: f[1], lambda f: f[0].replace(b"1", b"3", 1),
+                       lambda f: f[0][:-1] + bytes([f[0][-1] ^ 1])):
+            with self.assertRaisesRegex(_channel.ChannelError, "tag is wrong"):
+                self.tagged(change)._whole()
+        channel = self.tagged(lambda f: f[0] + f[0])
+        channel._whole()
+        with self.assertRaisesRegex(_channel.ChannelError, "tag is wrong"):
+            channel._whole()
+
+    def refused(self, data, what, most=1 << 20):
+        with self.assertRaisesRegex(_channel.ChannelError, what):
+            size = _channel.frame_size(data, most)
+            self.assertEqual(size, len(data))
+            _channel.decode(data)
+
+    def test_bad_frames_are_refused_by_what_is_wrong(self):
+        good = _channel.encode({"type": "ready"})
+        self.refused(b"HTTP/1.1", "not the Espalier protocol")
+        self.refused(b"ESP\x63" + good[4:], "protocol version 99")
+        self.refused(good[:4] + (1 << 27).to_bytes(4, "big"), "134217728 bytes is larger")
+        body = lambda text: good[:4] + len(text).to_bytes(4, "big") + text
+        self.refused(body(b"{"), "not JSON")
+        self.refused(body(b"[" * 100000), "not JSON")
+        self.refused(body(b"[1]"), "no type")
+        self.refused(body(b'{"type":1}'), "no type")
+
+    def test_what_cannot_be_sent_is_an_error_here(self):
+        with self.assertRaises(ValueError):
+            _channel.encode({"type": "step", "loss": float("nan")})
+        with self.assertRaisesRegex(_channel.ChannelError, "larger than a frame"):
+            _channel.encode({"type": "failed", "message": "x" * (9 << 20)})
+
+    def test_a_launcher_that_is_not_there_or_ends_is_an_error_in_time(self):
+        for address in ("nowhere", "host:port", ":1"):
+            with self.assertRaisesRegex(_channel.ChannelError, "host:port"):
+                _channel.Channel(address, "")
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            with self.assertRaises(_channel.ChannelError):
+                _channel.Channel("127.0.0.1:%d" % closed.getsockname()[1], "")
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
+            with self.assertRaises(_channel.ChannelError):
+                _channel.Channel("127.0.0.1:%d" % server.getsockname()[1], "")
+
+
+class Profiles(unittest.TestCase):
+    def test_the_replica_that_waits_least_tells_how_long_synchronization_is(self):
+        made = _profile.flat(25, 20, [[10, 3, 1], [12, 1, 2]], (4, 8, 16), 0, 0.01)
+        self.assertEqual((made["compute_ms"], made["sync_ms"], made["rest_ms"]), ([10, 12], 1, 2))
+        self.assertNotIn("sync_ms", _profile.flat(25, 20, [[10, -1, 1], [12, 1, 2]], (4, 8, 16), 0, 0.01))
+        self.assertNotIn("sync_ms", _profile.flat(25, 20, [[10, 3, 1]], (4, 8, 16), 0, 0.01))
+
+    def test_a_replica_is_as_slow_as_its_slowest_process(self):
+        self.assertEqual(_profile.of_replicas([[1, 2, 3], [4, 1, 0], [5, 5, 5], [6, 6, 6]], 2), [[4, 1, 3], [6, 5, 6]])
+
+    def test_the_spread_is_small_for_equal_steps_and_large_for_drifting_ones(self):
+        self.assertEqual(_profile.spread_of([5.0] * 20), 0)
+        self.assertGreater(_profile.spread_of([10.0] * 10 + [5.0] * 10), 0.2)
+        self.assertEqual(_profile.spread_of([5.0] * 3), 1.0)
+
+
+class Join(unittest.TestCase):
+    def run_script(self, text, **environment):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("ESPALIER_LAUNCHER", "OMPI_"))}
+        done = subprocess.run([sys.executable, "-c", text], env={**clean, **environment}, capture_output=True, text=True, timeout=300)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_joining_loads_no_torch_and_bad_use_is_refused_in_words(self):
+        code, said = self.run_script("import espalier, sys; espalier.join(global_batch=4, steps=1); sys.exit('torch' in sys.modules)")
+        self.assertEqual(code, 0, said)
+        for call, words in (("espalier.join(global_batch=0, steps=1)", "must be at least 1"),
+                            ("espalier.join(global_batch=4, steps=1, unit=0)", "unit=0): must be between 1 and 1024"),
+                            ("espalier.join(global_batch=4, steps=1, unit=2)", "1 processes are no whole replicas of 2"),
+                            ("espalier.join(global_batch=4, steps=1, parallel='3d')", 'must be "data"'),
+                            ("list(espalier.join(global_batch=4, steps=1).register(x=3) or [])", "has no state_dict"),
+                            ("espalier.join(global_batch=4, steps=1).report(1.0)", "inside `for step in run.steps"),
+                            ("next(espalier.join(global_batch=4, steps=1).steps())", "run.register"),):
+            code, said = self.run_script("import espalier; " + call)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, said)
+        code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", RANK="0", WORLD_SIZE="5")
+        self.assertIn("smaller than the 5 processes", said)
+
+    def test_a_half_set_environment_is_refused_by_name(self):
+        for missing, words in (({}, "ESPALIER_GENERATION"), ({"ESPALIER_GENERATION": "x"}, "is not a number"),
+                               ({"ESPALIER_GENERATION": "0"}, "OMPI_COMM_WORLD_RANK")):
+            code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", ESPALIER_LAUNCHER="h:1", **missing)
+            self.assertNotEqual(code, 0)
+            self.assertIn(words, said)
+
+
+if __name__ == "__main__":
+    unittest.main()

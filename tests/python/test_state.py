@@ -1,0 +1,234 @@
+"""Unit tests of the Python package: the training's state, and how it goes from process to process. Run by
+tests/torchrt/python.bats."""
+import mmap
+import os
+import pickle
+import threading
+import unittest
+
+from espalier import _handover, _memory, _vault
+
+
+class Memory(unittest.TestCase):
+    def test_a_private_map_is_not_changed_by_others_and_changes_nobody(self):
+        memory = _memory.SharedMemory(4096)
+        memory.map[:3] = b"abc"
+        private = _memory.private_map(memory.fd)
+        private[:3] = b"xyz"
+        self.assertEqual(memory.map[:3], b"abc")
+        with self.assertRaises(OSError):
+            os.ftruncate(memory.fd, 1)
+        memory.close()
+
+    def test_the_vaults_packets_are_as_large_as_its_structs(self):
+        self.assertEqual((_vault._REQUEST.size, _vault._REPLY.size, _vault._ITEM.size), (48, 128, 32))
+
+    def test_nobody_at_an_address_is_an_error(self):
+        with self.assertRaises(OSError):
+            _memory.connect("espalier-test-nobody", 1)
+        self.assertEqual(_vault.inventory("espalier-test-nobody", 0, 1), [])
+        self.assertIsNone(_vault.own_vault("espalier-test-nobody", "1"))
+
+
+class Offers(unittest.TestCase):
+    def test_a_name_is_free_again_when_its_offer_is_closed(self):
+        for _ in range(200):
+            _handover.Offer(f"espalier-test-{os.getpid()}").close()
+
+    def test_an_offer_gives_its_memory_to_those_who_asked_before_it_had_any(self):
+        name = f"espalier-test-{os.getpid()}-late"
+        offer = _handover.Offer(name)
+        memory = _memory.SharedMemory(4096)
+        taken = []
+        asking = threading.Thread(target=lambda: taken.append(_handover.take(name)))
+        asking.start()
+        offer.provide(7, memory.fd)
+        asking.join(60)
+        offer.close()
+        self.assertEqual(taken[0][0], 7)
+        os.close(taken[0][1])
+
+
+class State(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import torch
+        cls.torch = torch
+
+    def training(self, width=4, seed=1):
+        torch = self.torch
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(3, width), torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+        objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+        return objects
+
+    def train(self, objects, steps):
+        torch = self.torch
+        torch.manual_seed(7)
+        for _ in range(steps):
+            objects["optimizer"].zero_grad()
+            objects["model"](torch.randn(5, 3)).square().mean().backward()
+            objects["optimizer"].step()
+            objects["scheduler"].step()
+
+    def packed(self, objects, step):
+        from espalier import _state
+        packed = _state.Packed(step, objects)
+        memory = mmap.mmap(-1, packed.size)
+        packed.write(memory)
+        return memory
+
+    def test_a_training_goes_on_from_its_state_as_if_nothing_had_happened(self):
+        from espalier import _state
+        one, other = self.training(), self.training(seed=2)
+        self.train(one, 5)
+        memory = self.packed(one, 5)
+        step, state = _state.read(memory)
+        self.assertEqual(step, 5)
+        _state.apply(other, state, "the state")
+        self.train(one, 5)
+        self.train(other, 5)
+        for a, b in zip(one["model"].state_dict().values(), other["model"].state_dict().values()):
+            self.assertTrue(self.torch.equal(a, b))
+        self.assertEqual(one["scheduler"].state_dict(), other["scheduler"].state_dict())
+
+    def test_the_newest_state_is_one_of_which_every_place_of_a_replica_has_its_part(self):
+        from espalier._whole import newest_of_all
+        self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 1), (20, 1))
+        self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 2), (10, 1))
+        self.assertEqual(newest_of_all([[(20, 1)], [(10, 1)], [(10, 1)], [(20, 1)]], 2), (20, 1))
+        self.assertIsNone(newest_of_all([[(20, 1)], []], 2))
+        self.assertIsNone(newest_of_all([[], []], 1))
+
+    def test_state_that_does_not_fit_is_refused_in_words(self):
+        from espalier import _state
+        _, state = _state.read(self.packed(self.training(), 1))
+        with self.assertRaisesRegex(_state.StateError, "model: .*size mismatch"):
+            _state.apply(self.training(width=5), state, "the state")
+        more = dict(self.training(), ema=self.torch.nn.Linear(1, 1))
+        with self.assertRaisesRegex(_state.StateError, "register the same objects"):
+            _state.apply(more, state, "the state")
+
+    def test_what_is_no_state_is_refused(self):
+        from espalier import _state
+        for bytes_ in (b"x" * 64, b"ESPSTATE" + (8).to_bytes(8, "little") + b"notpickl" + b"x" * 64):
+            with self.assertRaises(_state.StateError):
+                _state.read(bytearray(bytes_))
+
+    def test_sizes_count_parameters_gradients_and_moments(self):
+        from espalier import _state
+        objects = self.training()
+        objects["model"][0].weight.requires_grad_(False)
+        gradients, weights, whole = _state.sizes(objects)
+        self.assertEqual(weights - gradients, 4 * 12)
+        self.train(objects, 1)
+        self.assertGreater(_state.sizes(objects)[2], whole)
+
+    def test_data_uses_each_sample_once_an_epoch_in_an_order_of_its_own(self):
+        import espalier
+        data = espalier.Data(list(range(10)), seed=3)
+        first, second = [data.index(n) for n in range(10)], [data.index(n) for n in range(10, 20)]
+        self.assertEqual((sorted(first), sorted(second)), (list(range(10)), list(range(10))))
+        self.assertNotEqual(first, second)
+        self.assertEqual([data.index(n) for n in (3, 13, 3)], [first[3], second[3], first[3]])
+        with self.assertRaisesRegex(ValueError, "another one than before"):
+            data.load_state_dict({"length": 11, "shuffle": True, "seed": 3})
+
+
+class Shards(unittest.TestCase):
+    """A tensor of 11 x 6 and one that all have, divided among three, taken over by five and by one."""
+
+    @classmethod
+    def setUpClass(cls):
+        import torch
+        from espalier import _shards, _state
+        cls.torch, cls.shards, cls.state = torch, _shards, _state
+        cls.whole = torch.arange(66, dtype=torch.float64).view(11, 6)
+
+    def blocks(self, ranks, dimension):
+        """Of each rank: start and shape."""
+        length, at, made = self.whole.shape[dimension], 0, []
+        for rank in range(ranks):
+            size = -(-length // ranks)
+            size = max(0, min(size, length - at))
+            start, shape = [0, 0], list(self.whole.shape)
+            start[dimension], shape[dimension] = at, size
+            made.append((tuple(start), tuple(shape)))
+            at += size
+        return made
+
+    def shelf(self, box):
+        """A memory with this block of the tensor."""
+        block = self.whole[self.shards._within(box, ((0, 0), tuple(self.whole.shape)))].contiguous()
+        part = self.state.Part(0, block.dtype, box[1], box[0], tuple(self.whole.shape))
+        head = pickle.dumps((7, {"x": {"w": part}}, "note"), protocol=4)
+        head = b"ESPSTATE" + len(head).to_bytes(8, "little") + head
+        memory = _memory.SharedMemory(self.state._aligned(len(head)) + block.numel() * 8 + 1)
+        memory.map[:len(head)] = head
+        first = self.state._aligned(len(head))
+        memory.map[first:first + block.numel() * 8] = block.numpy().tobytes()
+        shelf = self.shards.Shelf(memory.fd)
+        shelf.memory = memory
+        return shelf
+
+    def taken(self, shelves, box):
+        reading = self.shards.Reading(shelves)
+        places = [(index, shelf.head.tree["x"]["w"]) for index, shelf in enumerate(shelves)]
+        made = reading.block(places, box, self.torch.float64, "x.w")
+        reading.run()
+        return made, reading.near_bytes + reading.far_bytes
+
+    def test_each_rank_gets_its_block_and_reads_no_byte_more(self):
+        for dimension in (0, 1):
+            shelves = [self.shelf(box) for box in self.blocks(3, dimension)]
+            for ranks in (1, 2, 5, 13):
+                read = 0
+                for box in self.blocks(ranks, 0):
+                    made, count = self.taken(shelves, box)
+                    self.assertTrue(self.torch.equal(made, self.whole[box[0][0]:box[0][0] + box[1][0]]))
+                    read += count
+                self.assertEqual(read, 66 * 8)
+            for box in self.blocks(4, 1):
+                made, _ = self.taken(shelves, box)
+                self.assertTrue(self.torch.equal(made, self.whole[:, box[0][1]:box[0][1] + box[1][1]]))
+
+    def test_what_nobody_has_is_an_error_and_what_two_have_is_read_once(self):
+        shelves = [self.shelf(box) for box in self.blocks(3, 0)]
+        with self.assertRaisesRegex(self.state.StateError, "x.w: 66 elements are needed, and 48 of them are there"):
+            self.taken(shelves[:2], ((0, 0), (11, 6)))
+        made, count = self.taken(shelves + shelves, ((0, 0), (11, 6)))
+        self.assertTrue(self.torch.equal(made, self.whole))
+        self.assertEqual(count, 66 * 8)
+
+    def test_copies_are_on_another_node_and_evenly_many_on_each_rank(self):
+        from espalier import _partners
+        self.assertEqual(_partners.partners_of(["a", "a"]), [None, None])
+        self.assertEqual(_partners.partners_of(["a", "a", "b", "b", "b", "b"]), [2, 3, 0, 1, 0, 1])
+        for nodes in (["a", "b", "c"], ["a", "b", "a", "c", "c"], ["a"] * 7 + ["b"] * 2):
+            partners = _partners.partners_of(nodes)
+            self.assertTrue(all(nodes[rank] != nodes[partner] for rank, partner in enumerate(partners)))
+            most = max(map(nodes.count, nodes))
+            self.assertLessEqual(max(map(partners.count, partners)), -(-most // min(map(nodes.count, nodes))))
+
+    def test_the_same_over_tcp_and_strangers_are_hung_up_on(self):
+        from espalier import _transfer
+        shelves, server = [self.shelf(box) for box in self.blocks(3, 0)], _transfer.Server()
+        for index, shelf in enumerate(shelves):
+            server.provide(f"0.{index}", shelf.memory.fd)
+        far = [_transfer.Far(server.address, f"0.{index}") for index in range(3)]
+        for one, shelf in zip(far, shelves):
+            self.assertEqual(one.head, shelf.head)
+        self.assertTrue(self.torch.equal(self.taken(far, ((2, 1), (7, 4)))[0], self.whole[2:9, 1:5]))
+        host, port, _ = server.address
+        with self.assertRaises(self.state.StateError):
+            _transfer.Far((host, port, bytes(32)), "0.0")
+        with self.assertRaises(self.state.StateError):
+            far[0].fetch([(shelves[0].memory.size - 8, self.torch.empty(2, dtype=self.torch.float64))])
+        for one in far:
+            one.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
