@@ -52,8 +52,8 @@ std::vector<std::string> local_variables(const RankServerSettings& settings) {
   // CUDA's own order is by speed. Slurm counts by PCI address, and so do we. MPI may start CUDA before the program
   // does.
   list.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  // Slurm sets the first for steps of srun, the second for batch scripts. Also where we know no bus ids there is a value:
-  // one of the user's own would be believed.
+  // Slurm sets the first for steps of srun, the second for batch scripts. Also where we know no bus ids there is a
+  // value: one of the user's own would be believed.
   const std::string of_step = optional_variable("SLURM_STEP_GPUS");
   list.push_back("ESPALIER_GPUS=" + gpu_bus_ids(of_step.empty() ? optional_variable("SLURM_JOB_GPUS") : of_step));
   // NCCL takes ranks of one host for ones that can map each other's GPU memory. Those of two Slurm jobs cannot.
