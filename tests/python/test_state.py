@@ -136,6 +136,13 @@ class State(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "another one than before"):
             data.load_state_dict({"length": 11, "shuffle": True, "seed": 3})
 
+    def test_neighbours_are_looked_up_at_once_also_across_epochs(self):
+        import espalier
+        for shuffle in (True, False):
+            data = espalier.Data(list(range(10)), seed=3, shuffle=shuffle)
+            for numbers in (range(0), range(3, 7), range(8, 12), range(10, 20), range(5, 41), range(2, 30, 3), [29, 2, 15]):
+                self.assertEqual(data.indices(numbers), [data.index(number) for number in numbers])
+
 
 class Shards(unittest.TestCase):
     """A tensor of 11 x 6 and one that all have, divided among three, taken over by five and by one."""

@@ -93,7 +93,7 @@ class Tags:
         self._count = 0
 
     def next(self, data: bytes) -> bytes:
-        tag = hmac.new(self._key, self._count.to_bytes(8, "big") + data, hashlib.sha256).digest()[:_TAG]
+        tag = hmac.digest(self._key, self._count.to_bytes(8, "big") + data, "sha256")[:_TAG]
         self._count += 1
         return tag
 
@@ -102,8 +102,11 @@ def _lines(first: str, fields: Dict[str, Any]) -> str:
     return first + "\n" + "".join(f"{name}={value}\n" for name, value in fields.items())
 
 
+_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":"))  # json.dumps() would make one for each message
+
+
 def encode(frame: Frame) -> bytes:
-    body = json.dumps(frame, allow_nan=False, separators=(",", ":")).encode()
+    body = _JSON.encode(frame).encode()
     if len(body) > _MOST:
         raise ChannelError(f"message {frame.get('type')}: larger than a frame may be")
     return b"ESP" + bytes([VERSION]) + len(body).to_bytes(4, "big") + body

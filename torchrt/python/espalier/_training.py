@@ -13,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from . import _checkpoint, _profile
 from ._control import Leave
 from ._gradients import Averager, Mark
+from ._numbers import SharedNumbers
 from ._snapshots import Snapshots
 from ._state import StateError, is_divided, sizes
 from ._worker import Worker
@@ -38,6 +39,7 @@ class Training:
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
+        self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
         self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
         modules = {name: one for name, one in objects.items() if isinstance(one, torch.nn.Module)}
@@ -181,18 +183,17 @@ class Training:
         self._steps_here += 1
         due = self._worker is not None and _profile.due(self._steps_here) and len(self._samples.compute) >= _profile.LEAST_STEPS
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
-        told: List[float] = [0.0] * (_HEAD + (3 * self._run.world if due else 0))
+        numbers = SharedNumbers(_HEAD + 3 * self._run.world) if due else self._head
+        told = numbers.values
         told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked, unkept
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_REPORTED] = loss, self._reported
         if due:
-            first = _HEAD + 3 * self._run.rank
-            told[first:first + 3] = self._samples.medians()
+            for at, value in enumerate(self._samples.medians(), _HEAD + 3 * self._run.rank):
+                told[at] = value
         if self._group is not None:
-            vector = torch.tensor(told, dtype=torch.float64)
-            dist.all_reduce(vector, group=self._group)
-            told = vector.tolist()
-        self._agreed = told
+            self._group.allreduce([numbers.tensor]).wait()  # dist.all_reduce() takes as long again to look the group up
+        self._agreed = told.tolist()
         if due:
             self._tell_profile()
 

@@ -28,6 +28,20 @@ class Order:
             self._epoch, self._order = epoch, torch.randperm(self.length, generator=generator)
         return int(self._order[at])
 
+    def indices(self, numbers: Iterable[int]) -> List[int]:
+        """The dataset's indices of several samples. Neighbours are looked up at once: element by element a tensor is slow."""
+        if not isinstance(numbers, range) or numbers.step != 1 or not numbers:
+            return [self.index(number) for number in numbers]
+        found: List[int] = []
+        number = numbers.start
+        while number < numbers.stop:
+            end = min(numbers.stop, number + self.length - number % self.length)  # an epoch ends there
+            first = self.index(number)
+            at = number % self.length
+            found += self._order[at:at + end - number].tolist() if self.shuffle else range(first, first + end - number)
+            number = end
+        return found
+
     def state_dict(self) -> Dict[str, Any]:
         return {"length": self.length, "shuffle": self.shuffle, "seed": self.seed}
 
@@ -47,7 +61,7 @@ class Data(Order):
         self._collate = collate or torch.utils.data.default_collate
 
     def batch(self, numbers: Iterable[int]) -> Any:
-        return self._collate([self._dataset[self.index(number)] for number in numbers])
+        return self._collate([self._dataset[index] for index in self.indices(numbers)])
 
 
 class Batches(Order):
@@ -69,7 +83,7 @@ class Batches(Order):
         while step < self._run.total_steps:
             step += 1
             for part in self.parts(step):
-                yield [self.index(number) for number in part]
+                yield self.indices(part)
             if self._pass and step % self._pass == 0:
                 return
 
