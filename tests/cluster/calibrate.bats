@@ -17,7 +17,7 @@ within() { # PERCENT MEASURED SHAPED
 
 @test "bandwidths are within 10% of what was shaped, and the slow link is named" {
   # Slow links, so that ranks reach their speed on a machine that is busy, too.
-  shape_links 80 || skip "tc and the kernel's htb and tbf are needed"
+  shape_links 120 || skip "tc and the kernel's htb and tbf are needed"
   espalier calibrate --dry-run | tee "$BOX/share/dry"
   grep -q 'Pairs: n1-n2 n3-n4 n1-n3 n1-n4 n2-n3 n2-n4' "$BOX/share/dry"
   start=$SECONDS
@@ -26,8 +26,8 @@ within() { # PERCENT MEASURED SHAPED
   cat /var/lib/espalier/calibrated.toml
   of '"\n".join(j["slow"] + j["notes"])'
   of 'j["by_distance"], j["pair_reduce_gb_s"], j["tp_gb_s"], j["dp_gb_s"], j["reduce_error"]'
-  within 10 "$(of 'j["nic_gb_s"]')" 0.010
-  within 10 "$(of 'j["nic_gb_s"] * j["crossing"]')" 0.005
+  within 10 "$(of 'j["nic_gb_s"]')" 0.015
+  within 10 "$(of 'j["nic_gb_s"] * j["crossing"]')" 0.0075
   [ "$(of 'j["nics"]')" = 1 ]
   [[ $(of 'j["slow"]') == *"node n4 sends"* ]]
   [[ $(of 'j["slow"]') == *"node n4 receives"* ]]
@@ -46,7 +46,7 @@ reload() { kill -HUP "$(cat "$BOX/pid/espalierd")"; }
   [ "$(configured network.nic_gb_s)" = 10.0 ]
   reload
   wait_for 20 "the measured figures are in force" eval '[[ $(configured calibrated.used) == *network.nic_gb_s* ]]'
-  within 10 "$(configured network.nic_gb_s)" 0.010
+  within 10 "$(configured network.nic_gb_s)" 0.015
   [ "$(configured network.nics)" = 1 ]
   [[ $(configured network.measured) == 20*T*Z ]]
   [[ $(configured gpu.h100.measured) == 20*T*Z ]]
@@ -56,7 +56,7 @@ reload() { kill -HUP "$(cat "$BOX/pid/espalierd")"; }
   reload
   wait_for 20 "espalier.toml wins" eval '[ "$(configured calibrated.overruled)" = network.nics ]'
   [ "$(configured network.nics)" = 2 ]
-  within 10 "$(configured network.nic_gb_s)" 0.010
+  within 10 "$(configured network.nic_gb_s)" 0.015
   echo 'network.nic_gb_s = "fast"' > /var/lib/espalier/calibrated.toml
   reload
   wait_for 20 "a broken file is not used" eval '[ "$(configured calibrated.used)" = "" ]'
