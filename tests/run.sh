@@ -238,10 +238,13 @@ suite_roots() {
   echo "  $((SECONDS - start)) s in roots"
 }
 
-# The cluster tests mostly wait: what computes is built and run beside them, and gives way.
+# The cluster tests mostly wait: what computes is built and run beside them, and gives way. Where Linux groups processes by their
+# session (sched_autogroup), nice counts only inside a session: then the session itself gives way.
 start_beside() {
   beside_output=$(mktemp)
-  nice -n 10 "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin" check \
+  # shellcheck disable=SC2016 # $@ is the inner shell's
+  setsid nice -n 10 bash -c '{ echo 10 > /proc/self/autogroup; } 2> /dev/null; exec "$@"' beside \
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin" check \
     > "$beside_output" 2>&1 < /dev/null &
   beside=$!
 }

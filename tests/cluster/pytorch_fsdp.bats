@@ -30,6 +30,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_cast 2:4
   python_grows_and_shrinks
   about_the_state "$(bytes 1 copied)"
+  handed_off
   about_the_state "$(bytes 2 copied)"
   python_goes_on_well
 }
