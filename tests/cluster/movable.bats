@@ -130,7 +130,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
 @test "a second elastic step beside the first is refused in words, and the first goes on" {
   movable
   trains
-  run as_user srun --jobid "$A" --overlap -n1 --elastic=2:2,movable -- "${tiny[@]}" --steps 5
+  run as_user srun --jobid "$A" --overlap -n1 --elastic=2:2,movable espalier-train "$BOX/share/examples/gpt-tiny.toml" "${tiny[@]}" --steps 5
   echo "$output"
   [ "$status" -ne 0 ]
   [[ $output == *"another elastic step of this job runs; a movable job has one at a time"* ]]
