@@ -54,9 +54,11 @@ for generation, stages in ((0, 2), (1, 4)):
 @test "the first steps of a generation are measured one after the other until they agree, and rarely afterwards" {
   rm -f p.jsonl
   ranks 2 --steps 30 --set profile.every=10 --set profile.path=p.jsonl --set device.gflops=0.3
-  holds p.jsonl 'profiles[0]["step"] == 5 and profiles[0]["steps"] == 4 and profiles[-1]["step"] == 30'
-  holds p.jsonl 'any(all(r["spread"] <= 0.02 for r in p["replicas"]) for p in profiles if p["step"] <= 20)'
-  holds p.jsonl 'all(p["step"] % 10 == 0 for p in profiles if p["step"] > 20)'
+  holds p.jsonl 'profiles[0]["step"] == 5 and profiles[0]["steps"] == 4'
+  # On a busy machine they may not agree within 16 steps. Then all of the 30 are measured one after the other.
+  agree='any(all(r["spread"] <= 0.02 for r in p["replicas"]) for p in profiles if p["step"] <= 20)'
+  holds p.jsonl "profiles[-1]['step'] == 30 if $agree else [p['step'] for p in profiles] == [5, 9, 13, 17]"
+  holds p.jsonl "not $agree or all(p['step'] % 10 == 0 for p in profiles if p['step'] > 20)"
   holds p.jsonl 'all(len(p["replicas"]) == 2 and p["steps"] <= 16 for p in profiles)'
   holds p.jsonl 'all(p["shape"]["setting"]["precision"] == "float32" and "0.3 GFLOPS" in p["shape"]["setting"]["runtime"] for p in profiles)'
 }
