@@ -5,9 +5,12 @@
 set -euo pipefail
 python=$1
 shift
+"$python" -c '' 2> /dev/null || exit 0 # no Python 3.11 here: nothing will import them
 for dir; do
   [ -d "$dir" ] && [ -w "$dir" ] && [ ! -e "$dir/.bytecode" ] || continue
-  "$python" -m compileall -q -j 0 -x '/transformers/models/' "$dir" > /dev/null ||
-    echo "espalier: deps: some Python files in $dir could not be compiled; programs that use them start more slowly" >&2
-  touch "$dir/.bytecode"
+  if "$python" -m compileall -q -j 0 -x '/transformers/models/' "$dir" > /dev/null; then
+    touch "$dir/.bytecode"
+  else
+    echo "espalier: deps: some Python files in $dir could not be compiled; programs that use them start more slowly. Is the disk full?" >&2
+  fi
 done

@@ -1,5 +1,6 @@
 // Answers Slurm's notices that it takes extensions back: with a plan on the GPUs that stay, or, if there is no time for
-// a change of generation, with a checkpoint. It also leaves a base that training has been replaced on by another one.
+// a change of generation, with a checkpoint. After a base was replaced, it also makes the change that leaves the GPUs
+// of the base before.
 #pragma once
 
 #include <functional>

@@ -96,6 +96,32 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   goes_on_well 40
 }
 
+@test "extensions leave the GPUs to which a base moves for a waiting job" {
+  two=$(plain two -N1 -n1 -w n2 --gres=gpu:2 --mem=100)
+  three=$(plain three -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
+  four=$(plain four -N1 -n1 -w n4 --gres=gpu:4 --mem=100)
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
+  wait_for 30 "near runs" job_is "$near" RUNNING
+  movable 2:4
+  trains
+  wait_for 120 "A has grown to n2" eval '[[ $(metric A plan) == *n2/* ]]'
+  espalier hold "$A" # until near has ended: it would grow there
+  big=$(plain big -N1 -n1 --gres=gpu:4 --mem=100)
+  finish near
+  wait_for 60 "near has ended" eval '[ -z "$(squeue -h -n near)" ]'
+  espalier release "$A"
+  wait_for 200 "the waiting job starts" job_is "$big" RUNNING
+  [ "$(nodes_of "$big")" = n1 ]
+  no_gpu_twice
+  wait_for 120 "the first base is gone" one_base
+  [ "$(nodes_of "$(bases_of "$A")")" = n2 ]
+  espalier explain "$A" | tee "$BOX/log/shown"
+  grep -q "job $big waits for GPUs that extensions hold" "$BOX/log/shown"
+  grep -q "job $big waits for room on n1" "$BOX/log/shown"
+  for one in two three four big; do finish $one; done
+  goes_on_well 40
+}
+
 @test "espalier migrate says why it does not move" {
   two=$(plain two -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
   movable 2:2,types=h100

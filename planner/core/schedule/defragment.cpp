@@ -11,7 +11,8 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kMostLooks = 8;  // waiting jobs in one decision, which bounds its latency
+constexpr std::size_t kMostLooks = 8;   // waiting jobs in one decision, which bounds its latency
+constexpr std::size_t kMostTried = 64;  // bases for one waiting job, the cheapest ones, for the same reason
 // A job that Slurm expects to start within this time, and the time that a generation takes to start, needs no move.
 constexpr double kSoon = 60;
 
@@ -46,28 +47,45 @@ class Search {
     for (const auto& [name, ground] : grounds_)
       if (allowed(waiting.job, *ground.node) && ground.room >= waiting.each) needed.insert(name);
     if (waiting.nodes - static_cast<int>(needed.size()) != 1) return std::nullopt;
-    std::optional<Relief> best;
+    std::vector<Candidate> candidates;
     for (const MovableJob& one : movable) {
       const auto job = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), one.id,
                                         [](const ElasticJob& a, JobId id) { return a.id < id; });
       if (job == input_.jobs.end() || job->id != one.id || job->phase != JobPhase::running || !job->plan ||
           base_of(*job) == 0)
         continue;
-      for (const Holding& part : job->anchor) {
-        const auto ground = grounds_.find(part.node);
-        if (ground == grounds_.end() || !makes_room(waiting, ground->second, part)) continue;
-        auto found = move_away(*job, one.types, part.node, needed);
-        if (!found) continue;
-        found->waiting = waiting.job.id;
-        if (!best || key(*found) < key(*best)) best = std::move(found);
-      }
+      for (const Holding& part : job->anchor)
+        if (const auto ground = grounds_.find(part.node);
+            ground != grounds_.end() && makes_room(waiting, ground->second, part))
+          candidates.push_back({cost_of(*job), &*job, &one.types, &part.node});
+    }
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return std::tie(a.cost, a.job->id, *a.node) < std::tie(b.cost, b.job->id, *b.node);
+    });
+    if (candidates.size() > kMostTried) candidates.resize(kMostTried);
+    std::optional<Relief> best;
+    for (const Candidate& one : candidates) {
+      if (best && one.cost > best->cost_gpu_seconds) break;
+      auto found = move_away(*one.job, *one.types, *one.node, needed);
+      if (!found || (best && best->held <= found->held)) continue;
+      found->waiting = waiting.job.id;
+      found->cost_gpu_seconds = one.cost;
+      best = std::move(found);
     }
     return best;
   }
 
  private:
-  static std::tuple<double, int, JobId, const std::string&> key(const Relief& relief) {
-    return {relief.cost_gpu_seconds, relief.held, relief.job, relief.node};
+  struct Candidate {
+    double cost = 0;
+    const ElasticJob* job = nullptr;
+    const std::vector<std::string>* types = nullptr;
+    const std::string* node = nullptr;  // which a part of the base would leave
+  };
+
+  double cost_of(const ElasticJob& job) const {
+    const auto pause = input_.redeploy_seconds.find(job.id);
+    return job.plan->gpu_count() * (pause != input_.redeploy_seconds.end() ? pause->second : options_.redeploy_seconds);
   }
 
   static bool makes_room(const Unserved& waiting, const Ground& ground, const Holding& part) {
@@ -104,9 +122,6 @@ class Search {
         relief.held += std::max(0, each - ground.idle);
       }
       std::sort(relief.base.begin(), relief.base.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
-      const auto pause = input_.redeploy_seconds.find(job.id);
-      relief.cost_gpu_seconds =
-          job.plan->gpu_count() * (pause != input_.redeploy_seconds.end() ? pause->second : options_.redeploy_seconds);
       return relief;
     }
     return std::nullopt;
