@@ -103,6 +103,19 @@ TEST_CASE("no base moves for a job that a move does not help, or that needs none
   CHECK(!find_relief(input, {}, {{5, {}}}));
 }
 
+TEST_CASE("a base does not move to a node that the waiting job needs, too") {
+  PlanningInput input = scattered();
+  input.cluster.nodes[1].gpu_owner = {0, 0, 0, 0};
+  input.cluster.waiting = {waits(8, 2)};
+  CHECK(!find_relief(input, {}, {{5, {}}}));
+  input.cluster.nodes[2].gpu_owner = {9, 9, 0, 0};
+  CHECK(nodes_of(find_relief(input, {}, {{5, {}}}).value()) == Nodes{"n3:2"});
+  // It may have what the waiting job leaves there.
+  input.cluster.nodes[1].gpu_owner = {0, 0, 0, 0, 0, 0};
+  input.cluster.nodes[2].gpu_owner = {9, 9, 9, 9};
+  CHECK(nodes_of(find_relief(input, {}, {{5, {}}}).value()) == Nodes{"n2:2"});
+}
+
 TEST_CASE("a base stays where the job may not run on the GPUs, and that of a job that cannot move too") {
   CHECK(!find_relief(scattered(), {}, {{5, {"a100"}}}));
   CHECK(!find_relief(scattered(), {}, {}));
@@ -197,7 +210,8 @@ TEST_CASE(
       all.push_back({id, {}});
     }
     std::sort(input.extensions.begin(), input.extensions.end());
-    input.cluster.waiting = {waits(1 + below(4))};
+    const int parts = 1 + below(2);
+    input.cluster.waiting = {waits(parts * (1 + below(4)), parts)};
     if (below(2) == 0) {
       WaitingJob first = waits(1 + below(4));
       first.id = 49;

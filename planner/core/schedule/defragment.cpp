@@ -66,7 +66,7 @@ class Search {
     std::optional<Relief> best;
     for (const Candidate& one : candidates) {
       if (best && one.cost > best->cost_gpu_seconds) break;
-      auto found = move_away(*one.job, *one.types, *one.node, needed);
+      auto found = move_away(*one.job, *one.types, *one.node, needed, waiting.each);
       if (!found || (best && best->held <= found->held)) continue;
       found->waiting = waiting.job.id;
       found->cost_gpu_seconds = one.cost;
@@ -93,20 +93,23 @@ class Search {
            ground.room + static_cast<int>(part.gpus.size()) >= waiting.each;
   }
 
+  // Of the nodes that the waiting job needs, `each_needed` GPUs each are left to it.
   std::optional<Relief> move_away(const ElasticJob& job, const std::vector<std::string>& types, const std::string& from,
-                                  const std::set<std::string>& needed) const {
+                                  const std::set<std::string>& needed, int each_needed) const {
     const std::string& type = grounds_.at(from).node->gpu_type;
-    std::vector<const Ground*> open;
-    for (const auto& [name, ground] : grounds_)
-      if (name != from && !needed.contains(name) && ground.room > 0 && ground.node->gpu_type == type &&
-          may_run_on(types, type))
-        open.push_back(&ground);
+    std::vector<Ground> open;
+    for (const auto& [name, ground] : grounds_) {
+      if (name == from || ground.node->gpu_type != type || !may_run_on(types, type)) continue;
+      open.push_back(ground);
+      if (needed.contains(name)) open.back().room -= each_needed;
+    }
     const int gpus = gpus_of(job.anchor);
     for (int parts = 1; parts <= static_cast<int>(job.anchor.size()); ++parts) {
       if (gpus % parts != 0) continue;
       const int each = gpus / parts;
       std::vector<const Ground*> fit;
-      std::copy_if(open.begin(), open.end(), std::back_inserter(fit), [&](const Ground* g) { return g->room >= each; });
+      for (const Ground& ground : open)
+        if (ground.room >= each) fit.push_back(&ground);
       if (static_cast<int>(fit.size()) < parts) continue;
       // Few extensions go, and large holes stay whole.
       std::sort(fit.begin(), fit.end(), [&](const Ground* a, const Ground* b) {
