@@ -184,7 +184,7 @@ P
   [[ $output == *"there is no launcher of Espalier here; start torchrun by srun --elastic"* ]]
   # A wheel brings the same.
   make --no-print-directory wheel BUILD="$BATS_TEST_TMPDIR/build" || skip "no pip, setuptools and wheel to build one with"
-  unzip -p "$BATS_TEST_TMPDIR"/build/wheel/espalier-0.1.0-*.whl espalier-0.1.0.dist-info/entry_points.txt | diff - "$info/entry_points.txt"
+  unzip -p "$BATS_TEST_TMPDIR"/build/wheel/espalier-0.1.0-*.whl espalier-0.1.0.dist-info/entry_points.txt | diff -B - "$info/entry_points.txt"
 }
 
 @test "each example differs from its plain script in at most 10 lines" {
