@@ -30,7 +30,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
 
 @test "a movable job trains on its base, grows with extensions, and ends with nothing left" {
   far=$(plain far -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
-  movable 2:6,types=h100 600
+  movable 2:6,types=h100 400
   trains
   [ -n "$base" ]
   [ "$(gpus_of_job "$base")" = 2 ]
@@ -39,7 +39,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   espalier show job "$A" | tee "$BOX/log/shown"
   grep -q "Movable=Yes Bases=$base" "$BOX/log/shown"
   no_gpu_twice
-  ends_well 600
+  ends_well 400
 }
 
 @test "espalier migrate moves the base of a running job to GPUs of another type, and no step is lost" {

@@ -422,8 +422,8 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 }
 
 @test "the job finishes with the losses of an undisturbed run after a loss" {
-  steps=500 # some 20 s
-  cast 2:4 "$steps" # fewer ranks are done sooner on few cores
+  steps=300 # some 80 s
+  cast 2:4 "$steps"
   finish near
   finish far
   wait_for 60 "A runs on 4 GPUs" runs_on A 4
