@@ -10,7 +10,7 @@ teardown() { clean_slate; }
 messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "GPUs that fall idle on a job's own node and elsewhere become part of it, and it loses no step to its end" {
-  steps=500 # some two minutes
+  steps=300 # a minute and more
   grown_cast 2:8 "$steps"
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort | xargs)" = "n1 n2" ]
   ends_well "$steps"

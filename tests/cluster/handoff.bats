@@ -1,5 +1,6 @@
 # Hand-offs by checkpoint, the method with an order of its own; the others are those of grow.bats and preempt.bats.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# At a least gain of 1.2 the job is not given another plan on its first two GPUs, before it grows.
+# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 900
 # each: 300
 

@@ -40,7 +40,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   rm -rf "$BOX"/home/{A,near,far}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --pause 0.4)
+  A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --pause 1.5)
   wait_for 300 "A trains" stepped_past A 10
   wait_for 60 "A is held" espalier hold "$A"
   finish near

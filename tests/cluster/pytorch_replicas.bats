@@ -22,7 +22,7 @@ teardown() { clean_slate; }
   script_options=(--kind tp-pp)
   rm -rf "$BOX"/home/{A,far}.*
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  A=$(pytorch A 4:8 -N1 -n1 -w n1 --gres=gpu:4 -- --steps 100000 --pause 0.4)
+  A=$(pytorch A 4:8 -N1 -n1 -w n1 --gres=gpu:4 -- --steps 100000 --pause 2)
   wait_for 300 "A trains" stepped_past A 10
   finish far
   wait_for 300 "A runs on two replicas" runs_on A 8

@@ -56,7 +56,7 @@ python_cast() { # [RANGE [ARGUMENT...]]
   rm -rf "$BOX"/home/{A,near,far,urgent}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  A=$(pytorch A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000 --pause 0.4 "$@")
+  A=$(pytorch A "$range" -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100000 --pause 1 "$@")
   wait_for 300 "A trains" stepped_past A 10
 }
 # The losses so far are those of one process, no step is missing, and each sample was used once.
