@@ -49,6 +49,9 @@ struct PlanningInput {
   // Measured time that a generation of each job takes to start; absent:
   // SchedulerOptions::start_seconds.
   std::map<JobId, double> start_seconds;
+  // Whose turn it is to grow: each job's benefits are multiplied by this before they are compared. Thresholds do not
+  // change, so that idle GPUs find a job whatever its weight. Absent: 1. Policy `suika` as printed ignores it.
+  std::map<JobId, double> weights;
   // Recent submissions of all jobs. Null: not known. It must outlive the decision.
   const Arrivals* arrivals = nullptr;
 };

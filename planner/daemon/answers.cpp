@@ -10,6 +10,7 @@
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
 #include "planner/daemon/printable.hpp"
+#include "planner/daemon/share_nodes.hpp"
 
 namespace espalier {
 namespace {
@@ -166,6 +167,10 @@ Json Answers::config() const {
             {"network.v0_mb", hardware.v0_mb},
             {"network.v_sat_mb", hardware.v_sat_mb},
             {"shadow", planner_.settings().shadow}};
+  json["share.weight"] = config_.share.fair_share ? "fairshare" : "equal";
+  json["share.account_gpus"] = config_.share.account_gpus;
+  for (const auto& [account, gpus] : config_.share.accounts) json["share.accounts." + account] = gpus;
+  for (const ShareRule& rule : config_.share.rules) json["share.rules." + rule.name] = describe_rule(rule);
   if (!hardware.measured.empty()) json["network.measured"] = hardware.measured;
   const wire::Calibrated& calibrated = config_.calibrated;
   json["calibrated.path"] = calibrated.path;
@@ -187,8 +192,8 @@ Json Answers::explain(const Json& arguments, const Viewer& viewer) const {
   const auto live = planner_.jobs().find(id);
   json["obstacles"] = live == planner_.jobs().end()
                           ? std::vector<std::string>{"it does not run"}
-                          : growth_obstacles(live->second, planner_.last_snapshot(), planner_.weighed(id),
-                                             planner_.settings(), clock_seconds());
+                          : growth_obstacles(live->second, planner_.jobs(), planner_.last_snapshot(),
+                                             planner_.weighed(id), planner_.settings(), clock_seconds());
   Json list = Json::array();
   DecisionQuery latest;
   latest.job = id;

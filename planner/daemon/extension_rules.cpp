@@ -7,7 +7,8 @@
 
 namespace espalier {
 
-ClosedNodes::ClosedNodes(const SlurmSnapshot& slurm, const ExtensionRules& rules) : slurm_(slurm), rules_(rules) {
+ClosedNodes::ClosedNodes(const SlurmSnapshot& slurm, const ExtensionRules& rules)
+    : slurm_(slurm), rules_(rules), shares_(slurm, rules.share) {
   const double until = slurm.time + 60.0 * rules.max_lease_minutes;
   for (const auto& [name, reservation] : slurm.reservations) {
     if (!reservation.whole_nodes || reservation.start > until || reservation.end < slurm.time) continue;
@@ -35,7 +36,9 @@ bool ClosedNodes::reserved(const std::string& node, const std::string& own) cons
 NodeNames ClosedNodes::to(const SlurmJob& anchor) {
   const std::string& constraint = rules_.constraint.empty() ? anchor.features : rules_.constraint;
   const std::string& reservation = rules_.reservation.empty() ? anchor.reservation : rules_.reservation;
-  const auto [at, fresh] = known_.try_emplace({constraint, reservation});
+  std::array<std::string, 5> key{constraint, reservation};
+  if (!shares_.empty()) key = {constraint, reservation, anchor.account, anchor.qos, anchor.partition};
+  const auto [at, fresh] = known_.try_emplace(std::move(key));
   if (!fresh) return at->second;
   const auto own = slurm_.reservations.find(reservation);
   const bool limited = !reservation.empty() && own != slurm_.reservations.end();
@@ -45,7 +48,7 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor) {
     const auto features = slurm_.features.find(node.name);
     const bool fits = may_be_on(constraint, features == slurm_.features.end() ? kNone : features->second);
     if (!fits || (limited && !own->second.nodes.contains(node.name)) || reserved(node.name, reservation) ||
-        kept_.contains(node.name))
+        kept_.contains(node.name) || shares_.keeper(node.name, anchor) != nullptr)
       closed.push_back(node.name);
   }
   if (!closed.empty()) at->second = std::make_shared<const std::vector<std::string>>(std::move(closed));

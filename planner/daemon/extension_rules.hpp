@@ -1,14 +1,16 @@
 // Where the site's rules let a job have extensions: constraints, reservations, preemption by QOS, limits.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "planner/core/scheduler.hpp"
+#include "planner/core/share_rules.hpp"
+#include "planner/daemon/share_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
@@ -17,6 +19,7 @@ namespace espalier {
 struct ExtensionRules {
   std::string constraint, reservation, qos, account;
   int max_lease_minutes = 60;
+  ShareRules share = {};
 };
 
 // For one snapshot, which must outlive it. One thread at a time.
@@ -28,11 +31,13 @@ class ClosedNodes {
   // - They lack the features, or are not in the reservation, that extensions of this job ask for.
   // - A reservation that extensions are not in has the whole node, now or before a lease would end.
   // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
-  // Jobs with the same constraint and reservation share the result.
+  // - A rule of [share] keeps it for others.
+  // Jobs that no rule tells apart share the result.
   NodeNames to(const SlurmJob& anchor);
 
   // The last of these nodes alone, with the QOS that may not preempt; for people.
   const std::map<std::string, std::string>& kept_for_qos() const { return kept_; }
+  const ShareNodes& shares() const { return shares_; }
 
  private:
   bool reserved(const std::string& node, const std::string& own) const;
@@ -41,7 +46,9 @@ class ClosedNodes {
   const ExtensionRules rules_;
   std::map<std::string, std::string> kept_;                              // node: QOS
   std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
-  std::map<std::pair<std::string, std::string>, NodeNames> known_;       // by constraint and reservation
+  ShareNodes shares_;
+  // By what extensions of a job ask for, and what rules look at: constraint, reservation, account, QOS, partition.
+  std::map<std::array<std::string, 5>, NodeNames> known_;
 };
 
 // Why no extension of `anchor` is asked for on any node; empty: there is no such reason.

@@ -6,6 +6,8 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/daemon/account_limits.hpp"
+#include "planner/daemon/share_words.hpp"
 
 namespace espalier {
 namespace {
@@ -34,8 +36,9 @@ std::string closed_sentence(const std::vector<std::string>& names, const std::ma
 
 }  // namespace
 
-std::vector<std::string> growth_obstacles(const LiveJob& live, const std::optional<SlurmSnapshot>& slurm,
-                                          const Weighed* weighed, const PlannerSettings& settings, double now) {
+std::vector<std::string> growth_obstacles(const LiveJob& live, const std::map<JobId, LiveJob>& jobs,
+                                          const std::optional<SlurmSnapshot>& slurm, const Weighed* weighed,
+                                          const PlannerSettings& settings, double now) {
   std::vector<std::string> list;
   const ElasticJob& job = live.job;
   const int limit = std::min(job.max_gpus, settings.max_gpus);
@@ -66,7 +69,15 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::option
   if (const SlurmJob* anchor = slurm->alive(job.id)) {
     if (std::string why = barred(*anchor, *slurm, settings.rules); !why.empty()) list.push_back(std::move(why));
     ClosedNodes closed(*slurm, settings.rules);
-    if (const NodeNames names = closed.to(*anchor)) list.push_back(closed_sentence(*names, closed.kept_for_qos()));
+    if (const NodeNames names = closed.to(*anchor)) {
+      std::vector<std::string> others = *names;
+      for (std::string& text : kept_by_rules(*anchor, closed.shares(), others)) list.push_back(std::move(text));
+      if (!others.empty()) list.push_back(closed_sentence(others, closed.kept_for_qos()));
+    }
+    if (const auto lent = AccountLimits(*slurm, jobs, settings.rules.share, settings.partition).of(*anchor);
+        lent && lent->left() == 0)
+      list.push_back("the jobs of account " + lent->account + " have been lent " + std::to_string(lent->lent) +
+                     " GPUs; [share] of espalier.toml allows " + std::to_string(lent->gpus));
   }
   int idle = 0;
   for (const NodeView& node : slurm->cluster.nodes) idle += node.idle_gpus();

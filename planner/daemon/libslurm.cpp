@@ -1,4 +1,5 @@
 // The only file that talks to slurmctld.
+#include <pwd.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <spdlog/spdlog.h>
@@ -10,6 +11,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
@@ -62,11 +64,14 @@ class LibSlurm final : public Slurm {
       load_configuration();
       load_reservations();
       load_topology(result.time);
+      load_shares();
     }
     result.slurm_user = slurm_user_;
     result.private_jobs = private_jobs_;
     result.reservations = reservations_;
+    result.shares = shares_;
     load_partitions();
+    result.partitions = partitions_.by_partition;
     result.preemption = judge_preemption(preemption_);
     preempts_ = result.preemption.by != PreemptionRule::By::nobody;
     load_nodes(result);
@@ -144,6 +149,30 @@ class LibSlurm final : public Slurm {
     }
   }
 
+  void load_shares() {
+    const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_shares(), std::free);
+    if (text) shares_ = *text.get() == 0 ? nullptr : std::make_shared<const FairShares>(parse_fair_shares(text.get()));
+    else if (!std::exchange(shares_missed_, true))
+      spdlog::warn("fair shares are not known: sshare cannot be run, or does not answer; is slurm-client installed?");
+  }
+
+  // Slurm's records of accounts have names. A lookup may ask a directory service, so that each is made once.
+  const std::string& user_name(uid_t uid) {
+    const auto [at, fresh] = user_names_.try_emplace(uid);
+    if (!fresh) return at->second;
+    std::vector<char> space(16384);
+    passwd entry{}, *found = nullptr;
+    if (::getpwuid_r(uid, &entry, space.data(), space.size(), &found) == 0 && found != nullptr)
+      at->second = found->pw_name;
+    return at->second;
+  }
+
+  std::optional<double> fair_share(const SlurmJob& job) {
+    if (!shares_ || shares_->factors.empty()) return std::nullopt;
+    const auto found = shares_->factors.find({job.account, user_name(job.uid)});
+    return found == shares_->factors.end() ? std::nullopt : std::optional(found->second);
+  }
+
   void load_topology(double now) {
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
     if (!text) fail("topology");
@@ -201,6 +230,7 @@ class LibSlurm final : public Slurm {
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
+      if (job.state == SlurmJobState::running) job.fair_share = fair_share(job);
       // The reason does not tell the QOS of a partition from the job's own. Where the job's partition has one,
       // extensions are not blamed.
       if (const auto of = partition_qos_.find(job.partition);
@@ -235,6 +265,9 @@ class LibSlurm final : public Slurm {
   Accounts accounts_;
   double accounts_time_ = 0;
   bool preempts_ = false;  // Slurm, extensions
+  std::shared_ptr<const FairShares> shares_;
+  bool shares_missed_ = false;  // that they are not known was logged
+  std::map<uid_t, std::string> user_names_;
   double topology_time_ = 0;
   bool extensions_open_ = true;
   SwitchPaths switches_;

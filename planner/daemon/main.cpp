@@ -36,7 +36,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.hardware = config.hardware;
   settings.partition = config.partition;
   settings.rules = {config.extension_constraint, config.extension_reservation, config.extension_qos,
-                    config.extension_account, config.max_lease_minutes};
+                    config.extension_account,    config.max_lease_minutes,     config.share};
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
@@ -90,11 +90,21 @@ void log_calibrated(const wire::Config& config) {
                  config.path.empty() ? "nothing" : config.path);
 }
 
+wire::Config load_configuration(const Options& options) {
+  wire::Config config = wire::load_planner_config(options.config);
+  try {
+    check_share_rules(config.share);
+  } catch (const Error& error) {
+    throw Error(config.path + ": " + error.what());
+  }
+  return config;
+}
+
 // Applies new settings to the running daemon. A setting that needs a restart keeps its old value
 // and logs a warning.
 void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, const Options& options) {
   try {
-    const wire::Config fresh = wire::load_planner_config(options.config);
+    const wire::Config fresh = load_configuration(options);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
         fresh.state_dir != config.state_dir || fresh.partition != config.partition ||
         fresh.topology_file != config.topology_file || fresh.extension_qos != config.extension_qos ||
@@ -124,7 +134,7 @@ void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metri
 
 // Runs until a signal ends the loop. False: a thread is still inside libslurm.
 bool serve(const Options& options) {
-  wire::Config config = wire::load_planner_config(options.config);
+  wire::Config config = load_configuration(options);
   set_up_log(options, config.log_level);
   log_calibrated(config);
   std::signal(SIGPIPE, SIG_IGN);

@@ -7,8 +7,10 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/share_words.hpp"
 #include "planner/wire/grant_message.hpp"
 
 namespace espalier {
@@ -262,11 +264,17 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   const auto decisions = scheduler_->decide(input);
   moments["decided"] = clock_seconds();
   if (!soon_ || !decisions.empty()) submitted_at_.reset();
+  // Jobs of one account share its limit: the next decision is for those that find no room now.
+  AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+  const ShareNodes shares(slurm, settings_.rules.share);
   for (const Decision& decision : decisions) {
     const auto live = jobs_.find(decision.job);
     if (live == jobs_.end()) continue;
+    const SlurmJob* anchor = slurm.alive(decision.job);
+    if (anchor != nullptr && !limits.take(*anchor, decision)) continue;
     DecisionRecord record;
     record.decision = decision;
+    if (anchor != nullptr) record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
     record.moments = moments;
     try {
       propose(live->second, std::move(record));

@@ -8,6 +8,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/share_words.hpp"
 #include "planner/wire/start_messages.hpp"
 
 namespace espalier {
@@ -74,6 +75,8 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
     // It has to start anyway.
     input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
     if (const SlurmJob* anchor = slurm.alive(job.id)) {
+      const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+      job.max_gpus = most_by_account(job, limits, *anchor);
       input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor);
       job.held = !barred(*anchor, slurm, settings_.rules).empty();
     }
@@ -81,6 +84,8 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
     for (Decision& wide : make_scheduler(settings_.scheduler)->decide(input)) {
       if (wide.kind != DecisionKind::grow) continue;
       decision.reason = "starts wide: " + wide.reason;
+      if (const SlurmJob* anchor = slurm.alive(job.id))
+        decision.reason += share_reason(wide, *anchor, ShareNodes(slurm, settings_.rules.share), settings_.rules.share);
       decision.plan = std::move(wide.plan);
       decision.acquire = std::move(wide.acquire);
       decision.predicted_step_seconds = wide.predicted_step_seconds;

@@ -7,6 +7,8 @@
 namespace espalier {
 namespace {
 
+constexpr double kLeastWeight = 0.01;  // a user who has used far too much still counts for something
+
 // The GPUs of `claimed` that Slurm says `job` holds, in the claimed order.
 std::vector<Holding> confirmed_holdings(const std::vector<Holding>& claimed, const SlurmJob& job) {
   std::vector<Holding> result;
@@ -31,19 +33,6 @@ NodeView* node_named(ClusterView& cluster, const std::string& name) {
 
 bool is_base_of(const SlurmJob& base, const ElasticJob& job) {
   return base.uid == job.uid && base.state == SlurmJobState::running && submitted_of_base(base.comment) == job.id;
-}
-
-// GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
-int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
-  int sum = 0;
-  for (const auto& [id, job] : slurm.jobs) {
-    const bool extends = anchor_of_comment(job.comment) == live.job.id;
-    if (job.state != SlurmJobState::running || (!extends && !is_base_of(job, live.job))) continue;
-    if (job.uid != live.job.uid || live.before.contains(id)) continue;
-    for (const Holding& held : job.holdings)
-      if (held.node == node) sum += static_cast<int>(held.gpus.size());
-  }
-  return sum;
 }
 
 // Marks GPUs as taken that an open growth was promised and Slurm has not granted yet.
@@ -88,6 +77,27 @@ bool is_being_preempted(const ElasticJob& job, const SlurmSnapshot& slurm) {
 
 }  // namespace
 
+int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
+  int sum = 0;
+  for (const auto& [id, job] : slurm.jobs) {
+    const bool extends = anchor_of_comment(job.comment) == live.job.id;
+    if (job.state != SlurmJobState::running || (!extends && !is_base_of(job, live.job))) continue;
+    if (job.uid != live.job.uid || live.before.contains(id)) continue;
+    for (const Holding& held : job.holdings)
+      if (held.node == node) sum += static_cast<int>(held.gpus.size());
+  }
+  return sum;
+}
+
+int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor) {
+  const auto limit = limits.of(anchor);
+  if (!limit) return confirmed.max_gpus;
+  int present = 0;
+  for (const auto* holdings : {&confirmed.anchor, &confirmed.extensions})
+    for (const Holding& held : *holdings) present += static_cast<int>(held.gpus.size());
+  return std::min(confirmed.max_gpus, present + limit->left());
+}
+
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus) {
   ElasticJob result = job;
   result.max_gpus = std::min(job.max_gpus, max_gpus);
@@ -121,6 +131,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
   ClosedNodes closed(slurm, context.rules);
+  const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
     if (live.pause_seconds) input.redeploy_seconds[id] = *live.pause_seconds;
@@ -137,6 +148,9 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = closed.to(anchor)) input.closed[id] = std::move(names);
     job.held = job.held || !barred(anchor, slurm, context.rules).empty();
+    job.max_gpus = most_by_account(job, limits, anchor);
+    if (context.rules.share.fair_share && anchor.fair_share)
+      input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);
     if (context.site)
       if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);
     input.jobs.push_back(std::move(job));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "planner/core/scheduler.hpp"
+#include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/slurm.hpp"
@@ -26,6 +27,12 @@ struct PlanningContext {
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most
 // `max_gpus`.
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus);
+
+// GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
+int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node);
+
+// The most GPUs that the job may have: its own limit, and its present GPUs with what [share] leaves to its account.
+int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor);
 
 // A job is left out while its launcher is not connected, while it has an open decision, while Slurm
 // preempts it, and for a while after a failure. GPUs promised to an open growth count as taken.

@@ -5,12 +5,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "planner/core/cluster.hpp"
 #include "planner/core/preemption.hpp"
+#include "planner/daemon/fair_shares.hpp"
 
 namespace espalier {
 
@@ -33,6 +35,7 @@ struct SlurmJob {
   std::string account, qos;           // empty where the site has no accounting
   std::string features, reservation;  // its constraint and its reservation; empty: none
   LimitOf limit = LimitOf::none;      // pending
+  std::optional<double> fair_share;   // of its user in its account, from 0 to 1 (FairShares)
   double priority = 0;
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
@@ -60,9 +63,11 @@ struct SlurmSnapshot {
   uid_t slurm_user = 0;
   bool private_jobs = false;  // PrivateData has "jobs": users do not see each other's
   ClusterView cluster;
-  std::map<std::string, std::set<std::string>> features;  // active ones, by node
-  std::map<std::string, Reservation> reservations;        // by name; up to a minute old
-  PreemptionRule preemption;                              // of extensions; up to a minute old
+  std::map<std::string, std::set<std::string>> features;    // active ones, by node
+  std::map<std::string, std::set<std::string>> partitions;  // their nodes, by name
+  std::map<std::string, Reservation> reservations;          // by name; up to a minute old
+  std::shared_ptr<const FairShares> shares;                 // up to a minute old; null: the site has no accounting
+  PreemptionRule preemption;                                // of extensions; up to a minute old
   std::vector<JobId> limited;  // for each limit of several jobs that jobs wait for: the one with the highest priority
   Accounts accounts;           // only while one of them waits for an account's; up to a minute old
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included

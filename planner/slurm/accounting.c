@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "planner/slurm/command.h"
 #include "planner/slurm/release.h"
 
 #include <slurm/slurmdb.h>
@@ -80,3 +81,5 @@ int espalier_slurm_each_account(void (*each)(void* context, const struct espalie
   slurm_free_assoc_mgr_info_msg(answer);
   return SLURM_SUCCESS;
 }
+
+char* espalier_slurm_shares(void) { return ESPALIER_SLURM_COMMAND(10, "sshare -a -n -P -o account,user,fairshare"); }

@@ -1,12 +1,11 @@
-#define _POSIX_C_SOURCE 200809L /* open_memstream, popen */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
 #include "planner/slurm/site.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
+#include "planner/slurm/command.h"
 #include "planner/slurm/release.h"
 
 void espalier_slurm_free_conf(slurm_conf_t* conf) {
@@ -32,23 +31,7 @@ struct espalier_node_use espalier_slurm_node_use(const node_info_t* node) {
 /* The answer can be read only with the topology's plugin, and that plugin does not load into programs that use
  * libslurm: it needs names that only Slurm's own commands have. 24.11's libslurm even crashes when it prints what it
  * did not read. */
-char* espalier_slurm_topology(void) {
-  FILE* from = popen("exec timeout -k 5 60 " ESPALIER_SLURM_BIN "/scontrol show topology 2>/dev/null", "r");
-  char *text = NULL, part[4096];
-  size_t size = 0;
-  if (!from) return NULL;
-  FILE* to = open_memstream(&text, &size);
-  for (size_t n; to && (n = fread(part, 1, sizeof(part), from)) > 0;) fwrite(part, 1, n, to);
-  if (to) fclose(to);
-  const int status = pclose(from);
-  /* timeout(1) ends with 124 when the time is up, with 125 when it fails itself, and as a shell where there is no
-   * program. */
-  const int ran = WIFEXITED(status) && (WEXITSTATUS(status) < 124 || WEXITSTATUS(status) > 127);
-  if (text && ran) return text;
-  errno = text ? ENOENT : ENOMEM;
-  free(text);
-  return NULL;
-}
+char* espalier_slurm_topology(void) { return ESPALIER_SLURM_COMMAND(60, "scontrol show topology"); }
 #else
 char* espalier_slurm_topology(void) {
   topo_info_response_msg_t* topology = NULL;

@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/event.h"
 #include "planner/wire/hardware_keys.hpp"
+#include "planner/wire/share_keys.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -106,6 +107,10 @@ void read_all_but_hardware(const toml::value& root, Config& config) {
   const auto tables = known_keys(config, config.path);
   for (const auto& [table, content] : root.as_table()) {
     if (table == "network" || table == "gpu") continue;
+    if (table == "share") {
+      read_share_section(config.path, content, config.share, kManual);
+      continue;
+    }
     const auto known = tables.find(table);
     if (known == tables.end()) fail_toml(config.path, content, table, std::string("unknown table; see ") + kManual);
     read_toml_table(config.path, table, content, known->second, kManual);

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "planner/core/share_rules.hpp"
 #include "planner/core/topology/hardware_overrides.hpp"
 
 namespace espalier::wire {
@@ -56,6 +57,8 @@ struct Config {
   int max_gpus = 64;              // site's limit per job
   int max_lease_minutes = 60;
   int kill_wait_seconds = 30;
+
+  ShareRules share;  // [share]
 
   // [launch]
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default

@@ -42,6 +42,21 @@ TEST_SUITE("schedule") {
     CHECK(grown(contended(), options) == std::vector<JobId>{1});
   }
 
+  TEST_CASE("a job's weight decides whose turn it is, and never whether idle GPUs are used") {
+    PlanningInput input = contended();
+    for (const JobId light : {JobId{1}, JobId{2}}) {
+      input.weights = {{light, 1e-6}};
+      CHECK(grown(input, boldest()) == std::vector<JobId>{3 - light});
+    }
+    input.weights = {{1, 1e-6}, {2, 1e-6}};
+    CHECK(grown(input, boldest()).size() == 1);
+    SchedulerOptions printed = boldest();
+    printed.as_printed = true;
+    const auto either = grown(input, printed);
+    input.weights = {{either.front(), 1e-6}};
+    CHECK(grown(input, printed) == either);
+  }
+
   TEST_CASE("a job whose end is not known has the mean work of the others") {
     PlanningInput input = contended();
     input.jobs.push_back(job(3, "n1", {5}));

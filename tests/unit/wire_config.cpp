@@ -73,6 +73,39 @@ TEST_CASE("a wrong configuration names file, line and key") {
   CHECK(refusal("[planner\n").find("no valid TOML") != std::string::npos);
 }
 
+TEST_CASE("[share] is read, and refused by name") {
+  const auto share = load_config(File("[share]\nweight = \"equal\"\naccount_gpus = 8\n[share.accounts]\nphysics = 4\n"
+                                      "[[share.rules]]\nname = \"a\"\nnodes = \"n[1-2]\"\naccounts = [\"physics\"]\n"
+                                      "[[share.rules]]\nname = \"b\"\nof_partitions = [\"old\"]\nqos = [\"high\"]\n"
+                                      "partitions = [\"main\"]\n")
+                                     .path)
+                         .share;
+  CHECK(!share.fair_share);
+  CHECK(share.account_gpus == 8);
+  CHECK(share.accounts == std::map<std::string, int>{{"physics", 4}});
+  REQUIRE(share.rules.size() == 2);
+  CHECK(share.rules[0] == espalier::ShareRule{"a", "n[1-2]", {}, {"physics"}, {}, {}});
+  CHECK(share.rules[1] == espalier::ShareRule{"b", "", {"old"}, {}, {"high"}, {"main"}});
+  CHECK(load_config(File("").path).share == espalier::ShareRules());
+  CHECK(refusal("[share]\nwieght = 1\n") == ":2: share.wieght: unknown key; see espalier.toml(5)");
+  CHECK(refusal("[share]\nweight = \"fair\"\n") == ":2: share.weight: must be fairshare or equal");
+  CHECK(refusal("[share]\naccount_gpus = -1\n") == ":2: share.account_gpus: must be between 0 and 1000000");
+  CHECK(refusal("[share]\naccounts = 3\n") == ":2: share.accounts: must be a table of accounts with their limits");
+  CHECK(refusal("[share.accounts]\nphysics = \"4\"\n") == ":2: share.accounts.physics: must be a whole number");
+  CHECK(refusal("[share]\nrules = 3\n") == ":2: share.rules: must be written as [[share.rules]]");
+  const std::string rule = "[[share.rules]]\nname = \"a\"\n", nodes = "nodes = \"n1\"\n", who = "qos = [\"high\"]\n";
+  CHECK(refusal("[[share.rules]]\n" + nodes + who) ==
+        ":1: share.rules: a rule needs a name, by which `espalier explain` calls it");
+  CHECK(refusal(rule + who) == ":1: share.rules: rule \"a\" names no nodes; give nodes or of_partitions");
+  CHECK(refusal(rule + nodes) == ":1: share.rules: rule \"a\" admits everybody; give accounts, qos or partitions");
+  CHECK(refusal(rule + nodes + "users = [\"ann\"]\n") == ":4: share.rules.users: unknown key; see espalier.toml(5)");
+  CHECK(refusal(rule + nodes + "qos = \"high\"\n") == ":4: share.rules.qos: must be a list of strings");
+  CHECK(refusal(rule + nodes + who + rule + nodes + who) == ":5: share.rules: there are two rules \"a\"");
+  std::string many;
+  for (int i = 0; i < 257; ++i) many += "[[share.rules]]\nname = \"" + std::to_string(i) + "\"\n" + nodes + who;
+  CHECK(refusal(many).find(": share.rules: has more than 256 rules") != std::string::npos);
+}
+
 TEST_CASE("[metrics] is read") {
   for (const char* address : {"", "0.0.0.0:80", "[::1]:65535"}) {
     const auto config = load_config(File("[metrics]\naddress = \"" + std::string(address) + "\"\njobs = 5\n").path);

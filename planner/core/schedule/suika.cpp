@@ -114,7 +114,7 @@ class Suika final : public Scheduler {
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
-    if (!options_.as_printed) take_turns(players_, options_.short_first);
+    if (!options_.as_printed) take_turns(players_, options_.short_first, input.weights);
     for (auto& [id, left] : known_)
       if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);

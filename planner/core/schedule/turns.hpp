@@ -2,6 +2,7 @@
 // scheduler.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "planner/core/schedule/player.hpp"
@@ -16,6 +17,8 @@ namespace espalier {
 // more GPU does each second. Serving the largest first is the c-mu rule, which lowers the average
 // completion time. For jobs that scale linearly it is SRPT; for others heSRPT (Berg, Vesilo,
 // Harchol-Balter 2020) shares in the same order.
-void take_turns(std::vector<Player>& players, double short_first);
+//
+// `weights` (PlanningInput::weights) multiply the result.
+void take_turns(std::vector<Player>& players, double short_first, const std::map<JobId, double>& weights);
 
 }  // namespace espalier

@@ -1,0 +1,99 @@
+# [share]: whose jobs may have extensions on which nodes, how many GPUs an account may be lent, and the fair share that Slurm computes.
+# box: -n 3 -a 'modify user boxuser where account=chemistry set fairshare=0' -c PriorityType=priority/multifactor -c PriorityWeightFairshare=1000 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 900
+# each: 300
+# beside
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  clean_slate
+  share </dev/null
+}
+
+# [share] is standard input from now on.
+share() {
+  sed -i '/^# share/,$d' /etc/espalier/espalier.toml
+  { echo '# share'; cat; } >> /etc/espalier/espalier.toml
+  kill -HUP "$(cat "$BOX/pid/espalierd")"
+}
+of_account() { # ACCOUNT RANGE
+  A=$(elastic A "$2" -N1 -n1 -w n1 --gres=gpu:2 -A "$1" -- "${tiny[@]}" --steps 1000000)
+}
+nodes_of_extensions() { extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort -u | xargs; }
+explains() { as_user espalier explain "$A" > "$BOX/log/explained" && grep -qF "$1" "$BOX/log/explained"; }
+
+@test "nodes of a rule are lent to the jobs that it admits, and to no others; explain names the rule" {
+  share <<T
+[[share.rules]]
+name = "the node of physics"
+nodes = "n2"
+accounts = ["physics"]
+[[share.rules]]
+name = "for short jobs"
+nodes = "n3"
+qos = ["short"]
+T
+  of_account chemistry 2:12
+  wait_for 120 "A runs on all of n1" runs_on A 4
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  wait_for 30 "explain names the rules" explains 'rule "the node of physics" of [share] keeps n2 for accounts physics'
+  explains 'rule "for short jobs" of [share] keeps n3 for QOS short'
+  [ "$(nodes_of_extensions)" = n1 ]
+  # Without the second rule n3 is everybody's.
+  share <<T
+[[share.rules]]
+name = "the node of physics"
+nodes = "n2"
+accounts = ["physics"]
+T
+  wait_for 120 "A runs on n3, too" runs_on A 8
+  [ "$(nodes_of_extensions)" = "n1 n3" ]
+  goes_on_well
+  rm -f "$BOX"/home/A.*
+  far=$(plain far -N1 -n1 -w n3 --gres=gpu:4)
+  of_account physics 2:8
+  wait_for 120 "A runs on n1 and n2" runs_on A 8
+  [ "$(nodes_of_extensions)" = "n1 n2" ]
+  explains '; rule "the node of physics" lends it n2'
+  goes_on_well
+}
+
+@test "no account is lent more GPUs than its limit, and explain says so" {
+  share <<T
+[share]
+account_gpus = 1
+[share.accounts]
+chemistry = 2
+T
+  of_account chemistry 2:12
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  wait_for 30 "explain names the limit" explains 'the jobs of account chemistry have been lent 2 GPUs; [share] of espalier.toml allows 2'
+  goes_on_well
+  [ "$(grep -o '"gpus":[0-9]*' "$BOX/home/A.jsonl" | cut -d: -f2 | sort -n | tail -n 1)" = 4 ]
+}
+
+@test "a decision tells the fair share that weighed it, as sshare does" {
+  sshare -a -n -P -o account,user,fairshare
+  wait_for 60 "Slurm has fair shares" eval 'sshare -a -n -P -o account,user,fairshare | grep -q "chemistry|boxuser|0\.[0-9]*[1-9]"'
+  "$BOX_HERE/planner.sh" stop # what it knows of shares may be a minute old
+  "$BOX_HERE/planner.sh" start
+  of_account chemistry 2:4
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  factor=$(sshare -a -n -P -o account,user,fairshare | sed -n 's/^ *chemistry|boxuser|//p')
+  wait_for 30 "explain tells it" explains "; fair share $(python3 -c 'import sys; print(f"{float(sys.argv[1]):.3g}")' "$factor")"
+  goes_on_well
+}
+
+@test "a wrong [share] is refused in words, and what was read before stays in force" {
+  share <<T
+[[share.rules]]
+name = "typo"
+nodes = "n[1-"
+accounts = ["physics"]
+T
+  wait_for 30 "it is told" grep -q 'share.rules: rule "typo": nodes: "n\[1-" is no list of nodes.*the configuration stays as it was' "$BOX/log/espalierd.log"
+  espalier show config | grep -q 'share.weight=fairshare'
+  refute eval 'espalier show config | grep -q typo'
+}
