@@ -1,6 +1,6 @@
 # What strangers, other users and broken peers may say to espalierd and to a launcher: each is refused with a message that
 # names the problem, and changes nothing. A trains through all of it.
-# box: -n 2 -e 'planner.poll_seconds = 1' -e 'planner.cooldown_seconds = 1' -e 'planner.log_level = "debug"' -e 'extensions.max_gpus = 4'
+# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.poll_seconds = 1' -e 'planner.cooldown_seconds = 1' -e 'planner.log_level = "debug"' -e 'extensions.max_gpus = 4'
 # whole
 # limit: 900
 # each: 240

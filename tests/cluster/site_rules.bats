@@ -63,9 +63,9 @@ each_has() { # PATTERN: of every extension, of which there is at least one
   printf '%s\n' 'extensions.constraint = "eth"' 'extensions.account = "lent"' >> /etc/espalier/espalier.toml
   "$BOX_HERE/planner.sh" stop
   "$BOX_HERE/planner.sh" start
-  A=$(elastic A 2:6 -N1 -n1 -w n1 --gres=gpu:2 -C ib -A physics -- "${tiny[@]}" --steps 1000000)
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -C ib -A physics -- "${tiny[@]}" --steps 1000000)
   status=0
-  wait_for 120 "A runs on 6 GPUs" runs_on A 6 || status=$?
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4 || status=$?
   cp "$BOX/share/before.toml" /etc/espalier/espalier.toml
   [ "$status" -eq 0 ]
   each_has ' Features=eth( |$)'
