@@ -30,12 +30,12 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
 
 @test "a movable job trains on its base, grows with extensions, and ends with nothing left" {
   far=$(plain far -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
-  movable 2:6,types=h100 400
+  movable 2:4,types=h100 400
   trains
   [ -n "$base" ]
   [ "$(gpus_of_job "$base")" = 2 ]
   ! scontrol show -d job "$A" | grep -q GRES=gpu
-  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
   espalier show job "$A" | tee "$BOX/log/shown"
   grep -q "Movable=Yes Bases=$base" "$BOX/log/shown"
   no_gpu_twice

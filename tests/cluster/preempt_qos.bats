@@ -37,7 +37,7 @@ urgent_preempts() {
 }
 
 @test "preemption by QOS and by partition: grow, preempt, end; espalierd says what it found, and the doctor agrees" {
-  logged 'Slurm preempts by QOS (PreemptType=preempt/qos): QOS normal may take extensions (QOS lent) back'
+  wait_for 30 "espalierd says what it found" logged 'Slurm preempts by QOS (PreemptType=preempt/qos): QOS normal may take extensions (QOS lent) back'
   refute logged 'no GPU is lent'
   { espalier doctor --json || true; } | python3 -c '
 import json, sys
@@ -93,13 +93,13 @@ assert "UsageFactor=0" in found["extension-qos"]["found"], found["extension-qos"
 }
 
 @test "a job that waits for a limit which extensions use up makes them go, and none comes back meanwhile" {
-  sacctmgr -i modify account physics set GrpTRES=gres/gpu=6
-  A=$(elastic A 2:6 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
-  wait_for 120 "A runs on 6 GPUs" runs_on A 6
-  # Two GPUs are idle, and the account may not use them.
+  sacctmgr -i modify account physics set GrpTRES=gres/gpu=4
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  # Four GPUs are idle, and the account may not use them.
   limited=$(plain limited -N1 -n1 --gres=gpu:2)
-  wait_for 120 "A runs on 4 GPUs or fewer" eval '[ "$(gpus_of A)" -le 4 ]'
-  logged "job $limited waits for a limit of the site that extensions use up"
+  wait_for 120 "A runs on its own GPUs" eval '[ "$(gpus_of A)" -le 2 ]'
+  wait_for 30 "espalierd says so" logged "job $limited waits for a limit of the site that extensions use up"
   wait_for 120 "the job that waited for the limit starts" job_is "$limited" RUNNING
   finish limited
   goes_on_well
