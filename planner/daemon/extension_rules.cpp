@@ -8,7 +8,7 @@
 namespace espalier {
 
 ClosedNodes::ClosedNodes(const SlurmSnapshot& slurm, const ExtensionRules& rules)
-    : slurm_(slurm), rules_(rules), shares_(slurm, rules.share) {
+    : slurm_(slurm), rules_(rules), shares_(slurm, rules_.share) {
   const double until = slurm.time + 60.0 * rules.max_lease_minutes;
   for (const auto& [name, reservation] : slurm.reservations) {
     if (!reservation.whole_nodes || reservation.start > until || reservation.end < slurm.time) continue;

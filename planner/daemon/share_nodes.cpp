@@ -77,7 +77,8 @@ std::string describe_admitted(const ShareRule& rule) {
 }
 
 std::string describe_rule(const ShareRule& rule) {
-  return joined({rule.nodes, clause("the nodes of partitions", rule.of_partitions)}) + " for " + describe_admitted(rule);
+  return joined({rule.nodes, clause("the nodes of partitions", rule.of_partitions)}) + " for " +
+         describe_admitted(rule);
 }
 
 }  // namespace espalier

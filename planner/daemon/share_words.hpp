@@ -9,8 +9,8 @@
 
 namespace espalier {
 
-// Behind a decision's reason: the rules by which its extensions get their nodes, and the fair share that weighed the job's
-// gains. Empty where neither had a part in it.
+// Behind a decision's reason: the rules by which its extensions get their nodes, and the fair share that weighed the
+// job's gains. Empty where neither had a part in it.
 std::string share_reason(const Decision& decision, const SlurmJob& anchor, const ShareNodes& nodes,
                          const ShareRules& rules);
 

@@ -3,7 +3,8 @@
 #define ESPALIER_SLURM_COMMAND_H
 
 /* What a command of Slurm prints, as in ESPALIER_SLURM_COMMAND(60, "scontrol show topology"). It is ended after so many
- * seconds. NULL with errno: ENOENT when it cannot be run or was ended, ENOMEM. The caller frees the text with free(). */
+ * seconds. NULL with errno: ENOENT when it cannot be run or was ended, ENOMEM. The caller frees the text with free().
+ */
 #define ESPALIER_SLURM_COMMAND(seconds, words) \
   espalier_slurm_command("exec timeout -k 5 " #seconds " " ESPALIER_SLURM_BIN "/" words " 2>/dev/null")
 char* espalier_slurm_command(const char* line);

@@ -88,8 +88,8 @@ TEST_CASE("what sshare prints is read: the tree of accounts by its indentation, 
 
 TEST_CASE("of what sshare prints under priority/basic, or of nonsense, no factor is taken") {
   CHECK(parse_fair_shares("root||\n root|root|0.000000\n a||\n  a|ann|0.000000\n").factors.empty());
-  for (const char* text : {"", "\n", "|", "||", "root", "a|b", "a|b|", "a|b|x", "a|b|nan", "a|b|2", "a|b|-1",
-                           "          a||\n"})
+  for (const char* text :
+       {"", "\n", "|", "||", "root", "a|b", "a|b|", "a|b|x", "a|b|nan", "a|b|2", "a|b|-1", "          a||\n"})
     CHECK_MESSAGE(parse_fair_shares(text).factors.empty(), text);
   // A tree without an end.
   FairShares circle;
@@ -242,8 +242,7 @@ TEST_CASE("explain names the rule and the limit, and a decision says by which ru
   CHECK(has("rule \"chem\" of [share] keeps n[2-3] for accounts chemistry and QOS high"));
   CHECK(has("the jobs of account physics have been lent 1 GPUs; [share] of espalier.toml allows 1"));
   const ShareNodes nodes(slurm, share);
-  CHECK(share_reason(growth(10, "n1", 1), anchor, nodes, share) ==
-        "; rule \"phys\" lends it n1; fair share 0.75");
+  CHECK(share_reason(growth(10, "n1", 1), anchor, nodes, share) == "; rule \"phys\" lends it n1; fair share 0.75");
   share.fair_share = false;
   CHECK(share_reason(growth(10, "n2", 1), anchor, nodes, share) == "");
   CHECK(describe_rule(share.rules[0]) == "n[2-3] for accounts chemistry and QOS high");
