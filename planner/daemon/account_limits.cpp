@@ -4,16 +4,6 @@
 #include "planner/daemon/planning_input.hpp"
 
 namespace espalier {
-namespace {
-
-int gpus_of(const SlurmJob& job) {
-  std::size_t sum = 0;
-  for (const Holding& held : job.holdings) sum += held.gpus.size();
-  return static_cast<int>(sum);
-}
-
-}  // namespace
-
 AccountLimits::AccountLimits(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, const ShareRules& rules,
                              const std::string& partition)
     : slurm_(slurm), rules_(rules) {
@@ -31,10 +21,6 @@ AccountLimits::AccountLimits(const SlurmSnapshot& slurm, const std::map<JobId, L
   }
 }
 
-bool AccountLimits::within(const std::string& account, const std::string& above) const {
-  return slurm_.shares ? slurm_.shares->is_within(account, above) : account == above;
-}
-
 std::optional<AccountLimit> AccountLimits::of(const SlurmJob& anchor) const {
   if (anchor.account.empty()) return std::nullopt;
   std::optional<AccountLimit> least;
@@ -42,10 +28,10 @@ std::optional<AccountLimit> AccountLimits::of(const SlurmJob& anchor) const {
     if (!least || limit.gpus - limit.lent < least->gpus - least->lent) least = std::move(limit);
   };
   for (const auto& [account, gpus] : rules_.accounts) {
-    if (!within(anchor.account, account)) continue;
+    if (!slurm_.is_within(anchor.account, account)) continue;
     AccountLimit limit{account, gpus, 0};
     for (const auto& [other, lent] : lent_)
-      if (within(other, account)) limit.lent += lent;
+      if (slurm_.is_within(other, account)) limit.lent += lent;
     consider(std::move(limit));
   }
   if (rules_.account_gpus > 0 && !rules_.accounts.contains(anchor.account)) {

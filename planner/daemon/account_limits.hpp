@@ -32,8 +32,6 @@ class AccountLimits {
   bool take(const SlurmJob& anchor, const Decision& decision);
 
  private:
-  bool within(const std::string& account, const std::string& above) const;
-
   const SlurmSnapshot& slurm_;
   const ShareRules& rules_;
   std::map<std::string, int> lent_;  // by the anchors' accounts

@@ -12,12 +12,6 @@
 namespace espalier {
 namespace {
 
-int gpus_of(const std::vector<Holding>& holdings) {
-  std::size_t sum = 0;
-  for (const Holding& held : holdings) sum += held.gpus.size();
-  return static_cast<int>(sum);
-}
-
 std::string sentence(const Weighed& weighed) {
   if (weighed.gpus == 0) return weighed.verdict;
   char text[120];

@@ -11,12 +11,6 @@ namespace {
 constexpr double kLooked = 75;
 constexpr int kMostLevels = 64;  // of accounts
 
-int gpus_of(const SlurmJob& job) {
-  std::size_t sum = 0;
-  for (const Holding& held : job.holdings) sum += held.gpus.size();
-  return static_cast<int>(sum);
-}
-
 // The account and those above it.
 std::vector<std::string> chain(const std::string& account, const Accounts& accounts) {
   std::vector<std::string> names;

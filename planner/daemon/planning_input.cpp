@@ -92,10 +92,7 @@ int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::st
 int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor) {
   const auto limit = limits.of(anchor);
   if (!limit) return confirmed.max_gpus;
-  int present = 0;
-  for (const auto* holdings : {&confirmed.anchor, &confirmed.extensions})
-    for (const Holding& held : *holdings) present += static_cast<int>(held.gpus.size());
-  return std::min(confirmed.max_gpus, present + limit->left());
+  return std::min(confirmed.max_gpus, gpus_of(confirmed.anchor) + gpus_of(confirmed.extensions) + limit->left());
 }
 
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus) {

@@ -41,9 +41,7 @@ ShareNodes::ShareNodes(const SlurmSnapshot& slurm, const ShareRules& rules) : sl
 }
 
 bool ShareNodes::admits(const ShareRule& rule, const SlurmJob& anchor) const {
-  const auto within = [&](const std::string& account) {
-    return slurm_.shares ? slurm_.shares->is_within(anchor.account, account) : anchor.account == account;
-  };
+  const auto within = [&](const std::string& account) { return slurm_.is_within(anchor.account, account); };
   return (rule.accounts.empty() || std::any_of(rule.accounts.begin(), rule.accounts.end(), within)) &&
          listed(rule.qos, anchor.qos) && listed(rule.partitions, anchor.partition);
 }

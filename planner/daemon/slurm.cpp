@@ -9,6 +9,16 @@ const SlurmJob* SlurmSnapshot::alive(JobId id) const {
   return found == jobs.end() || found->second.state == SlurmJobState::ended ? nullptr : &found->second;
 }
 
+bool SlurmSnapshot::is_within(const std::string& account, const std::string& above) const {
+  return shares ? shares->is_within(account, above) : account == above;
+}
+
+int gpus_of(const std::vector<Holding>& holdings) {
+  std::size_t sum = 0;
+  for (const Holding& held : holdings) sum += held.gpus.size();
+  return static_cast<int>(sum);
+}
+
 namespace {
 
 // The number behind `prefix`, with a colon behind it; 0: there is none.

@@ -46,6 +46,9 @@ struct SlurmJob {
   double ended = 0;               // completing and ended: when, seconds since the epoch
 };
 
+int gpus_of(const std::vector<Holding>& holdings);
+inline int gpus_of(const SlurmJob& job) { return gpus_of(job.holdings); }
+
 struct Reservation {
   std::set<std::string> nodes;
   double start = 0, end = 0;  // seconds since the epoch
@@ -74,6 +77,8 @@ struct SlurmSnapshot {
 
   // nullptr when Slurm does not know it, or only as ended.
   const SlurmJob* alive(JobId id) const;
+  // Whether `account` is `above` or below it. Without accounting an account is below none.
+  bool is_within(const std::string& account, const std::string& above) const;
 };
 
 class Slurm {

@@ -9,12 +9,6 @@ constexpr double kAnchorGoneSeconds = 10;
 constexpr double kUnclaimedSeconds = 30;
 constexpr double kUnregisteredSeconds = 120;
 
-int gpus_of(const SlurmJob& job) {
-  std::size_t sum = 0;
-  for (const Holding& held : job.holdings) sum += held.gpus.size();
-  return static_cast<int>(sum);
-}
-
 bool claims(const ElasticJob& job, JobId extension) {
   return std::any_of(job.extensions.begin(), job.extensions.end(),
                      [&](const Holding& held) { return held.job == extension; });

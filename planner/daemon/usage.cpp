@@ -5,16 +5,6 @@
 #include "planner/daemon/store.hpp"
 
 namespace espalier {
-namespace {
-
-int gpus_of(const SlurmJob& job) {
-  std::size_t sum = 0;
-  for (const Holding& held : job.holdings) sum += held.gpus.size();
-  return static_cast<int>(sum);
-}
-
-}  // namespace
-
 void TrainingUsage::count(double now) {
   if (until > 0 && now > until) (stands ? paused : trained) += gpus * (now - until);
   until = now;

@@ -1,7 +1,7 @@
 // [share]: who may grow into whose idle GPUs, how much, and who first.
 #include <doctest/doctest.h>
 
-#include <limits>
+#include <algorithm>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/account_limits.hpp"
@@ -45,6 +45,16 @@ void extend(SlurmSnapshot& slurm, JobId id, JobId anchor, const std::string& on,
   SlurmJob job = slurm_job(id, 1000, {{id, on, std::move(gpus)}}, "espalier:ext:" + std::to_string(anchor) + ":ab");
   job.partition = "elastic";
   run_job(slurm, job);
+}
+
+// Job 10 of account physics has two GPUs of n1 and an extension of one there.
+SlurmSnapshot three_nodes_and_a_grown_job() {
+  SlurmSnapshot slurm = three_nodes();
+  SlurmJob anchor = of_account(10, "physics", {"n1"});
+  anchor.fair_share = 0.75;
+  run_job(slurm, anchor);
+  extend(slurm, 20, 10, "n1", {2});
+  return slurm;
 }
 
 LiveJob live_job(JobId id, const std::string& on) {
@@ -198,11 +208,7 @@ TEST_CASE("decisions of one round keep their account's limit together") {
 }
 
 TEST_CASE("the scheduler's input holds the limit, the closed nodes and the fair share") {
-  SlurmSnapshot slurm = three_nodes();
-  SlurmJob anchor = of_account(10, "physics", {"n1"});
-  anchor.fair_share = 0.75;
-  run_job(slurm, anchor);
-  extend(slurm, 20, 10, "n1", {2});
+  SlurmSnapshot slurm = three_nodes_and_a_grown_job();
   std::map<JobId, LiveJob> jobs;
   jobs[10] = live_job(10, "n1");
   jobs[10].job.extensions = {{20, "n1", {2}}};
@@ -223,11 +229,7 @@ TEST_CASE("the scheduler's input holds the limit, the closed nodes and the fair 
 }
 
 TEST_CASE("explain names the rule and the limit, and a decision says by which rule it got its nodes") {
-  SlurmSnapshot slurm = three_nodes();
-  SlurmJob anchor = of_account(10, "physics", {"n1"});
-  anchor.fair_share = 0.75;
-  run_job(slurm, anchor);
-  extend(slurm, 20, 10, "n1", {2});
+  SlurmSnapshot slurm = three_nodes_and_a_grown_job();
   std::map<JobId, LiveJob> jobs;
   jobs[10] = live_job(10, "n1");
   PlannerSettings settings;
@@ -242,8 +244,9 @@ TEST_CASE("explain names the rule and the limit, and a decision says by which ru
   CHECK(has("rule \"chem\" of [share] keeps n[2-3] for accounts chemistry and QOS high"));
   CHECK(has("the jobs of account physics have been lent 1 GPUs; [share] of espalier.toml allows 1"));
   const ShareNodes nodes(slurm, share);
-  CHECK(share_reason(growth(10, "n1", 1), anchor, nodes, share) == "; rule \"phys\" lends it n1; fair share 0.75");
+  CHECK(share_reason(growth(10, "n1", 1), *slurm.alive(10), nodes, share) ==
+        "; rule \"phys\" lends it n1; fair share 0.75");
   share.fair_share = false;
-  CHECK(share_reason(growth(10, "n2", 1), anchor, nodes, share) == "");
+  CHECK(share_reason(growth(10, "n2", 1), *slurm.alive(10), nodes, share) == "");
   CHECK(describe_rule(share.rules[0]) == "n[2-3] for accounts chemistry and QOS high");
 }
