@@ -35,8 +35,10 @@ LinkProbe::LinkProbe(World& world, Device& device, Fabric& fabric)
       largest_((device.kind() == DeviceKind::cuda ? 256 : 16) * kMegabyte),
       memory_(device.allocate(3 * largest_, "probe")) {}
 
-// Times the last three quarters of `count` messages: links that shape their traffic let the first
-// ones pass faster. Two receives are under way at any time.
+// Seconds of a message. Two receives are under way at any time. Either of two readings is too fast at
+// times, so the slower one counts. Over all messages it is too fast where a link that shapes its
+// traffic lets the first ones pass. Over the last three quarters it is too fast where much of them
+// had come before: a transport may send two messages in turns, and a rank may wait for its core.
 double LinkProbe::receive(int from, std::size_t bytes, int count) {
   const int untimed = std::max(1, count / 4);
   std::deque<std::unique_ptr<Pending>> under_way;
@@ -46,15 +48,16 @@ double LinkProbe::receive(int from, std::size_t bytes, int count) {
     Buffer into = bytes_at(memory + (1 + static_cast<std::size_t>(begun++ % 2)) * largest_, bytes);
     under_way.push_back(transport_.start_receive(into, {from, Lane::forward, 0}));
   };
-  ProbeClock::time_point start;
+  const auto start = ProbeClock::now();
+  auto later = start;
   begin();
   for (int done = 0; done < count; ++done) {
     if (begun < count) begin();
     wait_for(*under_way.front());
     under_way.pop_front();
-    if (done + 1 == untimed) start = ProbeClock::now();
+    if (done + 1 == untimed) later = ProbeClock::now();
   }
-  return seconds_since(start);
+  return std::max(seconds_since(start) / count, seconds_since(later) / (count - untimed));
 }
 
 std::vector<double> LinkProbe::stream(const std::vector<std::pair<int, int>>& ways, std::size_t bytes) {
@@ -65,19 +68,19 @@ std::vector<double> LinkProbe::stream(const std::vector<std::pair<int, int>>& wa
     if (receiver == self) from = sender;
   }
   if (to || from) transport_.connect({{Lane::forward, {to ? *to : *from}}});
-  double seconds = 0;
+  double seconds = 0;  // of one message
   const double enough = device_.kind() == DeviceKind::cuda ? kEnough : kEnoughOnProcessors;
-  const int count = repeat_until(world_, enough, 4, kMostMessages, [&](int messages) -> std::optional<double> {
+  repeat_until(world_, enough, 4, kMostMessages, [&](int messages) -> std::optional<double> {
     if (to) {
       for (int i = 0; i < messages; ++i)
         transport_.post(bytes_at(memory_->data(), bytes), {*to, Lane::forward, 0}, nullptr);
       transport_.drain();
     }
     if (!from) return std::nullopt;
-    return seconds = receive(*from, bytes, messages);
+    seconds = receive(*from, bytes, messages);
+    return seconds * messages;
   });
-  const double timed = count - std::max(1, count / 4);
-  const double rate = from ? timed * static_cast<double>(bytes) / seconds : 0;
+  const double rate = from ? static_cast<double>(bytes) / seconds : 0;
   const auto all = world_.gather({reinterpret_cast<const char*>(&rate), sizeof rate});
   std::vector<double> rates(ways.size());
   for (std::size_t i = 0; i < ways.size(); ++i)
