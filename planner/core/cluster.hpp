@@ -23,6 +23,8 @@ struct NodeView {
   int free_cpus = 0;
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition
+  // Why nothing is put here that is not here yet, as the site's health check has it; empty: nothing is wrong.
+  std::string unhealthy;
 
   int idle_gpus() const;
 };

@@ -67,6 +67,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       slurm_(slurm),
       store_(store),
       sites_(store.topology_documents()),
+      health_(loop, [this] { think(Trigger::timer); }),
       submissions_(store),
       strays_(settings.partition),
       allocations_(store, settings.partition) {
@@ -79,6 +80,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
   scheduler_ = make_scheduler(settings.scheduler);
+  health_.configure(settings.health);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
   poll_ = loop_.every(Milliseconds(period), [this] { think(Trigger::timer); });
 }
@@ -178,6 +180,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
   last_ = std::move(std::get<SlurmSnapshot>(answer));
+  health_.look(last_->cluster, last_->time);
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone

@@ -17,6 +17,7 @@
 #include "planner/daemon/grants.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
@@ -33,6 +34,7 @@ struct PlannerSettings {
   HardwareOverrides hardware;
   std::string partition;
   ExtensionRules rules;  // [extensions]
+  HealthRules health;
   int max_gpus = 64;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
@@ -177,6 +179,7 @@ class Planner {
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
   std::map<std::string, std::string> early_topologies_;  // hwloc's XML, by node
   Releases releases_;
+  NodeHealth health_;
   Submissions submissions_;
   Strays strays_;
   Allocations allocations_;

@@ -60,6 +60,11 @@ struct Config {
 
   ShareRules share;  // [share]
 
+  // [health]
+  std::string health_command;        // looks at nodes before their GPUs are lent; empty: none does
+  int health_timeout_seconds = 30;   // then it is ended, and its answer does not count
+  double health_valid_minutes = 10;  // an answer counts so long
+
   // [launch]
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
   int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity
