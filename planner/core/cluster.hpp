@@ -23,7 +23,7 @@ struct NodeView {
   int free_cpus = 0;
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition
-  // Why nothing is put here that is not here yet, as the site's health check has it; empty: nothing is wrong.
+  // Why the site's health check keeps new extensions, and bases that move, from this node; empty: it does not.
   std::string unhealthy;
 
   int idle_gpus() const;

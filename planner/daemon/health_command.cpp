@@ -35,10 +35,7 @@ HealthCommand::HealthCommand(wire::Loop& loop, const std::string& program, const
 }
 
 HealthCommand::~HealthCommand() {
-  if (child_ > 0) {
-    ::kill(-child_, SIGKILL);  // timeout(1) leads the group, and is dead at once
-    ::waitpid(child_, nullptr, 0);
-  }
+  if (child_ > 0) end_group();
   if (pipe_ >= 0) ::close(pipe_);
 }
 
@@ -76,23 +73,34 @@ bool HealthCommand::start(const std::string& program, const std::string& nodes, 
   return failed(code);
 }
 
-void HealthCommand::read_output() {
+bool HealthCommand::read_output() {
   char part[16384];
-  for (ssize_t got; (got = ::read(pipe_, part, sizeof part)) > 0;)
-    if (output_.size() <= kMostOutput) output_.append(part, static_cast<std::size_t>(got));
+  while (output_.size() <= kMostOutput) {
+    const ssize_t got = ::read(pipe_, part, sizeof part);
+    if (got <= 0) return true;
+    output_.append(part, static_cast<std::size_t>(got));
+  }
+  return false;
+}
+
+void HealthCommand::end_group() {
+  ::kill(-child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);  // child_ is timeout(1), which waits for no disk, so that it is dead at once
+  child_ = -1;
 }
 
 void HealthCommand::look() {
-  read_output();
-  int status = 0;
-  const pid_t ended = ::waitpid(child_, &status, WNOHANG);
-  if (ended == 0 && --looks_left_ > 0) return;
-  ::kill(-child_, SIGKILL);  // what the program left behind, or all of it
-  if (ended > 0) child_ = -1;
-  read_output();  // what it wrote just before its end
-  const int code = ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == 0 && output_.size() <= kMostOutput) return finish({"", std::move(output_)});
-  if (code == 0) return finish({program_ + " printed more than 256 KiB", ""});
+  bool fits = read_output();
+  siginfo_t end{};
+  // WNOWAIT: until the child is reaped, no other process group can have its number.
+  const bool ended =
+      ::waitid(P_PID, static_cast<id_t>(child_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == child_;
+  if (!ended && fits && --looks_left_ > 0) return;
+  end_group();                   // the program may have left processes behind
+  fits = fits && read_output();  // what it wrote just before its end
+  const int code = ended && end.si_code == CLD_EXITED ? end.si_status : -1;
+  if (!fits) return finish({program_ + " printed more than 256 KiB", ""});
+  if (code == 0) return finish({"", std::move(output_)});
   if (code == 126 || code == 127) return finish({program_ + " cannot be run", ""});
   if (code == 124 || code < 0 || code == 128 + SIGKILL)
     return finish({program_ + " did not end within " + std::to_string(seconds_) + " s", ""});

@@ -29,12 +29,13 @@ class HealthCommand {
  private:
   bool start(const std::string& program, const std::string& nodes, int seconds);  // false: problem_ says why
   void look();
-  void read_output();
+  bool read_output();  // false: there is more than a check may print
+  void end_group();
   void finish(Answer answer);
 
   Done done_;
   std::string program_, output_, problem_;
-  pid_t child_ = -1;
+  pid_t child_ = -1;  // timeout(1), which leads a process group of its own
   int pipe_ = -1, looks_left_ = 0, seconds_;
   wire::Watch watch_;
 };

@@ -4,7 +4,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "planner/core/cluster.hpp"
 #include "planner/daemon/health_command.hpp"
@@ -23,32 +25,44 @@ class NodeHealth {
   // `news` is called after each check. `loop` must outlive this.
   NodeHealth(wire::Loop& loop, std::function<void()> news);
 
+  // Another command starts afresh: what the one before found is forgotten, and a check under way is ended. After any
+  // call a check that has failed is tried again at once.
   void configure(const HealthRules& rules);
 
-  // Sets `unhealthy` of the nodes: of those that the last check named, and of those with idle GPUs that no check has
-  // looked at within valid_minutes. Starts a check of the latter, and of those for which half of that time is over,
-  // unless one is under way, or one has failed a few seconds ago. `now`: seconds, rising.
+  // Sets `unhealthy` of two kinds of nodes: those in which the last check found a fault, and those with idle GPUs that
+  // no check has looked at within valid_minutes. Then starts a check of the nodes with idle GPUs whose last check is
+  // older than half of valid_minutes. It starts none while one is under way, and none for a while after one failed: 10
+  // s, and twice as long after each further failure, at most some 10 minutes. `now`: seconds.
   void look(ClusterView& cluster, double now);
+  bool checking() const { return running_ != nullptr; }
 
  private:
   struct Finding {
     double time = 0;
     std::string fault;  // empty: none
   };
-  void check(std::vector<std::string> nodes, double now);
-  void take(const HealthCommand::Answer& answer, const std::vector<std::string>& asked, double now);
+  // A check on its way.
+  struct Question {
+    std::vector<std::string> nodes;
+    std::set<std::string> cluster;  // all of its nodes
+    double time = 0;
+  };
+  void check(Question question);
+  void take(HealthCommand::Answer answer, const Question& question);
 
   wire::Loop& loop_;
   std::function<void()> news_;
   HealthRules rules_;
   std::map<std::string, Finding> findings_;  // by node
   std::unique_ptr<HealthCommand> running_;
-  double not_before_ = 0;
+  int failures_ = 0;  // in a row
+  double failed_at_ = 0, wait_ = 0;
   std::string problem_;  // of the last check, as it was logged
 };
 
-// The faults in what a check of `asked` printed: lines of a node, or a list of nodes as Slurm writes it, and a reason.
-// Nodes that were not asked for are left out.
-std::map<std::string, std::string> parse_health(const std::string& output, const std::vector<std::string>& asked);
+// Faults by node, as a check printed them: in each line a node or a list of nodes as Slurm writes it, and a reason.
+// Throws Error for a line that names no node of `cluster`. Such a line may be an error message of the program, or have
+// a node's name in another form, and the node would be lent.
+std::map<std::string, std::string> parse_health(const std::string& output, const std::set<std::string>& cluster);
 
 }  // namespace espalier

@@ -114,7 +114,7 @@ T
     explains "the site's health check keeps n[2-3] from being lent: GPU 1 has uncorrected memory errors"
   [ "$(nodes_of_extensions)" = n1 ]
   espalier show nodes | grep -F 'Health=GPU 1 has uncorrected memory errors'
-  grep -q n "$BOX/log/checked"
+  grep -qxF 'n[1-3]' "$BOX/log/checked"
   echo "n3 a fan stands" > "$BOX/share/faults"
   wait_for 120 "A runs on n2, too" runs_on A 8
   [ "$(nodes_of_extensions)" = "n1 n2" ]

@@ -53,6 +53,17 @@ HealthCommand::Answer run(const std::string& program, int seconds = 60) {
   return answer;
 }
 
+// Whether the process with this number ends. Its parent may leave it as a zombie.
+bool ends(const std::string& number) {
+  for (int i = 0; i < 6000; ++i) {
+    std::ifstream file("/proc/" + std::to_string(std::stoi(number)) + "/stat");
+    std::string id, name, state;
+    if (!(file >> id >> name >> state) || state == "Z" || state == "X") return true;
+    ::usleep(10000);
+  }
+  return false;
+}
+
 // n1 is held as a whole.
 ClusterView three_nodes() {
   ClusterView view{{node("n1", 2), node("n2", 2), node("n3", 2)}, {}};
@@ -67,20 +78,25 @@ std::vector<std::string> faults(const ClusterView& view) {
 }
 
 using Faults = std::vector<std::string>;
-const char* const kUnchecked = "it has not been checked yet";
+const char* const kUnchecked = "the node has not been checked yet";
 
 }  // namespace
 
-TEST_CASE("what a health check prints is read: nodes or lists of them with a reason, of those asked for alone") {
-  const std::vector<std::string> asked{"n1", "n2", "n3"};
-  CHECK(parse_health("", asked).empty());
-  CHECK(parse_health("n[1-2] ECC errors\n\n  n3   slow   link\nn9 none asked\n", asked) ==
+TEST_CASE("what a health check prints is read: nodes or lists of them, with a reason") {
+  const std::set<std::string> cluster{"n1", "n2", "n3"};
+  CHECK(parse_health("", cluster).empty());
+  CHECK(parse_health("n[1-2] ECC errors\n\n  n3   slow   link\n", cluster) ==
         std::map<std::string, std::string>{{"n1", "ECC errors"}, {"n2", "ECC errors"}, {"n3", "slow   link"}});
-  CHECK(parse_health("n1", asked).at("n1") == "its health check failed");
-  CHECK(parse_health("n1 first\nn1 second\n", asked).at("n1") == "first");
-  CHECK(parse_health("n1 \x1b[31m" + std::string(1000, 'x'), asked).at("n1").size() == 200);
-  CHECK(parse_health("n1 \x1b[31mred", asked).at("n1") == "?[31mred");
-  CHECK(parse_health("n[1- broken\n", asked).empty());
+  CHECK(parse_health("n1", cluster).at("n1") == "the health check gives no reason");
+  CHECK(parse_health("n1 first\nn1 second\n", cluster).at("n1") == "first");
+  CHECK(parse_health("n1 \x1b[31m" + std::string(1000, 'x'), cluster).at("n1").size() == 200);
+  CHECK(parse_health("n1 \x1b[31mred", cluster).at("n1") == "?[31mred");
+  // What would otherwise pass for "all nodes are healthy".
+  for (const std::string line : {"error: cannot ask the nodes", "n1.site.org ECC errors", "n[1- ECC errors",
+                                 "n[1-4] ECC errors", "n[1-99999999] ECC errors"})
+    CHECK_THROWS_AS_MESSAGE(parse_health("n2 heat\n" + line + "\n", cluster), Error, line);
+  CHECK_THROWS_WITH_AS(parse_health("n9 heat", cluster),
+                       "it printed \"n9 heat\", which begins with no node's name as Slurm has it", Error);
 }
 
 TEST_CASE("a health check is run with the nodes; its failures are told apart") {
@@ -91,13 +107,28 @@ TEST_CASE("a health check is run with the nodes; its failures are told apart") {
   CHECK(program.asked() == "n[1-2]");
   program.write("echo n1 bad; exit 3");
   CHECK(run(program.path()).problem == program.path() + " ended with exit code 3");
-  program.write("head -c 300000 /dev/zero");
-  CHECK(run(program.path()).problem == program.path() + " printed more than 256 KiB");
+  for (const char* much : {"head -c 300000 /dev/zero", "yes"}) {  // the second does not end by itself
+    program.write(much);
+    CHECK(run(program.path()).problem == program.path() + " printed more than 256 KiB");
+  }
   program.write("trap '' TERM; sleep 600 & wait; sleep 600");
   CHECK(run(program.path(), 1).problem == program.path() + " did not end within 1 s");
-  program.write("sleep 600 & echo n2 left a process behind");
-  CHECK(run(program.path()).output == "n2 left a process behind\n");
   CHECK(run("/nowhere/check").problem == "/nowhere/check cannot be run");
+}
+
+TEST_CASE("what a health check leaves behind is ended, after its own end and with its owner") {
+  Program program("sleep 600 & echo $!");
+  CHECK(ends(run(program.path()).output));
+  program.write("sleep 600 & echo $! > $(dirname $0)/asked; wait");
+  wire::Loop loop;
+  {
+    const HealthCommand command(loop, program.path(), "n1", 60, [](const HealthCommand::Answer&) {});
+    const auto waited = loop.every(wire::Loop::Milliseconds(10), [&] {
+      if (std::atoi(program.asked().c_str()) > 0) loop.stop();
+    });
+    loop.run();
+  }
+  CHECK(ends(program.asked()));
 }
 
 TEST_CASE("nodes with idle GPUs are not lent until a check has passed, and again once its answer is old") {
@@ -111,27 +142,55 @@ TEST_CASE("nodes with idle GPUs are not lent until a check has passed, and again
     return faults(view);
   };
   CHECK(look(100) == Faults{"", "", ""});  // no check is configured
-  health.configure({program.path(), 60, 10});
+  const HealthRules rules{program.path(), 60, 10};
+  health.configure(rules);
   CHECK(look(100) == Faults{"", kUnchecked, kUnchecked});
   loop.run();
   CHECK(program.asked() == "n[2-3]");
   CHECK(look(101) == Faults{"", "", "fan"});
-  program.write("echo n2 heat");
+  program.write("echo n2 heat; echo n1 held, but bad");
+  CHECK(look(399) == Faults{"", "", "fan"});
+  CHECK_FALSE(health.checking());
   CHECK(look(400) == Faults{"", "", "fan"});  // half of ten minutes is over: checked again
   loop.run();
-  CHECK(look(401) == Faults{"", "heat", ""});
-  // A check that fails says nothing of the nodes. What is known stays so as long as it is valid.
-  program.write("exit 1");
-  bool over = false;
-  CHECK(look(710) == Faults{"", "heat", ""});
-  const auto waited = loop.every(wire::Loop::Milliseconds(20), [&] {
-    if (over) loop.stop();
-    over = program.asked() == "n[2-3]";
-  });
+  CHECK(look(401) == Faults{"held, but bad", "heat", ""});
+  // A check that fails says nothing of the nodes. What is known counts as long as it is valid.
+  for (const char* failure : {"exit 1", "echo n3 fan; echo oops"}) {
+    program.write(failure);
+    health.configure(rules);
+    CHECK(look(710) == Faults{"held, but bad", "heat", ""});
+    loop.run();
+    CHECK(look(711) == Faults{"held, but bad", "heat", ""});
+  }
+  CHECK(look(1000) == Faults{"", kUnchecked, kUnchecked});
   loop.run();
-  CHECK(look(1001) == Faults{"", kUnchecked, kUnchecked});
+  CHECK(look(399) == Faults{"", kUnchecked, kUnchecked});  // the clock was set back
+  loop.run();
   health.configure({});
   CHECK(look(1002) == Faults{"", "", ""});
+}
+
+TEST_CASE("after each failure in a row a health check rests for longer; SIGHUP tries it at once") {
+  spdlog::set_level(spdlog::level::off);
+  wire::Loop loop;
+  const Program program("exit 1");
+  NodeHealth health(loop, [&] { loop.stop(); });
+  const HealthRules rules{program.path(), 60, 10};
+  health.configure(rules);
+  const auto checks_at = [&](double now) {
+    ClusterView view = three_nodes();
+    health.look(view, now);
+    return health.checking();
+  };
+  double now = 0;
+  for (const double rest : {70, 80, 100, 140, 220, 380, 700, 700}) {
+    REQUIRE(checks_at(now));
+    loop.run();
+    CHECK_FALSE(checks_at(now + rest - 1));
+    now += rest;
+  }
+  health.configure(rules);
+  CHECK(checks_at(now - 1));
 }
 
 TEST_CASE("an unhealthy node is closed to extensions and to bases that move, and explain says why") {
@@ -151,7 +210,8 @@ TEST_CASE("an unhealthy node is closed to extensions and to bases that move, and
   CHECK(
       std::none_of(why.begin(), why.end(), [](const auto& text) { return text.starts_with("its extensions cannot"); }));
   slurm.cluster.nodes[1].gpu_owner = {9, 9};
-  CHECK_THROWS_WITH_AS(place_for(live.job, {"", {"n3"}}, {}, slurm.cluster), "node n3: its health: fan", Error);
+  CHECK_THROWS_WITH_AS(place_for(live.job, {"", {"n3"}}, {}, slurm.cluster),
+                       "node n3: the site's health check keeps bases from it: fan", Error);
   CHECK_THROWS_AS(place_for(live.job, {"h100", {}}, {}, slurm.cluster), Error);
   slurm.cluster.nodes[2].unhealthy.clear();
   CHECK(place_for(live.job, {"", {"n3"}}, {}, slurm.cluster).size() == 1);
