@@ -3,6 +3,7 @@
 // completes the record. All of this runs on the loop's thread.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -149,7 +150,10 @@ class Planner {
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
   void save_coefficients(const LiveJob& live);
+  // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);
+  void make_next_scale();
+  void make_scale(LiveJob& live);
   void recall(LiveJob& live);
   bool restore(LiveJob& live);
   void learn_profile(LiveJob& live, double spread);
@@ -178,7 +182,8 @@ class Planner {
   std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
   std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
   std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
-  std::vector<Applicant> applicants_;
+  std::deque<Applicant> applicants_;
+  std::set<JobId> scale_due_;  // jobs whose scale table is to be made
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
@@ -205,7 +210,7 @@ class Planner {
   std::optional<SlurmSnapshot> last_;
   int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
-  wire::Watch poll_, soon_, again_soon_, look_again_, paced_;
+  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

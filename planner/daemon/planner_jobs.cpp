@@ -15,6 +15,9 @@ namespace espalier {
 namespace {
 
 constexpr std::int64_t kMeasuredSteps = 20;
+// Seconds of the loop's time. After a restart thousands of launchers register at once, and each is looked up in the
+// store; what else waits gets its turn in between.
+constexpr double kAdmitting = 0.05;
 // Largest frame of a launcher: what a newcomer may send, and room for each GPU in plans and profile.
 constexpr std::size_t kBytesPerGpu = 4096;
 
@@ -43,8 +46,17 @@ void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& messa
 }
 
 void Planner::admit_applicants(const SlurmSnapshot& slurm) {
-  const auto applicants = std::exchange(applicants_, {});
-  for (const Applicant& applicant : applicants) {
+  const double until = clock_seconds() + kAdmitting;
+  while (!applicants_.empty()) {
+    if (clock_seconds() > until) {
+      admitting_ = loop_.after(wire::Loop::Milliseconds(0), [this] {
+        if (last_) admit_applicants(*last_);
+        if (applicants_.empty()) think(Trigger::job_started);
+      });
+      return;
+    }
+    const Applicant applicant = std::move(applicants_.front());
+    applicants_.pop_front();
     const auto link = applicant.link.lock();
     if (!link) continue;
     const JobId id = applicant.message.job.id;
