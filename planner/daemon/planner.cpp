@@ -26,6 +26,9 @@ constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) 
 // Least time between two questions to slurmctld, in seconds. Launchers that report often must not
 // keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
+// A decision for thousands of jobs takes the loop some tenths of a second. Launchers and users then get the loop for as
+// long, at most for this time, before the next question.
+constexpr double kLongestRest = 2;
 // The limit for one user's launchers: they could otherwise keep the planner asking, even with false
 // reports.
 constexpr Allowance::Rate kPrompts{5, 1};
@@ -152,12 +155,10 @@ void Planner::think_for(uid_t user, Trigger trigger) {
 
 void Planner::ask() {
   asking_ = true;
-  const double since = clock_seconds() - asked_at_;
-  if (since >= 0 && since < kLeastInterval) {
-    paced_ = loop_.after(Milliseconds(std::lround((kLeastInterval - since) * 1000)), [this] { send_question(); });
-    return;
-  }
-  send_question();
+  const double now = clock_seconds();
+  const double wait = std::max(asked_at_ + kLeastInterval, rest_until_) - now;
+  if (wait <= 0 || wait > kLongestRest) return send_question();  // beyond it the clock was set back
+  paced_ = loop_.after(Milliseconds(std::lround(wait * 1000)), [this] { send_question(); });
 }
 
 void Planner::send_question() {
@@ -184,11 +185,14 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
+  const double begin = clock_seconds();
   try {
     review(*last_);
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
+  const double end = clock_seconds();
+  rest_until_ = end + std::clamp(end - begin, 0.0, kLongestRest);
   if (again_ && !asking_) {
     trigger_ = stronger(trigger_, *again_);
     again_.reset();

@@ -198,6 +198,7 @@ class Planner {
 
   bool asking_ = false;
   double asked_at_ = 0;
+  double rest_until_ = 0;  // no question to Slurm before
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
   std::optional<Trigger> again_;    // strongest trigger while Slurm is being asked
   std::map<uid_t, Prompting> prompting_;
