@@ -10,9 +10,10 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIR
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
-$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(call objects,planner/cli/preset_clusters.cpp) \
+    $(SIM) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lnlopt_cxx
 
 # Launchers, planner and Slurm in virtual time (tests/sim/main.cpp). The product is an archive here: the linker takes what
 # is used and what tests/sim/seams.cpp, which stands in for its edges to the outside, does not define itself.

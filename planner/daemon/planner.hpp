@@ -131,10 +131,9 @@ class Planner {
   void decide(const SlurmSnapshot& slurm);
   // Moves the base of a movable job if a waiting job can start then. Until it can move, and while it moves, the GPUs
   // for its second base count as those of a waiting job in `input`.
-  void make_room(PlanningInput& input, const std::map<std::string, double>& moments);
-  // `record` has trigger, reason and moments. False: no valid plan fits on `base`.
-  bool propose_move(LiveJob& live, const ElasticJob& job, const std::vector<ExtensionRequest>& base,
-                    const PlanningInput& input, DecisionRecord record);
+  void make_room(PlanningInput& input, std::map<std::string, double> moments);
+  // `decision` of move_to(), with trigger and reason.
+  void propose_move(LiveJob& live, Decision decision, std::map<std::string, double> moments);
   void count_out(uid_t user);  // a job of `user` has ended
   void count_running(const SlurmSnapshot& slurm);
   void propose(LiveJob& live, DecisionRecord record);
