@@ -76,6 +76,14 @@ $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*
 $(BUILD)/bin/espalier-bench-world: $(call objects,tests/bench/world/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
+# espalierd under load: launchers that one process plays, and slurmctld's answers about a cluster that is larger than a box.
+$(BUILD)/bin/espalier-bench-daemon: $(call objects,$(wildcard tests/bench/daemon/*.cpp) tests/bench/planner/paper_cluster.cpp) \
+  $(LAUNCHER) $(SIM) $(WIRE) $(CORE) | $(BUILD)/lib/bench_slurm_answers.so
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lspdlog -lfmt -lnlopt_cxx
+$(BUILD)/lib/bench_slurm_answers.so: $(BUILD)/obj/tests/bench/daemon/slurm_answers.o
+	@mkdir -p $(@D)
+	$(link)$(CC) -shared $(LDFLAGS) -o $@ $^
 .PHONY: bench-schedules
 bench-schedules:
 	$(call build_after_deps,$(addprefix $(BUILD)/bin/,espalier espalier-train espalier-bench-train))

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/job.hpp"
@@ -46,6 +47,7 @@ struct ClusterView {
   std::vector<NodeView> nodes;  // sorted by name
   std::vector<WaitingJob> waiting;
   const NodeView* find(const std::string& name) const;
+  NodeView* find(const std::string& name) { return const_cast<NodeView*>(std::as_const(*this).find(name)); }
 };
 
 }  // namespace espalier

@@ -179,6 +179,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
   last_ = std::move(std::get<SlurmSnapshot>(answer));
+  count_running(*last_);
   health_.look(last_->cluster, last_->time);
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/core/schedule/move.hpp"
@@ -86,7 +87,8 @@ class Planner {
 
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
-  // The number of `user`'s entries in jobs(). Kept up to date, because every message asks for it.
+  // The number of `user`'s jobs: those in jobs(), or those that run in Slurm if these are more. After a restart all of
+  // a user's launchers come back before one of them is in jobs(). Kept up to date, because every message asks for it.
   std::size_t jobs_of(uid_t user) const;
   const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
   // The last decision's view of `job`; null: the decision did not weigh it. Valid until the next
@@ -133,6 +135,7 @@ class Planner {
   bool propose_move(LiveJob& live, const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                     const PlanningInput& input, DecisionRecord record);
   void count_out(uid_t user);  // a job of `user` has ended
+  void count_running(const SlurmSnapshot& slurm);
   void propose(LiveJob& live, DecisionRecord record);
   // Sends the grants with which the launcher may submit what the decision acquires.
   void give_grants(const LiveJob& live, const Decision& decision) const;
@@ -172,7 +175,9 @@ class Planner {
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
-  std::map<uid_t, std::size_t> jobs_by_user_;
+  std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
+  std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
+  std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
   std::vector<Applicant> applicants_;
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.

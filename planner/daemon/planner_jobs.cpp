@@ -31,9 +31,8 @@ void Planner::check_gpus(LiveJob& live, const Report& report) const {
 }
 
 std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
-  for (const auto& [id, live] : jobs_)
-    if (live.link.get() == &link) return id;
-  return std::nullopt;
+  const auto found = by_link_.find(&link);
+  return found == by_link_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
@@ -84,8 +83,12 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
   const bool again = live.link != nullptr || live.pid == message.pid;
-  if (live.link && live.link != link) live.link->close();  // the same launcher's older one
+  if (live.link && live.link != link) {  // the same launcher's older one
+    by_link_.erase(live.link.get());
+    live.link->close();
+  }
   live.link = link;
+  by_link_[link.get()] = slurm.id;
   live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);
   live.excess_told = false;
   live.back_since = true;
@@ -239,14 +242,24 @@ void Planner::outcome(const wire::Outcome& message) {
 void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.link != link) return;
+  by_link_.erase(link.get());
   found->second.link.reset();
   spdlog::warn("job {}: connection to its launcher lost", id);
   think_for(found->second.job.uid, Trigger::node_down);
 }
 
 std::size_t Planner::jobs_of(uid_t user) const {
-  const auto found = jobs_by_user_.find(user);
-  return found == jobs_by_user_.end() ? 0 : found->second;
+  const auto count = [user](const std::map<uid_t, std::size_t>& by_user) {
+    const auto found = by_user.find(user);
+    return found == by_user.end() ? 0 : found->second;
+  };
+  return std::max(count(jobs_by_user_), count(running_by_user_));
+}
+
+void Planner::count_running(const SlurmSnapshot& slurm) {
+  running_by_user_.clear();
+  for (const auto& [id, job] : slurm.jobs)
+    if (job.state == SlurmJobState::running && job.partition != settings_.partition) ++running_by_user_[job.uid];
 }
 
 void Planner::count_out(uid_t user) {
@@ -266,6 +279,7 @@ void Planner::bye(JobId id, int exit_code) {
       store_.update(record);
       if (observer_ != nullptr) observer_->finished(record);
     }
+    by_link_.erase(found->second.link.get());
     jobs_.erase(found);
     count_out(*user);
   }

@@ -7,6 +7,7 @@
 namespace espalier::bench {
 
 void add_accuracy(CLI::App& app);
+void add_daemon(CLI::App& app);
 void add_decide(CLI::App& app);
 void add_handoff(CLI::App& app);
 void add_live(CLI::App& app);
