@@ -15,6 +15,7 @@ void add_optimality(CLI::App& app);
 void add_pause(CLI::App& app);
 void add_proxy(CLI::App& app);
 void add_schedule(CLI::App& app);
+void add_stage_profile(CLI::App& app);
 void add_versus(CLI::App& app);
 void add_world(CLI::App& app);
 
