@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
@@ -26,8 +27,8 @@ constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) 
 // Least time between two questions to slurmctld, in seconds. Launchers that report often must not
 // keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
-// A decision for thousands of jobs takes the loop some tenths of a second. Launchers and users then get the loop for as
-// long, at most for this time, before the next question.
+// A decision for thousands of jobs takes the loop some tenths of a second. Launchers and users then get the loop for
+// twice as long, at most for this time, before the next question.
 constexpr double kLongestRest = 2;
 // The limit for one user's launchers: they could otherwise keep the planner asking, even with false
 // reports.
@@ -192,7 +193,7 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
     spdlog::error("{}", error.what());
   }
   const double end = clock_seconds();
-  rest_until_ = end + std::clamp(end - begin, 0.0, kLongestRest);
+  rest_until_ = end + std::clamp(2 * (end - begin), 0.0, kLongestRest);
   if (again_ && !asking_) {
     trigger_ = stronger(trigger_, *again_);
     again_.reset();
@@ -216,6 +217,8 @@ void Planner::review(const SlurmSnapshot& slurm) {
   }
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   tell_preemption(slurm.preemption);
+  std::move(next_applicants_.begin(), next_applicants_.end(), std::back_inserter(applicants_));
+  next_applicants_.clear();
   admit_applicants(slurm);
   plan_starts(slurm);
   // If the store cannot be written, only the failing step is skipped.

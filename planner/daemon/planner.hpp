@@ -181,8 +181,9 @@ class Planner {
   std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
   std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
   std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
-  std::deque<Applicant> applicants_;
-  std::set<JobId> scale_due_;  // jobs whose scale table is to be made
+  std::deque<Applicant> applicants_;                            // came before the last snapshot
+  std::deque<Applicant> next_applicants_;  // came after it: Slurm may not have told of their jobs yet
+  std::set<JobId> scale_due_;              // jobs whose scale table is to be made
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
@@ -197,7 +198,7 @@ class Planner {
 
   bool asking_ = false;
   double asked_at_ = 0;
-  double rest_until_ = 0;  // no question to Slurm before
+  double rest_until_ = 0;           // no question to Slurm before
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
   std::optional<Trigger> again_;    // strongest trigger while Slurm is being asked
   std::map<uid_t, Prompting> prompting_;

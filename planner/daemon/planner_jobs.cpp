@@ -40,8 +40,9 @@ std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
 
 void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
   check_report(message.job);
-  std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
-  applicants_.push_back({link, message});
+  for (auto* list : {&applicants_, &next_applicants_})
+    std::erase_if(*list, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
+  next_applicants_.push_back({link, message});
   think_for(link->peer().uid, Trigger::job_started);
 }
 

@@ -118,7 +118,8 @@ class RetryingDialler final : public Dialler {
     }
     // By chance, so that the launchers of a cluster do not all come at once when espalierd is back.
     const double share = std::uniform_real_distribution(0.5, 1.0)(random_);
-    retry_ = loop_.after(Loop::Milliseconds(std::lround(share * static_cast<double>(delay_.count()))), [this] { dial(); });
+    retry_ =
+        loop_.after(Loop::Milliseconds(std::lround(share * static_cast<double>(delay_.count()))), [this] { dial(); });
     delay_ = std::min(delay_ * 2, kLastDelay);
   }
 

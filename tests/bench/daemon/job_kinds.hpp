@@ -1,4 +1,5 @@
-// The jobs of the cluster: those of Suika Tab. 1 that fit on one node, with the plan that they start on and a profile of it.
+// The jobs of the cluster: those of Suika Tab. 1 that fit on one node, with the plan that they start on and a profile
+// of it.
 #pragma once
 
 #include <random>

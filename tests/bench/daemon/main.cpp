@@ -1,5 +1,5 @@
-// Runs in a box: espalierd with a large cluster and thousands of launchers that this process plays. `espalier-bench daemon`
-// starts it. Prints figures as JSON.
+// Runs in a box: espalierd with a large cluster and thousands of launchers that this process plays. `espalier-bench
+// daemon` starts it. Prints figures as JSON.
 #include <pwd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -55,7 +55,8 @@ class Events {
   }
   void released(const std::vector<Holding>& holdings) const {
     for (const Holding& held : holdings) {
-      std::string text = ESPALIER_EVENT_MAGIC " gpus_released job=" + std::to_string(held.job) + " node=" + held.node + " gpus=";
+      std::string text =
+          ESPALIER_EVENT_MAGIC " gpus_released job=" + std::to_string(held.job) + " node=" + held.node + " gpus=";
       for (const int gpu : held.gpus) text += (text.back() == '=' ? "" : ",") + std::to_string(gpu);
       send(text + " exit=0");
     }
@@ -107,7 +108,6 @@ class Play {
   }
 
  private:
-
   void add(const JobKind& kind, JobId job, std::vector<Holding> anchor) {
     const uid_t uid = uid_of(job);
     // espalierd bounds the newcomers of one address. Here a rack has one.
@@ -133,7 +133,8 @@ class Play {
   void submit_one() {
     const JobKind& kind = random_kind(kinds_, random_);
     waiting_.emplace_back(site_.submit(kFirstUser, kUsers, kind.gpus), &kind);
-    events_.send(ESPALIER_EVENT_MAGIC " job_submitted uid=20000 gpus=" + std::to_string(kind.gpus) + " nodes=1 elastic=1");
+    events_.send(ESPALIER_EVENT_MAGIC " job_submitted uid=20000 gpus=" + std::to_string(kind.gpus) +
+                 " nodes=1 elastic=1");
   }
   void start_waiting() {
     while (!waiting_.empty()) {

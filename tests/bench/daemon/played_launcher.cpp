@@ -34,7 +34,8 @@ class ThreadUser {
 // The plan with the GPUs that were granted in place of those that the planner foresaw on the same nodes.
 Plan on_granted(Plan plan, const std::vector<Holding>& own, const std::vector<Holding>& granted) {
   std::map<std::string, std::vector<int>> fresh;
-  for (const Holding& held : granted) fresh[held.node].insert(fresh[held.node].end(), held.gpus.begin(), held.gpus.end());
+  for (const Holding& held : granted)
+    fresh[held.node].insert(fresh[held.node].end(), held.gpus.begin(), held.gpus.end());
   const auto is_own = [&](const GpuId& gpu) {
     return std::any_of(own.begin(), own.end(), [&](const Holding& held) {
       return held.node == gpu.node && std::find(held.gpus.begin(), held.gpus.end(), gpu.index) != held.gpus.end();
@@ -69,7 +70,8 @@ PlayedLauncher::PlayedLauncher(wire::Loop& loop, PlayedSite& site, const Where& 
   launcher::PlannerLink::Callbacks callbacks;
   callbacks.state = [this] {
     ElasticJob now = state();
-    if (now.plan && now.generation == 0) now.profile = profile_on(kind_, *now.plan, std::max<std::int64_t>(8, now.step));
+    if (now.plan && now.generation == 0)
+      now.profile = profile_on(kind_, *now.plan, std::max<std::int64_t>(8, now.step));
     return now;
   };
   callbacks.proposed = [this](const Decision& decision) { proposed(decision); };

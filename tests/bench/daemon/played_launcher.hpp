@@ -14,7 +14,7 @@ namespace espalier::bench {
 
 // Of all launchers.
 struct LauncherCounts {
-  int registered = 0;   // since reset
+  int registered = 0;  // since reset
   int proposals = 0;
   int committed = 0;
   int aborted = 0;

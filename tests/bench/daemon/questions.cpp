@@ -16,8 +16,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int kThreads = 8;
 
 // Of ten questions: the lists are what `espalier show` asks for most.
-constexpr const char* kUsers[10] = {"ping", "ping", "job", "job", "job", "jobs", "jobs", "explain", "explain", "decisions"};
-constexpr const char* kAdministrators[10] = {"ping", "ping", "ping", "job", "job", "explain", "decisions", "decisions", "nodes", "jobs"};
+constexpr const char* kUsers[10] = {"ping", "ping", "job",     "job",     "job",
+                                    "jobs", "jobs", "explain", "explain", "decisions"};
+constexpr const char* kAdministrators[10] = {"ping",    "ping",      "ping",      "job",   "job",
+                                             "explain", "decisions", "decisions", "nodes", "jobs"};
 
 }  // namespace
 
@@ -46,7 +48,8 @@ void Questions::ask(int thread, int threads) {
     const bool administrator = random() % 5 == 0;
     const Asker& asker = askers_[random() % askers_.size()];
     const std::string what = (administrator ? kAdministrators : kUsers)[random() % 10];
-    ::syscall(SYS_setresuid, -1, administrator ? 0 : asker.uid, -1);  // of this thread; the kernel tells it to espalierd
+    ::syscall(SYS_setresuid, -1, administrator ? 0 : asker.uid,
+              -1);  // of this thread; the kernel tells it to espalierd
     wire::Query query{what, Json::object()};
     if (what == "job" || what == "explain") query.arguments["job"] = asker.job;
     const auto begin = Clock::now();
@@ -64,7 +67,8 @@ void Questions::ask(int thread, int threads) {
     const double took = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     const std::lock_guard lock(mutex_);
     // A job may have ended in the meantime.
-    if (problem.empty() || problem.find("no running") != std::string::npos || problem.find("no elastic") != std::string::npos)
+    if (problem.empty() || problem.find("no running") != std::string::npos ||
+        problem.find("no elastic") != std::string::npos)
       milliseconds_[what].push_back(took);
     else if (++failed_ <= 5) std::fprintf(stderr, "%s: %s\n", what.c_str(), problem.c_str());
   }

@@ -9,7 +9,7 @@
 enum { SITE_NODE_GPUS = 8, SITE_RACK_NODES = 16, SITE_JOBS = 32768, SITE_HELD_NODES = 8 };
 enum site_state { SITE_NONE, SITE_PENDING, SITE_RUNNING, SITE_ENDED };
 
-#define SITE_NODE_NAME "g%04u"             /* from g0000 on */
+#define SITE_NODE_NAME "g%04u"                    /* from g0000 on */
 #define SITE_TABLE_VARIABLE "ESPALIER_BENCH_SITE" /* names the file */
 
 struct site_held {

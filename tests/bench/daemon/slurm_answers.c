@@ -84,7 +84,9 @@ int slurm_load_jobs(time_t since, job_info_msg_t** answer, uint16_t flags) {
     job->submit_time = job->eligible_time = from->submitted;
     job->start_time = from->started;
     job->end_time = from->ended;
-    job->job_state = from->state == SITE_PENDING ? JOB_PENDING : from->state == SITE_RUNNING ? JOB_RUNNING : JOB_COMPLETE;
+    job->job_state = from->state == SITE_PENDING   ? JOB_PENDING
+                     : from->state == SITE_RUNNING ? JOB_RUNNING
+                                                   : JOB_COMPLETE;
     job->state_reason = from->state == SITE_PENDING ? WAIT_RESOURCES : WAIT_NO_REASON;
     if (from->state != SITE_RUNNING) continue;
     job->gres_detail_cnt = from->held_nodes;
