@@ -32,7 +32,7 @@ constexpr int kUsers = 50;
 
 struct Options {
   int gpus = 16384, launchers = 5000;
-  double seconds = 60, questions = 100, churn = 1;
+  double seconds = 60, settle = 20, questions = 100, churn = 1;
   unsigned seed = 1;
   std::string output;
 };
@@ -223,11 +223,11 @@ Json run(const Options& options) {
 
   say("starting espalierd and " + std::to_string(options.launchers) + " launchers");
   daemon.start();
-  figures["first_registered_s"] = play.wait_registered(options.launchers, 300);
+  figures["first_registered_s"] = play.wait_registered(options.launchers, 120);
   if (play.counts().registered < options.launchers)
     say("only " + std::to_string(play.counts().registered) + " launchers have registered");
   play.begin_churn();
-  play.run_for(20);
+  play.run_for(options.settle);
 
   say("measuring for " + std::to_string(std::lround(options.seconds)) + " s");
   const double begin = clock_seconds(), cpu = daemon.cpu_seconds();
@@ -254,10 +254,10 @@ Json run(const Options& options) {
   play.counts().registered = 0;
   const double again = clock_seconds();
   daemon.start();
-  figures["all_back_s"] = play.wait_registered(static_cast<int>(play.launchers()), 300);
+  figures["all_back_s"] = play.wait_registered(static_cast<int>(play.launchers()), 120);
   figures["back"] = play.counts().registered;
   figures["restart_cpu_s"] = daemon.cpu_seconds();
-  play.run_for(20);
+  play.run_for(options.settle);
   const auto after = decisions_since(socket, slurm->pw_uid, again);
   figures["first_decision_s"] = after.empty() ? Json(nullptr) : Json(after.back().at("time").get<double>() - again);
   figures["restart_rss_mib"] = daemon.peak_mib();
@@ -277,6 +277,8 @@ int main(int argc, char** argv) {
   app.add_option("--gpus", options.gpus)->required();
   app.add_option("--launchers", options.launchers)->required();
   app.add_option("--seconds", options.seconds)->required();
+  app.add_option("--settle", options.settle, "seconds before the measurement and after the restart")
+      ->capture_default_str();
   app.add_option("--questions", options.questions)->required();
   app.add_option("--churn", options.churn)->required();
   app.add_option("--seed", options.seed)->required();
