@@ -163,6 +163,8 @@ void Planner::ask() {
 }
 
 void Planner::send_question() {
+  std::move(next_applicants_.begin(), next_applicants_.end(), std::back_inserter(applicants_));
+  next_applicants_.clear();
   asked_at_ = clock_seconds();
   slurm_.snapshot([this, alive = std::weak_ptr(alive_)](SlurmAgent::Snapshot answer) {
     if (!alive.expired()) answered(std::move(answer));
@@ -217,8 +219,6 @@ void Planner::review(const SlurmSnapshot& slurm) {
   }
   site_ = sites_.site(slurm.cluster, settings_.hardware);
   tell_preemption(slurm.preemption);
-  std::move(next_applicants_.begin(), next_applicants_.end(), std::back_inserter(applicants_));
-  next_applicants_.clear();
   admit_applicants(slurm);
   plan_starts(slurm);
   // If the store cannot be written, only the failing step is skipped.

@@ -181,9 +181,9 @@ class Planner {
   std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
   std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
   std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
-  std::deque<Applicant> applicants_;                            // came before the last snapshot
-  std::deque<Applicant> next_applicants_;  // came after it: Slurm may not have told of their jobs yet
-  std::set<JobId> scale_due_;              // jobs whose scale table is to be made
+  // An answer of Slurm's counts for launchers that came before it was asked for: those in applicants_.
+  std::deque<Applicant> applicants_, next_applicants_;
+  std::set<JobId> scale_due_;  // jobs whose scale table is to be made
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet

@@ -75,7 +75,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       try {
         admit_now(link, applicant.message, *job);
         continue;
-      } catch (const Error& error) {  // e.g. the disk is full: the launcher will try again
+      } catch (const std::exception& error) {  // e.g. the disk is full: the launcher will try again
         why = error.what();
         lost(id, link);
       }

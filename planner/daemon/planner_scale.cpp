@@ -75,7 +75,7 @@ void Planner::make_scale(LiveJob& live) {
                                {"measured_step_seconds", job.step_seconds},
                                {"scales", stages_alone ? "stages" : "stages and replicas"},
                                {"rows", std::move(rows)}});
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // it runs as a callback of the loop, which would end espalierd
     spdlog::info("job {}: no scale table: {}", job.id, error.what());
   }
 }

@@ -17,6 +17,11 @@
 
 namespace espalier::bench {
 
+EspalierdProcess::EspalierdProcess(Program program) : program_(std::move(program)) {
+  ::setenv("LD_PRELOAD", program_.answers.c_str(), 1);
+  ::setenv(SITE_TABLE_VARIABLE, program_.table.c_str(), 1);
+}
+
 void EspalierdProcess::start() {
   const int log = ::open(program_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (log < 0) throw Error(program_.log + ": cannot be written: " + std::strerror(errno));
@@ -28,8 +33,6 @@ void EspalierdProcess::start() {
   }
   // The death signal is cleared when the user changes, so that it comes last.
   ::dup2(log, STDOUT_FILENO), ::dup2(log, STDERR_FILENO);
-  ::setenv("LD_PRELOAD", program_.answers.c_str(), 1);
-  ::setenv(SITE_TABLE_VARIABLE, program_.table.c_str(), 1);
   if (::setgroups(0, nullptr) != 0 || ::setgid(program_.group) != 0 || ::setuid(program_.user) != 0) ::_exit(126);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::execl(program_.path.c_str(), "espalierd", "--foreground", "--config", "/etc/espalier/espalier.toml", nullptr);

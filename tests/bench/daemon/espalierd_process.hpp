@@ -14,7 +14,8 @@ class EspalierdProcess {
     uid_t user = 0;
     gid_t group = 0;
   };
-  explicit EspalierdProcess(Program program) : program_(std::move(program)) {}
+  // Sets the environment of this process, for the child: call it before there are threads.
+  explicit EspalierdProcess(Program program);
   ~EspalierdProcess() { kill(); }
   EspalierdProcess(const EspalierdProcess&) = delete;
   EspalierdProcess& operator=(const EspalierdProcess&) = delete;

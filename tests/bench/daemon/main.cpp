@@ -82,7 +82,6 @@ class Play {
   PlayedSite& site() { return site_; }
   wire::Loop& loop() { return loop_; }
   LauncherCounts& counts() { return counts_; }
-  std::size_t launchers() const { return launchers_.size(); }
 
   // Jobs end and are submitted at the rate of --churn.
   void begin_churn() {
@@ -95,10 +94,17 @@ class Play {
     const auto limit = loop_.after(Milliseconds(std::lround(1000 * seconds)), [this] { loop_.stop(); });
     loop_.run();
   }
-  // Seconds until so many launchers have registered since the counter was reset; at most `most`.
-  double wait_registered(int count, double most) {
+  int registered() const {
+    return static_cast<int>(
+        std::count_if(launchers_.begin(), launchers_.end(), [](const auto& one) { return one.second->registered(); }));
+  }
+  // Seconds until all launchers have registered with the espalierd that runs now; at most `most`. Those of jobs that
+  // started within the last moments may still be on their way.
+  double wait_registered(double most) {
     const double begin = clock_seconds();
-    while (counts_.registered < count && clock_seconds() - begin < most) run_for(0.05);
+    const auto all = static_cast<int>(launchers_.size());
+    while (registered() < std::min(all, static_cast<int>(launchers_.size())) && clock_seconds() - begin < most)
+      run_for(0.05);
     return clock_seconds() - begin;
   }
   std::vector<Questions::Asker> askers() const {
@@ -214,18 +220,18 @@ Json run(const Options& options) {
   const Where where{"", ESPALIER_DEFAULT_PORT, slurm->pw_uid};
   const std::string socket = ESPALIER_RUN_DIR "/control.sock";
 
-  Play play(options, where, box + "/share/site");
-  std::ofstream(box + "/share/topology.conf") << play.site().topology();
   EspalierdProcess daemon({box + "/bin/espalierd", box + "/lib/bench_slurm_answers.so", box + "/share/site",
                            box + "/log/espalierd.log", slurm->pw_uid, slurm->pw_gid});
+  Play play(options, where, box + "/share/site");
+  std::ofstream(box + "/share/topology.conf") << play.site().topology();
   Json figures{{"gpus", options.gpus}, {"launchers", options.launchers}, {"idle_gpus", play.site().idle_gpus()}};
   const auto say = [](const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); };
 
   say("starting espalierd and " + std::to_string(options.launchers) + " launchers");
   daemon.start();
-  figures["first_registered_s"] = play.wait_registered(options.launchers, 120);
-  if (play.counts().registered < options.launchers)
-    say("only " + std::to_string(play.counts().registered) + " launchers have registered");
+  figures["first_registered_s"] = play.wait_registered(120);
+  if (play.registered() < options.launchers)
+    say("only " + std::to_string(play.registered()) + " launchers have registered");
   play.begin_churn();
   play.run_for(options.settle);
 
@@ -251,11 +257,11 @@ Json run(const Options& options) {
   say("killing espalierd");
   daemon.kill();
   play.run_for(1);
-  play.counts().registered = 0;
+  ++play.counts().espalierd;
   const double again = clock_seconds();
   daemon.start();
-  figures["all_back_s"] = play.wait_registered(static_cast<int>(play.launchers()), 120);
-  figures["back"] = play.counts().registered;
+  figures["all_back_s"] = play.wait_registered(120);
+  figures["back"] = play.registered();
   figures["restart_cpu_s"] = daemon.cpu_seconds();
   play.run_for(options.settle);
   const auto after = decisions_since(socket, slurm->pw_uid, again);

@@ -75,7 +75,7 @@ PlayedLauncher::PlayedLauncher(wire::Loop& loop, PlayedSite& site, const Where& 
     return now;
   };
   callbacks.proposed = [this](const Decision& decision) { proposed(decision); };
-  callbacks.registered = [this] { ++counts_.registered; };
+  callbacks.registered = [this] { registered_with_ = counts_.espalierd; };
   callbacks.known = [](const wire::Known&) {};
   callbacks.unplanned = [](const std::string&) {};
   callbacks.unreachable = [this](const std::string& why) {

@@ -14,7 +14,7 @@ namespace espalier::bench {
 
 // Of all launchers.
 struct LauncherCounts {
-  int registered = 0;  // since reset
+  int espalierd = 1;  // the process of espalierd that runs: 1, and after its restart 2
   int proposals = 0;
   int committed = 0;
   int aborted = 0;
@@ -39,7 +39,8 @@ class PlayedLauncher {
   PlayedLauncher(const PlayedLauncher&) = delete;
   PlayedLauncher& operator=(const PlayedLauncher&) = delete;
 
-  JobId id() const { return job_.id; }
+  // Whether the espalierd that runs now has registered it.
+  bool registered() const { return registered_with_ == counts_.espalierd; }
   // The job has come to its end: says good-bye. Destroy it after the loop's next turns.
   void leave();
 
@@ -60,6 +61,7 @@ class PlayedLauncher {
   double begun_ = 0;  // when this generation began
   std::int64_t first_step_ = 0;
   int statuses_ = 0;
+  int registered_with_ = 0;  // as LauncherCounts::espalierd; 0: none
   LauncherCounts& counts_;
   std::function<void(const std::vector<Holding>&)> released_;
   std::optional<Decision> decision_;
