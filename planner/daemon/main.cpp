@@ -18,6 +18,7 @@
 #include "planner/daemon/instance_lock.hpp"
 #include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
+#include "planner/daemon/question_thread.hpp"
 #include "planner/wire/grant.h"
 #include "planner/wire/scheduler_options.hpp"
 
@@ -143,7 +144,8 @@ bool serve(const Options& options) {
   make_directory(config.run_dir, 0755);
   make_private(config.state_dir);
   const InstanceLock lock(config.state_dir + "/espalierd.lock");
-  Store store(config.state_dir + "/espalier.db");
+  const std::string database = config.state_dir + "/espalier.db";
+  Store store(database);
   store.limit(store_limits(config));
   store.prune(kKeptDecisions, kKeptTransitions);
 
@@ -151,7 +153,13 @@ bool serve(const Options& options) {
   SlurmAgent slurm(loop, make_slurm(config.partition, config.extension_qos, config.topology_file));
   Planner planner(loop, slurm, store, settings_of(config, options.shadow));
   Answers answers(planner, config);
-  Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });
+  QuestionThread questions(loop, planner, answers, database);
+  Gate gate(planner, QuestionDesk::Sources{
+                         [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); },
+                         [&](const wire::Query& query, const wire::Peer& peer, QuestionThread::Done done) {
+                           questions.ask(query, peer, std::move(done));
+                         },
+                         ReadAnswers::answers});
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
   const auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0",
                                     config.planner_port, on_connection);

@@ -82,6 +82,8 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
+  settings_now_ = std::make_shared<const PlannerSettings>(settings);
+  view_.reset();
   scheduler_ = make_scheduler(settings.scheduler);
   health_.configure(settings.health);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
@@ -115,13 +117,6 @@ void Planner::topology_reported(const std::string& node, const std::string& xml)
   }
   store_.save_topology(node, xml, clock_seconds());
   sites_.reported(node, xml);
-}
-
-const Weighed* Planner::weighed(JobId job) const {
-  const auto& all = scheduler_->weighed();
-  const auto at =
-      std::lower_bound(all.begin(), all.end(), job, [](const Weighed& one, JobId id) { return one.job < id; });
-  return at != all.end() && at->job == job ? &*at : nullptr;
 }
 
 void Planner::think(Trigger trigger) {
@@ -176,15 +171,18 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (const auto* why = std::get_if<std::string>(&answer)) {
     if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
     trouble_ = *why;
+    view_.reset();
     trigger_.reset();
     again_.reset();  // the timer asks again
     return;
   }
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
-  last_ = std::move(std::get<SlurmSnapshot>(answer));
+  auto snapshot = std::make_shared<SlurmSnapshot>(std::move(std::get<SlurmSnapshot>(answer)));
+  health_.look(snapshot->cluster, snapshot->time);
+  last_ = std::move(snapshot);
+  view_.reset();
   count_running(*last_);
-  health_.look(last_->cluster, last_->time);
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
@@ -272,6 +270,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
       std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
     look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
   const auto decisions = scheduler_->decide(input);
+  weighed_ = std::make_shared<const std::vector<Weighed>>(scheduler_->weighed());
   moments["decided"] = clock_seconds();
   if (!soon_ || !decisions.empty()) submitted_at_.reset();
   // Jobs of one account share its limit: the next decision is for those that find no room now.

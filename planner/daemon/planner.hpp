@@ -21,6 +21,7 @@
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
+#include "planner/daemon/planner_view.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
 #include "planner/daemon/slurm_agent.hpp"
@@ -91,10 +92,10 @@ class Planner {
   // The number of `user`'s jobs: those in jobs(), or those that run in Slurm if these are more. After a restart all of
   // a user's launchers come back before one of them is in jobs(). Kept up to date, because every message asks for it.
   std::size_t jobs_of(uid_t user) const;
-  const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
-  // The last decision's view of `job`; null: the decision did not weigh it. Valid until the next
-  // decision.
-  const Weighed* weighed(JobId job) const;
+  const std::shared_ptr<const SlurmSnapshot>& last_snapshot() const { return last_; }  // null: none yet
+  // For answers on another thread. What launchers reported within a moment may be missing in it, and nothing else: with
+  // n jobs the moment is about as long as it takes to copy 20 n jobs.
+  std::shared_ptr<const PlannerView> view();
   std::optional<std::string> slurm_trouble() const { return trouble_; }
   uid_t slurm_user() const;
   const PlannerSettings& settings() const { return settings_; }
@@ -208,7 +209,11 @@ class Planner {
   Spending transitions_{{200, 4}, {200, 4}};
   Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}};
   std::optional<double> submitted_at_;
-  std::optional<SlurmSnapshot> last_;
+  std::shared_ptr<const SlurmSnapshot> last_;
+  std::shared_ptr<const std::vector<Weighed>> weighed_ = std::make_shared<const std::vector<Weighed>>();
+  std::shared_ptr<const PlannerSettings> settings_now_;  // a copy of settings_ that views share
+  std::shared_ptr<const PlannerView> view_;              // null: what it would tell has changed
+  double view_at_ = 0, view_cost_ = 0;
   int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
   wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;

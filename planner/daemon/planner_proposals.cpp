@@ -12,6 +12,7 @@
 namespace espalier {
 
 void Planner::propose(LiveJob& live, DecisionRecord record) {
+  view_.reset();
   Decision& decision = record.decision;
   record.uid = live.job.uid;
   if (settings_.shadow) {

@@ -109,7 +109,7 @@ TEST_CASE("preemption by QOS: nodes that a job of another QOS waits for are kept
   LiveJob live;
   live.job = job(10, "n1", {0});
   run_job(slurm, anchor);
-  const auto reasons = growth_obstacles(live, {}, slurm, nullptr, {}, 1000);
+  const auto reasons = growth_obstacles(view_of(live), {}, &slurm, nullptr, {}, 1000);
   CHECK(std::any_of(reasons.begin(), reasons.end(), [](const std::string& one) {
     return one == "its extensions cannot be on n2: a job of QOS low, which may not preempt extensions, waits for these";
   }));
