@@ -73,7 +73,8 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       health_(loop, [this] { think(Trigger::timer); }),
       submissions_(store),
       strays_(settings.partition),
-      allocations_(store, settings.partition) {
+      allocations_(store, settings.partition),
+      deciding_thread_(loop, 1, wire::SideThread::End::wait) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -167,11 +168,11 @@ void Planner::send_question() {
 }
 
 void Planner::answered(SlurmAgent::Snapshot answer) {
-  asking_ = false;
   if (const auto* why = std::get_if<std::string>(&answer)) {
     if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
     trouble_ = *why;
     view_.reset();
+    asking_ = false;
     trigger_.reset();
     again_.reset();  // the timer asks again
     return;
@@ -186,19 +187,23 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
-  const double begin = clock_seconds();
+  began_at_ = clock_seconds();
   try {
     review(*last_);
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
+  if (!deciding_) end_cycle();
+}
+
+void Planner::end_cycle() {
+  asking_ = false;
   const double end = clock_seconds();
-  rest_until_ = end + std::clamp(2 * (end - begin), 0.0, kLongestRest);
-  if (again_ && !asking_) {
-    trigger_ = stronger(trigger_, *again_);
-    again_.reset();
-    ask();
-  }
+  rest_until_ = end + std::clamp(2 * (end - began_at_), 0.0, kLongestRest);
+  if (!again_) return;
+  trigger_ = stronger(trigger_, *again_);
+  again_.reset();
+  ask();
 }
 
 void Planner::take_early_topologies(const SlurmSnapshot& slurm) {
@@ -269,28 +274,35 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   if (!input.extensions.empty() &&
       std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
     look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
-  const auto decisions = scheduler_->decide(input);
-  weighed_ = std::make_shared<const std::vector<Weighed>>(scheduler_->weighed());
-  moments["decided"] = clock_seconds();
-  if (!soon_ || !decisions.empty()) submitted_at_.reset();
-  // Jobs of one account share its limit: the next decision is for those that find no room now.
-  AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
-  const ShareNodes shares(slurm, settings_.rules.share);
-  for (const Decision& decision : decisions) {
-    const auto live = jobs_.find(decision.job);
-    if (live == jobs_.end()) continue;
-    const SlurmJob* anchor = slurm.alive(decision.job);
-    if (anchor != nullptr && !limits.take(*anchor, decision)) continue;
-    DecisionRecord record;
-    record.decision = decision;
-    if (anchor != nullptr) record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
-    record.moments = moments;
+  auto from = std::make_shared<Deciding>();
+  from->trigger = trigger;
+  from->moments = std::move(moments);
+  from->arrivals = submissions_.arrivals();
+  from->input = std::move(input);
+  from->input.arrivals = &from->arrivals;
+  from->submitted_at = submitted_at_;
+  from->settings = settings_now_;
+  from->began = clock_seconds();
+  deciding_ = deciding_thread_.post([this, scheduler = scheduler_, from]() -> std::function<void()> {
+    auto result = std::make_shared<Decided>();
     try {
-      propose(live->second, std::move(record));
-    } catch (const Error& error) {  // e.g. the store is full: try the others
-      spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
+      result->decisions = scheduler->decide(from->input);
+      result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
+    } catch (const std::exception& error) {
+      result->failure = error.what();
     }
+    return [this, from, result] { decided(*from, *result); };  // on the loop
+  });
+}
+
+void Planner::decided(const Deciding& from, const Decided& result) {
+  deciding_ = false;
+  try {
+    apply(from, result);
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
   }
+  end_cycle();
 }
 
 void Planner::tell_preemption(const PreemptionRule& preemption) {

@@ -1,6 +1,7 @@
 // The planner's core. An event makes the planner ask Slurm. The scheduler decides on the answer.
 // The planner records the decision and proposes it to the job's launcher. The launcher's outcome
-// completes the record. All of this runs on the loop's thread.
+// completes the record. All of this runs on the loop's thread, except for the scheduler: it decides on a thread of its
+// own, and what it decided is looked at again before it is proposed (decision_check.hpp).
 #pragma once
 
 #include <deque>
@@ -29,6 +30,7 @@
 #include "planner/daemon/strays.hpp"
 #include "planner/daemon/submissions.hpp"
 #include "planner/wire/movable_message.hpp"
+#include "planner/wire/side_thread.hpp"
 
 namespace espalier {
 
@@ -115,6 +117,21 @@ class Planner {
   // think() for a message of a user's process. A user has a burst of five, then one a second.
   // Triggers in between are merged.
   void think_for(uid_t user, Trigger trigger);
+  // A decision that is being made, and what it was made from.
+  struct Deciding {
+    Trigger trigger;
+    std::map<std::string, double> moments;
+    PlanningInput input;
+    Arrivals arrivals;                   // input.arrivals points to it
+    std::optional<double> submitted_at;  // answered by this decision
+    std::shared_ptr<const PlannerSettings> settings;
+    double began = 0;  // seconds since the epoch
+  };
+  struct Decided {
+    std::vector<Decision> decisions;
+    std::shared_ptr<const std::vector<Weighed>> weighed;
+    std::string failure;  // empty: none
+  };
   void ask();
   void send_question();
   void answered(SlurmAgent::Snapshot answer);
@@ -130,6 +147,11 @@ class Planner {
   void tell_preemption(const PreemptionRule& preemption);
   void close_overdue(double now);
   void decide(const SlurmSnapshot& slurm);
+  void decided(const Deciding& from, const Decided& result);
+  void apply(const Deciding& from, const Decided& result);
+  // What came while Slurm was asked and a decision was made gets its turn.
+  void end_cycle();
+  void drop(const Decision& decision, const Deciding& from, const std::string& why);
   // Moves the base of a movable job if a waiting job can start then. Until it can move, and while it moves, the GPUs
   // for its second base count as those of a waiting job in `input`.
   void make_room(PlanningInput& input, std::map<std::string, double> moments);
@@ -175,7 +197,7 @@ class Planner {
   Store& store_;
   PlannerObserver* observer_ = nullptr;
   PlannerSettings settings_;
-  std::unique_ptr<Scheduler> scheduler_;
+  std::shared_ptr<Scheduler> scheduler_;  // one decision at a time uses it, on deciding_thread_
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
@@ -197,7 +219,9 @@ class Planner {
   LimitWaits limit_waits_;
   std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
-  bool asking_ = false;
+  bool asking_ = false;    // from the question to Slurm until what follows of its answer has been decided
+  bool deciding_ = false;  // the last part of that time
+  double began_at_ = 0;    // when Slurm's answer came
   double asked_at_ = 0;
   double rest_until_ = 0;           // no question to Slurm before
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
@@ -219,6 +243,7 @@ class Planner {
   wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  wire::SideThread deciding_thread_;  // goes first: a decision that is being made is waited for
 };
 
 }  // namespace espalier
