@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/queue_profiles.hpp"
 #include "planner/wire/config.hpp"
 
 namespace espalier {
@@ -40,6 +41,7 @@ class Answers {
   Json control(const std::string& what, const Json& arguments, const wire::Peer& peer);
 
   Planner& planner_;
+  QueueProfiles queue_profiles_;
   const wire::Config& config_;
   double started_;
 };
