@@ -82,6 +82,7 @@ Json Answers::config() const {
             {"planner.lambda", config_.lambda},
             {"planner.hysteresis", config_.hysteresis},
             {"planner.trade", config_.trade},
+            {"planner.migrate_gain", config_.migrate_gain},
             {"planner.least_gain", config_.least_gain},
             {"planner.idle_seconds", config_.idle_seconds},
             {"planner.reclaim", config_.reclaim},

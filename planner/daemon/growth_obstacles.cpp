@@ -7,6 +7,7 @@
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/account_limits.hpp"
+#include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/share_words.hpp"
 
 namespace espalier {
@@ -83,6 +84,10 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   }
   if (const SlurmJob* anchor = slurm->alive(job.id)) {
     if (std::string why = barred(*anchor, *slurm, settings.rules); !why.empty()) list.push_back(std::move(why));
+    if (const std::string kept = kept_type(job, slurm->cluster);
+        !kept.empty() && std::any_of(slurm->cluster.nodes.begin(), slurm->cluster.nodes.end(),
+                                     [&](const NodeView& node) { return node.gpu_type != kept; }))
+      list.push_back("accuracy=bitwise keeps it on GPUs of type " + kept + ", as others may round differently");
     ClosedNodes closed(*slurm, settings.rules);
     if (const NodeNames names = closed.to(*anchor)) {
       std::vector<std::string> others = *names;

@@ -11,6 +11,7 @@
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
 
 namespace espalier {
@@ -283,11 +284,15 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   from->submitted_at = submitted_at_;
   from->settings = settings_now_;
   from->began = clock_seconds();
-  deciding_ = deciding_thread_.post([this, scheduler = scheduler_, from]() -> std::function<void()> {
+  if (settings_.migrate_gain >= 1)
+    if (auto movable = movable_now(jobs_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
+  deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
     auto result = std::make_shared<Decided>();
     try {
       result->decisions = scheduler->decide(from->input);
       result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
+      result->move = places->find(from->input, from->settings->scheduler, from->settings->migrate_gain, from->movable,
+                                  result->decisions);
     } catch (const std::exception& error) {
       result->failure = error.what();
     }

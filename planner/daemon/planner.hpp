@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "planner/core/schedule/better_place.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
@@ -44,6 +45,8 @@ struct PlannerSettings {
   HealthRules health;
   ProfilingRules profiling;
   int max_gpus = 64;
+  // A base moves to GPUs on which its job's step is this many times as fast; below 1: only to make room.
+  double migrate_gain = 1.1;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
@@ -133,10 +136,12 @@ class Planner {
     Arrivals arrivals;                   // input.arrivals points to it
     std::optional<double> submitted_at;  // answered by this decision
     std::shared_ptr<const PlannerSettings> settings;
-    double began = 0;  // seconds since the epoch
+    double began = 0;                 // seconds since the epoch
+    std::vector<MovableJob> movable;  // whose bases may move to where the jobs train faster
   };
   struct Decided {
     std::vector<Decision> decisions;
+    std::optional<Decision> move;  // of a base
     std::shared_ptr<const std::vector<Weighed>> weighed;
     std::string failure;  // empty: none
   };
@@ -205,6 +210,8 @@ class Planner {
   Store& store_;
   PlannerObserver* observer_ = nullptr;
   PlannerSettings settings_;
+  // Finds where movable jobs train faster; used as scheduler_ is.
+  std::shared_ptr<BetterPlaces> places_ = std::make_shared<BetterPlaces>();
   std::shared_ptr<Scheduler> scheduler_;  // one decision at a time uses it, on deciding_thread_
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes

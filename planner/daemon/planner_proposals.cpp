@@ -10,6 +10,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/decision_check.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
 #include "planner/wire/grant_message.hpp"
 
@@ -49,6 +50,16 @@ void Planner::apply(const Deciding& from, const Decided& result) {
       spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
     }
   }
+  if (!result.move) return;
+  const Decision& move = *result.move;
+  std::string why = out_of_date(move, from.input, jobs_, slurm, settings_.max_gpus, promised);
+  if (from.settings != settings_now_) why = "the settings have been read again";
+  const auto movable = movable_now(jobs_, from.input.now, kRestAfterMove);
+  if (why.empty() && !(movable && std::any_of(movable->begin(), movable->end(),
+                                              [&](const MovableJob& one) { return one.id == move.job; })))
+    why = "another base moves, or this one may not any more";
+  if (!why.empty()) return drop(move, from, why);
+  propose_move(jobs_.at(move.job), move, std::move(moments));
 }
 
 // It is decided anew at once, from what is known then.

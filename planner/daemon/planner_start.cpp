@@ -86,7 +86,7 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
   if (const SlurmJob* anchor = slurm.alive(job.id)) {
     const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
     job.max_gpus = most_by_account(job, limits, *anchor);
-    input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor);
+    input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor, kept_type(job, slurm.cluster));
     job.held = !barred(*anchor, slurm, settings_.rules).empty();
   }
   input.jobs = {job};

@@ -196,6 +196,8 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nlambda = \"bold\"\n") == ":2: planner.lambda: must be a number");
   CHECK(refusal("[planner]\nlambda = -1\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nlambda = nan\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\nmigrate_gain = -1\n") ==
+        ":2: planner.migrate_gain: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\ntrade = -1\n") == ":2: planner.trade: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nhysteresis = 1.5\n") == ":2: planner.hysteresis: must be between 0.000000 and 1.000000");
   CHECK(refusal("[planner]\nleast_gain = 0.9\n") == ":2: planner.least_gain: must be between 1.000000 and 10.000000");
