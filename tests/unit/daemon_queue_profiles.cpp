@@ -354,12 +354,14 @@ TEST_CASE("a report of another model, of GPUs of another type, or with impossibl
   };
   CHECK(complaint([](Json& list) { list = Json::array(); }).starts_with("query: profiles must be a list"));
   CHECK(complaint([](Json& list) { list = 3; }).starts_with("query: profiles must be a list"));
-  CHECK(complaint([](Json& list) { list[0]["shape"]["hidden"] = 128; }) ==
-        "profile: it is of another model than the job's");
+  CHECK(complaint([](Json& list) {
+          for (Json& profile : list) profile["shape"]["hidden"] = 128;
+        }) == "profile: it is of another model than the job's");
   CHECK(complaint([](Json& list) { list[0]["units"][1]["forward_ms"] = -1; }) != "");
   CHECK(complaint([](Json& list) {
-          for (Json& unit : list[0]["units"])
-            for (const char* part : {"forward_ms", "backward_ms", "weight_gradient_ms"}) unit[part] = 0;
+          for (Json& profile : list)
+            for (Json& unit : profile["units"])
+              for (const char* part : {"forward_ms", "backward_ms", "weight_gradient_ms"}) unit[part] = 0;
         }) != "");
   CHECK(complaint([](Json& list) {
           for (Json& profile : list)
