@@ -42,12 +42,13 @@ MoveWish wish_of(const Json& arguments) {
 }  // namespace
 
 Answers::Answers(Planner& planner, const wire::Config& config)
-    : planner_(planner), config_(config), started_(clock_seconds()) {}
+    : planner_(planner), queue_profiles_(planner), config_(config), started_(clock_seconds()) {}
 
 Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   const std::string& what = query.what;
   if (!query.arguments.is_object()) throw Error("query: arguments must be an object");
   if (what == "ping") return ping();
+  if (QueueProfiles::knows(what)) return queue_profiles_.answer(query, peer);
   if (what == "forget") return forget(query.arguments, peer);
   if (what == "config") return config();
   if (what == "hold" || what == "release" || what == "reclaim" || what == "migrate")
@@ -105,6 +106,9 @@ Json Answers::config() const {
             {"health.command", config_.health_command},
             {"health.timeout_seconds", config_.health_timeout_seconds},
             {"health.valid_minutes", config_.health_valid_minutes},
+            {"profiling.gpus", config_.profiling_gpus},
+            {"profiling.per_user", config_.profiling_per_user},
+            {"profiling.minutes", config_.profiling_minutes},
             {"metrics.address", config_.metrics_address},
             {"metrics.jobs", config_.metrics_jobs},
             {"launch.network", config_.network},

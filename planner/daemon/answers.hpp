@@ -4,6 +4,7 @@
 
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/read_answers.hpp"
+#include "planner/daemon/queue_profiles.hpp"
 #include "planner/wire/config.hpp"
 
 namespace espalier {
@@ -24,6 +25,7 @@ class Answers {
   Json control(const std::string& what, const Json& arguments, const wire::Peer& peer);
 
   Planner& planner_;
+  QueueProfiles queue_profiles_;
   const wire::Config& config_;
   double started_;
 };

@@ -323,6 +323,7 @@ void Planner::kill_strays(const SlurmSnapshot& slurm) {
   };
   for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) kill(stray, "extension");
   for (const auto& stray : strays_.look_at_bases(slurm, jobs_)) kill(stray, "base");
+  for (const auto& stray : strays_.look_at_profile_jobs(slurm, settings_.profiling)) kill(stray, "profile job");
 }
 
 void Planner::note_allocations(const SlurmSnapshot& slurm) {

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/allowance.hpp"
@@ -23,6 +24,7 @@
 #include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/planner_view.hpp"
+#include "planner/daemon/profile_jobs.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
 #include "planner/daemon/slurm_agent.hpp"
@@ -40,6 +42,7 @@ struct PlannerSettings {
   std::string partition;
   ExtensionRules rules;  // [extensions]
   HealthRules health;
+  ProfilingRules profiling;
   int max_gpus = 64;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
@@ -102,6 +105,11 @@ class Planner {
   uid_t slurm_user() const;
   const PlannerSettings& settings() const { return settings_; }
   Store& store() { return store_; }
+  const std::shared_ptr<const Site>& site() const { return site_; }  // null: Slurm has not answered yet
+  // The plan of generation 0 of `job`, whose GPUs `slurm` confirms: with extensions where `measured` says that they
+  // pay. Needs site(). Throws Error where no plan fits.
+  Decision start_decision(ElasticJob job, const std::optional<JobCoefficients>& measured, RankOrder order,
+                          const SlurmSnapshot& slurm) const;
 
  private:
   struct Applicant {

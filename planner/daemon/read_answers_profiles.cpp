@@ -31,6 +31,12 @@ Json describe(const Knowledge& row, bool values) {
             {"first", row.first},
             {"updated", row.updated},
             {"age_seconds", std::max(0.0, clock_seconds() - row.updated)}};
+  if (row.profiled)
+    json["profiled"] = {{"job", row.profiled->job},
+                        {"stages", row.profiled->stages},
+                        {"plans", row.profiled->plans.size()},
+                        {"device_seconds", row.profiled->device_seconds}};
+  if (row.profiled && values) json["profiled"]["foreseen"] = row.profiled->foreseen;
   if (values) json["coefficients"] = row.coefficients;
   return json;
 }

@@ -65,6 +65,11 @@ struct Config {
   int health_timeout_seconds = 30;   // the program is ended after this time
   double health_valid_minutes = 10;  // how long its answer counts
 
+  // [profiling]: of jobs that wait, stage by stage
+  int profiling_gpus = 4;      // most GPUs at a time; 0: none
+  int profiling_per_user = 2;  // of them, most of one user
+  int profiling_minutes = 10;  // time limit of a profile job
+
   // [launch]
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
   int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity

@@ -120,6 +120,18 @@ TEST_CASE("[health] is read, and refused by name") {
         ":2: health.valid_minutes: must be between 0.100000 and 1440.000000");
 }
 
+TEST_CASE("[profiling] bounds the GPUs and the time of profile jobs; 0 GPUs switches them off") {
+  CHECK(load_config(File("\n").path).profiling_gpus == 4);
+  const auto config = load_config(File("[profiling]\ngpus = 0\nper_user = 1\nminutes = 3\n").path);
+  CHECK(config.profiling_gpus == 0);
+  CHECK(config.profiling_per_user == 1);
+  CHECK(config.profiling_minutes == 3);
+  CHECK(refusal("[profiling]\ngpus = -1\n").find(":2: profiling.gpus: must be") == 0);
+  CHECK(refusal("[profiling]\nper_user = \"two\"\n").find(":2: profiling.per_user: ") == 0);
+  CHECK(refusal("[profiling]\nminutes = 0\n").find(":2: profiling.minutes: must be") == 0);
+  CHECK(refusal("[profiling]\nhours = 1\n").find(":2: profiling.hours: ") == 0);
+}
+
 TEST_CASE("[metrics] is read") {
   for (const char* address : {"", "0.0.0.0:80", "[::1]:65535"}) {
     const auto config = load_config(File("[metrics]\naddress = \"" + std::string(address) + "\"\njobs = 5\n").path);
