@@ -3,8 +3,8 @@
 #pragma once
 
 #include "planner/daemon/planner.hpp"
-#include "planner/daemon/read_answers.hpp"
 #include "planner/daemon/queue_profiles.hpp"
+#include "planner/daemon/read_answers.hpp"
 #include "planner/wire/config.hpp"
 
 namespace espalier {
