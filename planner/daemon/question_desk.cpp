@@ -17,7 +17,9 @@ constexpr std::size_t kMostUnderWay = 4;
 }  // namespace
 
 void QuestionDesk::ask(const DialoguePtr& dialogue, const wire::Query& question, std::size_t bytes) {
-  if (bytes > kLongestQuestion) throw Error("query: longer than any question there is");
+  // What has to wait must be small. What a profile job tells is longer, and is taken at once.
+  if (bytes > kLongestQuestion && (dialogue->busy || (sources_.later && sources_.is_later(question.what))))
+    throw Error("query: longer than any question there is");
   const auto link = dialogue->link.lock();
   if (!link) return;
   if (!dialogue->busy) return take(dialogue, link, question);

@@ -73,6 +73,8 @@ void Faults::strike() {
       &Faults::store_is_lost};
   // Faults that end a job are rare, because nothing more can be seen of an ended job.
   static constexpr std::array<double, 17> share{4, 2, 1, 0.2, 0.4, 0.5, 0.3, 1.5, 0.2, 0.4, 1, 1, 1, 0.1, 0.3, 1, 0.2};
+  // Only the loss of two extensions in a row needs an older generation's state. That is too rare to wait for.
+  if (history_.mutant == Mutant::forgetful_vault && history_.random.chance(0.5)) return keeper_dies();
   double sum = 0;
   for (std::size_t i = 0; i < kinds.size(); ++i) sum += weights_[i] * share[i];
   if (sum <= 0) return;
