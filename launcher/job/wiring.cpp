@@ -52,11 +52,13 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                 [this] {
                   if (program_.data_only()) context_.accuracy = Accuracy::relaxed;
                   set_deadline();
+                  tell_continuation();
                   generation_zero_.first_start().told_by_hello();
                 },
                 [this] { return context_.accuracy_given && context_.accuracy == Accuracy::bitwise; },
                 [this](const std::string& why) { machine_.raise(Event::current_failed, why); }}),
       earlier_([this, keep = std::move(keep)](const wire::Keep& what) {
+        continuation_due_ = true;  // told once the step or the transition that this is part of is over
         extensions_.keep(what);
         keepers_.keep(what);
         if (keep) keep(what);
@@ -139,6 +141,21 @@ Bases::Callbacks Launcher::of_bases() {
     spdlog::info("espalier: launch: base {} runs; training starts there", context_.base);
     reports_->status();
     begin();
+  };
+  on.suits = [this](const wire::Continuation& left) {
+    return left.restarts < context_.restarts && left.program == context_.program;
+  };
+  on.taken_over = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes, const auto& left) {
+    context_.base = holdings.front().job;
+    context_.anchor = holdings;
+    context_.nodes = nodes;
+    spdlog::info("espalier: launch: base {} of an earlier launcher is taken over", context_.base);
+    reports_->status();
+    if (left) take_over(*left);
+    else begin();
+  };
+  on.superseded = [this] {
+    machine_.raise(Event::current_failed, "Slurm has requeued the job, and its next launcher has the base");
   };
   on.refused = [this](const std::string& why) { machine_.raise(Event::current_failed, why); };
   on.second_granted = [this] {
@@ -308,7 +325,10 @@ Recovery::Callbacks Launcher::of_recovery() {
     });
   };
   on.doubt = [this](const std::set<GpuId>& died) { keepers_.doubt(died); };
-  on.attempts = [this] { set_deadline(); };
+  on.attempts = [this] {
+    set_deadline();
+    tell_continuation();
+  };
   on.hopeless = [this](const std::string& why) { machine_.raise(Event::unrecoverable, why); };
   on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
   return on;

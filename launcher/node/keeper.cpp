@@ -17,7 +17,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/endpoint.hpp"
-#include "planner/wire/messages.hpp"
+#include "planner/wire/keeper_messages.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 
 // Serves one connection to the launcher until it is over.
 void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, true});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, true, {}});
   tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());
@@ -46,7 +46,7 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
 // Serves one connection. True: the launcher told this keeper to leave, or a signal came. False: the launcher refused
 // this keeper, e.g. because the launcher is another job's. Throws Error when the connection is lost.
 bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false, {}});
   bool knows_us = false;
   for (auto sent = Clock::now();;) {
     watcher.wait(client.fd());

@@ -13,6 +13,7 @@
 
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/job_context.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
