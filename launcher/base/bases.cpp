@@ -22,7 +22,8 @@ constexpr wire::Loop::Milliseconds kKeepersCome{20000};
 // e.g. with a program that places no copies.
 constexpr int kStepsBeside = 5;
 constexpr wire::Loop::Milliseconds kBothHeld{60000};
-// Every so many looks Slurm is asked whether it has requeued the job, which a launcher does not notice that was cut off.
+// Every so many looks Slurm is asked whether it has requeued the job, which a launcher does not notice that was cut
+// off.
 constexpr int kLooksPerQuestion = 3;
 
 }  // namespace

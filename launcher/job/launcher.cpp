@@ -320,7 +320,8 @@ void Launcher::tell_continuation() {
   now.accuracy = context_.accuracy;
   now.last_generation = generations_.last_number();
   if (phase() != JobPhase::launching)
-    now.source = wire::Assign::Source{generations_.number(), generations_.plan(), true, 0, generations_.earlier().list()};
+    now.source =
+        wire::Assign::Source{generations_.number(), generations_.plan(), true, 0, generations_.earlier().list()};
   keepers_.remember(now);
 }
 

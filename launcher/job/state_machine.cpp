@@ -112,11 +112,11 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{"world_ready",     "wide_lost", "taken_over",      "propose_acquire", "propose_direct",
-                                    "propose_restart", "granted",        "granted_restart", "acquire_failed",
-                                    "next_ready",      "next_failed",    "old_stands",      "old_switched",
-                                    "next_loaded",     "old_gone",       "notice_breaks",   "current_finished",
-                                    "current_lost",    "current_failed", "unrecoverable",   "terminate"};
+  static constexpr std::array names{
+      "world_ready",    "wide_lost",       "taken_over",     "propose_acquire", "propose_direct",   "propose_restart",
+      "granted",        "granted_restart", "acquire_failed", "next_ready",      "next_failed",      "old_stands",
+      "old_switched",   "next_loaded",     "old_gone",       "notice_breaks",   "current_finished", "current_lost",
+      "current_failed", "unrecoverable",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 

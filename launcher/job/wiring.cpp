@@ -72,7 +72,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       notices_(loop_, context_, gpus_, of_notices()),
       recovery_(loop_, context_, generations_, steps_, gpus_, of_recovery()),
       ending_(loop_, of_ending()) {
-  if (context_.movable) directory_.claim_job();  // its steps share bases and vaults
+  if (context_.movable) directory_.claim_job(context_.restarts);  // its steps share bases and vaults
   reports_ = std::make_unique<Reports>(
       loop_, context_, [this] { return state(); }, of_planner());
 }

@@ -115,8 +115,7 @@ Attended attend(wire::Client& client, const LauncherPlace& place, Keeping& keepi
       knows_us = true;
       heard = now;
       let_go(keeping.vault, *frame);
-      if (frame->type == wire::Continuation::type)
-        keeping.continuation = wire::from_frame<wire::Continuation>(*frame);
+      if (frame->type == wire::Continuation::type) keeping.continuation = wire::from_frame<wire::Continuation>(*frame);
     }
     if (now - heard > kMissedHeartbeats * watcher.heartbeat) throw wire::ConnectionLost("the launcher is silent");
     if (now - looked < kLooks) continue;
@@ -176,8 +175,7 @@ int keep_base(bool batch) {
   const std::string prefix = variable("ESPALIER_VAULT");
   auto vault = open_vault(prefix, watcher.context.job);
   if (batch) start_other_keepers(watcher);
-  BaseTenure tenure(Clock::now(), batch,
-                    milliseconds(std::lround(watcher.context.config.adoption_minutes * 60000)));
+  BaseTenure tenure(Clock::now(), batch, milliseconds(std::lround(watcher.context.config.adoption_minutes * 60000)));
   Keeping keeping{watcher, place.anchor, prefix, tenure, vault.get(), {}};
   const bool told = hold(keeping);
   vault.reset();
@@ -191,8 +189,7 @@ int keep_base(bool batch) {
   if (!told && !batch) try {
       const auto submitted = load_job(place.anchor);
       using enum SlurmJob::State;
-      if (!submitted || submitted->state == ended ||
-          (submitted->state == completing && !submitted->runs_again))
+      if (!submitted || submitted->state == ended || (submitted->state == completing && !submitted->runs_again))
         give_back(watcher.context.job, watcher.context.step);
     } catch (const Error& error) {
       std::fprintf(stderr, "espalier: keeper: %s\n", error.what());

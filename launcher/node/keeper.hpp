@@ -25,8 +25,8 @@ int keep_base(bool batch);
 // Works without slurmctld. Returns how many processes it has killed.
 int kill_local_processes(unsigned job);
 
-// Sends SIGKILL to the rank servers on this node that launchers of the job have started before Slurm requeued it for the
-// `restarts`-th time. Their ranks die with them. `vault`: the prefix of the names of the job's vaults.
+// Sends SIGKILL to the rank servers on this node that launchers of the job have started before Slurm requeued it for
+// the `restarts`-th time. Their ranks die with them. `vault`: the prefix of the names of the job's vaults.
 void kill_rank_servers(const std::string& vault, int restarts);
 
 }  // namespace espalier::launcher

@@ -25,9 +25,10 @@ struct LauncherPlace {
 // For a process that the launcher has started: from ESPALIER_LAUNCHER, ESPALIER_ANCHOR and ESPALIER_TOKEN. Throws Error
 // as launcher_address().
 LauncherPlace own_launcher();
-// For a keeper of the anchor, which Slurm starts beside the launcher, and for one of a base. It finds the place in the environment of a rank
-// server, or of a rank, on its node. The kernel shows that only to the user whose process it is: nobody else can
-// pretend to be the launcher. `vault`: the step's prefix of vault names, which tells the steps of a job apart.
+// For a keeper of the anchor, which Slurm starts beside the launcher, and for one of a base. It finds the place in the
+// environment of a rank server, or of a rank, on its node. The kernel shows that only to the user whose process it is:
+// nobody else can pretend to be the launcher. `vault`: the step's prefix of vault names, which tells the steps of a job
+// apart.
 std::vector<LauncherPlace> launchers_on_this_node(JobId anchor, const std::string& vault);
 
 }  // namespace espalier::launcher

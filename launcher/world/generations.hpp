@@ -42,10 +42,10 @@ class Generations {
   World* leaving() const { return leaving_.get(); }
   World* of(int number) const;  // the next or the running one; null: it is neither
 
-  int number() const { return number_; }      // of the running one
+  int number() const { return number_; }            // of the running one
   int last_number() const { return last_number_; }  // the last that was given out
-  int next_number() const;                    // of the next one, started or not
-  const Plan& plan() const { return plan_; }  // of the running one
+  int next_number() const;                          // of the next one, started or not
+  const Plan& plan() const { return plan_; }        // of the running one
   void set_plan(const Plan& plan) { plan_ = plan; }
   const EarlierGenerations& earlier() const { return earlier_; }
   // A generation may lack memory that another one has on the same GPUs: there is another one, or was until just now.

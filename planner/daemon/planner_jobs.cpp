@@ -57,6 +57,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       why = "it belongs to uid " + std::to_string(job->uid) + ", not to uid " + std::to_string(uid);
     const auto known = jobs_.find(id);
     if (why.empty() && known != jobs_.end() && known->second.link && known->second.link != link &&
+        known->second.started >= job->started &&  // else that one is of a run before, and was cut off
         (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
       why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
     if (why.empty()) {
@@ -83,8 +84,10 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   LiveJob& live = at->second;
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
-  const bool again = live.link != nullptr || live.pid == message.pid;
-  if (live.link && live.link != link) live.link->close();  // the same launcher's older one
+  const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
+  // The same launcher's older one, or that of the launcher that Slurm has replaced.
+  if (live.link && live.link != link) live.link->close();
+  live.started = slurm.started;
   live.link = link;
   live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);
   live.excess_told = false;

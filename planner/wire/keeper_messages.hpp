@@ -1,4 +1,5 @@
-// Messages between a keeper and its launcher that say more than heartbeats. See messages.hpp for how they become frames.
+// Messages between a keeper and its launcher that say more than heartbeats. See messages.hpp for how they become
+// frames.
 #pragma once
 
 #include <cstdint>

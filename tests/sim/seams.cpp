@@ -282,7 +282,7 @@ void ProgramDescription::finish() {}
 
 std::filesystem::path work_directory(const wire::Config&) { return "/sim"; }
 Directory::Directory(const std::filesystem::path& base, JobId job, unsigned) : path_(base / std::to_string(job)) {}
-void Directory::claim_job() {}
+void Directory::claim_job(int) {}
 Directory::~Directory() = default;
 std::filesystem::path Directory::generation(int number) const {
   if (history().disk_full) throw Error("the disk is full");

@@ -41,6 +41,18 @@ TEST_CASE("a second launcher for a job is refused; the first one may come back")
   CHECK(daemon.planner->jobs().at(10).link == again);
 }
 
+TEST_CASE("the launcher of a requeued job takes the place of the one before, whose connection may still seem to live") {
+  Daemon daemon;
+  const auto first = daemon.launcher(1000, 1);
+  REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
+  daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs.at(10).started += 200; });
+  const auto second = daemon.launcher(1000, 2);
+  REQUIRE(daemon.until([&] { return second->got<wire::Registered>().has_value(); }));
+  CHECK(first->closed);
+  CHECK(daemon.planner->jobs().at(10).link == second);
+  CHECK(refusal(daemon, daemon.launcher(1000, 1)).find("already") != std::string::npos);
+}
+
 TEST_CASE("what comes before registration, or about another job, is refused") {
   Daemon daemon;
   const auto stranger = daemon.connect(1000);
