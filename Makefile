@@ -52,7 +52,7 @@ CORE_LIBS := -lhwloc
 # Of the planner's metrics.
 DAEMON_LIBS := -lsqlite3 -lprometheus-cpp-pull -lprometheus-cpp-core
 SIM_LIBS  := -lcsv -lz -lglpk
-BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench espalier-bench-world)
+BINS := $(addprefix $(BUILD)/bin/,espalier espalierd espalier-launch espalier-ranks espalier-report espalier-bench espalier-bench-world espalier-bench-daemon)
 PLUGINS := $(addprefix $(BUILD)/lib/,espalier.so job_submit_espalier.so)
 
 include torchrt/torchrt.mk

@@ -10,20 +10,19 @@ $(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIR
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lhwloc -lnlopt_cxx
 
 # What the planner's parts and the hand-off's plan reach on recorded and made-up problems. Built with everything, installed nowhere.
-$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(SIM) $(CORE)
+$(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENCH) $(HANDOFF_PLAN) $(call objects,planner/cli/preset_clusters.cpp) \
+    $(SIM) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CORE_LIBS) $(SIM_LIBS) -lnlopt_cxx
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lnlopt_cxx
 
-# Launchers, planner and Slurm in virtual time (tests/sim/main.cpp): the product's objects but for its edges to the outside,
-# for which tests/sim/seams.cpp stands in.
-SIM_TEST         := $(BUILD)/test/sim
-SIM_TEST_OBJECTS := $(call objects,$(wildcard tests/sim/*.cpp) \
-  $(call sources,launcher/job launcher/base launcher/recovery) \
-  $(addprefix launcher/,slurm/extensions.cpp slurm/extension_notices.cpp slurm/job_context.cpp node/anchor_keepers.cpp node/own_address.cpp node/tenure.cpp world/generations.cpp world/world.cpp world/placement.cpp) \
-  $(addprefix planner/daemon/,extension_rules.cpp grants.cpp knowledge.cpp limit_waits.cpp planner.cpp planner_jobs.cpp planner_limits.cpp planner_moves.cpp planner_profiles.cpp planner_scale.cpp planner_start.cpp planning_input.cpp profile_book.cpp releases.cpp report_check.cpp gate.cpp \
-    event_dispatch.cpp site_cache.cpp slurm.cpp sqlite.cpp store.cpp store_knowledge.cpp store_limits.cpp store_schema.cpp store_submissions.cpp store_usage.cpp strays.cpp submissions.cpp usage.cpp) \
-  $(addprefix planner/wire/,capabilities.cpp config.cpp event.cpp frame.cpp hardware_keys.cpp messages.cpp rank_messages.cpp toml_keys.cpp))
-$(SIM_TEST): $(SIM_TEST_OBJECTS) $(GRANT) $(CORE)
+# Launchers, planner and Slurm in virtual time (tests/sim/main.cpp). The product is an archive here: the linker takes what
+# is used and what tests/sim/seams.cpp, which stands in for its edges to the outside, does not define itself.
+SIM_TEST    := $(BUILD)/test/sim
+SIM_PRODUCT := $(BUILD)/obj/sim_product.a
+$(SIM_PRODUCT): $(DAEMON) $(LAUNCHER) $(WIRE)
+	@rm -f $@
+	$(link)ar rcsT $@ $^
+$(SIM_TEST): $(call objects,$(wildcard tests/sim/*.cpp)) $(SIM_PRODUCT) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc -lcrypto -lslurm
 
@@ -78,6 +77,14 @@ $(BUILD)/bin/espalier-bench-train: $(call objects,$(wildcard tests/bench/train/*
 $(BUILD)/bin/espalier-bench-world: $(call objects,tests/bench/world/main.cpp) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lslurm -lspdlog -lfmt
+# espalierd under load: launchers that one process plays, and slurmctld's answers about a cluster that is larger than a box.
+$(BUILD)/bin/espalier-bench-daemon: $(call objects,$(wildcard tests/bench/daemon/*.cpp) tests/bench/planner/paper_cluster.cpp) \
+  $(LAUNCHER) $(SIM) $(WIRE) $(CORE) | $(BUILD)/lib/bench_slurm_answers.so
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm -lspdlog -lfmt -lnlopt_cxx
+$(BUILD)/lib/bench_slurm_answers.so: $(BUILD)/obj/tests/bench/daemon/slurm_answers.o
+	@mkdir -p $(@D)
+	$(link)$(CC) -shared $(LDFLAGS) -o $@ $^
 .PHONY: bench-schedules
 bench-schedules:
 	$(call build_after_deps,$(addprefix $(BUILD)/bin/,espalier espalier-train espalier-bench-train))

@@ -4,13 +4,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 
+#include "planner/core/stage_profile_json.hpp"
 #include "torchrt/comm/world.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/executor.hpp"
 #include "torchrt/export.hpp"
+#include "torchrt/model/compute.hpp"
 #include "torchrt/probe/probe.hpp"
+#include "torchrt/profile_stage.hpp"
 #include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/schedule_file.hpp"
 #include "torchrt/spare.hpp"
@@ -29,6 +33,9 @@ struct Arguments {
   std::vector<std::string> overrides;
   int print_schedule = 0;
   bool checksum = false, describe = false;
+  std::string profile_plan;
+  StageChoice profiled;
+  UnitRounds rounds;
 };
 
 // A launcher looks for this text in a program before it starts it with --describe
@@ -75,6 +82,15 @@ int calibrate(const std::string& text, int argc, char** argv) {
   }
 }
 
+int profile(const Arguments& arguments, const Config& config) {
+  const Plan plan = standalone_plan(config, arguments.profile_plan, 0);
+  prepare_torch(config.training.threads);
+  const std::unique_ptr<Device> device = make_device(std::nullopt, 0);
+  const StageProfile found = profile_stage(config, plan, arguments.profiled, *device, arguments.rounds);
+  std::printf("%s\n", stage_profile_json(found).dump(2).c_str());
+  return 0;
+}
+
 int run(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.calibrate.empty()) return calibrate(arguments.calibrate, argc, argv);
   const Config config = configure(arguments);
@@ -82,6 +98,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
     std::printf("%s\n", wire::to_frame(description(config)).body.dump().c_str());
     return 0;
   }
+  if (!arguments.profile_plan.empty()) return profile(arguments, config);
   if (!arguments.export_folder.empty()) {
     export_model(config, arguments.export_from, arguments.export_folder);
     return 0;
@@ -125,9 +142,11 @@ int main(int argc, char** argv) {
   app.add_flag("--describe", arguments.describe,
                "print model, steps and [parallel] as JSON and leave: the launcher asks so before it plans");
   app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
-  app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
-  app.add_option("--schedule", arguments.schedule,
-                 "pipeline schedule of plans that it fits (CSV as torch.distributed.pipelining writes it)");
+  CLI::Option* plan =
+      app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
+  CLI::Option* schedule =
+      app.add_option("--schedule", arguments.schedule,
+                     "pipeline schedule of plans that it fits (CSV as torch.distributed.pipelining writes it)");
   CLI::Option* exported = app.add_option("--export", arguments.export_folder,
                                          "write the newest checkpoint as a Hugging Face model into this folder");
   app.add_option("--from", arguments.export_from, "the checkpoint to export")->needs(exported);
@@ -136,6 +155,25 @@ int main(int argc, char** argv) {
       ->excludes(config);
   app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
       ->check(CLI::PositiveNumber);
+  CLI::Option* profiled =
+      app.add_option("--profile-plan", arguments.profile_plan,
+                     "measure one stage of this plan (JSON) on this device alone, print JSON and leave")
+          ->excludes(plan)
+          ->excludes(schedule)
+          ->excludes(exported);
+  CLI::Option* stage =
+      app.add_option("--stage", arguments.profiled.stage, "the stage to measure, from 0")->needs(profiled);
+  profiled->needs(stage);
+  app.add_option("--replica", arguments.profiled.replica, "of the stage; default: the one with the largest share")
+      ->needs(profiled);
+  app.add_option("--profile-warmup", arguments.rounds.warmup, "micro-batches of each unit before it is timed")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->needs(profiled);
+  app.add_option("--profile-steps", arguments.rounds.timed, "timed micro-batches of each unit")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->needs(profiled);
   try {
     app.parse(argc, argv);
     if (arguments.config.empty() && arguments.calibrate.empty()) throw CLI::RequiredError("config");

@@ -36,6 +36,17 @@ std::vector<int> gpu_counts(const std::string& text) {
   return counts;
 }
 
+std::vector<std::string> file_list(const std::string& text) {
+  std::vector<std::string> files;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) throw UsageError("--profiles: \"" + text + "\" names an empty file; write a.json,b.json");
+    files.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return files;
+}
+
 // Rejects options that only `plan` has on other commands, and options that `plan` lacks on `plan`.
 void check_options(const Arguments& arguments) {
   if (!arguments.user.empty() && (arguments.words.empty() || arguments.words[0] != "usage"))
@@ -50,6 +61,7 @@ void check_options(const Arguments& arguments) {
     if (!arguments.cluster.empty()) throw UsageError("--cluster: only with plan");
     if (!arguments.gpu_counts.empty()) throw UsageError("--gpus: only with plan");
     if (!arguments.schedule.empty()) throw UsageError("--schedule: only with plan");
+    if (!arguments.profiles.empty()) throw UsageError("--profiles: only with plan");
     return;
   }
   if (arguments.limit) throw UsageError("--limit: not with plan");
@@ -102,13 +114,16 @@ const char* const kUsage =
 
 const char* const kPlanUsage =
     "Usage: espalier plan --job=FILE --cluster=FILE --gpus=N[,N...] [--schedule=NAME] [-o|--json]\n"
+    "       espalier plan --profiles=FILE[,FILE...] --cluster=FILE [-o|--json]\n"
     "The best plan of a job on the first N GPUs of a cluster, with its predicted time and memory.\n"
+    "With --profiles: the step time of the plan whose stages were profiled.\n"
     "Needs neither Slurm, nor the planner, nor a configuration.\n"
     "\n"
     "      --job=FILE            the model, its training and what was measured of it\n"
     "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b, slurm\n"
     "      --gpus=N[,N...]       how many GPUs; the others are compared with the fewest\n"
     "      --schedule=NAME       pipeline schedule instead of the file's; auto: the best for each N\n"
+    "      --profiles=FILE,...   what espalier-train --profile-plan printed, one file a stage\n"
     "  -o, --oneliner            one record per N instead of the table and the drawings\n"
     "      --json                JSON, with every figure\n"
     "  -h, --help                print this\n"
@@ -144,6 +159,7 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     else if (word == "--nodes") result.nodes = value();
     else if (word == "--cluster") result.cluster = value();
     else if (word == "--schedule") result.schedule = value();
+    else if (word == "--profiles") result.profiles = file_list(value());
     else if (word == "--gpus") result.gpu_counts = gpu_counts(value());
     else if (word == "-c" || word == "--config") result.config = value();
     else if (word == "-V" || word == "--version") result.version = true;

@@ -24,10 +24,11 @@ struct Arguments {
   std::optional<std::uint32_t> limit;  // --limit
   std::string user;                    // usage's --user; empty: not given
   std::string config;
-  std::string type, nodes;        // migrate's --type and --nodes; empty: not given
-  std::string job_file, cluster;  // plan's --job and --cluster; empty: not given
-  std::string schedule;           // plan's --schedule; empty: the job file's
-  std::vector<int> gpu_counts;    // plan's --gpus: ascending, each once, at least 1
+  std::string type, nodes;            // migrate's --type and --nodes; empty: not given
+  std::string job_file, cluster;      // plan's --job and --cluster; empty: not given
+  std::string schedule;               // plan's --schedule; empty: the job file's
+  std::vector<std::string> profiles;  // plan's --profiles: files
+  std::vector<int> gpu_counts;        // plan's --gpus: ascending, each once, at least 1
 
   bool plans() const { return !words.empty() && words[0] == "plan"; }
 };

@@ -15,6 +15,7 @@ std::string usage(const Arguments& arguments, const wire::Config& config);
 std::string ping(const Arguments& arguments, const wire::Config& config);
 // Works offline, without configuration and planner.
 std::string plan(const Arguments& arguments);
+std::string profiled_plan(const Arguments& arguments);  // plan --profiles
 // Offline too; `words`: the words after "simulate".
 std::string simulate(const std::vector<std::string>& words);
 

@@ -31,6 +31,7 @@ PlanReport study(const Arguments& arguments) {
 
 std::string plan(const Arguments& arguments) {
   expect_words(arguments, 1);
+  if (!arguments.profiles.empty()) return profiled_plan(arguments);
   if (arguments.job_file.empty()) throw UsageError("plan: needs --job=FILE");
   if (arguments.cluster.empty()) throw UsageError("plan: needs --cluster=FILE");
   if (arguments.gpu_counts.empty()) throw UsageError("plan: needs --gpus=N[,N...]");

@@ -18,7 +18,7 @@ Record node_record(const Json& node) {
   }
   std::string switches;
   for (const Json& name : node.at("switches")) switches += (switches.empty() ? "" : ".") + name.get<std::string>();
-  return {
+  Record record{
       {{"NodeName", node.at("name").get<std::string>()},
        {"GPUType", text_or_null(node.at("gpu_type").get<std::string>())},
        {"GPUs", std::to_string(owners.size())},
@@ -29,6 +29,8 @@ Record node_record(const Json& node) {
        {"FreeMemory", std::to_string(node.at("free_memory_mb").get<long>()) + "M"}},
       {{"Switches", text_or_null(switches)}, {"TopologyKnown", node.value("topology_known", false) ? "Yes" : "No"}},
   };
+  if (const std::string fault = node.value("unhealthy", ""); !fault.empty()) record.push_back({{"Health", fault}});
+  return record;
 }
 
 Record waiting_record(const Json& waiting) {

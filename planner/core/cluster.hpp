@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/job.hpp"
@@ -23,6 +24,8 @@ struct NodeView {
   int free_cpus = 0;
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition
+  // Why the site's health check keeps new extensions, and bases that move, from this node; empty: it does not.
+  std::string unhealthy;
 
   int idle_gpus() const;
 };
@@ -44,6 +47,7 @@ struct ClusterView {
   std::vector<NodeView> nodes;  // sorted by name
   std::vector<WaitingJob> waiting;
   const NodeView* find(const std::string& name) const;
+  NodeView* find(const std::string& name) { return const_cast<NodeView*>(std::as_const(*this).find(name)); }
 };
 
 }  // namespace espalier

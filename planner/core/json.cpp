@@ -325,7 +325,7 @@ void from_json(const Json& json, ElasticJob& job) {
 void to_json(Json& json, const NodeView& node) {
   json = {{"name", node.name},           {"gpu_type", node.gpu_type},   {"switches", node.switches},
           {"gpu_owner", node.gpu_owner}, {"free_cpus", node.free_cpus}, {"free_memory_mb", node.free_memory_mb},
-          {"usable", node.usable}};
+          {"usable", node.usable},       {"unhealthy", node.unhealthy}};
 }
 
 }  // namespace espalier

@@ -194,10 +194,9 @@ std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int
       offers.push_back(std::move(candidate));
   }
   if (static_cast<int>(offers.size()) < nodes) return {};
-  std::sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {
-    const auto key = [](const Offer& o) {
-      return std::tuple(o.loss(), o.release.size(), o.released_gpus(), o.nearest(), o.place->available(),
-                        o.place->supply.node->name);
+  std::partial_sort(offers.begin(), offers.begin() + nodes, offers.end(), [](const Offer& a, const Offer& b) {
+    const auto key = [](const Offer& o) {  // at last by name, as the places are
+      return std::tuple(o.loss(), o.release.size(), o.released_gpus(), o.nearest(), o.place->available(), o.place);
     };
     return key(a) < key(b);
   });

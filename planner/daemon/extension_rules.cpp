@@ -48,7 +48,7 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor) {
     const auto features = slurm_.features.find(node.name);
     const bool fits = may_be_on(constraint, features == slurm_.features.end() ? kNone : features->second);
     if (!fits || (limited && !own->second.nodes.contains(node.name)) || reserved(node.name, reservation) ||
-        kept_.contains(node.name) || shares_.keeper(node.name, anchor) != nullptr)
+        kept_.contains(node.name) || !node.unhealthy.empty() || shares_.keeper(node.name, anchor) != nullptr)
       closed.push_back(node.name);
   }
   if (!closed.empty()) at->second = std::make_shared<const std::vector<std::string>>(std::move(closed));

@@ -32,6 +32,7 @@ class ClosedNodes {
   // - A reservation that extensions are not in has the whole node, now or before a lease would end.
   // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
   // - A rule of [share] keeps it for others.
+  // - The site's health check found fault with it, or has not looked at it yet.
   // Jobs that no rule tells apart share the result.
   NodeNames to(const SlurmJob& anchor);
 

@@ -12,12 +12,33 @@
 namespace espalier {
 namespace {
 
+constexpr std::size_t kMostFaults = 8;
+
 std::string sentence(const Weighed& weighed) {
   if (weighed.gpus == 0) return weighed.verdict;
   char text[120];
   std::snprintf(text, sizeof text, " (%.3g with %d more GPUs, the threshold is %.3g)", weighed.benefit, weighed.gpus,
                 weighed.threshold);
   return weighed.verdict + text;
+}
+
+// One sentence for each fault that the site's health check found. Takes the nodes with faults out of `closed`.
+std::vector<std::string> health_sentences(const ClusterView& cluster, std::vector<std::string>& closed) {
+  std::map<std::string, std::vector<std::string>> nodes;  // by fault
+  std::erase_if(closed, [&](const std::string& name) {
+    const NodeView* node = cluster.find(name);
+    if (node == nullptr || node->unhealthy.empty()) return false;
+    nodes[node->unhealthy].push_back(name);
+    return true;
+  });
+  std::vector<std::string> sentences;
+  for (const auto& [fault, names] : nodes)
+    sentences.push_back("the site's health check keeps " + fold_hosts(names) + " from being lent: " + fault);
+  if (sentences.size() <= kMostFaults) return sentences;
+  const std::string more = std::to_string(sentences.size() - kMostFaults);
+  sentences.resize(kMostFaults);
+  sentences.push_back("the site's health check names " + more + " more faults; see espalier show nodes");
+  return sentences;
 }
 
 std::string closed_sentence(const std::vector<std::string>& names, const std::map<std::string, std::string>& kept) {
@@ -65,6 +86,7 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::map<Jo
     ClosedNodes closed(*slurm, settings.rules);
     if (const NodeNames names = closed.to(*anchor)) {
       std::vector<std::string> others = *names;
+      for (std::string& text : health_sentences(slurm->cluster, others)) list.push_back(std::move(text));
       for (std::string& text : kept_by_rules(*anchor, closed.shares(), others)) list.push_back(std::move(text));
       if (!others.empty()) list.push_back(closed_sentence(others, closed.kept_for_qos()));
     }

@@ -37,6 +37,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.partition = config.partition;
   settings.rules = {config.extension_constraint, config.extension_reservation, config.extension_qos,
                     config.extension_account,    config.max_lease_minutes,     config.share};
+  settings.health = {config.health_command, config.health_timeout_seconds, config.health_valid_minutes};
   settings.max_gpus = config.max_gpus;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;

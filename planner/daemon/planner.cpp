@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
@@ -11,7 +12,6 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/share_words.hpp"
-#include "planner/wire/grant_message.hpp"
 
 namespace espalier {
 namespace {
@@ -27,6 +27,9 @@ constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) 
 // Least time between two questions to slurmctld, in seconds. Launchers that report often must not
 // keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
+// A decision for thousands of jobs takes the loop some tenths of a second. Launchers and users then get the loop for
+// twice as long, at most for this time, before the next question.
+constexpr double kLongestRest = 2;
 // The limit for one user's launchers: they could otherwise keep the planner asking, even with false
 // reports.
 constexpr Allowance::Rate kPrompts{5, 1};
@@ -67,6 +70,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       slurm_(slurm),
       store_(store),
       sites_(store.topology_documents()),
+      health_(loop, [this] { think(Trigger::timer); }),
       submissions_(store),
       strays_(settings.partition),
       allocations_(store, settings.partition) {
@@ -79,6 +83,7 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
   scheduler_ = make_scheduler(settings.scheduler);
+  health_.configure(settings.health);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
   poll_ = loop_.every(Milliseconds(period), [this] { think(Trigger::timer); });
 }
@@ -151,15 +156,15 @@ void Planner::think_for(uid_t user, Trigger trigger) {
 
 void Planner::ask() {
   asking_ = true;
-  const double since = clock_seconds() - asked_at_;
-  if (since >= 0 && since < kLeastInterval) {
-    paced_ = loop_.after(Milliseconds(std::lround((kLeastInterval - since) * 1000)), [this] { send_question(); });
-    return;
-  }
-  send_question();
+  const double now = clock_seconds();
+  const double wait = std::max(asked_at_ + kLeastInterval, rest_until_) - now;
+  if (wait <= 0 || wait > kLongestRest) return send_question();  // beyond it the clock was set back
+  paced_ = loop_.after(Milliseconds(std::lround(wait * 1000)), [this] { send_question(); });
 }
 
 void Planner::send_question() {
+  std::move(next_applicants_.begin(), next_applicants_.end(), std::back_inserter(applicants_));
+  next_applicants_.clear();
   asked_at_ = clock_seconds();
   slurm_.snapshot([this, alive = std::weak_ptr(alive_)](SlurmAgent::Snapshot answer) {
     if (!alive.expired()) answered(std::move(answer));
@@ -178,14 +183,19 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
   last_ = std::move(std::get<SlurmSnapshot>(answer));
+  count_running(*last_);
+  health_.look(last_->cluster, last_->time);
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
+  const double begin = clock_seconds();
   try {
     review(*last_);
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
+  const double end = clock_seconds();
+  rest_until_ = end + std::clamp(2 * (end - begin), 0.0, kLongestRest);
   if (again_ && !asking_) {
     trigger_ = stronger(trigger_, *again_);
     again_.reset();
@@ -282,90 +292,6 @@ void Planner::decide(const SlurmSnapshot& slurm) {
       spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
     }
   }
-}
-
-void Planner::propose(LiveJob& live, DecisionRecord record) {
-  Decision& decision = record.decision;
-  record.uid = live.job.uid;
-  if (settings_.shadow) {
-    // The same decision on the next poll is not recorded again.
-    const std::string thought =
-        to_string(decision.kind) + Json(decision.acquire).dump() + Json(decision.release).dump();
-    if (live.shadowed == thought) return;
-    live.shadowed = thought;
-    decision.outcome = "shadow";
-    decision.id = store_.add(record);
-    if (observer_ != nullptr) observer_->decided(record);
-    spdlog::info("decision {} (shadow): job {}: {}: {}", decision.id, decision.job, to_string(decision.kind),
-                 decision.reason);
-    return;
-  }
-  decision.id = store_.add(record);  // stored first: a restart must know it
-  tell_known(live, decision.acquire);
-  Decision told = decision;
-  told.candidates.clear();  // candidates may be large, and the launcher does not need them
-  give_grants(live, decision);
-  live.link->send(wire::Propose{std::move(told)});
-  record.moments["proposed"] = clock_seconds();
-  spdlog::info("decision {}: job {}: {}: {}", decision.id, decision.job, to_string(decision.kind), decision.reason);
-  live.proposed_to = live.job.generation;
-  live.back_since = false;
-  live.before.clear();
-  for (const Holding& held : live.job.extensions) live.before.insert(held.job);
-  live.before.insert(live.bases.begin(), live.bases.end());
-  live.measured.reset();
-  if (observer_ != nullptr) observer_->decided(record);
-  live.open = std::move(record);
-  store_.update(*live.open);  // last, because the proposal is already under way if the store fails
-}
-
-void Planner::give_grants(const LiveJob& live, const Decision& decision) const {
-  // A second base goes into the user's own partition.
-  if (!settings_.grant || decision.acquire.empty() || moves_base(decision)) return;
-  wire::Grants grants{decision.id, {}};
-  for (const ExtensionRequest& request : decision.acquire)
-    grants.grants.push_back(settings_.grant(live.job.uid, decision.job, request));
-  live.link->send(grants);
-}
-
-void Planner::close_overdue(double now) {
-  for (auto& [id, live] : jobs_) {
-    if (!live.open) continue;
-    // The launcher has time limits of its own. The time added here is bounded, since only the
-    // launcher says that it is at a boundary.
-    const JobPhase phase = live.job.phase;
-    const bool at_a_boundary = live.link && (phase == JobPhase::ready || phase == JobPhase::switching ||
-                                             phase == JobPhase::saving || phase == JobPhase::restarting);
-    const double limit = settings_.outcome_seconds + (at_a_boundary ? settings_.boundary_seconds : 0);
-    if (now - live.open->decision.time < limit) continue;
-    DecisionRecord record = *live.open;
-    record.decision.outcome = "aborted: no outcome within " + std::to_string(std::lround(limit)) + " s";
-    finish(live, std::move(record), now);
-  }
-}
-
-// Ends a decision, whatever its outcome.
-void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
-  record.moments["finished"] = now;
-  if (observer_ != nullptr) observer_->finished(record);
-  store_.update(record);
-  const Decision& decision = record.decision;
-  const bool committed = decision.outcome == "committed";
-  spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
-              decision.job, decision.outcome);
-  if (decision.kind != DecisionKind::start) {  // a start is no reconfiguration: nothing has to rest after it
-    live.failures = committed ? 0 : std::min(live.failures + 1, 6);
-    live.last_change = now;
-    // Each failure in a row doubles the wait until the next try. A growth also waits for the
-    // cooldown.
-    const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
-    live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
-  }
-  if (live.open && live.open->decision.id == decision.id) live.open.reset();
-  if (!committed) return;
-  learn_change(live, record);
-  live.measured = std::move(record);
-  note_pause(live);
 }
 
 void Planner::tell_preemption(const PreemptionRule& preemption) {

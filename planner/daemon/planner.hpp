@@ -3,11 +3,13 @@
 // completes the record. All of this runs on the loop's thread.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/core/schedule/move.hpp"
@@ -17,6 +19,7 @@
 #include "planner/daemon/grants.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
@@ -33,6 +36,7 @@ struct PlannerSettings {
   HardwareOverrides hardware;
   std::string partition;
   ExtensionRules rules;  // [extensions]
+  HealthRules health;
   int max_gpus = 64;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
@@ -84,7 +88,8 @@ class Planner {
 
   // ---- for answers
   const std::map<JobId, LiveJob>& jobs() const { return jobs_; }
-  // The number of `user`'s entries in jobs(). Kept up to date, because every message asks for it.
+  // The number of `user`'s jobs: those in jobs(), or those that run in Slurm if these are more. After a restart all of
+  // a user's launchers come back before one of them is in jobs(). Kept up to date, because every message asks for it.
   std::size_t jobs_of(uid_t user) const;
   const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
   // The last decision's view of `job`; null: the decision did not weigh it. Valid until the next
@@ -126,11 +131,11 @@ class Planner {
   void decide(const SlurmSnapshot& slurm);
   // Moves the base of a movable job if a waiting job can start then. Until it can move, and while it moves, the GPUs
   // for its second base count as those of a waiting job in `input`.
-  void make_room(PlanningInput& input, const std::map<std::string, double>& moments);
-  // `record` has trigger, reason and moments. False: no valid plan fits on `base`.
-  bool propose_move(LiveJob& live, const ElasticJob& job, const std::vector<ExtensionRequest>& base,
-                    const PlanningInput& input, DecisionRecord record);
+  void make_room(PlanningInput& input, std::map<std::string, double> moments);
+  // `decision` of move_to(), with trigger and reason.
+  void propose_move(LiveJob& live, Decision decision, std::map<std::string, double> moments);
   void count_out(uid_t user);  // a job of `user` has ended
+  void count_running(const SlurmSnapshot& slurm);
   void propose(LiveJob& live, DecisionRecord record);
   // Sends the grants with which the launcher may submit what the decision acquires.
   void give_grants(const LiveJob& live, const Decision& decision) const;
@@ -144,7 +149,10 @@ class Planner {
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
   void save_coefficients(const LiveJob& live);
+  // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);
+  void make_next_scale();
+  void make_scale(LiveJob& live);
   void recall(LiveJob& live);
   bool restore(LiveJob& live);
   void learn_profile(LiveJob& live, double spread);
@@ -170,13 +178,18 @@ class Planner {
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
-  std::map<uid_t, std::size_t> jobs_by_user_;
-  std::vector<Applicant> applicants_;
+  std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
+  std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
+  std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
+  // An answer of Slurm's counts for launchers that came before it was asked for: those in applicants_.
+  std::deque<Applicant> applicants_, next_applicants_;
+  std::set<JobId> scale_due_;  // jobs whose scale table is to be made
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
   std::map<std::string, std::string> early_topologies_;  // hwloc's XML, by node
   Releases releases_;
+  NodeHealth health_;
   Submissions submissions_;
   Strays strays_;
   Allocations allocations_;
@@ -185,6 +198,7 @@ class Planner {
 
   bool asking_ = false;
   double asked_at_ = 0;
+  double rest_until_ = 0;           // no question to Slurm before
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
   std::optional<Trigger> again_;    // strongest trigger while Slurm is being asked
   std::map<uid_t, Prompting> prompting_;
@@ -197,7 +211,7 @@ class Planner {
   std::optional<SlurmSnapshot> last_;
   int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
-  wire::Watch poll_, soon_, again_soon_, look_again_, paced_;
+  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

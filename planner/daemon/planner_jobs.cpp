@@ -15,6 +15,9 @@ namespace espalier {
 namespace {
 
 constexpr std::int64_t kMeasuredSteps = 20;
+// Seconds of the loop's time. After a restart thousands of launchers register at once, and each is looked up in the
+// store; what else waits gets its turn in between.
+constexpr double kAdmitting = 0.05;
 // Largest frame of a launcher: what a newcomer may send, and room for each GPU in plans and profile.
 constexpr std::size_t kBytesPerGpu = 4096;
 
@@ -31,21 +34,30 @@ void Planner::check_gpus(LiveJob& live, const Report& report) const {
 }
 
 std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
-  for (const auto& [id, live] : jobs_)
-    if (live.link.get() == &link) return id;
-  return std::nullopt;
+  const auto found = by_link_.find(&link);
+  return found == by_link_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
   check_report(message.job);
-  std::erase_if(applicants_, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
-  applicants_.push_back({link, message});
+  for (auto* list : {&applicants_, &next_applicants_})
+    std::erase_if(*list, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
+  next_applicants_.push_back({link, message});
   think_for(link->peer().uid, Trigger::job_started);
 }
 
 void Planner::admit_applicants(const SlurmSnapshot& slurm) {
-  const auto applicants = std::exchange(applicants_, {});
-  for (const Applicant& applicant : applicants) {
+  const double until = clock_seconds() + kAdmitting;
+  while (!applicants_.empty()) {
+    if (clock_seconds() > until) {
+      admitting_ = loop_.after(wire::Loop::Milliseconds(0), [this] {
+        if (last_) admit_applicants(*last_);
+        if (applicants_.empty()) think(Trigger::job_started);
+      });
+      return;
+    }
+    const Applicant applicant = std::move(applicants_.front());
+    applicants_.pop_front();
     const auto link = applicant.link.lock();
     if (!link) continue;
     const JobId id = applicant.message.job.id;
@@ -64,7 +76,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       try {
         admit_now(link, applicant.message, *job);
         continue;
-      } catch (const Error& error) {  // e.g. the disk is full: the launcher will try again
+      } catch (const std::exception& error) {  // e.g. the disk is full: the launcher will try again
         why = error.what();
         lost(id, link);
       }
@@ -85,10 +97,13 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
   const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
-  // The same launcher's older one, or that of the launcher that Slurm has replaced.
-  if (live.link && live.link != link) live.link->close();
+  if (live.link && live.link != link) {  // the same launcher's older one, or of the launcher that Slurm has replaced
+    by_link_.erase(live.link.get());
+    live.link->close();
+  }
   live.started = slurm.started;
   live.link = link;
+  by_link_[link.get()] = slurm.id;
   live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);
   live.excess_told = false;
   live.back_since = true;
@@ -242,14 +257,24 @@ void Planner::outcome(const wire::Outcome& message) {
 void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end() || found->second.link != link) return;
+  by_link_.erase(link.get());
   found->second.link.reset();
   spdlog::warn("job {}: connection to its launcher lost", id);
   think_for(found->second.job.uid, Trigger::node_down);
 }
 
 std::size_t Planner::jobs_of(uid_t user) const {
-  const auto found = jobs_by_user_.find(user);
-  return found == jobs_by_user_.end() ? 0 : found->second;
+  const auto count = [user](const std::map<uid_t, std::size_t>& by_user) {
+    const auto found = by_user.find(user);
+    return found == by_user.end() ? 0 : found->second;
+  };
+  return std::max(count(jobs_by_user_), count(running_by_user_));
+}
+
+void Planner::count_running(const SlurmSnapshot& slurm) {
+  running_by_user_.clear();
+  for (const auto& [id, job] : slurm.jobs)
+    if (job.state == SlurmJobState::running && job.partition != settings_.partition) ++running_by_user_[job.uid];
 }
 
 void Planner::count_out(uid_t user) {
@@ -269,6 +294,7 @@ void Planner::bye(JobId id, int exit_code) {
       store_.update(record);
       if (observer_ != nullptr) observer_->finished(record);
     }
+    by_link_.erase(found->second.link.get());
     jobs_.erase(found);
     count_out(*user);
   }

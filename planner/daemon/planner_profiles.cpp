@@ -124,8 +124,7 @@ void Planner::recall(LiveJob& live) {
   if (job.empty()) return;
   if (live.profiles.settled() && live.profiles.coefficients(*site_)) return;
   const bool restored = restore(live);
-  auto rows = store_.knowledge_of(job);
-  std::erase_if(rows, [&](const Knowledge& row) { return row.uid != live.job.uid && !settings_.share_profiles; });
+  auto rows = store_.knowledge_of(job, settings_.share_profiles ? std::nullopt : std::optional(live.job.uid));
   std::stable_partition(rows.begin(), rows.end(), [&](const Knowledge& row) { return row.uid == live.job.uid; });
   for (const Knowledge& row : rows) {
     if (!live.pause_seconds && row.pause.count > 0) live.pause_seconds = row.pause.mean;
@@ -153,8 +152,8 @@ std::optional<Knowledge> Planner::row_of(const LiveJob& live) const {
   row.gpus = gpu_types(*site_, gpus_of(live.job));
   row.driver = live.driver;
   row.first = clock_seconds();
-  for (Knowledge& known : store_.knowledge_of(row.job))
-    if (known.uid == row.uid && known.gpus == row.gpus && known.driver == row.driver) row = std::move(known);
+  for (Knowledge& known : store_.knowledge_of(row.job, row.uid))
+    if (known.gpus == row.gpus && known.driver == row.driver) row = std::move(known);
   row.updated = clock_seconds();
   return row;
 }

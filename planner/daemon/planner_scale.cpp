@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/flextrain/predicted_scale.hpp"
@@ -31,16 +32,32 @@ Json scale_row(const ScaleEntry& entry) {
 
 }  // namespace
 
-// Only what the job's own figures say is worth a table. What fails here costs the job nothing.
 void Planner::save_scale(LiveJob& live) {
-  if (!site_ || !live.job.plan) return;
-  const auto measured = live.profiles.coefficients(*site_);
-  if (!measured) return;
-  // The table is made on the loop, and a launcher says when its profile is calm.
+  // A launcher says when its profile is calm.
   constexpr double kBetweenTables = 60;  // seconds
   const double now = clock_seconds();
   if (now >= live.scaled_at && now - live.scaled_at < kBetweenTables) return;
   live.scaled_at = now;
+  scale_due_.insert(live.job.id);
+  if (!scales_) scales_ = loop_.after(wire::Loop::Milliseconds(0), [this] { make_next_scale(); });
+}
+
+void Planner::make_next_scale() {
+  scales_.reset();
+  if (scale_due_.empty()) return;
+  const double begin = clock_seconds();
+  const auto live = jobs_.find(scale_due_.extract(scale_due_.begin()).value());
+  if (live != jobs_.end()) make_scale(live->second);
+  if (scale_due_.empty()) return;
+  const auto rest = std::lround(4000 * std::max(0.0, clock_seconds() - begin));
+  scales_ = loop_.after(wire::Loop::Milliseconds(rest), [this] { make_next_scale(); });
+}
+
+// Only what the job's own figures say is worth a table. What fails here costs the job nothing.
+void Planner::make_scale(LiveJob& live) {
+  if (!site_ || !live.job.plan) return;
+  const auto measured = live.profiles.coefficients(*site_);
+  if (!measured) return;
   ElasticJob job = live.job;
   job.max_gpus = std::min(job.max_gpus, most_gpus(live));
   ScaleOptions options;
@@ -58,7 +75,7 @@ void Planner::save_scale(LiveJob& live) {
                                {"measured_step_seconds", job.step_seconds},
                                {"scales", stages_alone ? "stages" : "stages and replicas"},
                                {"rows", std::move(rows)}});
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {  // it runs as a callback of the loop, which would end espalierd
     spdlog::info("job {}: no scale table: {}", job.id, error.what());
   }
 }

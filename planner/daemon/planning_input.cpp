@@ -25,12 +25,6 @@ std::vector<Holding> confirmed_holdings(const std::vector<Holding>& claimed, con
   return result;
 }
 
-NodeView* node_named(ClusterView& cluster, const std::string& name) {
-  const auto found =
-      std::find_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeView& n) { return n.name == name; });
-  return found == cluster.nodes.end() ? nullptr : &*found;
-}
-
 bool is_base_of(const SlurmJob& base, const ElasticJob& job) {
   return base.uid == job.uid && base.state == SlurmJobState::running && submitted_of_base(base.comment) == job.id;
 }
@@ -38,7 +32,7 @@ bool is_base_of(const SlurmJob& base, const ElasticJob& job) {
 // Marks GPUs as taken that an open growth was promised and Slurm has not granted yet.
 void take_promised(ClusterView& cluster, const SlurmSnapshot& slurm, const LiveJob& live) {
   for (const ExtensionRequest& request : live.open->decision.acquire) {
-    NodeView* node = node_named(cluster, request.node);
+    NodeView* node = cluster.find(request.node);
     int left = request.gpus - granted_since(slurm, live, request.node);
     if (node == nullptr || left <= 0) continue;
     for (JobId& owner : node->gpu_owner)

@@ -83,10 +83,8 @@ void assign_owners(SlurmSnapshot& snapshot) {
     for (const auto& [id, job] : snapshot.jobs) {
       if (job.state != state) continue;
       for (const Holding& held : job.holdings) {
-        auto& nodes = snapshot.cluster.nodes;
-        const auto node =
-            std::find_if(nodes.begin(), nodes.end(), [&](const NodeView& n) { return n.name == held.node; });
-        if (node == nodes.end()) continue;
+        NodeView* const node = snapshot.cluster.find(held.node);
+        if (node == nullptr) continue;
         if (state == SlurmJobState::completing && snapshot.time - job.ended > kCompletes) node->usable = false;
         for (const int index : held.gpus) {
           if (static_cast<std::size_t>(index) >= node->gpu_owner.size()) continue;

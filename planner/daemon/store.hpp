@@ -98,8 +98,9 @@ class Store {
   void save(Knowledge& row, int of_user = kKnowledgeOfUser, int in_all = kKnowledgeInAll);
   std::optional<Knowledge> knowledge(std::int64_t id);
   std::vector<Knowledge> newest_knowledge(int limit, std::int64_t first = 0);  // of all users, newest first
-  std::vector<Knowledge> knowledge_of(const std::string& description);         // the same, of jobs like this
-  bool forget_knowledge(std::int64_t id);                                      // false: there is none
+  // The same, of jobs like this; of `user` only, if one is named.
+  std::vector<Knowledge> knowledge_of(const std::string& description, std::optional<uid_t> user = std::nullopt);
+  bool forget_knowledge(std::int64_t id);  // false: there is none
 
   // Submissions of all jobs, oldest first. add() deletes those before `from` and, of more than `most`, the oldest.
   std::vector<Submission> submissions();

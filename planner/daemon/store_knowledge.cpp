@@ -62,9 +62,11 @@ std::vector<Knowledge> Store::newest_knowledge(int limit, std::int64_t first) {
   return all(std::move(query));
 }
 
-std::vector<Knowledge> Store::knowledge_of(const std::string& job) {
-  auto query = s_->db.prepare(std::string(kSelect) + "WHERE job=? ORDER BY updated DESC, id DESC");
-  query.bind(job);
+std::vector<Knowledge> Store::knowledge_of(const std::string& job, std::optional<uid_t> user) {
+  auto query = s_->db.prepare(std::string(kSelect) + (user ? "WHERE job=? AND uid=?" : "WHERE job=?") +
+                              " ORDER BY updated DESC, id DESC");
+  if (user) query.bind(job, std::int64_t{*user});
+  else query.bind(job);
   return all(std::move(query));
 }
 

@@ -71,6 +71,18 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_whole(path, k, c.max_lease_minutes, 1, 525600); });
   add("extensions", "kill_wait_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.kill_wait_seconds, 0, 65535); });
+  add("health", "command", [&](const std::string& k) {
+    const auto text = toml_text(path, k, c.health_command, true);
+    return TomlSetter([text, &c, path, k](const toml::value& value) {
+      text(value);
+      if (!c.health_command.empty() && c.health_command.front() != '/')
+        fail_toml(path, value, k, "must be the whole path of a program, without arguments");
+    });
+  });
+  add("health", "timeout_seconds",
+      [&](const std::string& k) { return toml_whole(path, k, c.health_timeout_seconds, 1, 600); });
+  add("health", "valid_minutes",
+      [&](const std::string& k) { return toml_real(path, k, c.health_valid_minutes, 0.1, 1440); });
   add("metrics", "address", [&](const std::string& k) { return toml_address(path, k, c.metrics_address); });
   add("metrics", "jobs", [&](const std::string& k) { return toml_whole(path, k, c.metrics_jobs, 0, 100000); });
   add("launch", "network", [&](const std::string& k) { return toml_network(path, k, c.network); });

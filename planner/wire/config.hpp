@@ -60,6 +60,11 @@ struct Config {
 
   ShareRules share;  // [share]
 
+  // [health]
+  std::string health_command;        // program that checks nodes before their GPUs are lent; empty: there is none
+  int health_timeout_seconds = 30;   // the program is ended after this time
+  double health_valid_minutes = 10;  // how long its answer counts
+
   // [launch]
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
   int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity

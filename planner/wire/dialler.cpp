@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <optional>
+#include <random>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/connection.hpp"
@@ -114,7 +116,10 @@ class RetryingDialler final : public Dialler {
       outage_ = true;
       if (on_unreachable_) on_unreachable_(host_ + ":" + std::to_string(port_) + ": " + why);
     }
-    retry_ = loop_.after(delay_, [this] { dial(); });
+    // By chance, so that the launchers of a cluster do not all come at once when espalierd is back.
+    const double share = std::uniform_real_distribution(0.5, 1.0)(random_);
+    retry_ =
+        loop_.after(Loop::Milliseconds(std::lround(share * static_cast<double>(delay_.count()))), [this] { dial(); });
     delay_ = std::min(delay_ * 2, kLastDelay);
   }
 
@@ -132,6 +137,7 @@ class RetryingDialler final : public Dialler {
   std::chrono::steady_clock::time_point connected_at_{};
   Watch retry_;
   Loop::Milliseconds delay_ = kFirstDelay;
+  std::minstd_rand random_{std::random_device()()};
   bool outage_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

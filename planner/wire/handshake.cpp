@@ -152,13 +152,13 @@ class ClientLogin final : public Login {
     terms_.service = caller_.service;
     terms_.job = caller_.job;
     terms_.server = std::move(server);
-    terms_.client_uid = ::geteuid();
     terms_.client_nonce = fresh_nonce();
   }
   Answer answer(const Frame& frame) override {
     Answer answer;
     if (text_.empty()) {
       take_challenge(frame);
+      terms_.client_uid = ::geteuid();  // of this thread, as MUNGE sees it
       text_ = client_text(terms_, caller_.token, random_hex(kKeyDigits));
       answer.reply = Frame{"login", {{"credential", munge_seal(text_, terms_.server_uid)}}};
       return answer;

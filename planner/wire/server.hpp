@@ -77,7 +77,8 @@ std::unique_ptr<Listener> listen_tcp(Loop& loop, Door door, const std::string& a
 // Throws Error.
 std::unique_ptr<Listener> listen_local(Loop& loop, const std::string& path, OnConnection on_connection);
 
-// Connects in the background, and again after every loss. The delay grows from 0.2 s to 5 s.
+// Connects in the background, and again after every loss. The delay grows from 0.2 s to 5 s; each is shortened by
+// chance, to at least its half.
 class Dialler {
  public:
   virtual ~Dialler() = default;

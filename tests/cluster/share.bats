@@ -1,4 +1,4 @@
-# [share]: whose jobs may have extensions on which nodes, how many GPUs an account may be lent, and the fair share that Slurm computes.
+# [share] and [health]: whose jobs may have extensions on which nodes, how many GPUs an account may be lent, and the fair share that Slurm computes.
 # box: -n 3 -a 'modify user boxuser where account=chemistry set fairshare=0' -c PriorityType=priority/multifactor -c PriorityWeightFairshare=1000 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 900
 # each: 300
@@ -96,4 +96,27 @@ T
   wait_for 30 "it is told" grep -q 'share.rules: rule "typo": nodes: "n\[1-" is no list of nodes.*the configuration stays as it was' "$BOX/log/espalierd.log"
   espalier show config | grep -q 'share.weight=fairshare'
   refute eval 'espalier show config | grep -q typo'
+}
+
+@test "a node that the site's health check names is not lent until the check names it no more; explain tells the reason" {
+  printf '%s\n' '#!/bin/sh' "echo \"\$1\" >> $BOX/log/checked" "cat $BOX/share/faults" > "$BOX/share/check"
+  chmod 755 "$BOX/share/check"
+  echo "n[2-3] GPU 1 has uncorrected memory errors" > "$BOX/share/faults"
+  share <<T
+[health]
+command = "$BOX/share/check"
+valid_minutes = 0.1
+T
+  of_account physics 2:8
+  wait_for 120 "A runs on all of n1" runs_on A 4
+  wait_for 60 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
+  wait_for 30 "explain tells the fault" \
+    explains "the site's health check keeps n[2-3] from being lent: GPU 1 has uncorrected memory errors"
+  [ "$(nodes_of_extensions)" = n1 ]
+  espalier show nodes | grep -F 'Health=GPU 1 has uncorrected memory errors'
+  grep -qxF 'n[1-3]' "$BOX/log/checked"
+  echo "n3 a fan stands" > "$BOX/share/faults"
+  wait_for 120 "A runs on n2, too" runs_on A 8
+  [ "$(nodes_of_extensions)" = "n1 n2" ]
+  goes_on_well
 }

@@ -45,6 +45,16 @@ TEST_SUITE("plan") {
     CHECK(complaint({"plan", "--gpus=8,"}).starts_with("--gpus: \"\" is not"));
     CHECK(complaint({"plan", "--limit=3"}) == "--limit: not with plan");
     CHECK(complaint({"plan", "--config=f"}) == "--config: not with plan, which needs no configuration");
+    CHECK(complaint({"plan", "--profiles=a,,b", "--cluster=c"}) ==
+          "--profiles: \"a,,b\" names an empty file; write a.json,b.json");
+    CHECK(complaint({"plan", "--profiles=a"}) == "plan: --profiles needs --cluster=FILE, for its network");
+    CHECK(complaint({"plan", "--profiles=a", "--cluster=c", "--job=j"}) ==
+          "--job: not together with --profiles, which tell of the job");
+    CHECK(complaint({"plan", "--profiles=a", "--cluster=c", "--gpus=8"}) ==
+          "--gpus: not together with --profiles, whose plan has its GPUs");
+    CHECK(complaint({"plan", "--profiles=a", "--cluster=c", "--schedule=1f1b"}) ==
+          "--schedule: not together with --profiles, whose plan names it");
+    CHECK(complaint({"show", "jobs", "--profiles=a"}) == "--profiles: only with plan");
     CHECK(complaint({"show", "jobs", "--cluster=c"}) == "--cluster: only with plan");
     CHECK(complaint({"show", "jobs", "--gpus=8"}) == "--gpus: only with plan");
     CHECK(complaint({"show", "decisions", "--job=a.toml"}) == "--job: \"a.toml\" is not a number");

@@ -64,6 +64,40 @@ TEST_CASE("an ordinary user has 64 connections and one for each of the user's jo
   CHECK_FALSE(others.back()->closed);
 }
 
+TEST_CASE("all launchers of a user come back at once: each has a seat as soon as Slurm says that its job runs") {
+  constexpr JobId kFirst = 100, kJobs = 400;
+  Daemon daemon(true);
+  daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    slurm.cluster.nodes.clear();
+    for (JobId i = 0; i < kJobs / 4; ++i) slurm.cluster.nodes.push_back(node("m" + std::to_string(1000 + i), 4));
+    slurm.jobs.clear();
+    for (JobId i = 0; i < kJobs; ++i) {
+      const std::string name = "m" + std::to_string(1000 + i / 4);
+      run_job(slurm, slurm_job(kFirst + i, 1000, {{kFirst + i, name, {static_cast<int>(i % 4)}}}));
+    }
+  });
+  CHECK(daemon.planner->jobs_of(1000) == kJobs);
+  std::vector<std::shared_ptr<TestLink>> links;
+  for (JobId i = 0; i < kJobs; ++i) {
+    links.push_back(daemon.connect(1000));
+    ElasticJob one = job(10, "m" + std::to_string(1000 + i / 4), {static_cast<int>(i % 4)});
+    one.id = kFirst + i;
+    for (Holding& held : one.anchor) held.job = one.id;
+    links.back()->says(wire::Register{one, "m", static_cast<int>(i)});
+  }
+  const auto registered = [](const auto& link) { return link->template got<wire::Registered>().has_value(); };
+  for (int i = 0; i < 20 && !std::all_of(links.begin(), links.end(), registered); ++i)
+    daemon.until([&] { return std::all_of(links.begin(), links.end(), registered); });
+  CHECK(std::count_if(links.begin(), links.end(), registered) == kJobs);
+  // Each connection is of its own job, and no other's messages are taken for it.
+  CHECK(daemon.planner->job_of(*links[7]) == kFirst + 7);
+  links[7]->says(wire::Bye{kFirst + 8, 0});
+  CHECK(links[7]->closed);
+  CHECK_FALSE(daemon.planner->job_of(*links[7]));
+  links[8]->says(wire::Bye{kFirst + 8, 0});
+  CHECK_FALSE(daemon.planner->job_of(*links[8]));
+}
+
 TEST_CASE("large messages are taken from administrators and from launchers that have been admitted") {
   Daemon daemon(true);
   const auto launcher = daemon.launcher();

@@ -106,6 +106,20 @@ TEST_CASE("[share] is read, and refused by name") {
   CHECK(refusal(many).find(": share.rules: has more than 256 rules") != std::string::npos);
 }
 
+TEST_CASE("[health] is read, and refused by name") {
+  const auto config =
+      load_config(File("[health]\ncommand = \"/usr/sbin/check\"\ntimeout_seconds = 5\nvalid_minutes = 1.5\n").path);
+  CHECK(config.health_command == "/usr/sbin/check");
+  CHECK(config.health_timeout_seconds == 5);
+  CHECK(config.health_valid_minutes == 1.5);
+  CHECK(load_config(File("[health]\ncommand = \"\"\n").path).health_command.empty());
+  CHECK(refusal("[health]\ncommand = \"check -a\"\n") ==
+        ":2: health.command: must be the whole path of a program, without arguments");
+  CHECK(refusal("[health]\ntimeout_seconds = 0\n") == ":2: health.timeout_seconds: must be between 1 and 600");
+  CHECK(refusal("[health]\nvalid_minutes = 0\n") ==
+        ":2: health.valid_minutes: must be between 0.100000 and 1440.000000");
+}
+
 TEST_CASE("[metrics] is read") {
   for (const char* address : {"", "0.0.0.0:80", "[::1]:65535"}) {
     const auto config = load_config(File("[metrics]\naddress = \"" + std::string(address) + "\"\njobs = 5\n").path);

@@ -35,10 +35,11 @@ LinkProbe::LinkProbe(World& world, Device& device, Fabric& fabric)
       largest_((device.kind() == DeviceKind::cuda ? 256 : 16) * kMegabyte),
       memory_(device.allocate(3 * largest_, "probe")) {}
 
-// Seconds of a message. Two receives are under way at any time. Either of two readings is too fast at
-// times, so the slower one counts. Over all messages it is too fast where a link that shapes its
-// traffic lets the first ones pass. Over the last three quarters it is too fast where much of them
-// had come before: a transport may send two messages in turns, and a rank may wait for its core.
+// Seconds of one message; two receives are under way at any time. The time is taken in two ways, and
+// the longer one counts, since each is too short at times. The mean of all messages is too short where
+// a link that shapes its traffic lets the first ones pass faster. The mean of the last three quarters
+// is too short where much of these had arrived before their clock began: MPI may send two messages in
+// turns, and the receiving rank may have waited for a core.
 double LinkProbe::receive(int from, std::size_t bytes, int count) {
   const int untimed = std::max(1, count / 4);
   std::deque<std::unique_ptr<Pending>> under_way;

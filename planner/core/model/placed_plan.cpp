@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/communication_time.hpp"
 #include "planner/core/model/form_figures.hpp"
 #include "planner/core/model/scheduled_plan.hpp"
 #include "planner/core/model/scheduled_time.hpp"
@@ -98,22 +99,6 @@ Boundary boundary_between(const Topology& topology, const std::vector<PlacedRepl
   return boundary;
 }
 
-double send_ms(const Hardware& hardware, const JobCoefficients& job, const PlacedStage& from, const PlacedStage& to) {
-  double near = 0, far = 0;
-  for (const PlacedStage* stage : {&from, &to})
-    for (int c = 0; c < stage->shape.class_count; ++c) {
-      const auto& replicas = stage->shape.classes[static_cast<std::size_t>(c)];
-      const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(replicas.kind)];
-      double rail = kind.nic_bandwidth;
-      if (kind.nics > 0 && kind.nics < stage->gpus_per_node)
-        rail *= static_cast<double>(kind.nics) / stage->gpus_per_node;
-      for (int level = 1; level < from.next.level; ++level) rail *= hardware.crossing;
-      near = std::max(near, from.next.near_samples * job.activ_bytes / kind.dp_bandwidth);
-      far = std::max(far, from.next.far_samples * job.activ_bytes / rail);
-    }
-  return std::max(near, far);
-}
-
 }  // namespace
 
 ReplicaClass replica_class(const Topology& topology, const Replica& replica) {
@@ -179,7 +164,7 @@ std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficien
     const PlacedStage& stage = plan.stages[s];
     const StageRates rates = stage_rates(hardware, job, stage.shape, stage.shares);
     times.push_back(stage_time(job, rates, stage.layers, s == 0, s == last));
-    times.back().send = send_ms(hardware, job, stage, plan.stages[(s + 1) % count]);
+    times.back().send = send_ms(hardware, job.activ_bytes, stage, plan.stages[(s + 1) % count]);
   }
   return times;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/core/model/communication_time.hpp"
+
 namespace espalier {
 namespace {
 
@@ -21,11 +23,8 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
   times.comp_fwd = gpu.comp * share / tp;
   times.comp_bwd = gpu.backward * times.comp_fwd;
   if (tp > 1) {
-    // Each layer does two all-reduces of k_activ * b bytes each. A ring sends 2 (1 - 1/t) times
-    // that per GPU.
-    const double once = job.activ_bytes * share * 2 * (1 - 1.0 / tp);
-    const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(replicas.kind)];
-    times.comm_fwd = 2 * once / (kind.tp_bandwidth * saturation(hardware, once));
+    // Each layer does two all-reduces of k_activ * b bytes each.
+    times.comm_fwd = 2 * tensor_sum_ms(hardware, replicas.kind, tp, job.activ_bytes * share);
     times.comm_bwd = times.comm_fwd;
   }
   if (job.recompute) {
@@ -33,26 +32,6 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
     times.comm_bwd += times.comm_fwd;
   }
   return times;
-}
-
-// "Modeling DP": every TP rank has a ring over the replicas. Between nodes all rings of a node
-// share its rails. The node with the fewest members slows all others down.
-double gradient_rate(const Hardware& hardware, const StageShape& shape) {
-  if (shape.replicas <= 1) return 0;
-  const double sent = 2 * (1 - 1.0 / shape.replicas);
-  double slowest = 0;
-  for (int c = 0; c < shape.class_count; ++c) {
-    const NodeKind& kind = hardware.kinds[static_cast<std::size_t>(shape.classes[static_cast<std::size_t>(c)].kind)];
-    double bandwidth = shape.tp * kind.dp_bandwidth;
-    if (shape.level > 0) {
-      const int members = shape.least_members * shape.tp;
-      const int rails = kind.nics > 0 ? std::min(members, kind.nics) : members;
-      bandwidth = rails * kind.nic_bandwidth;
-      for (int level = 1; level < shape.level; ++level) bandwidth *= hardware.crossing;
-    }
-    slowest = std::max(slowest, sent / bandwidth);
-  }
-  return slowest;
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "planner/core/schedule/defragment.hpp"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include "planner/core/schedule/move.hpp"
@@ -19,6 +17,9 @@ constexpr double kSoon = 60;
 struct Ground {
   const NodeView* node = nullptr;
   int idle = 0, room = 0;
+  // Of the waiting job that is looked at:
+  bool allowed = false;
+  int spare = 0;  // room that it does not need
 };
 
 int gpus_of(const std::vector<Holding>& holdings) {
@@ -35,18 +36,18 @@ class Search {
  public:
   Search(const PlanningInput& input, const SchedulerOptions& options, const WaitingPlan& served)
       : input_(input), options_(options) {
+    grounds_.reserve(served.supplies.size());
     for (std::size_t i = 0; i < served.supplies.size(); ++i) {
       const Supply& supply = served.supplies[i];
-      grounds_[supply.node->name] = {supply.node, static_cast<int>(supply.gpus.size()), served.room[i]};
+      grounds_.push_back({supply.node, static_cast<int>(supply.gpus.size()), served.room[i], false, 0});
     }
+    std::sort(grounds_.begin(), grounds_.end(),
+              [](const Ground& a, const Ground& b) { return a.node->name < b.node->name; });
   }
 
   // The cheapest move that gives `waiting` the one node that it lacks.
-  std::optional<Relief> relief(const Unserved& waiting, const std::vector<MovableJob>& movable) const {
-    std::set<std::string> needed;  // nodes that the job will use
-    for (const auto& [name, ground] : grounds_)
-      if (allowed(waiting.job, *ground.node) && ground.room >= waiting.each) needed.insert(name);
-    if (waiting.nodes - static_cast<int>(needed.size()) != 1) return std::nullopt;
+  std::optional<Relief> relief(const Unserved& waiting, const std::vector<MovableJob>& movable) {
+    if (waiting.nodes - leave_to(waiting) != 1) return std::nullopt;
     std::vector<Candidate> candidates;
     for (const MovableJob& one : movable) {
       const auto job = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), one.id,
@@ -55,18 +56,17 @@ class Search {
           base_of(*job) == 0)
         continue;
       for (const Holding& part : job->anchor)
-        if (const auto ground = grounds_.find(part.node);
-            ground != grounds_.end() && makes_room(waiting, ground->second, part))
-          candidates.push_back({cost_of(*job), &*job, &one.types, &part.node});
+        if (const Ground* ground = ground_of(part.node); ground != nullptr && makes_room(waiting, *ground, part))
+          candidates.push_back({cost_of(*job), &*job, &one.types, ground});
     }
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return std::tie(a.cost, a.job->id, *a.node) < std::tie(b.cost, b.job->id, *b.node);
+      return std::tie(a.cost, a.job->id, a.ground->node->name) < std::tie(b.cost, b.job->id, b.ground->node->name);
     });
     if (candidates.size() > kMostTried) candidates.resize(kMostTried);
     std::optional<Relief> best;
     for (const Candidate& one : candidates) {
       if (best && one.cost > best->cost_gpu_seconds) break;
-      auto found = move_away(*one.job, *one.types, *one.node, needed, waiting.each);
+      auto found = move_away(*one.job, *one.types, *one.ground);
       if (!found || (best && best->held <= found->held)) continue;
       found->waiting = waiting.job.id;
       found->cost_gpu_seconds = one.cost;
@@ -80,7 +80,7 @@ class Search {
     double cost = 0;
     const ElasticJob* job = nullptr;
     const std::vector<std::string>* types = nullptr;
-    const std::string* node = nullptr;  // which a part of the base would leave
+    const Ground* ground = nullptr;  // which a part of the base would leave
   };
 
   double cost_of(const ElasticJob& job) const {
@@ -88,37 +88,53 @@ class Search {
     return job.plan->gpu_count() * (pause != input_.redeploy_seconds.end() ? pause->second : options_.redeploy_seconds);
   }
 
+  // Marks what the waiting job may use and will need. The number of nodes that have room for it.
+  int leave_to(const Unserved& waiting) {
+    const auto& only = waiting.job.only_nodes;
+    auto next = only.begin();  // both are sorted by name
+    int nodes = 0;
+    for (Ground& ground : grounds_) {
+      while (next != only.end() && *next < ground.node->name) ++next;
+      ground.allowed = only.empty() || (next != only.end() && *next == ground.node->name);
+      const bool needed = ground.allowed && ground.room >= waiting.each;
+      ground.spare = ground.room - (needed ? waiting.each : 0);
+      nodes += needed;
+    }
+    return nodes;
+  }
+
+  const Ground* ground_of(const std::string& node) const {
+    const auto at =
+        std::lower_bound(grounds_.begin(), grounds_.end(), node,
+                         [](const Ground& ground, const std::string& name) { return ground.node->name < name; });
+    return at != grounds_.end() && at->node->name == node ? &*at : nullptr;
+  }
+
   static bool makes_room(const Unserved& waiting, const Ground& ground, const Holding& part) {
-    return allowed(waiting.job, *ground.node) && ground.room < waiting.each &&
+    return ground.allowed && ground.room < waiting.each &&
            ground.room + static_cast<int>(part.gpus.size()) >= waiting.each;
   }
 
-  // Of the nodes that the waiting job needs, `each_needed` GPUs each are left to it.
-  std::optional<Relief> move_away(const ElasticJob& job, const std::vector<std::string>& types, const std::string& from,
-                                  const std::set<std::string>& needed, int each_needed) const {
-    const std::string& type = grounds_.at(from).node->gpu_type;
-    std::vector<Ground> open;
-    for (const auto& [name, ground] : grounds_) {
-      if (name == from || ground.node->gpu_type != type || !may_run_on(types, type)) continue;
-      open.push_back(ground);
-      if (needed.contains(name)) open.back().room -= each_needed;
-    }
+  std::optional<Relief> move_away(const ElasticJob& job, const std::vector<std::string>& types,
+                                  const Ground& from) const {
+    const std::string& type = from.node->gpu_type;
+    if (!may_run_on(types, type)) return std::nullopt;
     const int gpus = gpus_of(job.anchor);
     for (int parts = 1; parts <= static_cast<int>(job.anchor.size()); ++parts) {
       if (gpus % parts != 0) continue;
       const int each = gpus / parts;
       std::vector<const Ground*> fit;
-      for (const Ground& ground : open)
-        if (ground.room >= each) fit.push_back(&ground);
+      for (const Ground& ground : grounds_)
+        if (ground.spare >= each && &ground != &from && ground.node->gpu_type == type) fit.push_back(&ground);
       if (static_cast<int>(fit.size()) < parts) continue;
-      // Few extensions go, and large holes stay whole.
-      std::sort(fit.begin(), fit.end(), [&](const Ground* a, const Ground* b) {
-        return std::tuple(std::max(0, each - a->idle), a->room, std::cref(a->node->name).get()) <
-               std::tuple(std::max(0, each - b->idle), b->room, std::cref(b->node->name).get());
+      // Few extensions go, and large holes stay whole; then by name, as grounds_ are.
+      std::partial_sort(fit.begin(), fit.begin() + parts, fit.end(), [&](const Ground* a, const Ground* b) {
+        return std::tuple(std::max(0, each - a->idle), a->spare, a) <
+               std::tuple(std::max(0, each - b->idle), b->spare, b);
       });
       Relief relief;
       relief.job = job.id;
-      relief.node = from;
+      relief.node = from.node->name;
       for (int i = 0; i < parts; ++i) {
         const Ground& ground = *fit[static_cast<std::size_t>(i)];
         relief.base.push_back({.node = ground.node->name, .gpus = each});
@@ -132,7 +148,7 @@ class Search {
 
   const PlanningInput& input_;
   const SchedulerOptions& options_;
-  std::map<std::string, Ground> grounds_;
+  std::vector<Ground> grounds_;  // by name
 };
 
 }  // namespace
@@ -141,7 +157,7 @@ std::optional<Relief> find_relief(const PlanningInput& input, const SchedulerOpt
                                   const std::vector<MovableJob>& movable) {
   if (movable.empty() || input.cluster.waiting.empty()) return std::nullopt;
   const WaitingPlan served = serve_waiting(input, options);
-  const Search search(input, options, served);
+  Search search(input, options, served);
   std::size_t looks = 0;
   for (const Unserved& waiting : served.unserved) {
     if (++looks > kMostLooks) break;

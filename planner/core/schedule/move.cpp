@@ -31,6 +31,8 @@ std::vector<const NodeView*> named(const std::vector<std::string>& types, const 
     const NodeView* node = cluster.find(name);
     if (node == nullptr) throw Error("node " + name + ": Slurm knows no such node");
     if (!node->usable) throw Error("node " + name + ": is down, draining or in other partitions");
+    if (!node->unhealthy.empty())
+      throw Error("node " + name + ": the site's health check keeps bases from it: " + node->unhealthy);
     if (!may_run_on(types, node->gpu_type))
       throw Error("node " + name + ": has GPUs of type " + node->gpu_type + ", which types= of the job leaves out");
     nodes.push_back(node);
@@ -81,7 +83,8 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
     if (!wish.type.empty() && !may_run_on(types, wish.type))
       throw Error("type " + wish.type + ": types= of the job leaves it out");
     for (const NodeView& node : cluster.nodes)
-      if (node.usable && may_run_on(types, node.gpu_type) && (wish.type.empty() || node.gpu_type == wish.type))
+      if (node.usable && node.unhealthy.empty() && may_run_on(types, node.gpu_type) &&
+          (wish.type.empty() || node.gpu_type == wish.type))
         nodes.push_back(&node);
   }
   const auto now = nodes_of(job);  // these are preferred

@@ -48,7 +48,7 @@ void count_gpus(const SlurmSnapshot& slurm, const Planner& planner, ClusterFigur
     for (std::size_t index = 0; index < node.gpu_owner.size(); ++index) {
       const JobId owner = node.gpu_owner[index];
       if (owner == 0) {
-        ++(node.usable ? figures.idle : figures.closed);
+        ++(node.usable && node.unhealthy.empty() ? figures.idle : figures.closed);
         continue;
       }
       const auto& freeing = node.freeing;

@@ -2,225 +2,313 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
+#include <tuple>
 
 #include "planner/core/error.hpp"
-#include "planner/core/schedule/job_problem.hpp"
-#include "planner/core/solver/evaluator.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/schedule/move.hpp"
+#include "planner/core/scheduler.hpp"
+#include "planner/core/topology/from_view.hpp"
+#include "tests/bench/planner/typed_cluster.hpp"
 
 namespace espalier::bench {
 namespace {
 
-constexpr int kNodeGpus = 8, kRackNodes = 16;
+constexpr uid_t kUser = 1000;
+constexpr int kTries = 50;  // draws of a job that are in vain before no other is tried
 
-Plan default_plan(const PaperJob& kind, int layers, int batch, int micro_batches, const std::vector<GpuId>& gpus) {
-  Plan plan{batch, micro_batches, {}};
-  std::size_t next = 0;
-  for (int s = 0; s < kind.pp; ++s) {
-    Stage stage{layers / kind.pp + (s < layers % kind.pp ? 1 : 0), kind.tp, {}};
-    for (int j = 0; j < kind.dp; ++j) {
-      Replica replica{plan.micro_batch() / kind.dp, {}};
-      for (int t = 0; t < kind.tp; ++t) replica.gpus.push_back(gpus[next++]);
-      stage.replicas.push_back(std::move(replica));
-    }
-    plan.stages.push_back(std::move(stage));
+// The connection to a launcher, which is asked for nothing here.
+class SilentLink final : public wire::Connection {
+ public:
+  const wire::Peer& peer() const override { return peer_; }
+  void send(const wire::Frame&) override {}
+  void close() override {}
+  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
+
+ private:
+  wire::Peer peer_;
+};
+
+SlurmJob running_job(JobId id, std::string comment, const char* partition, std::vector<Holding> holdings) {
+  SlurmJob job;
+  job.id = id;
+  job.uid = kUser;
+  job.comment = std::move(comment);
+  job.partition = partition;
+  job.state = SlurmJobState::running;
+  job.holdings = std::move(holdings);
+  return job;
+}
+
+std::vector<Holding> holdings_of(JobId id, const std::vector<GpuId>& gpus) {
+  std::vector<Holding> holdings;
+  for (const GpuId& gpu : gpus) {
+    if (holdings.empty() || holdings.back().node != gpu.node) holdings.push_back({id, gpu.node, {}});
+    holdings.back().gpus.push_back(gpu.index);
   }
-  return plan;
+  return holdings;
+}
+
+std::set<GpuId> gpus_in(const std::vector<Holding>& holdings) {
+  std::set<GpuId> gpus;
+  for (const Holding& held : holdings)
+    for (const int index : held.gpus) gpus.insert({held.node, index});
+  return gpus;
 }
 
 }  // namespace
 
-BusyCluster::BusyCluster(int gpus, unsigned seed) : random_(seed), gpus_(gpus) {
-  const int nodes = gpus / kNodeGpus;
-  auto site = std::make_shared<Site>(paper_cluster(nodes, kRackNodes));
-  for (int n = 0; n < nodes; ++n) {
-    NodeView view;
-    view.name = site->topology.name(n);
-    view.gpu_type = "h100";
-    char rack[16];
-    std::snprintf(rack, sizeof rack, "rack%03d", n / kRackNodes);
-    view.switches = {"spine", rack};
-    view.gpu_owner.assign(kNodeGpus, 0);
-    view.free_cpus = 128;
-    view.free_memory_mb = 1 << 20;
-    node_index_[view.name] = input_.cluster.nodes.size();
-    input_.cluster.nodes.push_back(std::move(view));
+BusyCluster::BusyCluster(const BusyOptions& options)
+    : options_(options), random_(options.seed), link_(std::make_shared<SilentLink>()) {
+  if (!(options.movable >= 0 && options.movable <= 1))
+    throw Error("--movable " + std::to_string(options.movable) + ": the share of the jobs is from 0 to 1");
+  TypedCluster made = typed_cluster(options.gpus, options.types);
+  hardware_ = std::move(made.hardware);
+  slurm_.cluster = std::move(made.view);
+  site_ = std::make_shared<const Site>(site_from_view(slurm_.cluster, {}, hardware_).site);
+  kinds_ = sim::paper_kinds(*site_, slurm_.cluster);
+  for (std::size_t n = 0; n < slurm_.cluster.nodes.size(); ++n) {
+    const NodeView& one = slurm_.cluster.nodes[n];
+    node_index_[one.name] = n;
+    nodes_of_type_[one.gpu_type].push_back(one.name);
   }
-  input_.site = std::move(site);
-  input_.now = 1e6;
-  target_ = 0.95;
-  for (int failed = 0; failed < 50 && load() < target_;) {
-    if (!place(random_job())) ++failed;
-  }
+  slurm_.time = 1e6;
+  for (int failed = 0; failed < kTries && load() < target_;) failed = place(random_wish()) ? 0 : failed + 1;
 }
 
 int BusyCluster::roll(int low, int high) {
   return low + static_cast<int>(random_() % static_cast<unsigned>(high - low + 1));
 }
 
-// Sizes S : M : L : XL = 3 : 1 : 1 : 1. Jobs of one size are equally likely.
-const PaperJob& BusyCluster::random_job() {
+// Sizes S : M : L : XL = 3 : 1 : 1 : 1, of those that the cluster can hold. Jobs of one size are equally likely, and so
+// are the types of GPU that a job can run on.
+BusyCluster::Wish BusyCluster::random_wish() {
+  using sim::JobSize;
   constexpr std::array<JobSize, 6> kMix{JobSize::S, JobSize::S, JobSize::S, JobSize::M, JobSize::L, JobSize::XL};
-  const JobSize size = kMix[static_cast<std::size_t>(roll(0, 5))];
-  std::vector<const PaperJob*> of_size;
-  for (const PaperJob& job : paper_jobs())
-    if (job.size == size) of_size.push_back(&job);
-  return *of_size[static_cast<std::size_t>(roll(0, static_cast<int>(of_size.size()) - 1))];
+  std::vector<const sim::JobKind*> of_size;
+  while (of_size.empty()) {
+    const JobSize size = kMix[static_cast<std::size_t>(roll(0, 5))];
+    for (const sim::JobKind& kind : kinds_)
+      if (kind.size == size) of_size.push_back(&kind);
+  }
+  Wish wish;
+  wish.kind = of_size[static_cast<std::size_t>(roll(0, static_cast<int>(of_size.size()) - 1))];
+  const auto& on = wish.kind->on;
+  wish.on = &on[on.size() > 1 ? static_cast<std::size_t>(roll(0, static_cast<int>(on.size()) - 1)) : 0];
+  wish.movable = options_.movable > 0 && roll(0, 999'999) < std::lround(options_.movable * 1e6);
+  if (wish.movable && roll(0, 1) == 1)
+    for (const sim::BasicPlan& one : on)
+      if (one.type == wish.on->type || roll(0, 1) == 1) wish.types.push_back(one.gpu_type);
+  return wish;
 }
 
-double BusyCluster::load() const { return static_cast<double>(basic_) / gpus_; }
-
-NodeView& BusyCluster::node(const std::string& name) { return input_.cluster.nodes[node_index_.at(name)]; }
-
-void BusyCluster::own(const GpuId& gpu, JobId owner) {
-  node(gpu.node).gpu_owner[static_cast<std::size_t>(gpu.index)] = owner;
+int BusyCluster::node_gpus(const std::string& type) const {
+  const std::string& any = nodes_of_type_.at(type).front();
+  return static_cast<int>(slurm_.cluster.nodes[node_index_.at(any)].gpu_owner.size());
 }
 
-// One node: the fullest with enough room. Several nodes: idle ones, those of one rack first.
-std::optional<std::vector<GpuId>> BusyCluster::find_gpus(int gpus) {
-  const int per_node = std::min(gpus, kNodeGpus), wanted = gpus / per_node;
-  std::map<std::string, std::vector<std::size_t>> racks;
-  std::vector<std::size_t> fits;
-  for (std::size_t n = 0; n < input_.cluster.nodes.size(); ++n)
-    if (input_.cluster.nodes[n].idle_gpus() >= per_node) {
-      fits.push_back(n);
-      racks[input_.cluster.nodes[n].switches.back()].push_back(n);
+int BusyCluster::idle_gpus() const {
+  int sum = 0;
+  for (const NodeView& one : slurm_.cluster.nodes) sum += one.idle_gpus();
+  return sum;
+}
+
+std::vector<int> BusyCluster::idle_on(const std::string& name, int gpus) const {
+  const auto& owners = slurm_.cluster.nodes[node_index_.at(name)].gpu_owner;
+  std::vector<int> idle;
+  for (std::size_t i = 0; i < owners.size() && static_cast<int>(idle.size()) < gpus; ++i)
+    if (owners[i] == 0) idle.push_back(static_cast<int>(i));
+  return idle;
+}
+
+// One node: the fullest with enough room. Several nodes: those with room, the emptiest leaf switch first.
+std::optional<std::vector<GpuId>> BusyCluster::find_gpus(int gpus, const std::string& type) const {
+  const int per_node = std::min(gpus, node_gpus(type)), wanted = gpus / per_node;
+  std::map<std::string, int> leaves;
+  std::vector<const NodeView*> fits;
+  for (const std::string& name : nodes_of_type_.at(type))
+    if (const NodeView& one = slurm_.cluster.nodes[node_index_.at(name)]; one.idle_gpus() >= per_node) {
+      fits.push_back(&one);
+      ++leaves[one.switches.back()];
     }
   if (static_cast<int>(fits.size()) < wanted) return std::nullopt;
-  std::stable_sort(fits.begin(), fits.end(), [&](std::size_t a, std::size_t b) {
-    const auto& x = input_.cluster.nodes[a];
-    const auto& y = input_.cluster.nodes[b];
-    const auto key = [&](const NodeView& v) {
-      return std::tuple(v.idle_gpus(), -static_cast<int>(racks[v.switches.back()].size()), v.name);
-    };
-    return key(x) < key(y);
+  const auto key = [&](const NodeView& one) {
+    return std::tuple(one.idle_gpus(), -leaves[one.switches.back()], std::cref(one.name));
+  };
+  std::stable_sort(fits.begin(), fits.end(), [&](const NodeView* a, const NodeView* b) {
+    const auto x = key(*a), y = key(*b);
+    return std::tie(std::get<0>(x), std::get<1>(x), std::get<2>(x).get()) <
+           std::tie(std::get<0>(y), std::get<1>(y), std::get<2>(y).get());
   });
   std::vector<GpuId> found;
   for (int n = 0; n < wanted; ++n) {
-    const NodeView& view = input_.cluster.nodes[fits[static_cast<std::size_t>(n)]];
-    int taken = 0;
-    for (int gpu = 0; gpu < kNodeGpus && taken < per_node; ++gpu)
-      if (view.gpu_owner[static_cast<std::size_t>(gpu)] == 0) found.push_back({view.name, gpu}), ++taken;
+    const std::string& name = fits[static_cast<std::size_t>(n)]->name;
+    for (const int index : idle_on(name, per_node)) found.push_back({name, index});
   }
   return found;
 }
 
-bool BusyCluster::place(const PaperJob& kind) {
-  const auto gpus = find_gpus(kind.gpus());
+void BusyCluster::run(SlurmJob job) {
+  for (const Holding& held : job.holdings)
+    for (const int index : held.gpus) node(held.node).gpu_owner[static_cast<std::size_t>(index)] = job.id;
+  const JobId id = job.id;
+  slurm_.jobs[id] = std::move(job);
+}
+
+void BusyCluster::end(JobId slurm_job) {
+  for (const Holding& held : slurm_.jobs.at(slurm_job).holdings)
+    for (const int index : held.gpus) node(held.node).gpu_owner[static_cast<std::size_t>(index)] = 0;
+  slurm_.jobs.erase(slurm_job);
+}
+
+bool BusyCluster::place(const Wish& wish) {
+  const auto gpus = find_gpus(wish.kind->gpus(), wish.on->gpu_type);
   if (!gpus) return false;
-  ElasticJob job;
+  LiveJob live;
+  ElasticJob& job = live.job;
   job.id = next_id_++;
-  job.name = kind.model;
-  job.min_gpus = kind.gpus();
-  job.max_gpus = gpus_;
+  job.uid = kUser;
+  job.name = wish.kind->model;
+  job.min_gpus = wish.kind->gpus();
+  job.max_gpus = options_.gpus;
   job.accuracy = Accuracy::relaxed;
-  job.model = paper_shape(kind);
+  job.model = wish.kind->shape;
   job.phase = JobPhase::running;
-  const int batch = paper_batch(kind);
-  JobCoefficients coefficients = paper_coefficients(kind, batch, input_.site->hardware);
-  // The fastest micro-batch that fits, as a user would find it by trial.
-  const PlanBounds bounds;
-  Evaluator evaluator(Problem{input_.site->hardware, input_.site->topology, coefficients, bounds});
-  Plan best;
-  double fastest = kInfeasible;
-  for (const int n : evaluator.micro_batch_counts()) {
-    if (batch / n % kind.dp != 0) continue;
-    const Plan plan = default_plan(kind, job.model.layers, batch, n, *gpus);
-    const auto sketch = sketch_of(plan, *input_.site);
-    if (evaluator.score_sketch(*sketch) >= kInfeasible) continue;
-    const double ms = evaluator.exact_sketch(*sketch);
-    if (ms < fastest) fastest = ms, best = plan;
+  job.plan = basic_plan(*wish.kind, *gpus, wish.on->gpu_type);
+  job.step_seconds =
+      evaluate_plan(site_->hardware, site_->topology, wish.kind->coefficients, *job.plan).exact_ms / 1000;
+  live.link = link_;
+  live.profiles.recall(*site_, wish.kind->coefficients);
+  live.movable = wish.movable;
+  live.types = wish.types;
+  const JobId base = wish.movable ? next_id_++ : job.id;
+  job.anchor = holdings_of(base, *gpus);
+  run(running_job(job.id, {}, "main", wish.movable ? std::vector<Holding>{} : job.anchor));
+  if (wish.movable) {
+    run(running_job(base, "espalier:base:" + std::to_string(job.id) + ":1", "main", job.anchor));
+    live.bases = {base};
   }
-  if (fastest >= kInfeasible) throw Error(std::string(kind.model) + ": its default plan does not fit into memory");
-  job.plan = best;
-  job.step_seconds = fastest / 1000;
-  for (const GpuId& gpu : *gpus) {
-    if (job.anchor.empty() || job.anchor.back().node != gpu.node) job.anchor.push_back({job.id, gpu.node, {}});
-    job.anchor.back().gpus.push_back(gpu.index);
-    own(gpu, job.id);
-  }
-  basic_ += kind.gpus();
-  input_.coefficients[job.id] = std::move(coefficients);
-  input_.jobs.push_back(std::move(job));
+  basic_ += wish.kind->gpus();
+  const JobId id = job.id;
+  jobs_[id] = std::move(live);
   return true;
-}
-
-void BusyCluster::free_job(JobId slurm_job) {
-  for (NodeView& view : input_.cluster.nodes)
-    for (JobId& owner : view.gpu_owner)
-      if (owner == slurm_job) owner = 0;
-}
-
-void BusyCluster::drop_job(std::size_t index) {
-  const ElasticJob& job = input_.jobs[index];
-  for (const Holding& held : job.anchor) basic_ -= static_cast<int>(held.gpus.size());
-  free_job(job.id);
-  for (const Holding& held : job.extensions) free_job(held.job);
-  input_.coefficients.erase(job.id);
-  input_.jobs.erase(input_.jobs.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
 void BusyCluster::end_one() {
-  if (input_.jobs.empty()) return;
-  drop_job(static_cast<std::size_t>(roll(0, static_cast<int>(input_.jobs.size()) - 1)));
-  input_.trigger = Trigger::gpus_released;
-  input_.now += 60;
+  trigger_ = Trigger::gpus_released;
+  slurm_.time += 60;
+  if (jobs_.empty()) return;
+  const auto ended = std::next(jobs_.begin(), roll(0, static_cast<int>(jobs_.size()) - 1));
+  const ElasticJob& job = ended->second.job;
+  basic_ -= espalier::gpus_of(job.anchor);
+  for (const Holding& held : job.extensions) end(held.job);
+  if (const JobId base = base_of(job); base != 0) end(base);
+  end(job.id);
+  jobs_.erase(ended);
   target_ = 0.85 + 0.01 * roll(0, 10);
 }
 
-bool BusyCluster::submit_one() {
-  input_.trigger = Trigger::job_submitted;
-  input_.now += 60;
-  if (waiting_ == nullptr) {
-    if (load() >= target_) return false;
-    waiting_ = &random_job();
-    WaitingJob waiting;
-    waiting.id = next_id_++;
-    waiting.gpus = waiting_->gpus();
-    waiting.nodes = std::max(1, waiting_->gpus() / kNodeGpus);
-    input_.cluster.waiting.push_back(waiting);
+bool BusyCluster::expects_job() const { return static_cast<int>(waiting_.size()) < options_.types && load() < target_; }
+
+std::optional<BusyCluster::Wish> BusyCluster::wish_of_free_type() {
+  for (int tries = 0; tries < kTries; ++tries) {
+    Wish wish = random_wish();
+    if (std::none_of(waiting_.begin(), waiting_.end(),
+                     [&](const auto& one) { return one.second.on->type == wish.on->type; }))
+      return wish;
   }
-  input_.cluster.waiting.front().expected_start = input_.now + 7200;  // leases may end before that
-  return true;
+  return std::nullopt;
+}
+
+void BusyCluster::wait(Wish wish) {
+  WaitingJob waiting;
+  waiting.id = next_id_++;
+  waiting.gpus = wish.kind->gpus();
+  waiting.nodes = std::max(1, waiting.gpus / node_gpus(wish.on->gpu_type));
+  if (options_.types > 1) waiting.only_nodes = nodes_of_type_.at(wish.on->gpu_type);
+  waiting_[waiting.id] = std::move(wish);
+  SlurmJob& job = slurm_.jobs[waiting.id];
+  job.id = waiting.id;
+  job.partition = "main";
+  job.wanted_gpus = waiting.gpus;
+  slurm_.cluster.waiting.push_back(std::move(waiting));
+}
+
+bool BusyCluster::submit_one() {
+  trigger_ = Trigger::job_submitted;
+  slurm_.time += 60;
+  if (expects_job())
+    if (auto wish = wish_of_free_type()) wait(std::move(*wish));
+  for (WaitingJob& waiting : slurm_.cluster.waiting)
+    waiting.expected_start = slurm_.time + 7200;  // leases may end before that
+  return !waiting_.empty();
 }
 
 bool BusyCluster::start_waiting() {
-  if (waiting_ != nullptr && !place(*waiting_)) return false;
-  waiting_ = nullptr;
-  input_.cluster.waiting.clear();
-  return true;
+  return std::erase_if(waiting_, [&](const auto& one) {
+           const JobId id = one.first;
+           if (!place(one.second)) return false;
+           std::erase_if(slurm_.cluster.waiting, [&](const WaitingJob& waiting) { return waiting.id == id; });
+           slurm_.jobs.erase(id);
+           return true;
+         }) > 0;
 }
 
 void BusyCluster::apply(const std::vector<Decision>& decisions) {
   for (const Decision& decision : decisions) {
-    auto job =
-        std::find_if(input_.jobs.begin(), input_.jobs.end(), [&](const ElasticJob& j) { return j.id == decision.job; });
-    if (job == input_.jobs.end()) continue;
-    for (const JobId released : decision.release) {
-      free_job(released);
-      std::erase_if(job->extensions, [&](const Holding& held) { return held.job == released; });
-    }
-    for (const ExtensionRequest& request : decision.acquire) {
-      Holding extension{next_id_++, request.node, {}};
-      for (const GpuId& gpu : decision.plan.ranks())
-        if (gpu.node == request.node && node(gpu.node).gpu_owner[static_cast<std::size_t>(gpu.index)] == 0) {
-          extension.gpus.push_back(gpu.index);
-          own(gpu, extension.job);
-        }
-      job->extensions.push_back(std::move(extension));
-    }
-    job->plan = decision.plan;
-    job->step_seconds = decision.predicted_step_seconds;
-    ++job->generation;
+    const auto live = jobs_.find(decision.job);
+    if (live == jobs_.end()) continue;
+    if (moves_base(decision)) move(live->second, decision);
+    else change(live->second, decision);
+    live->second.last_change = slurm_.time;
+    ++live->second.job.generation;
   }
 }
 
-double total_gain(const PlanningInput& input, const std::vector<Decision>& decisions) {
-  double gain = 0;
-  for (const Decision& decision : decisions)
-    for (const ElasticJob& job : input.jobs)
-      if (job.id == decision.job && decision.kind == DecisionKind::grow)
-        gain += job.plan->gpu_count() * (job.step_seconds / decision.predicted_step_seconds - 1);
-  return gain;
+void BusyCluster::change(LiveJob& live, const Decision& decision) {
+  ElasticJob& job = live.job;
+  for (const JobId released : decision.release) {
+    end(released);
+    std::erase_if(job.extensions, [&](const Holding& held) { return held.job == released; });
+  }
+  for (const ExtensionRequest& request : decision.acquire) {
+    Holding extension{next_id_++, request.node, {}};
+    for (const GpuId& gpu : decision.plan.ranks())
+      if (gpu.node == request.node && node(gpu.node).gpu_owner[static_cast<std::size_t>(gpu.index)] == 0)
+        extension.gpus.push_back(gpu.index);
+    run(running_job(extension.job, "espalier:ext:" + std::to_string(job.id) + ":1", kPartition, {extension}));
+    job.extensions.push_back(std::move(extension));
+  }
+  job.plan = decision.plan;
+  job.step_seconds = decision.predicted_step_seconds;
+}
+
+// A plan that keeps a GPU of the first base is left at once for one without it, as the launcher does when the second
+// base runs.
+void BusyCluster::move(LiveJob& live, const Decision& decision) {
+  ElasticJob& job = live.job;
+  const JobId left = base_of(job), base = next_id_++;
+  const std::set<GpuId> before = gpus_in(job.anchor);
+  std::vector<GpuId> after;
+  for (const ExtensionRequest& request : decision.acquire)
+    for (const int index : idle_on(request.node, request.gpus)) after.push_back({request.node, index});
+  job.anchor = holdings_of(base, after);
+  run(running_job(base, "espalier:base:" + std::to_string(job.id) + ":1", "main", job.anchor));
+  end(left);
+  live.bases = {base};
+  live.moves.push_back(slurm_.time);
+  job.plan = decision.plan;
+  const PlanningBasis known{*site_, live.profiles.coefficients(*site_)};
+  const auto ranks = decision.plan.ranks();
+  if (std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return before.contains(gpu); })) {
+    for (const GpuId& gpu : ranks)
+      if (!before.contains(gpu) && std::find(after.begin(), after.end(), gpu) == after.end()) after.push_back(gpu);
+    job.plan = plan_on_subset(job, after, &known);
+    if (!job.plan) throw Error("job " + std::to_string(job.id) + ": has no plan on its second base alone");
+  }
+  job.step_seconds = evaluate_plan(site_->hardware, site_->topology, *known.coefficients, *job.plan).exact_ms / 1000;
 }
 
 }  // namespace espalier::bench

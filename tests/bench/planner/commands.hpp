@@ -7,6 +7,7 @@
 namespace espalier::bench {
 
 void add_accuracy(CLI::App& app);
+void add_daemon(CLI::App& app);
 void add_decide(CLI::App& app);
 void add_handoff(CLI::App& app);
 void add_live(CLI::App& app);
@@ -14,6 +15,7 @@ void add_optimality(CLI::App& app);
 void add_pause(CLI::App& app);
 void add_proxy(CLI::App& app);
 void add_schedule(CLI::App& app);
+void add_stage_profile(CLI::App& app);
 void add_versus(CLI::App& app);
 void add_world(CLI::App& app);
 

@@ -6,10 +6,10 @@
 namespace {
 
 constexpr void (*kCommands[])(CLI::App&) = {
-    espalier::bench::add_accuracy, espalier::bench::add_decide,     espalier::bench::add_handoff,
-    espalier::bench::add_live,     espalier::bench::add_optimality, espalier::bench::add_pause,
-    espalier::bench::add_proxy,    espalier::bench::add_schedule,   espalier::bench::add_versus,
-    espalier::bench::add_world,
+    espalier::bench::add_accuracy,      espalier::bench::add_daemon, espalier::bench::add_decide,
+    espalier::bench::add_handoff,       espalier::bench::add_live,   espalier::bench::add_optimality,
+    espalier::bench::add_pause,         espalier::bench::add_proxy,  espalier::bench::add_schedule,
+    espalier::bench::add_stage_profile, espalier::bench::add_versus, espalier::bench::add_world,
 };
 
 }  // namespace

@@ -1,0 +1,79 @@
+#include "planner/daemon/room.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "planner/core/hostlist.hpp"
+#include "planner/core/schedule/move.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr double kHour = 3600;
+// A job that says for longer than this that it has two bases does not keep the planner from moving others.
+constexpr double kMoveTakes = 180;
+
+}  // namespace
+
+std::size_t moves_within_hour(LiveJob& live, double now) {
+  std::erase_if(live.moves, [&](double time) { return now - time >= kHour; });
+  return live.moves.size();
+}
+
+std::string nodes_of(const std::vector<ExtensionRequest>& base) {
+  std::vector<std::string> nodes;
+  for (const ExtensionRequest& request : base) nodes.push_back(request.node);
+  return fold_hosts(nodes);
+}
+
+std::optional<Decision> move_to(const LiveJob& live, const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                const ClusterView& cluster, const Site& site) {
+  const PlanningBasis basis{site, live.profiles.coefficients(site)};
+  auto plan = plan_after_move(job, base, cluster, &basis);
+  if (!plan) return std::nullopt;
+  Decision decision;
+  decision.kind = DecisionKind::migrate;
+  decision.job = job.id;
+  decision.acquire = base;
+  decision.plan = std::move(*plan);
+  return decision;
+}
+
+std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
+                              const SchedulerOptions& options, const Site& site) {
+  if (input.cluster.waiting.empty()) return std::nullopt;
+  for (const auto& [id, live] : jobs)
+    if ((live.open && moves_base(live.open->decision)) ||
+        (live.bases.size() > 1 && !live.moves.empty() && input.now - live.moves.back() < kMoveTakes))
+      return std::nullopt;
+  std::vector<MovableJob> movable;
+  for (auto& [id, live] : jobs)
+    if (live.movable && live.link && !live.job.held && !live.open && live.bases.size() == 1 &&
+        moves_within_hour(live, input.now) < kMostMoves)
+      movable.push_back({id, live.types});
+  auto relief = find_relief(input, options, movable);
+  if (!relief) return std::nullopt;
+  Room room{std::move(*relief), std::nullopt};
+  if (room.relief.held > 0) return room;
+  const auto at = std::find_if(input.jobs.begin(), input.jobs.end(),
+                               [&](const ElasticJob& job) { return job.id == room.relief.job; });
+  room.move = move_to(jobs.at(at->id), *at, room.relief.base, input.cluster, site);
+  if (!room.move) return std::nullopt;
+  room.move->trigger = input.trigger;
+  room.move->reason = "job " + std::to_string(room.relief.waiting) + " waits for room on " + room.relief.node +
+                      ", which its base leaves for " + nodes_of(room.relief.base);
+  return room;
+}
+
+void keep_room(PlanningInput& input, const Room& room) {
+  if (room.move) std::erase_if(input.jobs, [&](const ElasticJob& job) { return job.id == room.move->job; });
+  WaitingJob place;
+  place.id = room.relief.waiting;
+  place.nodes = static_cast<int>(room.relief.base.size());
+  place.gpus = place.nodes * room.relief.base.front().gpus;
+  for (const ExtensionRequest& request : room.relief.base) place.only_nodes.push_back(request.node);
+  place.priority = std::numeric_limits<double>::infinity();
+  input.cluster.waiting.push_back(std::move(place));
+}
+
+}  // namespace espalier

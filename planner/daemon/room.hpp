@@ -1,0 +1,41 @@
+// Room for a waiting job: the base of a movable job moves (schedule/defragment.hpp). The part of a decision that needs
+// no connection and no store.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "planner/core/schedule/defragment.hpp"
+#include "planner/daemon/live_job.hpp"
+
+namespace espalier {
+
+inline constexpr std::size_t kMostMoves = 6;  // of one job within an hour
+
+// The moves of `live` within the hour before `now` (seconds since the epoch). Older ones are forgotten.
+std::size_t moves_within_hour(LiveJob& live, double now);
+
+struct Room {
+  Relief relief;
+  // Has job, kind, acquire, plan, trigger and reason. nullopt: extensions hold GPUs of the second base, and leave
+  // first.
+  std::optional<Decision> move;
+};
+
+// nullopt: no move helps, or there is no valid plan for it, or another move is under way: only its end shows whether
+// one more is needed. `jobs` are those of `input`.
+std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
+                              const SchedulerOptions& options, const Site& site);
+
+// For the scheduler: nobody else gets the GPUs of the second base, and extensions there are given back for it. A job
+// that moves now is taken out of input.jobs.
+void keep_room(PlanningInput& input, const Room& room);
+
+// The change of `job` to a second base. nullopt: no valid plan fits there.
+std::optional<Decision> move_to(const LiveJob& live, const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                const ClusterView& cluster, const Site& site);
+
+// "n[1-2]": where the parts of a base are.
+std::string nodes_of(const std::vector<ExtensionRequest>& base);
+
+}  // namespace espalier
