@@ -40,19 +40,25 @@ void Bases::start() {
   watch_ = loop_.every(kWatch, [this] { look(); });
   ++submitting_;
   slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
-    std::vector<SlurmJob> kept;
+    std::vector<SlurmJob> kept, extensions;
     try {
       // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
       // by itself is of no use: the script has gone on to its next step.
       for (SlurmJob& left : bases_of(job))
         if (restarts > 0 && left.state == SlurmJob::State::running) kept.push_back(std::move(left));
         else give_back(left.id);
+      // They are of use together with a base only.
+      for (SlurmJob& left : extensions_of(job))
+        if (!kept.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
+          extensions.push_back(std::move(left));
+        else give_back(left.id);
     } catch (const Error& error) {
       spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", error.what());
     }
-    return [this, kept] {
+    return [this, kept, extensions] {
       --submitting_;
-      if (ending_) return;
+      extensions_left_ = extensions;
+      if (ending_) return give_back_extensions();
       if (kept.empty()) return submit_first();
       await_left(kept);
     };
@@ -88,12 +94,25 @@ void Bases::choose_left() {
   if (!suits || !found.contains(chosen)) {
     spdlog::warn("espalier: launch: what the earlier launcher has left is of no use: {}; training starts on a new base",
                  !suits ? "another program ran there" : "its keepers have ended");
+    give_back_extensions();
     return submit_first();
   }
   current_ = chosen;
   callbacks_.changed();
   const Base& base = bases_.at(chosen);
-  callbacks_.taken_over(base.holdings, base.nodes, continuation_);
+  callbacks_.taken_over(base.holdings, base.nodes, continuation_, std::exchange(extensions_left_, {}));
+}
+
+void Bases::give_back_extensions() {
+  for (const SlurmJob& left : std::exchange(extensions_left_, {}))
+    slurm_.post([id = left.id]() -> std::function<void()> {
+      try {
+        give_back(id);
+      } catch (const Error& error) {
+        spdlog::debug("extension {}: {}", id, error.what());  // its keeper gives it back
+      }
+      return [] {};
+    });
 }
 
 void Bases::ask_about_job() {
@@ -381,6 +400,7 @@ void Bases::confirm_release(JobId id) {
 }
 
 void Bases::release_all() {
+  give_back_extensions();
   ending_ = true;
   acquiring_ = false;
   deadline_.reset();

@@ -32,7 +32,7 @@ class Bases {
     // A base that an earlier launcher of the job has left is the first base, as `granted`. `left`: what that launcher
     // has told its keepers; nullopt: it had started no ranks.
     std::function<void(const std::vector<Holding>&, const std::vector<NodeView>&,
-                       const std::optional<wire::Continuation>& left)>
+                       const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions)>
         taken_over;
     std::function<void()> superseded;  // Slurm has requeued the job: the bases are another launcher's
     std::function<void(const std::string& why)> refused;  // the first base will never run
@@ -83,6 +83,7 @@ class Bases {
   void submit_first();
   void await_left(const std::vector<SlurmJob>& left);
   void choose_left();
+  void give_back_extensions();
   void ask_about_job();
   void submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate);
   void submitted(JobId id, const BaseShape& shape, bool first);
@@ -104,6 +105,7 @@ class Bases {
   JobId first_waits_ = 0;  // the first base, until it is granted
   // Bases that an earlier launcher has left: those whose keepers are awaited, and those whose keepers have come.
   std::set<JobId> left_, found_;
+  std::vector<SlurmJob> extensions_left_;
   std::optional<wire::Continuation> continuation_;  // the newest that their keepers have
   bool superseded_ = false;
   int looks_ = 0;

@@ -58,6 +58,7 @@ std::vector<std::string> ControlSocket::environment(int generation) const {
       "ESPALIER_VAULT=" + vault_prefix(context_),
       "ESPALIER_RESTARTS=" + std::to_string(context_.restarts),
       "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
+  if (context_.movable) list.emplace_back("ESPALIER_MOVABLE=1");
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);

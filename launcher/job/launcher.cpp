@@ -295,16 +295,25 @@ void Launcher::begin() {
   generation_zero_.begin(began);
 }
 
-void Launcher::take_over(const wire::Continuation& left) {
-  program_.described(left.description);
-  context_.accuracy = left.accuracy;
-  if (!left.source) {
-    generations_.go_on_after(left.last_generation);
+void Launcher::take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions) {
+  extensions_.take_over(extensions);
+  if (left) {
+    program_.described(left->description);
+    context_.accuracy = left->accuracy;
+  }
+  if (!left || !left->source) {
+    extensions_.release_all();
+    if (left) generations_.go_on_after(left->last_generation);
     return begin();
   }
   rank_servers_.start();
   generation_zero_.skip();
-  generations_.take_over(left.last_generation, *left.source);
+  generations_.take_over(left->last_generation, *left->source);
+  for (const Holding& held : extensions_.holdings(false)) {
+    const auto used = [&](const auto& of) { return uses(of.plan, held); };
+    if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))
+      extensions_.release(held.job);
+  }
   machine_.raise(Event::taken_over, "Slurm has requeued the job");
 }
 

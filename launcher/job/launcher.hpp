@@ -73,7 +73,7 @@ class Launcher {
   void extension_lost(const Holding& holding);
   void begin();  // generation 0, once the job has GPUs
   // The base is one that an earlier launcher has left, and so is the training.
-  void take_over(const wire::Continuation& left);
+  void take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions);
   void tell_continuation();  // to the keepers of a movable job's base, after what it says may have changed
   void take_second_base();
   JobId base_to_leave() const;  // a base before the present one whose GPUs the plan still uses; 0: none

@@ -145,14 +145,14 @@ Bases::Callbacks Launcher::of_bases() {
   on.suits = [this](const wire::Continuation& left) {
     return left.restarts < context_.restarts && left.program == context_.program;
   };
-  on.taken_over = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes, const auto& left) {
+  on.taken_over = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes, const auto& left,
+                         const std::vector<SlurmJob>& extensions) {
     context_.base = holdings.front().job;
     context_.anchor = holdings;
     context_.nodes = nodes;
     spdlog::info("espalier: launch: base {} of an earlier launcher is taken over", context_.base);
     reports_->status();
-    if (left) take_over(*left);
-    else begin();
+    take_over(left, extensions);
   };
   on.superseded = [this] {
     machine_.raise(Event::current_failed, "Slurm has requeued the job, and its next launcher has the base");

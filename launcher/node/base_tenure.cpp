@@ -44,6 +44,7 @@ bool BaseTenure::asks(Time now) {
 
 bool BaseTenure::stays(Time now) const {
   if (connected_) return true;
+  if (!ever_ && first_ && now - since_ >= *first_) return false;
   if (now - since_ >= holds_ || state_ == Submitted::ended) return false;
   if (state_ != Submitted::runs || requeued_) return true;
   if (!ever_) return now - since_ < kFirst;

@@ -6,8 +6,8 @@
 namespace espalier::launcher {
 
 // The body of an extension's batch script. Keeps the node's vault, exchanges heartbeats with the launcher, and passes
-// Slurm's notice on. Gives the node back when the launcher says so or is lost. Returns the exit code. Throws Error when
-// the environment is not an extension's.
+// Slurm's notice on. Gives the node back when the launcher says so or is lost; that of a movable job then holds the
+// node as keep_base() does. Returns the exit code. Throws Error when the environment is not an extension's.
 int keep_extension();
 
 // The body of the anchor step's tasks except task 0. Waits until the launcher tells this task to leave or is gone,

@@ -67,12 +67,20 @@ goes_on_from_kept_state() { # GENERATION before
   no_step_lost
 }
 
-@test "the node of the launcher is lost: the requeued job goes on from kept state, and no step is lost" {
-  movable
+@test "the node of the launcher is lost: the requeued job goes on from kept state, also with its extension" {
+  movable 2:4
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "it is at rest" phase_is running
+  local extension before
+  extension=$(extensions_of "$A")
+  [ -n "$extension" ]
+  before=$(generation_of)
   goes_off n3
   taken_for_lost n3
   runs_again n4
-  goes_on_from_kept_state 0
+  goes_on_from_kept_state "$before"
+  [ "$(extensions_of "$A")" = "$extension" ]
+  runs_on A 4
   goes_on_well 40
   no_step_lost
 }
