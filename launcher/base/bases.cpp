@@ -233,6 +233,10 @@ void Bases::saw(const wire::KeeperHello& hello) {
   check_granted(hello.job, true);
 }
 
+void Bases::noticed(JobId id) {
+  if (const auto at = bases_.find(id); at != bases_.end() && !at->second.leaving) ask(id);
+}
+
 void Bases::look() {
   if (looks_++ % kLooksPerQuestion == 0) ask_about_job();
   std::vector<JobId> ids;
@@ -270,8 +274,9 @@ void Bases::ask(JobId id) {
 void Bases::answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes) {
   Base& base = bases_.at(id);
   const bool gone = !seen || seen->state == SlurmJob::State::ended;
-  // A base that completes is lost when its processes are; until then a checkpoint can still be written.
-  if (gone || (seen->state == SlurmJob::State::completing && (!base.granted || base.keepers.empty())))
+  // A base that completes is lost when its processes are; until then a checkpoint can still be written. Training does
+  // not go over to a second base that completes.
+  if (gone || (seen->state == SlurmJob::State::completing && (id == second_ || !base.granted || base.keepers.empty())))
     return end(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
   if (seen->state != SlurmJob::State::running || base.running) return;
   base.running = true;

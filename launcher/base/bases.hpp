@@ -60,6 +60,8 @@ class Bases {
   bool empty() const { return bases_.empty() && submitting_ == 0; }
   bool superseded() const { return superseded_; }
 
+  // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
+  void noticed(JobId id);
   // A keeper of a base has said hello. Throws Error when the base is not this job's.
   void saw(const wire::KeeperHello& hello);
   void look();  // asks Slurm now whether the bases still run, e.g. after a loss

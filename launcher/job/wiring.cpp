@@ -37,6 +37,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       bases_(loop_, slurm_, context_, socket_.job_environment(), of_bases()),
       rank_servers_(loop_, settings_of(context_, socket_),
                     [this](JobId id) {
+                      bases_.noticed(id);
                       if (!context_.movable || id != context_.base) return extensions_.notice(id);
                       // The base's processes have Slurm's KillWait left. Nothing but a checkpoint outlives them.
                       if (World* const current = generations_.current(); current != nullptr)

@@ -97,7 +97,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
   // Slurm has requeued the job: nothing trained while it had no launcher.
-  if (live.started > 0 && live.started < slurm.started) live.usage.stands = true;
+  if (!fresh && live.started < slurm.started) live.usage.stands = true;
   const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
   if (live.link && live.link != link) {  // the same launcher's older one, or of the launcher that Slurm has replaced
     by_link_.erase(live.link.get());

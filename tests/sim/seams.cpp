@@ -350,6 +350,7 @@ std::vector<NodeCapacity> partition_nodes(const std::string&) { return {}; }
 JobId submit_base(const BaseJob&) { throw Error("slurm: no movable job is simulated"); }
 std::string base_comment(JobId, const std::string&) { return {}; }
 std::vector<SlurmJob> bases_of(JobId) { return {}; }
+std::vector<SlurmJob> extensions_of(JobId) { return {}; }
 
 // ---- the launcher's thread for Slurm: one call after the other, each takes its time
 
