@@ -117,7 +117,8 @@ TEST_CASE("how long a base is held without a launcher is the site's to say") {
   CHECK_FALSE(tenure.stays(BaseTenure::Time{} + 60s));
 }
 
-TEST_CASE("an extension that no launcher has accepted in time is given back; one that was accepted is held as a base is") {
+TEST_CASE(
+    "an extension that no launcher has accepted in time is given back; one that was accepted is held as a base is") {
   const BaseTenure::Time start{};
   BaseTenure tenure(start, false, 60s, 5s);
   tenure.heard(Submitted::waits, 1);
