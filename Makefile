@@ -40,7 +40,7 @@ WIRE     := $(call objects,$(call sources,planner/wire)) $(GRANT)
 DAEMON   := $(call objects,$(call sources,planner/daemon planner/daemon/metrics))
 CLI      := $(call objects,$(call sources,planner/cli planner/cli/doctor))
 SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies planner/sim/traces))
-LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job base recovery world node slurm process conform)))
+LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job base recovery world node slurm process profile conform)))
 # The only objects that know PMIx. What the rank server shares with the launcher it links as well.
 RANKS    := $(call objects,$(call sources,launcher/world/server))
 RANKS_SHARED := $(call objects,$(addprefix launcher/,process/child.cpp node/directory.cpp node/gpu_bus_ids.cpp node/launcher_address.cpp node/own_processes.cpp node/own_address.cpp))

@@ -20,6 +20,7 @@
 #include "launcher/node/tether.hpp"
 #include "launcher/node/vault.hpp"
 #include "launcher/process/execute.hpp"
+#include "launcher/profile/profile_job.hpp"
 #include "planner/core/error.hpp"
 
 namespace {
@@ -30,9 +31,11 @@ constexpr const char* kUsage =
     "Usage: espalier-launch run -- PROGRAM [ARGUMENT...]\n"
     "       espalier-launch keeper [--extension|--base|--base-node]\n"
     "       espalier-launch clean JOB\n"
+    "       espalier-launch profile [--max=GPUS] [--accuracy=bitwise|relaxed] JOB -- PROGRAM [ARGUMENT...]\n"
     "       espalier-launch conform [--brief] [--only CASE,...] [--list] [--patience SECONDS] [--steps-option NAME]\n"
     "                               -- PROGRAM [ARGUMENT...]\n"
-    "The last plays a launcher against a worker. The others are started by srun --elastic and by Slurm's epilog, not\n"
+    "The last plays a launcher against a worker; `espalier profile` runs the one before. The others are started by "
+    "srun --elastic and by Slurm's epilog, not\n"
     "by hand; see espalier-launch(1).\n";
 
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
@@ -97,6 +100,7 @@ int dispatch(const Words& words) {
     clean(rest.front());
     return 0;
   }
+  if (command == "profile") return espalier::launcher::profile(rest);
   if (command == "conform")
     return espalier::launcher::play_conformance(rest, std::filesystem::read_symlink("/proc/self/exe").string());
   if (command == "step") return espalier::launcher::tether(rest);

@@ -185,8 +185,8 @@ in_box() { # RUNNER FILE: in the box that the file asks for
   fi
 }
 
-# Files that say `# beside` train little and measure nothing: one after the other, beside the others. One that says `# alone`
-# looks at the whole machine: no other box runs then.
+# Files that say `# beside` measure no times: one after the other, beside the others, so that both halves take about as long.
+# One that says `# alone` looks at the whole machine: no other box runs then.
 suite_cluster() {
   local file scratch reason=''
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi

@@ -41,6 +41,7 @@ struct Arguments {
 // A launcher looks for this text in a program before it starts it with --describe
 // (launcher/process/description.hpp).
 [[gnu::used]] const char kDescribes[] = "espalier: describes itself";
+[[gnu::used]] const char kProfiles[] = "espalier: profiles stages";
 
 // Before MPI starts, every rank finds the same mistakes; one says so.
 bool first_rank() {

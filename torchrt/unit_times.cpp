@@ -1,5 +1,7 @@
 #include "torchrt/unit_times.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <fstream>
 
@@ -30,6 +32,12 @@ int count(const nlohmann::json& row, const char* key) {
   return static_cast<int>(value);
 }
 
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 double between(double low, double high, double share) { return low + share * (high - low); }
 
 }  // namespace
@@ -41,7 +49,11 @@ DeviceTimes::DeviceTimes(const std::string& path) : path_(path) {
     const std::string text = read_text(in, kMaxTomlText);
     checksum_ = torchrt::checksum(text.data(), text.size());
     const auto file = parse_json(text);
-    for (const auto& row : file.at("rows")) {
+    const std::string host = host_name();
+    if (file.contains("hosts") && !file.at("hosts").contains(host))
+      throw Error("hosts: has no table for " + host + "; add one");
+    const auto& table = file.contains("hosts") ? file.at("hosts").at(host) : file;
+    for (const auto& row : table.at("rows")) {
       const auto name = row.at("unit").get<std::string>();
       std::size_t kind = 0;
       while (kind < std::size(kKinds) && name != kKinds[kind]) ++kind;

@@ -19,18 +19,18 @@
 namespace espalier::launcher {
 namespace {
 
-constexpr std::string_view kMarker = "espalier: describes itself";
+constexpr std::string_view kDescribes = "espalier: describes itself", kProfiles = "espalier: profiles stages";
 // Of the arguments that may name a script, and of a description with a plan of some thousand GPUs.
 constexpr std::size_t kMostFiles = 8, kMostText = 8 << 20;
 
-bool holds_marker(const std::string& path) {
+bool holds(std::string_view marker, const std::string& path) {
   const wire::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) return false;
   const auto size = static_cast<std::size_t>(status.st_size);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (memory == MAP_FAILED) return false;
-  const bool found = ::memmem(memory, size, kMarker.data(), kMarker.size()) != nullptr;
+  const bool found = ::memmem(memory, size, marker.data(), marker.size()) != nullptr;
   ::munmap(memory, size);
   return found;
 }
@@ -47,14 +47,22 @@ std::string path_of(const std::string& program) {
   return "";
 }
 
+bool says(std::string_view marker, const std::vector<std::string>& program) {
+  if (program.empty()) return false;
+  if (holds(marker, path_of(program.front()))) return true;
+  for (std::size_t i = 1; i < std::min(program.size(), kMostFiles); ++i)
+    if (holds(marker, program[i])) return true;
+  return false;
+}
+
 }  // namespace
 
-bool describes_itself(const std::vector<std::string>& program) {
-  if (program.empty()) return false;
-  if (holds_marker(path_of(program.front()))) return true;
-  for (std::size_t i = 1; i < std::min(program.size(), kMostFiles); ++i)
-    if (holds_marker(program[i])) return true;
-  return false;
+bool describes_itself(const std::vector<std::string>& program) { return says(kDescribes, program); }
+
+void must_profile_stages(const std::vector<std::string>& program) {
+  if (!describes_itself(program) || !says(kProfiles, program))
+    throw Error(program.front() + ": does not measure stages by itself; espalier-train does, and programs that say \"" +
+                std::string(kProfiles) + "\" (man espalier-launch)");
 }
 
 ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string> program,

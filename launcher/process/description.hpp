@@ -17,6 +17,10 @@ namespace espalier::launcher {
 // "espalier: describes itself".
 bool describes_itself(const std::vector<std::string>& program);
 
+// Throws Error unless the program says, by the text "espalier: profiles stages" in the same places, that it measures
+// one stage when it is started with --profile-plan FILE --stage N --replica R. Another one could begin its training.
+void must_profile_stages(const std::vector<std::string>& program);
+
 // One question. The program is killed when it takes too long or when this object is destroyed.
 class ProgramDescription {
  public:

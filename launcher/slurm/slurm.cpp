@@ -137,8 +137,8 @@ JobId submit_extension(const ExtensionJob& job) {
   initialize();
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
-  std::string name = "ext-" + std::to_string(job.anchor), partition = job.partition, account = job.account,
-              comment = job.comment;
+  std::string name = job.name.empty() ? "ext-" + std::to_string(job.anchor) : job.name, partition = job.partition,
+              account = job.account, comment = job.comment;
   std::string node = job.request.node, script = job.script, directory = job.directory, null = "/dev/null";
   std::string tres = gpu_request(job.request, job.typed_gpus);
   std::string qos = job.qos, constraint = job.constraint, reservation = job.reservation;
@@ -173,6 +173,12 @@ JobId submit_extension(const ExtensionJob& job) {
   description.environment = environment.data();
   description.env_size = static_cast<std::uint32_t>(variables.size());
   description.std_in = description.std_out = description.std_err = null.data();
+  std::string output = job.output;
+  if (!output.empty()) {
+    description.std_out = description.std_err = output.data();
+    description.open_mode = OPEN_MODE_APPEND;
+  }
+  description.begin_time = job.begin;
   description.immediate = job.immediate ? 1 : 0;
   submit_response_msg_t* answer = nullptr;
   if (slurm_submit_batch_job(&description, &answer) != SLURM_SUCCESS)

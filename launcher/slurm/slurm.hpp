@@ -33,9 +33,9 @@ struct SlurmJob {
   std::time_t ends = 0;         // when its time limit ends a running job; 0: it has none
 };
 
-// Its name is "ext-" and the id of its anchor, for squeue and sacct.
 struct ExtensionJob {
   JobId anchor = 0;
+  std::string name = {};  // for squeue and sacct; empty: "ext-" and the id of its anchor
   ExtensionRequest request;
   std::string partition, account, comment;
   std::string qos, constraint, reservation;  // empty: none is named
@@ -44,6 +44,8 @@ struct ExtensionJob {
   std::vector<std::string> environment;      // "NAME=value"
   std::string directory;                     // its working directory
   int grant_seconds = 0;                     // Slurm drops the job if it has not started within this time and a minute
+  std::string output = {};                   // file that its output is appended to; empty: none
+  std::time_t begin = 0;                     // it starts no earlier
   bool immediate = false;                    // fail unless the job can start now
 };
 

@@ -90,6 +90,7 @@ const char* const kUsage =
     "  show profiles             what earlier jobs taught, newest first\n"
     "  show profile ID           one of them\n"
     "  forget ID|--all           let the planner forget one, or all of yours (root: of everybody)\n"
+    "  profile JOBID -- PROGRAM  measure a job that waits, stage by stage, on idle GPUs\n"
     "  usage JOBID               what a training used: allocations, GPU hours held, trained and paused\n"
     "  usage --user=USER         the same of all trainings of a user\n"
     "  ping                      is the planner there?\n"

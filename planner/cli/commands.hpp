@@ -25,6 +25,9 @@ std::string schedule(const std::vector<std::string>& words);
 // `words`: the words after "calibrate". Runs a Slurm job.
 std::string calibrate(const std::vector<std::string>& words);
 
+// `words`: the words after "profile". Has a job that waits measured: becomes espalier-launch, which submits Slurm jobs.
+[[noreturn]] void profile(const std::vector<std::string>& words);
+
 // `words`: the words after "doctor". Prints what it finds, and returns the exit code: 1 where there are faults.
 int run_doctor(const std::vector<std::string>& words);
 

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + 1, argv + argc);
     const std::string command = words.empty() ? "" : words.front();
     if (command == "doctor") return cli::run_doctor({words.begin() + 1, words.end()});
+    if (command == "profile") cli::profile({words.begin() + 1, words.end()});
     const std::string text = command == "simulate"    ? cli::simulate({words.begin() + 1, words.end()})
                              : command == "schedule"  ? cli::schedule({words.begin() + 1, words.end()})
                              : command == "calibrate" ? cli::calibrate({words.begin() + 1, words.end()})

@@ -44,6 +44,15 @@ Record profile_record(const Json& profile) {
   add_estimate(measured, profile.at("computation_ms"), "ComputationMs", "Measurements");
   measured.push_back({"Spread", percent_text(profile.at("spread"))});
   record.push_back(std::move(measured));
+  if (profile.contains("profiled")) {
+    const Json& stages = profile["profiled"];
+    record.push_back({{"ProfiledFor", std::to_string(stages.at("job").get<std::uint32_t>())},
+                      {"StagesProfiled", whole(stages, "stages")},
+                      {"PlansProfiled", whole(stages, "plans")},
+                      {"DeviceSeconds", number_text(stages.at("device_seconds").get<double>(), 4)}});
+    for (const Json& form : stages.value("foreseen", Json::array()))
+      record.push_back({{"Foreseen", form.get<std::string>()}});
+  }
   Pairs changes;
   add_estimate(changes, profile.at("pause_seconds"), "PauseSeconds", "Pauses");
   add_estimate(changes, profile.at("start_seconds"), "StartSeconds", "Starts");

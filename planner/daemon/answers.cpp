@@ -8,14 +8,11 @@
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/gate.hpp"
-#include "planner/daemon/growth_obstacles.hpp"
 #include "planner/daemon/printable.hpp"
-#include "planner/daemon/share_nodes.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr std::size_t kExplained = 512u << 10;  // bytes of decisions in an explanation
 constexpr std::size_t kLongestWish = 4096, kMostWished = 4096;
 
 std::string listed(const std::set<std::string>& names) {
@@ -45,25 +42,15 @@ MoveWish wish_of(const Json& arguments) {
 }  // namespace
 
 Answers::Answers(Planner& planner, const wire::Config& config)
-    : planner_(planner), config_(config), started_(clock_seconds()) {}
+    : planner_(planner), queue_profiles_(planner), config_(config), started_(clock_seconds()) {}
 
 Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
   const std::string& what = query.what;
   if (!query.arguments.is_object()) throw Error("query: arguments must be an object");
   if (what == "ping") return ping();
-  const Viewer viewer = viewer_of(peer);
-  if (what == "job") return job(query.arguments, viewer);
-  if (what == "jobs") return jobs(query.arguments, viewer);
-  if (what == "scale") return scale(query.arguments, viewer);
-  if (what == "decision") return decision(query.arguments, viewer);
-  if (what == "decisions") return decisions(query.arguments, viewer);
-  if (what == "nodes") return nodes(query.arguments, viewer);
-  if (what == "profiles") return profiles(query.arguments, viewer);
-  if (what == "profile") return profile(query.arguments, viewer);
+  if (QueueProfiles::knows(what)) return queue_profiles_.answer(query, peer);
   if (what == "forget") return forget(query.arguments, peer);
   if (what == "config") return config();
-  if (what == "usage") return usage(query.arguments, viewer);
-  if (what == "explain") return explain(query.arguments, viewer);
   if (what == "hold" || what == "release" || what == "reclaim" || what == "migrate")
     return control(what, query.arguments, peer);
   throw Error("query \"" + printable(what, 40) + "\": not known to this espalierd; are both of the same version?");
@@ -77,39 +64,9 @@ Json Answers::ping() const {
   return json;
 }
 
-// Until Slurm has told its configuration, nobody sees the jobs of others.
 Viewer Answers::viewer_of(const wire::Peer& peer) const {
   const auto& snapshot = planner_.last_snapshot();
   return {peer.uid, (snapshot && !snapshot->private_jobs) || is_administrator(peer.uid, planner_.slurm_user())};
-}
-
-Json Answers::job(const Json& arguments, const Viewer& viewer) const {
-  const auto id = number<JobId>(arguments, "job");
-  const Error none("job " + std::to_string(id) + ": not an elastic job that this planner has seen");
-  Json json;
-  if (const auto live = planner_.jobs().find(id); live != planner_.jobs().end()) {
-    if (!viewer.sees(live->second.job.uid)) throw none;
-    json = describe_job(live->second.job, live->second.link != nullptr, false);
-    if (live->second.movable) json["bases"] = live->second.bases;
-  } else {
-    const auto stored = planner_.store().job(id);
-    if (!stored || !viewer.sees(stored->job.uid)) throw none;
-    json = describe_job(stored->job, false, stored->ended);
-  }
-  const Json known = planner_.store().coefficients(id).value_or(Json::object());
-  json["coefficients"] = known.value("values", Json(nullptr));
-  json["coefficients_settled"] = known.value("settled", false);
-  json["coefficients_measured"] = known.value("measured", Json::object());
-  json["coefficients_source"] = describe_source(known);
-  return {{"job", std::move(json)}};
-}
-
-Json Answers::decision(const Json& arguments, const Viewer& viewer) const {
-  const auto id = number<std::int64_t>(arguments, "decision");
-  const auto record = planner_.store().decision(id);
-  if (!record || !viewer.sees(record->uid))
-    throw Error("decision " + std::to_string(id) + ": there is none, or it is too old");
-  return {{"decision", describe_decision(*record, true)}};
 }
 
 Json Answers::config() const {
@@ -125,6 +82,7 @@ Json Answers::config() const {
             {"planner.lambda", config_.lambda},
             {"planner.hysteresis", config_.hysteresis},
             {"planner.trade", config_.trade},
+            {"planner.migrate_gain", config_.migrate_gain},
             {"planner.least_gain", config_.least_gain},
             {"planner.idle_seconds", config_.idle_seconds},
             {"planner.reclaim", config_.reclaim},
@@ -149,6 +107,9 @@ Json Answers::config() const {
             {"health.command", config_.health_command},
             {"health.timeout_seconds", config_.health_timeout_seconds},
             {"health.valid_minutes", config_.health_valid_minutes},
+            {"profiling.gpus", config_.profiling_gpus},
+            {"profiling.per_user", config_.profiling_per_user},
+            {"profiling.minutes", config_.profiling_minutes},
             {"metrics.address", config_.metrics_address},
             {"metrics.jobs", config_.metrics_jobs},
             {"launch.network", config_.network},
@@ -189,28 +150,6 @@ Json Answers::config() const {
   return json;
 }
 
-Json Answers::explain(const Json& arguments, const Viewer& viewer) const {
-  const auto id = number<JobId>(arguments, "job");
-  Json json = job(arguments, viewer);
-  const auto live = planner_.jobs().find(id);
-  json["obstacles"] = live == planner_.jobs().end()
-                          ? std::vector<std::string>{"it does not run"}
-                          : growth_obstacles(live->second, planner_.jobs(), planner_.last_snapshot(),
-                                             planner_.weighed(id), planner_.settings(), clock_seconds());
-  Json list = Json::array();
-  DecisionQuery latest;
-  latest.job = id;
-  latest.limit = 5;
-  latest.bytes = kExplained;
-  for (const auto& record : planner_.store().decisions(latest).records) list.push_back(describe_decision(record, true));
-  json["decisions"] = std::move(list);  // newest first
-  Json steps = Json::array();
-  for (const auto& t : planner_.store().transitions(id, 20))
-    steps.push_back({{"time", t.time}, {"from", t.from}, {"event", t.event}, {"to", t.to}, {"decision", t.decision}});
-  json["transitions"] = std::move(steps);
-  return json;
-}
-
 Json Answers::control(const std::string& what, const Json& arguments, const wire::Peer& peer) {
   const auto id = number<JobId>(arguments, "job");
   const auto live = planner_.jobs().find(id);
@@ -223,6 +162,26 @@ Json Answers::control(const std::string& what, const Json& arguments, const wire
   if (what == "migrate") return {{"decision", planner_.migrate(id, wish_of(arguments))}};
   planner_.hold(id, what == "hold");
   return {{"held", what == "hold"}};
+}
+
+Json Answers::forget(const Json& arguments, const wire::Peer& peer) {
+  const bool administrator = is_administrator(peer.uid, planner_.slurm_user());
+  std::vector<std::int64_t> ids;
+  if (arguments.value("all", false)) {
+    for (const Knowledge& row : planner_.store().newest_knowledge(Store::kKnowledgeInAll))
+      if (administrator || row.uid == peer.uid) ids.push_back(row.id);
+  } else {
+    const auto id = number<std::int64_t>(arguments, "profile");
+    const auto row = planner_.store().knowledge(id);
+    if (!row || !viewer_of(peer).sees(row->uid))
+      throw Error("profile " + std::to_string(id) + ": there is none; see espalier show profiles");
+    if (!administrator && row->uid != peer.uid)
+      throw Error("profile " + std::to_string(id) + ": belongs to uid " + std::to_string(row->uid) +
+                  "; only its owner, root and SlurmUser may forget it");
+    ids.push_back(id);
+  }
+  for (const std::int64_t id : ids) planner_.forget(id);
+  return {{"forgotten", ids}};
 }
 
 }  // namespace espalier

@@ -19,6 +19,9 @@ Number number(const Json& arguments, const char* key) {
   return found->get<Number>();
 }
 
+// What is not UTF-8 in it is replaced.
+inline std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 struct DecisionRecord;
 Json describe_job(const ElasticJob& job, bool connected, bool ended);
 Json describe_decision(const DecisionRecord& record, bool candidates);

@@ -33,8 +33,9 @@ class ClosedNodes {
   // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
   // - A rule of [share] keeps it for others.
   // - The site's health check found fault with it, or has not looked at it yet.
+  // - `only_type` is given, and its GPUs are of another type.
   // Jobs that no rule tells apart share the result.
-  NodeNames to(const SlurmJob& anchor);
+  NodeNames to(const SlurmJob& anchor, const std::string& only_type = "");
 
   // The last of these nodes alone, with the QOS that may not preempt; for people.
   const std::map<std::string, std::string>& kept_for_qos() const { return kept_; }
@@ -48,8 +49,9 @@ class ClosedNodes {
   std::map<std::string, std::string> kept_;                              // node: QOS
   std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
   ShareNodes shares_;
-  // By what extensions of a job ask for, and what rules look at: constraint, reservation, account, QOS, partition.
-  std::map<std::array<std::string, 5>, NodeNames> known_;
+  // By what extensions of a job ask for, and what rules look at: constraint, reservation, account, QOS, partition,
+  // type.
+  std::map<std::array<std::string, 6>, NodeNames> known_;
 };
 
 // Why no extension of `anchor` is asked for on any node; empty: there is no such reason.

@@ -1,7 +1,6 @@
 #include "planner/daemon/gate.hpp"
 
 #include <spdlog/spdlog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,18 +19,18 @@ constexpr Allowance::Rate kFrames{500, 100}, kFramesPerJob{100, 20};
 // Connections of one user. One more is allowed for each of the user's jobs.
 constexpr std::size_t kMostSeats = 64;
 constexpr std::size_t kMostXml = 4u << 20;
-// Answers that wait to be read, of one connection and of all of a user's.
-constexpr std::size_t kMostUnread = 512u << 10, kMostUnreadOfUser = 8u << 20;
-
-double own_seconds() {  // that this thread has computed
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 }  // namespace
 
 bool is_administrator(uid_t uid, uid_t slurm_user) { return uid == 0 || uid == slurm_user || uid == ::geteuid(); }
+
+Gate::Gate(Planner& planner, QuestionDesk::Sources questions)
+    : planner_(planner),
+      desk_(
+          std::move(questions),
+          {[this](uid_t uid) { return trusts(uid); }, [this](uid_t uid) { return unread_of(uid); },
+           [this](const wire::ConnectionPtr& link, const std::string& why) { refuse(link, wire::Query::type, why); }}) {
+}
 
 // One user's connections must not use up the daemon's memory and descriptors: other users, Slurm
 // and MUNGE need them.
@@ -72,7 +71,8 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
   // The connection keeps itself alive until it closes. A strong reference in its own callbacks
   // would keep it for ever.
   const std::weak_ptr<wire::Connection> weak = link;
-  link->on_frame = [this, weak, pace = pace_of(link->peer().uid)](const wire::Frame& frame) {
+  link->on_frame = [this, weak, pace = pace_of(link->peer().uid),
+                    dialogue = QuestionDesk::dialogue(link)](const wire::Frame& frame) {
     const auto self = weak.lock();
     if (!self) return;
     try {
@@ -83,17 +83,9 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
       if (!trusts(self->peer().uid) && !received_.take(self->peer().uid, planner_.jobs_of(self->peer().uid),
                                                        clock_seconds(), static_cast<double>(frame.bytes)))
         throw Error("too many bytes of messages");
-      handle(self, frame);
+      handle(self, dialogue, frame);
     } catch (const std::exception& error) {
-      // A query without an answer is common. Any other refused message comes from a broken or
-      // hostile peer.
-      const auto level = frame.type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
-      const std::string why = printable(error.what());
-      spdlog::log(level, "{} (uid {}): {} refused: {}", self->peer().address, self->peer().uid,
-                  printable(frame.type, 40), why);
-      self->send(wire::Refused{why});
-      if (const auto job = planner_.job_of(*self)) planner_.lost(*job, self);
-      self->close();
+      refuse(self, frame.type, error.what());
     }
   };
   link->on_closed = [this, weak](const std::string&) {
@@ -103,9 +95,21 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
   };
 }
 
-void Gate::handle(const wire::ConnectionPtr& link, const wire::Frame& frame) {
+void Gate::refuse(const wire::ConnectionPtr& link, const std::string& type, const std::string& problem) {
+  // A query without an answer is common. Any other refused message comes from a broken or hostile
+  // peer.
+  const auto level = type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
+  const std::string why = printable(problem);
+  spdlog::log(level, "{} (uid {}): {} refused: {}", link->peer().address, link->peer().uid, printable(type, 40), why);
+  link->send(wire::Refused{why});
+  if (const auto job = planner_.job_of(*link)) planner_.lost(*job, link);
+  link->close();
+}
+
+void Gate::handle(const wire::ConnectionPtr& link, const QuestionDesk::DialoguePtr& dialogue,
+                  const wire::Frame& frame) {
   if (frame.type == wire::Query::type) {
-    query(link, wire::from_frame<wire::Query>(frame));
+    desk_.ask(dialogue, wire::from_frame<wire::Query>(frame), frame.bytes);
   } else if (frame.type == wire::Topology::type) {
     topology(link->peer(), wire::from_frame<wire::Topology>(frame));
   } else if (frame.type == wire::Register::type) {
@@ -125,31 +129,6 @@ std::size_t Gate::unread_of(uid_t uid) {
   for (const auto& weak : found->second)
     if (const auto link = weak.lock()) sum += link->unread();
   return sum;
-}
-
-// A question costs what it costs, whatever it is: a user who has used up the daemon's time or room
-// is asked to wait. A ping is nearly free and always answered.
-void Gate::query(const wire::ConnectionPtr& link, const wire::Query& question) {
-  const uid_t uid = link->peer().uid;
-  if (trusts(uid)) return link->send(wire::Reply{on_query_(question, link->peer())});
-  const double now = clock_seconds();
-  if (question.what != "ping" && (!query_seconds_.left(uid, 0, now) || !query_bytes_.left(uid, 0, now)))
-    throw Error("uid " + std::to_string(uid) + " has asked for too much; ask again in a few seconds");
-  const std::size_t waiting = link->unread();
-  if (waiting > kMostUnread || unread_of(uid) > kMostUnreadOfUser)
-    throw Error("uid " + std::to_string(uid) + " does not read its answers; read them first");
-  const double before = own_seconds();
-  const auto charge = [&] {
-    query_seconds_.charge(uid, 0, now, own_seconds() - before);
-    query_bytes_.charge(uid, 0, now, static_cast<double>(link->unread() - waiting));
-  };
-  try {
-    link->send(wire::Reply{on_query_(question, link->peer())});
-  } catch (...) {
-    charge();
-    throw;
-  }
-  charge();
 }
 
 void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame) {

@@ -10,6 +10,7 @@
 
 #include "planner/daemon/allowance.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/question_desk.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier {
@@ -19,9 +20,10 @@ bool is_administrator(uid_t uid, uid_t slurm_user);
 
 class Gate {
  public:
-  // May throw Error: the query is then refused with its message.
-  using OnQuery = std::function<Json(const wire::Query&, const wire::Peer&)>;
-  Gate(Planner& planner, OnQuery on_query) : planner_(planner), on_query_(std::move(on_query)) {}
+  // `questions`: who answers them.
+  Gate(Planner& planner, QuestionDesk::Sources questions);
+  // All questions are answered at once.
+  Gate(Planner& planner, QuestionDesk::OnQuery answer) : Gate(planner, QuestionDesk::Sources{std::move(answer)}) {}
 
   void welcome(const wire::ConnectionPtr& link);
 
@@ -33,23 +35,19 @@ class Gate {
   // The message allowance of `uid`. All connections of a user share it, but each administrator's
   // connection has its own.
   std::shared_ptr<Allowance> pace_of(uid_t uid);
-  void handle(const wire::ConnectionPtr& link, const wire::Frame& frame);
+  void handle(const wire::ConnectionPtr& link, const QuestionDesk::DialoguePtr& dialogue, const wire::Frame& frame);
   void from_launcher(const wire::ConnectionPtr& link, const wire::Frame& frame);
   void topology(const wire::Peer& peer, const wire::Topology& message);
-  void query(const wire::ConnectionPtr& link, const wire::Query& question);
+  void refuse(const wire::ConnectionPtr& link, const std::string& type, const std::string& problem);
   // Bytes of answers that the user's connections have not taken yet.
   std::size_t unread_of(uid_t uid);
 
   Planner& planner_;
-  OnQuery on_query_;
   std::shared_ptr<std::map<uid_t, rlim_t>> seats_ = std::make_shared<std::map<uid_t, rlim_t>>();
   std::map<uid_t, std::shared_ptr<Allowance>> paces_;
   std::map<uid_t, std::vector<std::weak_ptr<wire::Connection>>> links_;
-  // What an ordinary user's messages and questions may cost: bytes that come, seconds of the
-  // daemon's own time, bytes of answers.
-  Spending received_{{16 << 20, 1 << 20}, {16 << 20, 4 << 20}};
-  Spending query_seconds_{{1, 0.1}, {0, 0}};
-  Spending query_bytes_{{16 << 20, 1 << 20}, {0, 0}};
+  Spending received_{{16 << 20, 1 << 20}, {16 << 20, 4 << 20}};  // bytes of an ordinary user's messages
+  QuestionDesk desk_;
 };
 
 }  // namespace espalier

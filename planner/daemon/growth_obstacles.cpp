@@ -7,6 +7,7 @@
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/account_limits.hpp"
+#include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/share_words.hpp"
 
 namespace espalier {
@@ -51,19 +52,19 @@ std::string closed_sentence(const std::vector<std::string>& names, const std::ma
 
 }  // namespace
 
-std::vector<std::string> growth_obstacles(const LiveJob& live, const std::map<JobId, LiveJob>& jobs,
-                                          const std::optional<SlurmSnapshot>& slurm, const Weighed* weighed,
+std::vector<std::string> growth_obstacles(const JobView& live, const std::map<JobId, LiveJob>& jobs,
+                                          const SlurmSnapshot* slurm, const Weighed* weighed,
                                           const PlannerSettings& settings, double now) {
   std::vector<std::string> list;
   const ElasticJob& job = live.job;
   const int limit = std::min(job.max_gpus, settings.max_gpus);
   if (settings.shadow) list.push_back("the planner runs with --shadow: it decides but acts on nothing");
-  if (!live.link) list.push_back("its launcher is not connected");
-  if (live.open) list.push_back("decision " + std::to_string(live.open->decision.id) + " is under way");
+  if (!live.connected) list.push_back("its launcher is not connected");
+  if (live.open) list.push_back("decision " + std::to_string(*live.open) + " is under way");
   if (job.phase != JobPhase::running) list.push_back("its phase is " + to_string(job.phase) + ", not running");
   if (job.held) list.push_back("it is held; `espalier release " + std::to_string(job.id) + "` lets it grow");
   if (job.model.layers <= 0) list.push_back("its workers have not reported a model");
-  if (data_parallel_only(job) && !live.profiles.settled() && !live.profiles.recalled())
+  if (data_parallel_only(job) && !live.known)
     list.push_back("its model is not known, and it has not been measured yet");
   if (job.step_seconds <= 0) list.push_back("no step has been measured on its present plan");
   if (gpus_of(job.anchor) + gpus_of(job.extensions) >= limit)
@@ -77,12 +78,16 @@ std::vector<std::string> growth_obstacles(const LiveJob& live, const std::map<Jo
     list.push_back("the last " + std::to_string(live.failures) + " decision(s) about it failed; the next try is in " +
                    std::to_string(std::lround(std::ceil(live.not_before - now))) + " s");
   if (weighed != nullptr) list.push_back(sentence(*weighed));
-  if (!slurm) {
+  if (slurm == nullptr) {
     list.push_back("Slurm has not answered yet");
     return list;
   }
   if (const SlurmJob* anchor = slurm->alive(job.id)) {
     if (std::string why = barred(*anchor, *slurm, settings.rules); !why.empty()) list.push_back(std::move(why));
+    if (const std::string kept = kept_type(job, slurm->cluster);
+        !kept.empty() && std::any_of(slurm->cluster.nodes.begin(), slurm->cluster.nodes.end(),
+                                     [&](const NodeView& node) { return node.gpu_type != kept; }))
+      list.push_back("accuracy=bitwise keeps it on GPUs of type " + kept + ", as others may round differently");
     ClosedNodes closed(*slurm, settings.rules);
     if (const NodeNames names = closed.to(*anchor)) {
       std::vector<std::string> others = *names;

@@ -11,10 +11,10 @@
 
 namespace espalier {
 
-// One sentence per obstacle; empty when there is none. `jobs`: all of the planner's. `weighed`: the scheduler's last
-// view of the job, or null.
-std::vector<std::string> growth_obstacles(const LiveJob& live, const std::map<JobId, LiveJob>& jobs,
-                                          const std::optional<SlurmSnapshot>& slurm, const Weighed* weighed,
+// One sentence per obstacle; empty when there is none. `jobs`: those of the planner, of which only those with an open
+// decision count. `slurm` and `weighed`, the scheduler's last view of the job, may be null.
+std::vector<std::string> growth_obstacles(const JobView& live, const std::map<JobId, LiveJob>& jobs,
+                                          const SlurmSnapshot* slurm, const Weighed* weighed,
                                           const PlannerSettings& settings, double now);
 
 }  // namespace espalier

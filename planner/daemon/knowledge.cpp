@@ -27,6 +27,25 @@ Estimate estimate_from(const Json& json, const std::string& what) {
   return estimate;
 }
 
+Json to_json(const StageProfiling& profiled) {
+  return {{"job", profiled.job},
+          {"stages", profiled.stages},
+          {"device_seconds", profiled.device_seconds},
+          {"plans", profiled.plans},
+          {"foreseen", profiled.foreseen}};
+}
+
+StageProfiling profiling_from(const Json& json) {
+  const Fields fields(json, "knowledge.profiled", {"job", "stages", "device_seconds", "plans", "foreseen"});
+  StageProfiling profiled;
+  fields.get("job", profiled.job);
+  fields.get("stages", profiled.stages);
+  fields.get("device_seconds", profiled.device_seconds);
+  fields.get("plans", profiled.plans);
+  fields.get("foreseen", profiled.foreseen);
+  return profiled;
+}
+
 std::vector<std::string> split(const std::string& types) {
   std::vector<std::string> parts;
   std::istringstream in(types);
@@ -51,12 +70,14 @@ void Estimate::add(double value) {
 double Estimate::spread() const { return count >= 2 && mean > 0 ? std::sqrt(variance) / mean : 0; }
 
 Json record_of(const Knowledge& row) {
-  return {{"coefficients", row.coefficients}, {"speed", to_json(row.speed)}, {"spread", row.spread},
-          {"pause", to_json(row.pause)},      {"start", to_json(row.start)}, {"first", row.first}};
+  Json record{{"coefficients", row.coefficients}, {"speed", to_json(row.speed)}, {"spread", row.spread},
+              {"pause", to_json(row.pause)},      {"start", to_json(row.start)}, {"first", row.first}};
+  if (row.profiled) record["profiled"] = to_json(*row.profiled);
+  return record;
 }
 
 void read_record(const Json& record, Knowledge& row) {
-  const Fields fields(record, "knowledge", {"coefficients", "speed", "spread", "pause", "start", "first"});
+  const Fields fields(record, "knowledge", {"coefficients", "speed", "spread", "pause", "start", "first", "profiled"});
   fields.get("coefficients", row.coefficients);
   Json part;
   for (const auto& [name, estimate] :
@@ -66,6 +87,10 @@ void read_record(const Json& record, Knowledge& row) {
   }
   fields.get("spread", row.spread);
   fields.get("first", row.first);
+  if (fields.has("profiled")) {
+    fields.get("profiled", part);
+    row.profiled = profiling_from(part);
+  }
 }
 
 std::string description(const ElasticJob& job) {

@@ -27,6 +27,17 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
+// What profiles of single stages told before a job ran (queue_profiles.hpp).
+struct StageProfiling {
+  JobId job = 0;                   // that waited meanwhile
+  int stages = 0;                  // that were measured
+  double device_seconds = 0;       // that this took
+  std::vector<std::string> plans;  // measured ones, as plan_form() writes them
+  // What this job's start was foreseen to be, on own GPUs of each type, as plan_form() writes it.
+  std::vector<std::string> foreseen;
+  bool operator==(const StageProfiling&) const = default;
+};
+
 struct Knowledge {
   std::int64_t id = 0;  // given by the store
   std::uint32_t uid = 0;
@@ -40,6 +51,7 @@ struct Knowledge {
   Estimate pause;                 // seconds that training stood still for a reconfiguration
   Estimate start;                 // seconds that a generation took to start
   double first = 0, updated = 0;  // seconds since the epoch
+  std::optional<StageProfiling> profiled;  // absent: only running jobs taught it
 
   // How far the coefficients may be off, as a share: the spread of several measurements, or of the
   // only one.

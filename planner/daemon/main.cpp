@@ -18,6 +18,7 @@
 #include "planner/daemon/instance_lock.hpp"
 #include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
+#include "planner/daemon/question_thread.hpp"
 #include "planner/wire/grant.h"
 #include "planner/wire/scheduler_options.hpp"
 
@@ -38,7 +39,9 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.rules = {config.extension_constraint, config.extension_reservation, config.extension_qos,
                     config.extension_account,    config.max_lease_minutes,     config.share};
   settings.health = {config.health_command, config.health_timeout_seconds, config.health_valid_minutes};
+  settings.profiling = {config.profiling_gpus, config.profiling_per_user, config.profiling_minutes};
   settings.max_gpus = config.max_gpus;
+  settings.migrate_gain = config.migrate_gain;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
   // At a boundary a hand-off may wait for one step, one checkpoint write and one checkpoint read.
@@ -143,7 +146,8 @@ bool serve(const Options& options) {
   make_directory(config.run_dir, 0755);
   make_private(config.state_dir);
   const InstanceLock lock(config.state_dir + "/espalierd.lock");
-  Store store(config.state_dir + "/espalier.db");
+  const std::string database = config.state_dir + "/espalier.db";
+  Store store(database);
   store.limit(store_limits(config));
   store.prune(kKeptDecisions, kKeptTransitions);
 
@@ -151,7 +155,13 @@ bool serve(const Options& options) {
   SlurmAgent slurm(loop, make_slurm(config.partition, config.extension_qos, config.topology_file));
   Planner planner(loop, slurm, store, settings_of(config, options.shadow));
   Answers answers(planner, config);
-  Gate gate(planner, [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); });
+  QuestionThread questions(loop, planner, answers, database);
+  Gate gate(planner, QuestionDesk::Sources{
+                         [&](const wire::Query& query, const wire::Peer& peer) { return answers.answer(query, peer); },
+                         [&](const wire::Query& query, const wire::Peer& peer, QuestionThread::Done done) {
+                           questions.ask(query, peer, std::move(done));
+                         },
+                         ReadAnswers::answers});
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
   const auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0",
                                     config.planner_port, on_connection);

@@ -11,6 +11,7 @@
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
 
 namespace espalier {
@@ -73,7 +74,8 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
       health_(loop, [this] { think(Trigger::timer); }),
       submissions_(store),
       strays_(settings.partition),
-      allocations_(store, settings.partition) {
+      allocations_(store, settings.partition),
+      deciding_thread_(loop, 1, wire::SideThread::End::wait) {
   for (const auto id : store_.close_open("aborted: planner restarted"))
     spdlog::info("decision {}: left open by an earlier run, closed until its launcher says otherwise", id);
   configure(settings);
@@ -82,6 +84,8 @@ Planner::Planner(wire::Loop& loop, SlurmAgent& slurm, Store& store, const Planne
 
 void Planner::configure(const PlannerSettings& settings) {
   settings_ = settings;
+  settings_now_ = std::make_shared<const PlannerSettings>(settings);
+  view_.reset();
   scheduler_ = make_scheduler(settings.scheduler);
   health_.configure(settings.health);
   const auto period = std::max<long>(100, std::lround(settings.poll_seconds * 1000));
@@ -115,13 +119,6 @@ void Planner::topology_reported(const std::string& node, const std::string& xml)
   }
   store_.save_topology(node, xml, clock_seconds());
   sites_.reported(node, xml);
-}
-
-const Weighed* Planner::weighed(JobId job) const {
-  const auto& all = scheduler_->weighed();
-  const auto at =
-      std::lower_bound(all.begin(), all.end(), job, [](const Weighed& one, JobId id) { return one.job < id; });
-  return at != all.end() && at->job == job ? &*at : nullptr;
 }
 
 void Planner::think(Trigger trigger) {
@@ -172,35 +169,42 @@ void Planner::send_question() {
 }
 
 void Planner::answered(SlurmAgent::Snapshot answer) {
-  asking_ = false;
   if (const auto* why = std::get_if<std::string>(&answer)) {
     if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
     trouble_ = *why;
+    view_.reset();
+    asking_ = false;
     trigger_.reset();
     again_.reset();  // the timer asks again
     return;
   }
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
-  last_ = std::move(std::get<SlurmSnapshot>(answer));
+  auto snapshot = std::make_shared<SlurmSnapshot>(std::move(std::get<SlurmSnapshot>(answer)));
+  health_.look(snapshot->cluster, snapshot->time);
+  last_ = std::move(snapshot);
+  view_.reset();
   count_running(*last_);
-  health_.look(last_->cluster, last_->time);
   int gpus = 0;
   for (const NodeView& node : last_->cluster.nodes) gpus += static_cast<int>(node.gpu_owner.size());
   cluster_gpus_ = std::max(cluster_gpus_, gpus);  // a job may still name a node that has just gone
-  const double begin = clock_seconds();
+  began_at_ = clock_seconds();
   try {
     review(*last_);
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
+  if (!deciding_) end_cycle();
+}
+
+void Planner::end_cycle() {
+  asking_ = false;
   const double end = clock_seconds();
-  rest_until_ = end + std::clamp(2 * (end - begin), 0.0, kLongestRest);
-  if (again_ && !asking_) {
-    trigger_ = stronger(trigger_, *again_);
-    again_.reset();
-    ask();
-  }
+  rest_until_ = end + std::clamp(2 * (end - began_at_), 0.0, kLongestRest);
+  if (!again_) return;
+  trigger_ = stronger(trigger_, *again_);
+  again_.reset();
+  ask();
 }
 
 void Planner::take_early_topologies(const SlurmSnapshot& slurm) {
@@ -271,27 +275,39 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   if (!input.extensions.empty() &&
       std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
     look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
-  const auto decisions = scheduler_->decide(input);
-  moments["decided"] = clock_seconds();
-  if (!soon_ || !decisions.empty()) submitted_at_.reset();
-  // Jobs of one account share its limit: the next decision is for those that find no room now.
-  AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
-  const ShareNodes shares(slurm, settings_.rules.share);
-  for (const Decision& decision : decisions) {
-    const auto live = jobs_.find(decision.job);
-    if (live == jobs_.end()) continue;
-    const SlurmJob* anchor = slurm.alive(decision.job);
-    if (anchor != nullptr && !limits.take(*anchor, decision)) continue;
-    DecisionRecord record;
-    record.decision = decision;
-    if (anchor != nullptr) record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
-    record.moments = moments;
+  auto from = std::make_shared<Deciding>();
+  from->trigger = trigger;
+  from->moments = std::move(moments);
+  from->arrivals = submissions_.arrivals();
+  from->input = std::move(input);
+  from->input.arrivals = &from->arrivals;
+  from->submitted_at = submitted_at_;
+  from->settings = settings_now_;
+  from->began = clock_seconds();
+  if (settings_.migrate_gain >= 1)
+    if (auto movable = movable_now(jobs_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
+  deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
+    auto result = std::make_shared<Decided>();
     try {
-      propose(live->second, std::move(record));
-    } catch (const Error& error) {  // e.g. the store is full: try the others
-      spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
+      result->decisions = scheduler->decide(from->input);
+      result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
+      result->move = places->find(from->input, from->settings->scheduler, from->settings->migrate_gain, from->movable,
+                                  result->decisions);
+    } catch (const std::exception& error) {
+      result->failure = error.what();
     }
+    return [this, from, result] { decided(*from, *result); };  // on the loop
+  });
+}
+
+void Planner::decided(const Deciding& from, const Decided& result) {
+  deciding_ = false;
+  try {
+    apply(from, result);
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
   }
+  end_cycle();
 }
 
 void Planner::tell_preemption(const PreemptionRule& preemption) {
@@ -312,6 +328,7 @@ void Planner::kill_strays(const SlurmSnapshot& slurm) {
   };
   for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) kill(stray, "extension");
   for (const auto& stray : strays_.look_at_bases(slurm, jobs_)) kill(stray, "base");
+  for (const auto& stray : strays_.look_at_profile_jobs(slurm, settings_.profiling)) kill(stray, "profile job");
 }
 
 void Planner::note_allocations(const SlurmSnapshot& slurm) {

@@ -1,6 +1,7 @@
 // The planner's core. An event makes the planner ask Slurm. The scheduler decides on the answer.
 // The planner records the decision and proposes it to the job's launcher. The launcher's outcome
-// completes the record. All of this runs on the loop's thread.
+// completes the record. All of this runs on the loop's thread, except for the scheduler: it decides on a thread of its
+// own, and what it decided is looked at again before it is proposed (decision_check.hpp).
 #pragma once
 
 #include <deque>
@@ -12,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "planner/core/schedule/better_place.hpp"
+#include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/allowance.hpp"
@@ -21,6 +24,8 @@
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
+#include "planner/daemon/planner_view.hpp"
+#include "planner/daemon/profile_jobs.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
 #include "planner/daemon/slurm_agent.hpp"
@@ -28,6 +33,7 @@
 #include "planner/daemon/strays.hpp"
 #include "planner/daemon/submissions.hpp"
 #include "planner/wire/movable_message.hpp"
+#include "planner/wire/side_thread.hpp"
 
 namespace espalier {
 
@@ -37,7 +43,10 @@ struct PlannerSettings {
   std::string partition;
   ExtensionRules rules;  // [extensions]
   HealthRules health;
+  ProfilingRules profiling;
   int max_gpus = 64;
+  // A base moves to GPUs on which its job's step is this many times as fast; below 1: only to make room.
+  double migrate_gain = 1.1;
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
@@ -91,14 +100,19 @@ class Planner {
   // The number of `user`'s jobs: those in jobs(), or those that run in Slurm if these are more. After a restart all of
   // a user's launchers come back before one of them is in jobs(). Kept up to date, because every message asks for it.
   std::size_t jobs_of(uid_t user) const;
-  const std::optional<SlurmSnapshot>& last_snapshot() const { return last_; }
-  // The last decision's view of `job`; null: the decision did not weigh it. Valid until the next
-  // decision.
-  const Weighed* weighed(JobId job) const;
+  const std::shared_ptr<const SlurmSnapshot>& last_snapshot() const { return last_; }  // null: none yet
+  // For answers on another thread. What launchers reported within a moment may be missing in it, and nothing else: with
+  // n jobs the moment is about as long as it takes to copy 20 n jobs.
+  std::shared_ptr<const PlannerView> view();
   std::optional<std::string> slurm_trouble() const { return trouble_; }
   uid_t slurm_user() const;
   const PlannerSettings& settings() const { return settings_; }
   Store& store() { return store_; }
+  const std::shared_ptr<const Site>& site() const { return site_; }  // null: Slurm has not answered yet
+  // The plan of generation 0 of `job`, whose GPUs `slurm` confirms: with extensions where `measured` says that they
+  // pay. Needs site(). Throws Error where no plan fits.
+  Decision start_decision(ElasticJob job, const std::optional<JobCoefficients>& measured, RankOrder order,
+                          const SlurmSnapshot& slurm) const;
 
  private:
   struct Applicant {
@@ -114,6 +128,23 @@ class Planner {
   // think() for a message of a user's process. A user has a burst of five, then one a second.
   // Triggers in between are merged.
   void think_for(uid_t user, Trigger trigger);
+  // A decision that is being made, and what it was made from.
+  struct Deciding {
+    Trigger trigger;
+    std::map<std::string, double> moments;
+    PlanningInput input;
+    Arrivals arrivals;                   // input.arrivals points to it
+    std::optional<double> submitted_at;  // answered by this decision
+    std::shared_ptr<const PlannerSettings> settings;
+    double began = 0;                 // seconds since the epoch
+    std::vector<MovableJob> movable;  // whose bases may move to where the jobs train faster
+  };
+  struct Decided {
+    std::vector<Decision> decisions;
+    std::optional<Decision> move;  // of a base
+    std::shared_ptr<const std::vector<Weighed>> weighed;
+    std::string failure;  // empty: none
+  };
   void ask();
   void send_question();
   void answered(SlurmAgent::Snapshot answer);
@@ -129,6 +160,11 @@ class Planner {
   void tell_preemption(const PreemptionRule& preemption);
   void close_overdue(double now);
   void decide(const SlurmSnapshot& slurm);
+  void decided(const Deciding& from, const Decided& result);
+  void apply(const Deciding& from, const Decided& result);
+  // What came while Slurm was asked and a decision was made gets its turn.
+  void end_cycle();
+  void drop(const Decision& decision, const Deciding& from, const std::string& why);
   // Moves the base of a movable job if a waiting job can start then. Until it can move, and while it moves, the GPUs
   // for its second base count as those of a waiting job in `input`.
   void make_room(PlanningInput& input, std::map<std::string, double> moments);
@@ -174,7 +210,9 @@ class Planner {
   Store& store_;
   PlannerObserver* observer_ = nullptr;
   PlannerSettings settings_;
-  std::unique_ptr<Scheduler> scheduler_;
+  // Finds where movable jobs train faster; used as scheduler_ is.
+  std::shared_ptr<BetterPlaces> places_ = std::make_shared<BetterPlaces>();
+  std::shared_ptr<Scheduler> scheduler_;  // one decision at a time uses it, on deciding_thread_
   SiteCache sites_;
   std::shared_ptr<const Site> site_;  // hardware of the last snapshot's nodes
   std::map<JobId, LiveJob> jobs_;
@@ -196,7 +234,9 @@ class Planner {
   LimitWaits limit_waits_;
   std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
-  bool asking_ = false;
+  bool asking_ = false;    // from the question to Slurm until what follows of its answer has been decided
+  bool deciding_ = false;  // the last part of that time
+  double began_at_ = 0;    // when Slurm's answer came
   double asked_at_ = 0;
   double rest_until_ = 0;           // no question to Slurm before
   std::optional<Trigger> trigger_;  // strongest trigger since the last decision
@@ -208,12 +248,17 @@ class Planner {
   Spending transitions_{{200, 4}, {200, 4}};
   Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}};
   std::optional<double> submitted_at_;
-  std::optional<SlurmSnapshot> last_;
+  std::shared_ptr<const SlurmSnapshot> last_;
+  std::shared_ptr<const std::vector<Weighed>> weighed_ = std::make_shared<const std::vector<Weighed>>();
+  std::shared_ptr<const PlannerSettings> settings_now_;  // a copy of settings_ that views share
+  std::shared_ptr<const PlannerView> view_;              // null: what it would tell has changed
+  double view_at_ = 0, view_cost_ = 0;
   int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
   wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  wire::SideThread deciding_thread_;  // goes first: a decision that is being made is waited for
 };
 
 }  // namespace espalier

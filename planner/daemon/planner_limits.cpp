@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "planner/core/error.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/report_check.hpp"
 
 namespace espalier {
 
@@ -23,6 +25,19 @@ void Planner::confirm_gpus(LiveJob& live) const {
   }
   live.confirmed_gpus = std::max(live.confirmed_gpus, static_cast<int>(held));
 }
+
+template <class Report>
+void Planner::check_gpus(LiveJob& live, const Report& report) const {
+  try {
+    check_size(report, most_gpus(live));
+  } catch (const Error&) {
+    confirm_gpus(live);
+    check_size(report, most_gpus(live));
+  }
+}
+
+template void Planner::check_gpus(LiveJob&, const ElasticJob&) const;
+template void Planner::check_gpus(LiveJob&, const wire::Outcome&) const;
 
 bool Planner::may_write(const LiveJob& live, double now) {
   store_.take_written();  // others wrote it

@@ -52,6 +52,11 @@ std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
   std::vector<ExtensionRequest> base;
   try {
     base = place_for(job, wish, live.types, input.cluster);
+    const std::string kept = kept_type(job, input.cluster);
+    for (const ExtensionRequest& part : base)
+      if (const NodeView* node = input.cluster.find(part.node); !kept.empty() && node->gpu_type != kept)
+        throw Error("accuracy=bitwise keeps it on GPUs of type " + kept + ", as those of type " + node->gpu_type +
+                    " may round differently; a job with accuracy=relaxed may change its type");
   } catch (const Error& error) {
     throw Error(name + ": cannot move: " + error.what());
   }

@@ -191,6 +191,7 @@ void Planner::note_pause(LiveJob& live) {
 }
 
 void Planner::forget(std::int64_t knowledge) {
+  view_.reset();
   if (!store_.forget_knowledge(knowledge))
     throw Error("profile " + std::to_string(knowledge) + ": there is none; see espalier show profiles");
   for (auto& [id, live] : jobs_) {

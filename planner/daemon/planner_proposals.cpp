@@ -4,14 +4,87 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/decision_check.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/room.hpp"
+#include "planner/daemon/share_words.hpp"
 #include "planner/wire/grant_message.hpp"
 
 namespace espalier {
 
+// The jobs and the settings may have changed since the decision began. Slurm has not been asked since.
+void Planner::apply(const Deciding& from, const Decided& result) {
+  if (!result.failure.empty()) throw Error(result.failure);
+  weighed_ = result.weighed;
+  view_.reset();
+  auto moments = from.moments;
+  moments["decided"] = clock_seconds();
+  if (submitted_at_ == from.submitted_at && (!soon_ || !result.decisions.empty())) submitted_at_.reset();
+  const SlurmSnapshot& slurm = *last_;
+  // Jobs of one account share its limit: the next decision is for those that find no room now.
+  AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+  const ShareNodes shares(slurm, settings_.rules.share);
+  const auto promised = promised_since(jobs_, from.began);
+  for (const Decision& decision : result.decisions) {
+    const std::string why = from.settings == settings_now_
+                                ? out_of_date(decision, from.input, jobs_, slurm, settings_.max_gpus, promised)
+                                : "the settings have been read again";
+    if (!why.empty()) {
+      drop(decision, from, why);
+      continue;
+    }
+    LiveJob& live = jobs_.at(decision.job);
+    const SlurmJob* anchor = slurm.alive(decision.job);
+    if (anchor != nullptr && !limits.take(*anchor, decision)) continue;
+    DecisionRecord record;
+    record.decision = decision;
+    if (anchor != nullptr) record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
+    record.moments = moments;
+    try {
+      propose(live, std::move(record));
+    } catch (const Error& error) {  // e.g. the store is full: try the others
+      spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
+    }
+  }
+  if (!result.move) return;
+  const Decision& move = *result.move;
+  std::string why = out_of_date(move, from.input, jobs_, slurm, settings_.max_gpus, promised);
+  if (from.settings != settings_now_) why = "the settings have been read again";
+  const auto movable = movable_now(jobs_, from.input.now, kRestAfterMove);
+  if (why.empty() && !(movable && std::any_of(movable->begin(), movable->end(),
+                                              [&](const MovableJob& one) { return one.id == move.job; })))
+    why = "another base moves, or this one may not any more";
+  if (!why.empty()) return drop(move, from, why);
+  propose_move(jobs_.at(move.job), move, std::move(moments));
+}
+
+// It is decided anew at once, from what is known then.
+void Planner::drop(const Decision& decision, const Deciding& from, const std::string& why) {
+  spdlog::info("job {}: {} dropped: {}", decision.job, to_string(decision.kind), why);
+  if (!again_) again_ = from.trigger;
+  const auto live = jobs_.find(decision.job);
+  const double now = clock_seconds();
+  if (live == jobs_.end() || !may_write(live->second, now)) return;
+  DecisionRecord record;
+  record.decision = decision;
+  record.decision.outcome = "dropped: " + why;
+  record.uid = live->second.job.uid;
+  record.moments = from.moments;
+  record.moments["decided"] = record.moments["finished"] = now;
+  try {
+    store_.add(record);
+    charge_writes(live->second, now);
+  } catch (const Error& error) {
+    spdlog::error("job {}: {}", decision.job, error.what());
+  }
+}
+
 void Planner::propose(LiveJob& live, DecisionRecord record) {
+  view_.reset();
   Decision& decision = record.decision;
   record.uid = live.job.uid;
   if (settings_.shadow) {

@@ -8,6 +8,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/queue_profiles.hpp"
 #include "planner/daemon/share_words.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -43,16 +44,24 @@ void Planner::plan_starts(const SlurmSnapshot& slurm) {
   }
 }
 
-// With coefficients of a job like it the new job may start on idle GPUs at once. Without them it
-// starts on its own GPUs: a growth on assumed figures would only cost it time.
 void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
-  ElasticJob job = confirmed(live.job, slurm, settings_.max_gpus);
   const auto measured = live.profiles.coefficients(*site_);
   // A program that tells its shape only when it runs has ranks on all its GPUs already.
   const RankOrder order = live.job.ranks_run ? RankOrder::given : RankOrder::planned;
-  FirstPlan first = first_plan(job, *site_, measured.value_or(sheet_for(job, *site_)), order);
   DecisionRecord record;
-  Decision& decision = record.decision;
+  record.decision = start_decision(confirmed(live.job, slurm, settings_.max_gpus), measured, order, slurm);
+  if (live.profiles.recalled())
+    record.decision.reason += told_by_stages(store_, live.recalled_rows, live.job.id, record.decision.plan, *site_);
+  record.moments["decided"] = record.decision.time;
+  propose(live, std::move(record));
+}
+
+// With coefficients of a job like it the new job may start on idle GPUs at once. Without them it
+// starts on its own GPUs: a growth on assumed figures would only cost it time.
+Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoefficients>& measured, RankOrder order,
+                                 const SlurmSnapshot& slurm) const {
+  FirstPlan first = first_plan(job, *site_, measured.value_or(sheet_for(job, *site_)), order);
+  Decision decision;
   decision.time = clock_seconds();
   decision.trigger = Trigger::job_started;
   decision.kind = DecisionKind::start;
@@ -64,36 +73,34 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
                              : "the fastest plan on its own GPUs by the GPUs' data sheets; nothing is measured yet";
   if (job.parallel.first) decision.reason = "the user's own plan ([parallel] plan)";
   if (!first.remark.empty()) decision.reason += "; " + first.remark;
-  if (measured && order == RankOrder::planned && !live.job.held) {
-    PlanningInput input =
-        make_input(slurm, jobs_, Trigger::job_started,
-                   {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
-    job.plan = decision.plan;
-    job.phase = JobPhase::running;
-    job.step_seconds = first.ms / 1000;
-    input.coefficients = {{job.id, *measured}};
-    // It has to start anyway.
-    input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
-    if (const SlurmJob* anchor = slurm.alive(job.id)) {
-      const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
-      job.max_gpus = most_by_account(job, limits, *anchor);
-      input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor);
-      job.held = !barred(*anchor, slurm, settings_.rules).empty();
-    }
-    input.jobs = {job};
-    for (Decision& wide : make_scheduler(settings_.scheduler)->decide(input)) {
-      if (wide.kind != DecisionKind::grow) continue;
-      decision.reason = "starts wide: " + wide.reason;
-      if (const SlurmJob* anchor = slurm.alive(job.id))
-        decision.reason += share_reason(wide, *anchor, ShareNodes(slurm, settings_.rules.share), settings_.rules.share);
-      decision.plan = std::move(wide.plan);
-      decision.acquire = std::move(wide.acquire);
-      decision.predicted_step_seconds = wide.predicted_step_seconds;
-      decision.candidates = std::move(wide.candidates);
-    }
+  if (!measured || order != RankOrder::planned || job.held) return decision;
+  PlanningInput input =
+      make_input(slurm, jobs_, Trigger::job_started,
+                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
+  job.plan = decision.plan;
+  job.phase = JobPhase::running;
+  job.step_seconds = first.ms / 1000;
+  input.coefficients = {{job.id, *measured}};
+  // It has to start anyway.
+  input.start_seconds[job.id] = input.redeploy_seconds[job.id] = 0;
+  if (const SlurmJob* anchor = slurm.alive(job.id)) {
+    const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+    job.max_gpus = most_by_account(job, limits, *anchor);
+    input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor, kept_type(job, slurm.cluster));
+    job.held = !barred(*anchor, slurm, settings_.rules).empty();
   }
-  record.moments["decided"] = decision.time;
-  propose(live, std::move(record));
+  input.jobs = {job};
+  for (Decision& wide : make_scheduler(settings_.scheduler)->decide(input)) {
+    if (wide.kind != DecisionKind::grow) continue;
+    decision.reason = "starts wide: " + wide.reason;
+    if (const SlurmJob* anchor = slurm.alive(job.id))
+      decision.reason += share_reason(wide, *anchor, ShareNodes(slurm, settings_.rules.share), settings_.rules.share);
+    decision.plan = std::move(wide.plan);
+    decision.acquire = std::move(wide.acquire);
+    decision.predicted_step_seconds = wide.predicted_step_seconds;
+    decision.candidates = std::move(wide.candidates);
+  }
+  return decision;
 }
 
 }  // namespace espalier

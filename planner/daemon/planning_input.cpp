@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
 
 namespace espalier {
@@ -107,6 +108,10 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
   return result;
 }
 
+std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
+  return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
+}
+
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          const PlanningContext& context) {
   PlanningInput input;
@@ -137,7 +142,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
-    if (NodeNames names = closed.to(anchor)) input.closed[id] = std::move(names);
+    if (NodeNames names = closed.to(anchor, kept_type(job, input.cluster))) input.closed[id] = std::move(names);
     job.held = job.held || !barred(anchor, slurm, context.rules).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)

@@ -34,6 +34,9 @@ int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::st
 // The most GPUs that the job may have: its own limit, and its present GPUs with what [share] leaves to its account.
 int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor);
 
+// The only GPU type that extensions of `job` may have; empty: any (schedule/gpu_type.hpp).
+std::string kept_type(const ElasticJob& job, const ClusterView& cluster);
+
 // A job is left out while its launcher is not connected, while it has an open decision, while Slurm
 // preempts it, and for a while after a failure. GPUs promised to an open growth count as taken.
 // GPUs of an open shrink count as about to be idle.

@@ -39,19 +39,25 @@ std::optional<Decision> move_to(const LiveJob& live, const ElasticJob& job, cons
   return decision;
 }
 
-std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
-                              const SchedulerOptions& options, const Site& site) {
-  if (input.cluster.waiting.empty()) return std::nullopt;
+std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs, double now, double rest) {
   for (const auto& [id, live] : jobs)
     if ((live.open && moves_base(live.open->decision)) ||
-        (live.bases.size() > 1 && !live.moves.empty() && input.now - live.moves.back() < kMoveTakes))
+        (live.bases.size() > 1 && !live.moves.empty() && now - live.moves.back() < kMoveTakes))
       return std::nullopt;
   std::vector<MovableJob> movable;
   for (auto& [id, live] : jobs)
     if (live.movable && live.link && !live.job.held && !live.open && live.bases.size() == 1 &&
-        moves_within_hour(live, input.now) < kMostMoves)
+        moves_within_hour(live, now) < kMostMoves && (live.moves.empty() || now - live.moves.back() >= rest))
       movable.push_back({id, live.types});
-  auto relief = find_relief(input, options, movable);
+  return movable;
+}
+
+std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
+                              const SchedulerOptions& options, const Site& site) {
+  if (input.cluster.waiting.empty()) return std::nullopt;
+  const auto movable = movable_now(jobs, input.now, 0);
+  if (!movable) return std::nullopt;
+  auto relief = find_relief(input, options, *movable);
   if (!relief) return std::nullopt;
   Room room{std::move(*relief), std::nullopt};
   if (room.relief.held > 0) return room;

@@ -11,6 +11,8 @@
 namespace espalier {
 
 inline constexpr std::size_t kMostMoves = 6;  // of one job within an hour
+// Seconds. A job that has just moved shows first what it gained, before it moves for more speed.
+inline constexpr double kRestAfterMove = 600;
 
 // The moves of `live` within the hour before `now` (seconds since the epoch). Older ones are forgotten.
 std::size_t moves_within_hour(LiveJob& live, double now);
@@ -22,8 +24,11 @@ struct Room {
   std::optional<Decision> move;
 };
 
-// nullopt: no move helps, or there is no valid plan for it, or another move is under way: only its end shows whether
-// one more is needed. `jobs` are those of `input`.
+// The jobs of `jobs` whose base may move now, sorted by job. `rest`: seconds since a job's last move. nullopt: another
+// move is under way, and only its end shows whether one more is needed.
+std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs, double now, double rest);
+
+// nullopt: no move helps, or there is no valid plan for it, or another move is under way. `jobs` are those of `input`.
 std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
                               const SchedulerOptions& options, const Site& site);
 

@@ -76,14 +76,16 @@ void Statement::put(int at, const std::string& value) {
     fail(database_.handle_);
 }
 
-Database::Database(const std::string& path) {
-  if (sqlite3_open_v2(path.c_str(), &handle_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) != SQLITE_OK) {
+Database::Database(const std::string& path, Access access) {
+  const int how = access == Access::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  if (sqlite3_open_v2(path.c_str(), &handle_, how, nullptr) != SQLITE_OK) {
     const std::string why = handle_ == nullptr ? "no memory" : sqlite3_errmsg(handle_);
     sqlite3_close(handle_);
     throw Error(path + ": cannot open: " + why + "; check that its directory exists and is writable");
   }
   try {
     sqlite3_busy_timeout(handle_, 2000);
+    if (access == Access::read_only) return;
     execute("PRAGMA journal_mode=WAL");
     execute("PRAGMA synchronous=NORMAL");
     execute("PRAGMA journal_size_limit=16777216");  // what one large write left of the log is given back

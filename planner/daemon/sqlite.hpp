@@ -53,8 +53,9 @@ class Statement {
 
 class Database {
  public:
-  // Opens or creates the file, in WAL mode. Throws Error.
-  explicit Database(const std::string& path);
+  enum class Access { read_and_write, read_only };
+  // Opens the file, in WAL mode. Creates it unless it is to be read only. Throws Error.
+  explicit Database(const std::string& path, Access access = Access::read_and_write);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   ~Database();

@@ -8,25 +8,6 @@
 namespace espalier {
 namespace {
 
-constexpr const char* kColumns = "id, record, moments, phases, generation, step, uid, candidates";
-constexpr const char* kWithoutCandidates = "id, record, moments, phases, generation, step, uid, NULL";
-
-// A record of an older schema holds its candidates itself.
-DecisionRecord read_decision(const Statement& row, bool candidates) {
-  DecisionRecord record;
-  Json json = Json::parse(row.text(1));
-  if (const std::string listed = row.text(7); !listed.empty()) json["candidates"] = Json::parse(listed);
-  if (!candidates || !json.contains("candidates")) json["candidates"] = Json::array();
-  record.decision = json.get<Decision>();
-  record.decision.id = row.integer(0);
-  record.moments = Json::parse(row.text(2)).get<std::map<std::string, double>>();
-  record.phases_ms = Json::parse(row.text(3)).get<std::map<std::string, double>>();
-  record.generation = static_cast<int>(row.integer(4));
-  record.step = row.integer(5);
-  record.uid = static_cast<std::uint32_t>(row.integer(6));
-  return record;
-}
-
 // A record's long texts as they are stored.
 struct Texts {
   std::string record, candidates, moments, phases;
@@ -51,7 +32,9 @@ Texts texts_of(const DecisionRecord& r) {
 
 }  // namespace
 
-Store::Store(const std::string& path) : s_(std::make_unique<Statements>(Statements::for_owner_alone(path))) {}
+Store::Store(const std::string& path)
+    : StoreReader(std::make_unique<Database>(Statements::for_owner_alone(path))),
+      s_(std::make_unique<Statements>(*db_, path)) {}
 Store::~Store() = default;
 
 std::int64_t Store::add(const DecisionRecord& r) {
@@ -91,40 +74,6 @@ void Store::update(const DecisionRecord& r) {
   trim();
 }
 
-std::optional<DecisionRecord> Store::decision(std::int64_t id) {
-  auto query = s_->db.prepare(std::string("SELECT ") + kColumns + " FROM decisions WHERE id=?");
-  if (!query.bind(id).step()) return std::nullopt;
-  return read_decision(query, true);
-}
-
-DecisionPage Store::decisions(const DecisionQuery& asked) {
-  std::string sql =
-      std::string("SELECT ") + (asked.candidates ? kColumns : kWithoutCandidates) + ", bytes FROM decisions WHERE id<?";
-  if (asked.job) sql += " AND job=?2";
-  if (asked.uid) sql += " AND uid=?3";
-  // SQLite wants each parameter to be named, also those that this question does not use.
-  auto query = s_->db.prepare(sql + " AND (1 OR ?2=?3) ORDER BY id DESC LIMIT ?4");
-  query.bind(asked.before, asked.job.value_or(0), asked.uid.value_or(0), asked.limit);
-  DecisionPage page;
-  std::size_t bytes = 0;
-  while (query.step()) {
-    bytes += static_cast<std::size_t>(query.integer(8));
-    if (bytes > asked.bytes && !page.records.empty()) {
-      page.more = true;
-      break;
-    }
-    page.records.push_back(read_decision(query, asked.candidates));
-  }
-  return page;
-}
-
-std::vector<DecisionRecord> Store::decisions(std::optional<JobId> job, int limit) {
-  DecisionQuery query;
-  query.job = job;
-  query.limit = limit;
-  return decisions(query).records;
-}
-
 std::vector<double> Store::pauses(JobId job, int limit) {
   auto query = s_->db.prepare(
       "SELECT pause FROM (SELECT pause, kind, outcome FROM decisions WHERE job=? ORDER BY id DESC LIMIT ?)"
@@ -136,15 +85,17 @@ std::vector<double> Store::pauses(JobId job, int limit) {
 }
 
 std::vector<std::int64_t> Store::close_open(const std::string& outcome) {
-  std::vector<DecisionRecord> open;
-  auto query = s_->db.prepare(std::string("SELECT ") + kColumns + " FROM decisions WHERE outcome=''");
-  while (query.step()) open.push_back(read_decision(query, true));
   std::vector<std::int64_t> ids;
+  {
+    auto query = s_->db.prepare("SELECT id FROM decisions WHERE outcome='' ORDER BY id");
+    while (query.step()) ids.push_back(query.integer(0));
+  }
   Transaction transaction(s_->db);
-  for (DecisionRecord& record : open) {
-    record.decision.outcome = outcome;
-    update(record);
-    ids.push_back(record.decision.id);
+  for (const std::int64_t id : ids) {
+    auto record = decision(id);
+    if (!record) continue;
+    record->decision.outcome = outcome;
+    update(*record);
   }
   transaction.commit();
   return ids;
@@ -159,17 +110,6 @@ void Store::add(const wire::Transition& t, std::uint32_t uid) {
       .run();
   s_->add(uid, &Statements::Usage::transitions, 1);
   trim();
-}
-
-std::vector<wire::Transition> Store::transitions(JobId job, int limit) {
-  auto query = s_->db.prepare(
-      "SELECT time, source, event, target, generation, decision FROM transitions WHERE job=? ORDER BY id DESC LIMIT ?");
-  std::vector<wire::Transition> found;
-  query.bind(job, limit);
-  while (query.step())
-    found.push_back({job, query.real(0), query.text(1), query.text(2), query.text(3),
-                     static_cast<int>(query.integer(4)), query.integer(5)});
-  return found;
 }
 
 void Store::save(const ElasticJob& job, double now) {
@@ -204,32 +144,12 @@ void Store::end(JobId job, int exit_code, double now) {
   hold(job, false);
 }
 
-std::optional<StoredJob> Store::job(JobId id) {
-  auto query = s_->db.prepare("SELECT record, ended, exit_code, seen FROM jobs WHERE id=?");
-  if (!query.bind(id).step()) return std::nullopt;
-  return StoredJob{Json::parse(query.text(0)).get<ElasticJob>(), query.integer(1) != 0,
-                   static_cast<int>(query.integer(2)), query.real(3)};
-}
-
 void Store::save_coefficients(JobId job, const Json& coefficients) {
   s_->db.prepare("INSERT OR REPLACE INTO coefficients(job, record) VALUES(?,?)").bind(job, coefficients.dump()).run();
 }
 
-std::optional<Json> Store::coefficients(JobId job) {
-  auto query = s_->db.prepare("SELECT record FROM coefficients WHERE job=?");
-  if (!query.bind(job).step()) return std::nullopt;
-  // In place: a Json converts itself to nearly everything, an optional too, and GCC 16 warns of the choice.
-  return std::optional<Json>(std::in_place, Json::parse(query.text(0)));
-}
-
 void Store::save_scale(JobId job, const Json& table) {
   s_->db.prepare("INSERT OR REPLACE INTO scale_tables(job, record) VALUES(?,?)").bind(job, table.dump()).run();
-}
-
-std::optional<Json> Store::scale(JobId job) {
-  auto query = s_->db.prepare("SELECT record FROM scale_tables WHERE job=?");
-  if (!query.bind(job).step()) return std::nullopt;
-  return std::optional<Json>(std::in_place, Json::parse(query.text(0)));
 }
 
 void Store::hold(JobId job, bool held) {
@@ -257,13 +177,6 @@ std::vector<JobId> Store::holds() { return s_->ids("SELECT job FROM holds ORDER 
 
 void Store::save_topology(const std::string& node, const std::string& xml, double now) {
   s_->db.prepare("INSERT OR REPLACE INTO topology(node, time, xml) VALUES(?,?,?)").bind(node, now, xml).run();
-}
-
-std::map<std::string, double> Store::topologies() {
-  auto query = s_->db.prepare("SELECT node, time FROM topology");
-  std::map<std::string, double> found;
-  while (query.step()) found[query.text(0)] = query.real(1);
-  return found;
 }
 
 std::map<std::string, std::string> Store::topology_documents() {

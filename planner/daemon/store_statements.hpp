@@ -18,13 +18,13 @@ struct Store::Statements {
   };
   static constexpr std::int64_t kTransitionBytes = 160;  // its texts are cut to 40 bytes each
 
-  Database db;
+  Database& db;
   StoreLimits limits;
   std::map<std::uint32_t, Usage> used;
   Usage all;
   std::size_t written = 0;
 
-  explicit Statements(const std::string& path) : db(path) {
+  Statements(Database& database, const std::string& path) : db(database) {
     migrate(path);
     count();
   }

@@ -6,6 +6,7 @@ namespace espalier {
 namespace {
 
 constexpr double kAnchorGoneSeconds = 10;
+constexpr double kNoLongerWaitsSeconds = 1;
 constexpr double kUnclaimedSeconds = 30;
 constexpr double kUnregisteredSeconds = 120;
 
@@ -24,7 +25,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
   std::vector<Stray> found;
   for (const auto& [id, job] : slurm.jobs) {
     const JobId anchor = anchor_of_comment(job.comment);
-    if (anchor == 0 || job.partition != partition_) continue;
+    if (anchor == 0 || job.partition != partition_ || is_profile_job(job)) continue;
     if (job.state != SlurmJobState::running && job.state != SlurmJobState::pending) continue;
     const SlurmJob* owner = slurm.alive(anchor);
     std::string why;
@@ -86,6 +87,43 @@ std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, con
     since = slurm.time - grace + 10;  // named again in 10 s
   }
   bases_since_ = std::move(still);
+  return found;
+}
+
+std::vector<Strays::Stray> Strays::look_at_profile_jobs(const SlurmSnapshot& slurm, const ProfilingRules& rules) {
+  std::map<JobId, double> still;
+  std::map<uid_t, int> of_user;
+  int all = 0;
+  std::vector<Stray> found;
+  for (const auto& [id, job] : slurm.jobs) {
+    if (!is_profile_job(job) || job.partition != partition_) continue;
+    if (job.state != SlurmJobState::running && job.state != SlurmJobState::pending) continue;
+    const JobId anchor = anchor_of_comment(job.comment);
+    const SlurmJob* owner = slurm.alive(anchor);
+    std::string why;
+    double grace = kNoLongerWaitsSeconds;
+    const int gpus = std::max(1, gpus_of(job));
+    if (owner == nullptr || owner->state == SlurmJobState::completing) {
+      why = "the job that it profiles for has ended";
+    } else if (owner->uid != job.uid) {
+      why = "the job that it profiles for is another user's";
+    } else if (owner->state != SlurmJobState::pending) {
+      why = "the job that it profiles for has started";
+    } else if (all + gpus > rules.gpus || of_user[job.uid] + gpus > rules.per_user) {
+      why = "profile jobs have more GPUs than [profiling] allows";
+      grace = kAnchorGoneSeconds;
+    } else {
+      all += gpus;
+      of_user[job.uid] += gpus;
+    }
+    if (why.empty()) continue;
+    const auto before = profiles_since_.find(id);
+    double& since = still[id] = before == profiles_since_.end() ? slurm.time : before->second;
+    if (slurm.time - since <= grace) continue;
+    found.push_back({id, anchor, why});
+    since = slurm.time - grace + 10;  // named again in 10 s
+  }
+  profiles_since_ = std::move(still);
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/profile_jobs.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
@@ -26,6 +27,9 @@ class Strays {
   // has ended (10 s) or is another user's (10 s), or that its settled launcher does not name (30 s). While the
   // submitted job waits to run again, its base stays.
   std::vector<Stray> look_at_bases(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs);
+  // Profile jobs (profile_jobs.hpp) that have been strays longer than their grace: those whose job waits no longer, or
+  // is another user's (1 s), and the youngest beyond `rules` (10 s).
+  std::vector<Stray> look_at_profile_jobs(const SlurmSnapshot& slurm, const ProfilingRules& rules);
   // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
   // ended or is another user's job, or when an older extension has the same comment, whose last part is the id of its
   // grant. It is 30 s when the anchor's launcher is connected, not
@@ -39,6 +43,7 @@ class Strays {
   std::string partition_;
   std::map<JobId, double> since_;        // extension -> first seen as a stray
   std::map<JobId, double> bases_since_;  // the same of bases
+  std::map<JobId, double> profiles_since_;
 };
 
 }  // namespace espalier

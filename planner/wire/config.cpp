@@ -32,6 +32,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_real(path, k, c.cooldown_seconds, 0, 86400); });
   add("planner", "lambda", [&](const std::string& k) { return toml_real(path, k, c.lambda, 0, 1000); });
   add("planner", "trade", [&](const std::string& k) { return toml_real(path, k, c.trade, 0, 1000); });
+  add("planner", "migrate_gain", [&](const std::string& k) { return toml_real(path, k, c.migrate_gain, 0, 1000); });
   add("planner", "hysteresis", [&](const std::string& k) { return toml_real(path, k, c.hysteresis, 0, 1); });
   add("planner", "least_gain", [&](const std::string& k) { return toml_real(path, k, c.least_gain, 1, 10); });
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
@@ -83,6 +84,10 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_whole(path, k, c.health_timeout_seconds, 1, 600); });
   add("health", "valid_minutes",
       [&](const std::string& k) { return toml_real(path, k, c.health_valid_minutes, 0.1, 1440); });
+  add("profiling", "gpus", [&](const std::string& k) { return toml_whole(path, k, c.profiling_gpus, 0, 1000000); });
+  add("profiling", "per_user",
+      [&](const std::string& k) { return toml_whole(path, k, c.profiling_per_user, 0, 1000000); });
+  add("profiling", "minutes", [&](const std::string& k) { return toml_whole(path, k, c.profiling_minutes, 1, 1440); });
   add("metrics", "address", [&](const std::string& k) { return toml_address(path, k, c.metrics_address); });
   add("metrics", "jobs", [&](const std::string& k) { return toml_whole(path, k, c.metrics_jobs, 0, 100000); });
   add("launch", "network", [&](const std::string& k) { return toml_network(path, k, c.network); });

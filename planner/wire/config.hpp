@@ -33,6 +33,7 @@ struct Config {
   double cooldown_seconds = 10;
   double lambda = 1;  // the threshold on marginal benefits is U^lambda
   double trade = 2;
+  double migrate_gain = 1.1;
   double hysteresis = 0.1;
   double least_gain = 1.02;
   double idle_seconds = 300;  // how long idle GPUs are expected to stay idle
@@ -64,6 +65,11 @@ struct Config {
   std::string health_command;        // program that checks nodes before their GPUs are lent; empty: there is none
   int health_timeout_seconds = 30;   // the program is ended after this time
   double health_valid_minutes = 10;  // how long its answer counts
+
+  // [profiling]: of jobs that wait, stage by stage
+  int profiling_gpus = 4;      // most GPUs at a time; 0: none
+  int profiling_per_user = 2;  // of them, most of one user
+  int profiling_minutes = 10;  // time limit of a profile job
 
   // [launch]
   std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default

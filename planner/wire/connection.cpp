@@ -51,8 +51,12 @@ BufferedConnection::~BufferedConnection() {
 }
 
 void BufferedConnection::send(const Frame& frame) {
+  if (open() && !overflown_) send_encoded(encode(frame));
+}
+
+void BufferedConnection::send_encoded(std::string frame) {
   if (!open() || overflown_) return;
-  const std::string bytes = framing_.encode(frame);
+  const std::string bytes = framing_.encode(std::move(frame));
   evbuffer* output = bufferevent_get_output(buffer_);
   if (evbuffer_get_length(output) + bytes.size() > kMaxOutput) {
     overflown_ = true;

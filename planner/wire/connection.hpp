@@ -30,6 +30,7 @@ class BufferedConnection final : public Connection {
 
   const Peer& peer() const override { return peer_; }
   void send(const Frame& frame) override;
+  void send_encoded(std::string bytes) override;
   void close() override;
   void limit_frames(std::size_t most, Loop::Milliseconds within) override;
   std::size_t unread() const override;

@@ -20,16 +20,23 @@ Json parse(std::string_view text) {
 }  // namespace
 
 std::string encode(const Frame& frame) {
-  Json object = frame.body;
-  object["type"] = frame.type;
   // A name or message may hold bytes that are not UTF-8. The frame is sent all the same.
-  const std::string body = object.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (body.size() > kMaxFrame) throw Error("message " + frame.type + ": larger than a frame may be");
-  const auto size = static_cast<std::uint32_t>(body.size());
-  std::string bytes = "ESP";
+  return encode_text(frame.type, frame.body.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string encode_text(const std::string& type, std::string_view body) {
+  body.remove_suffix(1);  // "}"
+  const std::string end = (body.size() > 1 ? ",\"type\":" : "\"type\":") + Json(type).dump() + "}";
+  const std::size_t length = body.size() + end.size();
+  if (length > kMaxFrame) throw Error("message " + type + ": larger than a frame may be");
+  const auto size = static_cast<std::uint32_t>(length);
+  std::string bytes;
+  bytes.reserve(kHeaderBytes + length);
+  bytes = "ESP";
   bytes += static_cast<char>(kProtocolVersion);
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((size >> shift) & 0xff);
-  return bytes + body;
+  bytes += body;
+  return bytes += end;
 }
 
 std::optional<std::size_t> frame_bytes(std::string_view buffer, std::size_t limit) {

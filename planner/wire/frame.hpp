@@ -30,6 +30,8 @@ struct Frame {
 
 // All that follows is about header and body. What adds tags to them and checks tags is framing.hpp.
 std::string encode(const Frame& frame);
+// The same, of a body that is JSON text of an object already: UTF-8, without "type".
+std::string encode_text(const std::string& type, std::string_view body);
 
 // The size of the frame that `buffer` begins with. nullopt: its header is not there yet. Throws Error on
 // a foreign magic, another protocol version or an oversized length.

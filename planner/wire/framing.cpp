@@ -9,8 +9,9 @@ void Framing::protect(const ChannelKeys& keys, Side own) {
   received_.emplace(own == Side::server ? keys.to_server : keys.to_client);
 }
 
-std::string Framing::encode(const Frame& frame) {
-  std::string bytes = wire::encode(frame);
+std::string Framing::encode(const Frame& frame) { return encode(wire::encode(frame)); }
+
+std::string Framing::encode(std::string bytes) {
   if (sent_) bytes += sent_->next(bytes);
   return bytes;
 }

@@ -19,6 +19,7 @@ class Framing {
   // `own`: this process's side. Frames that were encoded or decoded before have no tags.
   void protect(const ChannelKeys& keys, Side own);
   std::string encode(const Frame& frame);
+  std::string encode(std::string frame);  // header and body, of wire::encode()
   // As wire::decode(). Throws Error also for a frame that the peer has not sent, or not in this place.
   std::optional<std::size_t> decode(std::string_view buffer, Frame& frame, std::size_t limit = kMaxFrame);
   // Whether decode() can judge an input of `size` bytes that begins with `header`: the input holds a

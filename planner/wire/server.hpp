@@ -42,7 +42,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual ~Connection() = default;
   virtual const Peer& peer() const = 0;
   virtual void send(const Frame& frame) = 0;  // never blocks; ignored after closing
-  virtual void close() = 0;                   // writes queued output first; no further callbacks
+  // The same, of a frame that wire::encode() has made already, perhaps on another thread.
+  virtual void send_encoded(std::string bytes) {
+    Frame frame;
+    if (decode(bytes, frame)) send(frame);
+  }
+  virtual void close() = 0;  // writes queued output first; no further callbacks
   // Limits frames after the handshake: at most `most` bytes, complete `within` this time of their
   // first byte. A frame beyond a limit closes the connection. Without this call: kMaxFrame bytes
   // and no time limit.

@@ -1,12 +1,13 @@
 #include "planner/wire/side_thread.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -44,7 +45,8 @@ struct SideThread::Shared {
   }
 };
 
-SideThread::SideThread(Loop& loop, std::size_t most) : shared_(std::make_shared<Shared>()), most_(most) {
+SideThread::SideThread(Loop& loop, std::size_t most, End end, int nice)
+    : shared_(std::make_shared<Shared>()), most_(most) {
   shared_->ready.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared_->ready) throw Error("event loop: no file descriptor left; raise the limit (ulimit -n)");
   watch_ = loop.on_readable(shared_->ready.get(), [shared = shared_] {
@@ -58,16 +60,28 @@ SideThread::SideThread(Loop& loop, std::size_t most) : shared_(std::make_shared<
     }
     for (const auto& result : results) result();
   });
-  std::thread([shared = shared_] { shared->run(); }).detach();
+  thread_ = std::thread([shared = shared_, nice] {
+    // Signals are the loop's thread's.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    if (nice != 0) ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
+    shared->run();
+  });
+  if (end == End::leave) thread_.detach();
 }
 
 SideThread::~SideThread() {
   watch_.reset();
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stopping = true;
+    shared_->work.clear();
+    shared_->wake.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
   const std::lock_guard lock(shared_->mutex);
-  shared_->stopping = true;
-  shared_->work.clear();
   shared_->done.clear();
-  shared_->wake.notify_all();
 }
 
 bool SideThread::post(Work work) {

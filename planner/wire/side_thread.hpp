@@ -1,11 +1,12 @@
-// Runs calls that may block, one after the other, on a thread of its own, and hands their results to
-// the loop. MUNGE is asked here, so that a stopped munged or a crowd of strangers does not stall the
-// loop.
+// Runs calls that may block or take long, one after the other, on a thread of its own, and hands their
+// results to the loop. MUNGE is asked on one, so that a stopped munged or a crowd of strangers does not
+// stall the loop.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "planner/wire/loop.hpp"
 
@@ -14,10 +15,12 @@ namespace espalier::wire {
 class SideThread {
  public:
   using Work = std::function<std::function<void()>()>;
-  // At most `most` calls wait. Throws Error.
-  SideThread(Loop& loop, std::size_t most);
-  // No more callbacks. A call under way is left behind with the thread.
-  ~SideThread();
+  // What becomes of a call under way when the object goes: one that may hang is left behind with the
+  // thread, one that only computes is waited for.
+  enum class End { leave, wait };
+  // At most `most` calls wait. `nice`: added to the thread's nice value. Throws Error.
+  SideThread(Loop& loop, std::size_t most, End end = End::leave, int nice = 0);
+  ~SideThread();  // no more callbacks
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
@@ -30,6 +33,7 @@ class SideThread {
   std::shared_ptr<Shared> shared_;
   std::size_t most_;
   Watch watch_;
+  std::thread thread_;  // not joinable: it may be left behind
 };
 
 }  // namespace espalier::wire

@@ -2,6 +2,7 @@
 # box: -n 4 -y a100 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 1800
 # each: 300
+# beside
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
@@ -71,6 +72,24 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   wait_for 60 "it is at rest" phase_is running
   espalier explain "$A" | tee "$BOX/log/shown"
   grep -q "training leaves base $base" "$BOX/log/shown"
+  goes_on_well 40
+}
+
+@test "the planner moves a base to idle GPUs of a faster type, and no step is lost" {
+  espalier forget --all # of earlier tests: devices here are as fast under both names
+  one=$(plain one -N1 -n1 -w n1 --gres=gpu:4 --mem=100)
+  two=$(plain two -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
+  movable 2:2,types=h100+a100
+  trains
+  [[ $(nodes_of "$base") == n[34] ]]
+  finish one
+  wait_for 120 "A runs on n1 alone" eval '[[ $(metric A plan) == *n1/* && $(metric A plan) != *n[34]/* ]]'
+  no_gpu_twice
+  wait_for 120 "the first base is gone" one_base
+  [ "$(nodes_of "$(bases_of "$A")")" = n1 ]
+  espalier explain "$A" | tee "$BOX/log/shown"
+  grep -q 'h100 GPUs on n1 train it [0-9.]* times as fast as its a100' "$BOX/log/shown"
+  finish two
   goes_on_well 40
 }
 

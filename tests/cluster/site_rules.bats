@@ -3,6 +3,7 @@
 # box: -n 3 -c Licenses=solver:1 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'extensions.comment = "lent by the site"'
 # limit: 900
 # each: 300
+# beside
 
 setup_file() {
   . "$BOX_HERE/training.bash"

@@ -49,6 +49,7 @@ void Invariants::completed(JobId job, int generation, std::int64_t step) {
     });
   steps.last = step;
   steps.generation = generation;
+  steps.recoveries = 0;
   since_.erase(name(job) + " steps");
 }
 
@@ -65,6 +66,7 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
                      ", and step " + std::to_string(steps.last) + " was done");
   steps.last = step;
   steps.generation = generation;
+  ++steps.recoveries;
 }
 
 // Whether the job may leave an extension too late. Slurm gives an extension some seconds to leave. Faults that delay
@@ -91,6 +93,8 @@ void Invariants::job_ended(JobId job) {
   const Faults& faults = *history_.faults_;
   if (last >= history_.training->total_steps || ended_since_ >= 0 || faults.may_end_jobs() || leaves_late(job)) return;
   if (history_.training->by_checkpoint && faults.may_delay() && failed_starts(job) >= 4) return;
+  // The launcher gives up a step that failed three times: for lack of memory beside a new generation, for example.
+  if ((faults.may_delay() || faults.may_lose()) && steps_.contains(job) && steps_.at(job).recoveries >= 2) return;
   // A job without a completed step has nothing to go on from. srun waits for slurmctld for some seconds only.
   if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
   history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +

@@ -26,6 +26,7 @@ class Invariants {
   struct Steps {
     std::int64_t last = 0;
     int generation = 0;
+    int recoveries = 0;                 // since that step was done
     std::map<int, std::int64_t> first;  // the first step of each generation that has trained
   };
   class Patience;

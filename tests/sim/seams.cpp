@@ -1,5 +1,5 @@
 // The product's edges to the outside: the same classes and functions on virtual time and on the model of Slurm. They
-// replace planner/wire/{loop,clock,listener,dialler,handshake}.cpp,
+// replace planner/wire/{loop,clock,listener,dialler,handshake,side_thread}.cpp,
 // launcher/{process/child,process/blocking_thread,node/directory,slurm/slurm,world/rank_servers}.cpp and
 // planner/daemon/slurm_agent.cpp.
 #include <csignal>
@@ -13,6 +13,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 #include "planner/wire/handshake.hpp"
+#include "planner/wire/side_thread.hpp"
 #include "tests/sim/history.hpp"
 
 // Loop keeps a pointer to libevent's base. Here the base is the process that the loop belongs to.
@@ -106,6 +107,34 @@ void Loop::defer(Callback callback) {
   auto& timeline = history().timeline;
   const sim::Seconds turn = history().random.chance(0.1) ? history().random.real(0, 0.001) : 0;
   timeline.at(timeline.now() + turn, base_->party, std::move(callback));
+}
+
+// ---- side threads: the work is done at once, its result comes later. The planner's decisions are made on one, so that
+// jobs, connections and Slurm have changed when a decision is there.
+
+struct SideThread::Shared {
+  sim::PartyPtr party;
+  std::size_t waiting = 0;
+  sim::Seconds free_at = 0;  // when the work before is done
+  bool stopping = false;
+};
+
+SideThread::SideThread(Loop& loop, std::size_t most, End, int) : shared_(std::make_shared<Shared>()), most_(most) {
+  shared_->party = loop.base()->party;
+}
+SideThread::~SideThread() { shared_->stopping = true; }
+bool SideThread::post(Work work) {
+  if (shared_->waiting >= most_) return false;
+  ++shared_->waiting;
+  auto& timeline = history().timeline;
+  auto& random = history().random;
+  const sim::Seconds takes = random.chance(0.2) ? random.real(0.05, 3) : random.real(0.0005, 0.01);
+  shared_->free_at = std::max(shared_->free_at, timeline.now()) + takes;
+  timeline.at(shared_->free_at, shared_->party, [shared = shared_, result = work()] {
+    --shared->waiting;
+    if (!shared->stopping && result) result();
+  });
+  return true;
 }
 
 // ---- streams

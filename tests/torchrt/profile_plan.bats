@@ -49,6 +49,16 @@ assert eval(sys.argv[2]), (sys.argv[2], {k: v for k, v in p.items() if k != "pla
   holds s1.json 'p["output_bytes"] == 0 and p["input_bytes"] == 2 * 32 * 64 * 4'
 }
 
+@test "of a table for several hosts the own one counts" {
+  python3 -c 'import json, socket, sys
+times = json.load(open("times.json"))
+print(json.dumps({"hosts": {"elsewhere": {"rows": []}, socket.gethostname(): times}}))' > hosts.json
+  stage_of two.json 0 --set training.accuracy=relaxed --set "device.times=$PWD/hosts.json" > s0.json
+  holds s0.json 'near(units["block"]["forward_ms"], 12)'
+  echo '{"hosts": {"elsewhere": {"rows": []}}}' > elsewhere.json
+  refused "hosts: has no table for $(hostname); add one" --profile-plan two.json --stage 0 --set "device.times=$PWD/elsewhere.json"
+}
+
 @test "warm-up and timed micro-batches are as many as asked for" {
   stage_of two.json 0 --profile-warmup 1 --profile-steps 3 --set "device.times=$PWD/times.json" > few.json
   holds few.json 'p["warmup"] == 1 and p["steps"] == 3'

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "planner/core/error.hpp"
+#include "planner/daemon/answers.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/planner.hpp"
 #include "tests/unit/schedule_cases.hpp"
@@ -182,6 +183,15 @@ struct Daemon {
     loop.run();
   }
 };
+
+// The answer that espalierd gives, whoever in it gives it. Throws Error as they do.
+inline Json ask(Daemon& daemon, const wire::Config& config, const wire::Query& query, uid_t uid) {
+  Answers answers(*daemon.planner, config);
+  const wire::Peer peer{uid, uid, "test"};
+  if (!ReadAnswers::answers(query.what)) return answers.answer(query, peer);
+  ReadAnswers reader(daemon.folder.file("test.db"));
+  return Json::parse(reader.answer(query.what, query.arguments, *daemon.planner->view(), answers.viewer_of(peer)));
+}
 
 inline wire::Outcome outcome_of(const Decision& decision, const std::string& result, int generation = 1) {
   wire::Outcome outcome;

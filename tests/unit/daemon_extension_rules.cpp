@@ -45,6 +45,32 @@ SlurmJob extension(JobId id, JobId anchor, const std::string& node, std::vector<
 
 }  // namespace
 
+TEST_CASE("a bit-identical training on GPUs gets extensions of its own GPU type only, and says so") {
+  SlurmSnapshot slurm = three_nodes();
+  slurm.cluster.nodes[0].gpu_type = slurm.cluster.nodes[2].gpu_type = "h100";
+  slurm.cluster.nodes[1].gpu_type = "a100";
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  std::map<JobId, LiveJob> jobs;
+  LiveJob& live = jobs[10];
+  live.link = std::make_shared<TestLink>(1000);
+  live.job = job(10, "n1", {0});
+  const auto closed_to = [&] {
+    const auto input = make_input(slurm, jobs, Trigger::timer, {});
+    const auto at = input.closed.find(10);
+    return at == input.closed.end() || !at->second ? Names{} : *at->second;
+  };
+  live.job.accuracy = Accuracy::bitwise;
+  live.job.model.setting = TrainingSetting{"espalier-train-cuda 0.1.0", "", "", "", false, false};
+  CHECK(closed_to() == Names{"n2"});
+  const std::string words = "accuracy=bitwise keeps it on GPUs of type h100, as others may round differently";
+  auto reasons = growth_obstacles(view_of(live), jobs, &slurm, nullptr, {}, 1000);
+  CHECK(std::find(reasons.begin(), reasons.end(), words) != reasons.end());
+  live.job.accuracy = Accuracy::relaxed;
+  CHECK(closed_to().empty());
+  reasons = growth_obstacles(view_of(live), jobs, &slurm, nullptr, {}, 1000);
+  CHECK(std::find(reasons.begin(), reasons.end(), words) == reasons.end());
+}
+
 TEST_CASE("nodes without what a job asked for, or outside its reservation, are closed to its extensions") {
   SlurmSnapshot slurm = three_nodes();
   slurm.reservations = {{"course", {{"n1", "n3"}, 0, 1e9}}};
@@ -109,7 +135,7 @@ TEST_CASE("preemption by QOS: nodes that a job of another QOS waits for are kept
   LiveJob live;
   live.job = job(10, "n1", {0});
   run_job(slurm, anchor);
-  const auto reasons = growth_obstacles(live, {}, slurm, nullptr, {}, 1000);
+  const auto reasons = growth_obstacles(view_of(live), {}, &slurm, nullptr, {}, 1000);
   CHECK(std::any_of(reasons.begin(), reasons.end(), [](const std::string& one) {
     return one == "its extensions cannot be on n2: a job of QOS low, which may not preempt extensions, waits for these";
   }));

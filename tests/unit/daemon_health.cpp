@@ -205,7 +205,7 @@ TEST_CASE("an unhealthy node is closed to extensions and to bases that move, and
   LiveJob live;
   live.job = job(10, "n1", {0, 1});
   PlannerSettings settings;
-  const auto why = growth_obstacles(live, {}, slurm, nullptr, settings, 1000);
+  const auto why = growth_obstacles(view_of(live), {}, &slurm, nullptr, settings, 1000);
   CHECK(std::count(why.begin(), why.end(), "the site's health check keeps n3 from being lent: fan") == 1);
   CHECK(
       std::none_of(why.begin(), why.end(), [](const auto& text) { return text.starts_with("its extensions cannot"); }));

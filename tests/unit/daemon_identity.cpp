@@ -110,7 +110,7 @@ TEST_CASE("what a launcher says cannot forge a line of the log or break the stor
 
 TEST_CASE("topology is taken from root and SlurmUser only") {
   Daemon daemon;
-  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot() != nullptr; }));
   const wire::Topology topology{"n1", "<?xml version=\"1.0\"?><topology/>"};
   const auto user = daemon.connect(1000);
   user->says(topology);
@@ -148,9 +148,8 @@ TEST_CASE("every answer can be formatted") {
   const auto link = daemon.launcher();
   REQUIRE(daemon.until([&] { return !daemon.store.decisions(10, 1).empty(); }));
   const wire::Config config;
-  Answers answers(*daemon.planner, config);
   const auto ask = [&](const std::string& what, const Json& arguments = Json::object()) {
-    return answers.answer({what, arguments}, {4711, 4711, "test"});
+    return test::ask(daemon, config, {what, arguments}, 4711);
   };
   CHECK(ask("ping").at("shadow") == true);
   CHECK(ask("job", {{"job", 10}}).at("job").at("gpus") == 2);

@@ -72,8 +72,7 @@ struct Learning : Daemon {
 
   wire::Config config;
   Json asks(uid_t uid, const std::string& what, const Json& arguments = Json::object()) {
-    Answers answers(*planner, config);
-    return answers.answer(wire::Query{what, arguments}, wire::Peer{uid, uid, "test"});
+    return test::ask(*this, config, {what, arguments}, uid);
   }
 };
 

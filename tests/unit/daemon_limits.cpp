@@ -122,7 +122,7 @@ TEST_CASE("what is known of a large cluster and its queue comes in pages") {
   const wire::Config config;
   Json whole{{"nodes", Json::array()}, {"waiting", Json::array()}}, arguments = Json::object();
   for (int pages = 1;; ++pages) {
-    const Json reply = Answers(*daemon.planner, config).answer({"nodes", arguments}, {1000, 1000, "test"});
+    const Json reply = test::ask(daemon, config, {"nodes", arguments}, 1000);
     CHECK(wire::encode(wire::to_frame(wire::Reply{reply})).size() < 300000);
     for (const char* list : {"nodes", "waiting"})
       for (const Json& one : reply.at(list)) whole[list].push_back(one);

@@ -69,9 +69,10 @@ TEST_CASE("the scheduler's last word on a job can be asked for") {
     run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}, {77, "n2", {0, 1, 2, 3}}}));
   });
   const auto link = daemon.launcher();
-  REQUIRE(daemon.until([&] { return daemon.planner->weighed(10) != nullptr; }));
-  CHECK(daemon.planner->weighed(10)->verdict == "there are no idle GPUs for it");
-  CHECK(daemon.planner->weighed(11) == nullptr);
+  REQUIRE(daemon.until([&] { return daemon.planner->view()->weighed_job(10) != nullptr; }));
+  const auto view = daemon.planner->view();
+  CHECK(view->weighed_job(10)->verdict == "there are no idle GPUs for it");
+  CHECK(view->weighed_job(11) == nullptr);
 }
 
 TEST_CASE("a change that is at a boundary has longer than one that still prepares") {
@@ -306,7 +307,7 @@ TEST_CASE("--shadow decides and records once, and proposes nothing") {
 
 TEST_CASE("without Slurm there are no decisions, and it goes on when Slurm is back") {
   Daemon daemon;
-  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot() != nullptr; }));
   daemon.slurm_state->change([&](SlurmSnapshot&) { daemon.slurm_state->trouble = "slurmctld: no answer"; });
   REQUIRE(daemon.until([&] { return daemon.planner->slurm_trouble().has_value(); }));
   const auto link = daemon.launcher();

@@ -237,7 +237,7 @@ TEST_CASE("explain names the rule and the limit, and a decision says by which ru
   ShareRules& share = settings.rules.share;
   share.accounts = {{"physics", 1}};
   share.rules = {{"chem", "n[2-3]", {}, {"chemistry"}, {"high"}, {}}, {"phys", "n1", {}, {"physics"}, {}, {}}};
-  const auto obstacles = growth_obstacles(jobs[10], jobs, slurm, nullptr, settings, 1000);
+  const auto obstacles = growth_obstacles(view_of(jobs[10]), jobs, &slurm, nullptr, settings, 1000);
   const auto has = [&](const std::string& text) {
     return std::find(obstacles.begin(), obstacles.end(), text) != obstacles.end();
   };

@@ -180,7 +180,9 @@ TEST_CASE("what the scheduler thought of a job is among the reasons why it does 
   live.link = std::make_shared<TestLink>(1000);
   SlurmSnapshot slurm;
   slurm.cluster.nodes = {node("n1", 4)};
-  const auto reasons = [&](const Weighed* weighed) { return growth_obstacles(live, {}, slurm, weighed, {}, 0); };
+  const auto reasons = [&](const Weighed* weighed) {
+    return growth_obstacles(view_of(live), {}, &slurm, weighed, {}, 0);
+  };
   CHECK(reasons(nullptr).empty());
   Weighed weighed{10, 2, 0.4312, 0.75, "its best marginal benefit is below the threshold"};
   CHECK(reasons(&weighed) == std::vector<std::string>{"its best marginal benefit is below the threshold (0.431 with 2 "

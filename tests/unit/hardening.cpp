@@ -140,14 +140,13 @@ TEST_CASE("the store and its logs are for their owner alone, also those that wer
 
 TEST_CASE("decisions come in pages that leave none out") {
   Daemon daemon(true);
-  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot().has_value(); }));
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot() != nullptr; }));
   for (int i = 0; i < 700; ++i) daemon.store.add(record_of(1000, 10));
   const wire::Config config;
-  Answers answers(*daemon.planner, config);
   Json arguments{{"limit", 1000}};
   std::size_t got = 0;
   for (int pages = 1;; ++pages) {
-    const Json reply = answers.answer({"decisions", arguments}, {1000, 1000, "test"});
+    const Json reply = test::ask(daemon, config, {"decisions", arguments}, 1000);
     CHECK(reply.dump().size() < 512u << 10);
     got += reply.at("decisions").size();
     if (!reply.contains("next")) break;
@@ -162,9 +161,8 @@ TEST_CASE("with PrivateData=jobs an ordinary user sees nothing of the jobs of ot
   const auto link = daemon.launcher();
   REQUIRE(daemon.until([&] { return !daemon.store.decisions(10, 1).empty(); }));
   const wire::Config config;
-  Answers answers(*daemon.planner, config);
   const auto ask = [&](uid_t uid, const std::string& what, const Json& arguments = Json::object()) {
-    return answers.answer({what, arguments}, {uid, uid, "test"});
+    return test::ask(daemon, config, {what, arguments}, uid);
   };
   CHECK(ask(1001, "jobs").at("jobs").size() == 1);
   daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.private_jobs = true; });

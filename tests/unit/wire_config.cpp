@@ -120,6 +120,18 @@ TEST_CASE("[health] is read, and refused by name") {
         ":2: health.valid_minutes: must be between 0.100000 and 1440.000000");
 }
 
+TEST_CASE("[profiling] bounds the GPUs and the time of profile jobs; 0 GPUs switches them off") {
+  CHECK(load_config(File("\n").path).profiling_gpus == 4);
+  const auto config = load_config(File("[profiling]\ngpus = 0\nper_user = 1\nminutes = 3\n").path);
+  CHECK(config.profiling_gpus == 0);
+  CHECK(config.profiling_per_user == 1);
+  CHECK(config.profiling_minutes == 3);
+  CHECK(refusal("[profiling]\ngpus = -1\n").find(":2: profiling.gpus: must be") == 0);
+  CHECK(refusal("[profiling]\nper_user = \"two\"\n").find(":2: profiling.per_user: ") == 0);
+  CHECK(refusal("[profiling]\nminutes = 0\n").find(":2: profiling.minutes: must be") == 0);
+  CHECK(refusal("[profiling]\nhours = 1\n").find(":2: profiling.hours: ") == 0);
+}
+
 TEST_CASE("[metrics] is read") {
   for (const char* address : {"", "0.0.0.0:80", "[::1]:65535"}) {
     const auto config = load_config(File("[metrics]\naddress = \"" + std::string(address) + "\"\njobs = 5\n").path);
@@ -184,6 +196,8 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nlambda = \"bold\"\n") == ":2: planner.lambda: must be a number");
   CHECK(refusal("[planner]\nlambda = -1\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nlambda = nan\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\nmigrate_gain = -1\n") ==
+        ":2: planner.migrate_gain: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\ntrade = -1\n") == ":2: planner.trade: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\nhysteresis = 1.5\n") == ":2: planner.hysteresis: must be between 0.000000 and 1.000000");
   CHECK(refusal("[planner]\nleast_gain = 0.9\n") == ":2: planner.least_gain: must be between 1.000000 and 10.000000");

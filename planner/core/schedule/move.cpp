@@ -64,6 +64,31 @@ void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterVi
         throw Error("job " + std::to_string(job.id) + " waits for GPUs and could use those of " + request.node);
 }
 
+struct Moved {
+  ElasticJob job;           // with the second base as its anchor
+  std::vector<GpuId> gpus;  // of that base and of the extensions
+};
+
+// nullopt: the cluster lacks one of the nodes.
+std::optional<Moved> moved_to(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                              const ClusterView& cluster) {
+  Moved moved{job, {}};
+  moved.job.anchor.clear();
+  for (const ExtensionRequest& request : base) {
+    const NodeView* node = cluster.find(request.node);
+    if (node == nullptr) return std::nullopt;
+    Holding held{0, request.node, {}};
+    for (std::size_t index = 0; index < node->gpu_owner.size(); ++index)
+      if (node->gpu_owner[index] == 0 && static_cast<int>(held.gpus.size()) < request.gpus)
+        held.gpus.push_back(static_cast<int>(index));
+    for (const int index : held.gpus) moved.gpus.push_back({request.node, index});
+    moved.job.anchor.push_back(std::move(held));
+  }
+  for (const Holding& held : job.extensions)
+    for (const int index : held.gpus) moved.gpus.push_back({held.node, index});
+  return moved;
+}
+
 }  // namespace
 
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
@@ -112,30 +137,23 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
 
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known) {
-  ElasticJob moved = job;
-  moved.anchor.clear();
-  std::vector<GpuId> gpus;
-  for (const ExtensionRequest& request : base) {
-    const NodeView* node = cluster.find(request.node);
-    if (node == nullptr) return std::nullopt;
-    Holding held{0, request.node, {}};
-    for (std::size_t index = 0; index < node->gpu_owner.size(); ++index)
-      if (node->gpu_owner[index] == 0 && static_cast<int>(held.gpus.size()) < request.gpus)
-        held.gpus.push_back(static_cast<int>(index));
-    for (const int index : held.gpus) gpus.push_back({request.node, index});
-    moved.anchor.push_back(std::move(held));
-  }
-  for (const Holding& held : job.extensions)
-    for (const int index : held.gpus) gpus.push_back({held.node, index});
+  auto moved = moved_to(job, base, cluster);
+  if (!moved) return std::nullopt;
   if (!any_node_stays(job, base)) {
     // As many GPUs as on the new base alone, so that what fits there fits here.
     const GpuId bridge = job.plan->ranks().back();
-    if (gpus.size() > 1) gpus.pop_back();
-    gpus.push_back(bridge);
-    moved.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
-    moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
+    if (moved->gpus.size() > 1) moved->gpus.pop_back();
+    moved->gpus.push_back(bridge);
+    moved->job.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
+    moved->job.max_gpus = std::max(moved->job.max_gpus, static_cast<int>(moved->gpus.size()));
   }
-  return plan_on_subset(moved, gpus, known);
+  return plan_on_subset(moved->job, moved->gpus, known);
+}
+
+std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                 const ClusterView& cluster, const PlanningBasis* known) {
+  const auto moved = moved_to(job, base, cluster);
+  return moved ? plan_on_subset(moved->job, moved->gpus, known) : std::nullopt;
 }
 
 }  // namespace espalier

@@ -44,4 +44,8 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known);
 
+// The same once the first base has been left: on the second base and the job's extensions only.
+std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
+                                 const ClusterView& cluster, const PlanningBasis* known);
+
 }  // namespace espalier

@@ -1,9 +1,9 @@
 // What trainings used: their allocations as Slurm accounts them, and what was made of these.
 #include <algorithm>
 
-#include "planner/daemon/answers.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/read_answers.hpp"
 
 namespace espalier {
 namespace {
@@ -13,14 +13,14 @@ constexpr int kPage = 200;  // jobs of a user in one answer
 }  // namespace
 
 // GPU seconds of allocations are whole seconds between start and end, as sacct's Elapsed is.
-Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
+Json ReadAnswers::usage_of(const StoredJob& stored, bool with_allocations, const PlannerView& view) {
   const ElasticJob& job = stored.job;
   const double now = clock_seconds();
   Json allocations = Json::array();
   double anchor = 0, extensions = 0, first = 0, last = 0;
   int count = 0, anchor_gpus = 0;
   bool exact = true;
-  for (const Store::Allocation& one : planner_.store().allocations(job.id)) {
+  for (const Store::Allocation& one : store_.allocations(job.id)) {
     if (one.uid != job.uid) continue;  // anybody may write a comment
     const double end = one.ended > 0 ? one.ended : now, seconds = std::max(0.0, end - one.started);
     const bool own = one.job == job.id || one.base;
@@ -41,10 +41,10 @@ Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
                              {"exact", one.exact}});
   }
   TrainingUsage training;
-  if (const auto live = planner_.jobs().find(job.id); live != planner_.jobs().end()) {
-    training = live->second.usage;
-    training.report(live->second.job, now);
-  } else if (const auto kept = planner_.store().training(job.id)) {
+  if (const JobView* live = view.job(job.id)) {
+    training = live->usage;
+    training.report(live->job, now);
+  } else if (const auto kept = store_.training(job.id)) {
     training = *kept;
   }
   Json json{{"id", job.id},
@@ -64,24 +64,25 @@ Json Answers::usage_of(const StoredJob& stored, bool with_allocations) const {
   return json;
 }
 
-Json Answers::usage(const Json& arguments, const Viewer& viewer) const {
+std::string ReadAnswers::usage(const Asked& asked) {
+  const auto& [arguments, view, viewer] = asked;
   if (arguments.contains("user")) {
     const auto uid = number<std::uint32_t>(arguments, "user");
     if (!viewer.sees(uid))
       throw Error("uid " + std::to_string(uid) + ": PrivateData in slurm.conf hides other users' jobs");
     const auto from = arguments.contains("page") ? number<JobId>(arguments, "page") : 0;
-    const auto ids = planner_.store().jobs_of(uid, from, kPage + 1);
+    const auto ids = store_.jobs_of(uid, from, kPage + 1);
     Json reply{{"jobs", Json::array()}};
     for (std::size_t i = 0; i < ids.size() && i < static_cast<std::size_t>(kPage); ++i)
-      if (const auto stored = planner_.store().job(ids[i])) reply["jobs"].push_back(usage_of(*stored, false));
+      if (const auto stored = store_.job(ids[i])) reply["jobs"].push_back(usage_of(*stored, false, view));
     if (ids.size() > static_cast<std::size_t>(kPage)) reply["next"] = ids.back();
-    return reply;
+    return text_of(reply);
   }
   const auto id = number<JobId>(arguments, "job");
-  const auto stored = planner_.store().job(id);
+  const auto stored = store_.job(id);
   if (!stored || !viewer.sees(stored->job.uid))
     throw Error("job " + std::to_string(id) + ": not an elastic job that this planner has seen");
-  return {{"jobs", Json::array({usage_of(*stored, true)})}};
+  return text_of({{"jobs", Json::array({usage_of(*stored, true, view)})}});
 }
 
 }  // namespace espalier

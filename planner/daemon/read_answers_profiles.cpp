@@ -3,10 +3,9 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/assumed_range.hpp"
-#include "planner/daemon/answers.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
-#include "planner/daemon/gate.hpp"
+#include "planner/daemon/read_answers.hpp"
 
 namespace espalier {
 namespace {
@@ -32,6 +31,12 @@ Json describe(const Knowledge& row, bool values) {
             {"first", row.first},
             {"updated", row.updated},
             {"age_seconds", std::max(0.0, clock_seconds() - row.updated)}};
+  if (row.profiled)
+    json["profiled"] = {{"job", row.profiled->job},
+                        {"stages", row.profiled->stages},
+                        {"plans", row.profiled->plans.size()},
+                        {"device_seconds", row.profiled->device_seconds}};
+  if (row.profiled && values) json["profiled"]["foreseen"] = row.profiled->foreseen;
   if (values) json["coefficients"] = row.coefficients;
   return json;
 }
@@ -54,55 +59,35 @@ Json describe_source(const Json& known) {
 }
 
 // Newest first. A page begins with a row's place in that order.
-Json Answers::scale(const Json& arguments, const Viewer& viewer) const {
-  const auto id = number<JobId>(arguments, "scale");
-  const Json of_job = job({{"job", id}}, viewer);  // refused to those who may not see it
-  const auto table = planner_.store().scale(id);
+std::string ReadAnswers::scale(const Asked& asked) {
+  const auto id = number<JobId>(asked.arguments, "scale");
+  described(id, asked);  // refused to those who may not see it
+  const auto table = store_.scale(id);
   if (!table)
     throw Error("job " + std::to_string(id) +
                 ": has no scale table yet; the planner makes one when it has measured the job");
-  return {{"scale", *table}};
+  return text_of({{"scale", *table}});
 }
 
-Json Answers::profiles(const Json& arguments, const Viewer& viewer) const {
-  const auto first = arguments.contains("page") ? number<std::int64_t>(arguments, "page") : 0;
+std::string ReadAnswers::profiles(const Asked& asked) {
+  const auto first = asked.arguments.contains("page") ? number<std::int64_t>(asked.arguments, "page") : 0;
   std::int64_t read = 0;
   Json list = Json::array();
-  for (const Knowledge& row : planner_.store().newest_knowledge(static_cast<int>(kOnPage), first)) {
+  for (const Knowledge& row : store_.newest_knowledge(static_cast<int>(kOnPage), first)) {
     ++read;
-    if (viewer.sees(row.uid)) list.push_back(describe(row, false));
+    if (asked.viewer.sees(row.uid)) list.push_back(describe(row, false));
   }
   Json reply{{"profiles", std::move(list)}};
   if (read == kOnPage) reply["next"] = first + read;
-  return reply;
+  return text_of(reply);
 }
 
-Json Answers::profile(const Json& arguments, const Viewer& viewer) const {
-  const auto id = number<std::int64_t>(arguments, "profile");
-  const auto row = planner_.store().knowledge(id);
-  if (!row || !viewer.sees(row->uid))
+std::string ReadAnswers::profile(const Asked& asked) {
+  const auto id = number<std::int64_t>(asked.arguments, "profile");
+  const auto row = store_.knowledge(id);
+  if (!row || !asked.viewer.sees(row->uid))
     throw Error("profile " + std::to_string(id) + ": there is none; see espalier show profiles");
-  return {{"profile", describe(*row, true)}};
-}
-
-Json Answers::forget(const Json& arguments, const wire::Peer& peer) {
-  const bool administrator = is_administrator(peer.uid, planner_.slurm_user());
-  std::vector<std::int64_t> ids;
-  if (arguments.value("all", false)) {
-    for (const Knowledge& row : planner_.store().newest_knowledge(Store::kKnowledgeInAll))
-      if (administrator || row.uid == peer.uid) ids.push_back(row.id);
-  } else {
-    const auto id = number<std::int64_t>(arguments, "profile");
-    const auto row = planner_.store().knowledge(id);
-    if (!row || !viewer_of(peer).sees(row->uid))
-      throw Error("profile " + std::to_string(id) + ": there is none; see espalier show profiles");
-    if (!administrator && row->uid != peer.uid)
-      throw Error("profile " + std::to_string(id) + ": belongs to uid " + std::to_string(row->uid) +
-                  "; only its owner, root and SlurmUser may forget it");
-    ids.push_back(id);
-  }
-  for (const std::int64_t id : ids) planner_.forget(id);
-  return {{"forgotten", ids}};
+  return text_of({{"profile", describe(*row, true)}});
 }
 
 }  // namespace espalier

@@ -4,8 +4,8 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
-#include "planner/daemon/answers.hpp"
 #include "planner/daemon/answers_json.hpp"
+#include "planner/daemon/read_answers.hpp"
 
 namespace espalier {
 namespace {
@@ -15,6 +15,35 @@ constexpr int kMostDecisions = 1000;
 constexpr std::size_t kPage = 256u << 10;
 // A larger job is listed without what makes it large.
 constexpr std::size_t kMostEntry = 32u << 10;
+
+// The text of an answer that is one list or several. Each entry becomes text once, and its size is known then.
+class ListText {
+ public:
+  explicit ListText(const char* name) { begin(name); }
+  // A further list of the same answer.
+  void begin(const char* name) {
+    text_ += text_.empty() ? "{\"" : "],\"";
+    text_ += name;
+    text_ += "\":[";
+    empty_ = true;
+  }
+  void add(const std::string& entry) {
+    if (!std::exchange(empty_, false)) text_ += ',';
+    text_ += entry;
+  }
+  std::size_t size() const { return text_.size(); }
+  // `more`: another member of the object; empty: there is none.
+  std::string end(std::optional<std::int64_t> next = std::nullopt, const std::string& more = "") && {
+    text_ += ']';
+    if (next) text_ += ",\"next\":" + std::to_string(*next);
+    if (!more.empty()) text_ += ',' + more;
+    return std::move(text_) + '}';
+  }
+
+ private:
+  std::string text_;
+  bool empty_ = true;
+};
 
 std::int64_t page_of(const Json& arguments, std::int64_t first) {
   return arguments.contains("page") ? number<std::int64_t>(arguments, "page") : first;
@@ -47,35 +76,37 @@ Json describe_decision(const DecisionRecord& record, bool candidates) {
   return json;
 }
 
-Json Answers::jobs(const Json& arguments, const Viewer& viewer) const {
-  Json list = Json::array();
-  std::size_t bytes = 0;
-  const auto& all = planner_.jobs();
-  for (auto at = all.lower_bound(static_cast<JobId>(page_of(arguments, 0))); at != all.end(); ++at) {
-    const LiveJob& live = at->second;
+std::string ReadAnswers::jobs(const Asked& asked) {
+  const auto& [arguments, view, viewer] = asked;
+  ListText list("jobs");
+  const auto first = static_cast<JobId>(page_of(arguments, 0));
+  auto at = std::lower_bound(view.jobs.begin(), view.jobs.end(), first,
+                             [](const auto& one, JobId id) { return one->job.id < id; });
+  for (; at != view.jobs.end(); ++at) {
+    const JobView& live = **at;
     if (!viewer.sees(live.job.uid)) continue;
-    if (bytes > kPage) return {{"jobs", std::move(list)}, {"next", at->first}};
-    Json entry = describe_job(live.job, live.link != nullptr, false);
-    std::size_t size = entry.dump().size();
-    if (size > kMostEntry) {
+    if (list.size() > kPage) return std::move(list).end(live.job.id);
+    Json entry = describe_job(live.job, live.connected, false);
+    std::string text = text_of(entry);
+    if (text.size() > kMostEntry) {
       ElasticJob less = live.job;
       less.plan.reset();
       less.parallel.first.reset();
       for (auto* list_of : {&less.anchor, &less.extensions}) list_of->clear();
       less.unfit.clear();
       const Json gpus = entry["gpus"];
-      entry = describe_job(less, live.link != nullptr, false);
+      entry = describe_job(less, live.connected, false);
       entry["gpus"] = gpus;
       entry["shortened"] = true;
-      size = entry.dump().size();
+      text = text_of(entry);
     }
-    bytes += size;
-    list.push_back(std::move(entry));
+    list.add(text);
   }
-  return {{"jobs", std::move(list)}};
+  return std::move(list).end();
 }
 
-Json Answers::decisions(const Json& arguments, const Viewer& viewer) const {
+std::string ReadAnswers::decisions(const Asked& asked) {
+  const auto& [arguments, view, viewer] = asked;
   DecisionQuery query;
   if (arguments.contains("job")) query.job = number<JobId>(arguments, "job");
   if (arguments.contains("limit")) query.limit = std::min(number<int>(arguments, "limit"), kMostDecisions);
@@ -83,40 +114,42 @@ Json Answers::decisions(const Json& arguments, const Viewer& viewer) const {
   query.before = page_of(arguments, query.before);
   query.bytes = kPage;
   query.candidates = false;
-  DecisionPage page = planner_.store().decisions(query);
-  Json list = Json::array();
+  const DecisionPage page = store_.decisions(query);
+  ListText list("decisions");
   for (auto record = page.records.rbegin(); record != page.records.rend(); ++record)
-    list.push_back(describe_decision(*record, false));
-  Json reply{{"decisions", std::move(list)}};
-  if (page.more) reply["next"] = page.records.back().decision.id;
-  return reply;
+    list.add(text_of(describe_decision(*record, false)));
+  return page.more ? std::move(list).end(page.records.back().decision.id) : std::move(list).end();
 }
 
 // A page counts the nodes first and then the jobs that wait. An owner that the user may not see is
 // told as an unknown one.
-Json Answers::nodes(const Json& arguments, const Viewer& viewer) const {
-  const auto& snapshot = planner_.last_snapshot();
-  if (!snapshot) throw Error("nodes: Slurm has not answered yet: " + planner_.slurm_trouble().value_or("try again"));
-  const auto hidden = [&](JobId id) {
+std::string ReadAnswers::nodes(const Asked& asked) {
+  const auto& [arguments, view, viewer] = asked;
+  const SlurmSnapshot* snapshot = view.slurm.get();
+  if (snapshot == nullptr) throw Error("nodes: Slurm has not answered yet: " + view.trouble.value_or("try again"));
+  const auto hidden = [snapshot, &who = viewer](JobId id) {
     const auto job = snapshot->jobs.find(id);
-    return !viewer.all && (job == snapshot->jobs.end() || !viewer.sees(job->second.uid));
+    return !who.all && (job == snapshot->jobs.end() || !who.sees(job->second.uid));
   };
-  Json reply{{"nodes", Json::array()}, {"waiting", Json::array()}, {"time", snapshot->time}};
+  ListText list("nodes");
+  const std::string time = "\"time\":" + Json(snapshot->time).dump();
   const auto& nodes = snapshot->cluster.nodes;
   const auto first = static_cast<std::size_t>(page_of(arguments, 0));
-  std::size_t bytes = 0;
-  const auto known = planner_.store().topologies();
+  const auto known = store_.topologies();
   for (std::size_t at = first; at < nodes.size(); ++at) {
-    if (bytes > kPage) return reply["next"] = at, reply;
+    if (list.size() > kPage) {
+      list.begin("waiting");
+      return std::move(list).end(static_cast<std::int64_t>(at), time);
+    }
     NodeView node = nodes[at];
     for (JobId& owner : node.gpu_owner)
       if (owner != 0 && hidden(owner)) owner = kUnknownOwner;
     Json json = node;
     json["idle_gpus"] = node.idle_gpus();
     json["topology_known"] = known.contains(node.name);
-    bytes += json.dump().size();
-    reply["nodes"].push_back(std::move(json));
+    list.add(text_of(json));
   }
+  list.begin("waiting");
   // Host lists are folded, as Slurm prints them. Cached, since many jobs share their partition's list.
   std::map<std::vector<std::string>, std::string> folded;
   const auto fold = [&](const std::vector<std::string>& names) {
@@ -128,16 +161,14 @@ Json Answers::nodes(const Json& arguments, const Viewer& viewer) const {
   for (std::size_t at = first > nodes.size() ? first - nodes.size() : 0; at < waiting.size(); ++at) {
     const WaitingJob& job = waiting[at];
     if (hidden(job.id)) continue;
-    if (bytes > kPage) return reply["next"] = nodes.size() + at, reply;
-    Json json{{"id", job.id},
-              {"gpus", job.gpus},
-              {"nodes", job.nodes},
-              {"priority", job.priority},
-              {"only_nodes", fold(job.only_nodes)}};
-    bytes += json.dump().size();
-    reply["waiting"].push_back(std::move(json));
+    if (list.size() > kPage) return std::move(list).end(static_cast<std::int64_t>(nodes.size() + at), time);
+    list.add(text_of({{"id", job.id},
+                      {"gpus", job.gpus},
+                      {"nodes", job.nodes},
+                      {"priority", job.priority},
+                      {"only_nodes", fold(job.only_nodes)}}));
   }
-  return reply;
+  return std::move(list).end(std::nullopt, time);
 }
 
 }  // namespace espalier

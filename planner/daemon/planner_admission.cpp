@@ -1,0 +1,142 @@
+// The planner's work for launchers that come: who is admitted, and how many each user has.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/planner.hpp"
+#include "planner/daemon/printable.hpp"
+#include "planner/daemon/report_check.hpp"
+
+namespace espalier {
+namespace {
+
+// Seconds of the loop's time. After a restart thousands of launchers register at once, and each is looked up in the
+// store; what else waits gets its turn in between.
+constexpr double kAdmitting = 0.05;
+// Largest frame of a launcher: what a newcomer may send, and room for each GPU in plans and profile.
+constexpr std::size_t kBytesPerGpu = 4096;
+
+}  // namespace
+
+std::optional<JobId> Planner::job_of(const wire::Connection& link) const {
+  const auto found = by_link_.find(&link);
+  return found == by_link_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Planner::admit(const wire::ConnectionPtr& link, const wire::Register& message) {
+  check_report(message.job);
+  for (auto* list : {&applicants_, &next_applicants_})
+    std::erase_if(*list, [&](const Applicant& a) { return a.link.expired() || a.link.lock() == link; });
+  next_applicants_.push_back({link, message});
+  think_for(link->peer().uid, Trigger::job_started);
+}
+
+void Planner::admit_applicants(const SlurmSnapshot& slurm) {
+  const double until = clock_seconds() + kAdmitting;
+  while (!applicants_.empty()) {
+    if (clock_seconds() > until) {
+      admitting_ = loop_.after(wire::Loop::Milliseconds(0), [this] {
+        if (last_) admit_applicants(*last_);
+        if (applicants_.empty()) think(Trigger::job_started);
+      });
+      return;
+    }
+    const Applicant applicant = std::move(applicants_.front());
+    applicants_.pop_front();
+    const auto link = applicant.link.lock();
+    if (!link) continue;
+    const JobId id = applicant.message.job.id;
+    const SlurmJob* job = slurm.alive(id);
+    const uid_t uid = link->peer().uid;
+    std::string why;
+    if (job == nullptr || job->state != SlurmJobState::running) why = "Slurm does not say that it is running";
+    else if (uid != 0 && job->uid != uid)
+      why = "it belongs to uid " + std::to_string(job->uid) + ", not to uid " + std::to_string(uid);
+    const auto known = jobs_.find(id);
+    if (why.empty() && known != jobs_.end() && known->second.link && known->second.link != link &&
+        known->second.started >= job->started &&  // else that one is of a run before, and was cut off
+        (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
+      why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
+    if (why.empty()) {
+      try {
+        admit_now(link, applicant.message, *job);
+        continue;
+      } catch (const std::exception& error) {  // e.g. the disk is full: the launcher will try again
+        why = error.what();
+        lost(id, link);
+      }
+    }
+    spdlog::warn("job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid, why);
+    link->send(wire::Refused{"job " + std::to_string(id) + ": " + why});
+    link->close();
+  }
+}
+
+void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm) {
+  LiveJob asked;
+  asked.job = message.job;
+  asked.job.uid = slurm.uid;
+  check_gpus(asked, message.job);
+  const auto [at, fresh] = jobs_.try_emplace(slurm.id);
+  LiveJob& live = at->second;
+  if (!fresh) count_out(live.job.uid);
+  ++jobs_by_user_[slurm.uid];
+  // Slurm has requeued the job: nothing trained while it had no launcher.
+  if (!fresh && live.started < slurm.started) live.usage.stands = true;
+  const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
+  if (live.link && live.link != link) {  // the same launcher's older one, or of the launcher that Slurm has replaced
+    by_link_.erase(live.link.get());
+    live.link->close();
+  }
+  live.started = slurm.started;
+  live.link = link;
+  by_link_[link.get()] = slurm.id;
+  live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);
+  live.excess_told = false;
+  live.back_since = true;
+  live.host = printable(message.host, 255);
+  live.pid = message.pid;
+  live.job = message.job;
+  live.job.uid = slurm.uid;
+  live.job.held = store_.held(slurm.id);
+  if (fresh) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
+  live.usage.report(live.job, clock_seconds());
+  take_profile(live);
+  note_pause(live);
+  may_write(live, clock_seconds());
+  save(live, clock_seconds());
+  charge_writes(live, clock_seconds());
+  link->limit_frames(
+      std::min(wire::kMaxFrame, wire::kMaxNewcomer + static_cast<std::size_t>(most_gpus(live)) * kBytesPerGpu),
+      wire::kFrameTime);
+  link->send(wire::Registered{});
+  live.start_planned = false;
+  live.told.clear();
+  tell_known(live);
+  spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
+               again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
+               live.job.generation);
+}
+
+std::size_t Planner::jobs_of(uid_t user) const {
+  const auto count = [user](const std::map<uid_t, std::size_t>& by_user) {
+    const auto found = by_user.find(user);
+    return found == by_user.end() ? 0 : found->second;
+  };
+  return std::max(count(jobs_by_user_), count(running_by_user_));
+}
+
+void Planner::count_running(const SlurmSnapshot& slurm) {
+  running_by_user_.clear();
+  for (const auto& [id, job] : slurm.jobs)
+    if (job.state == SlurmJobState::running && job.partition != settings_.partition) ++running_by_user_[job.uid];
+}
+
+void Planner::count_out(uid_t user) {
+  const auto found = jobs_by_user_.find(user);
+  if (--found->second == 0) jobs_by_user_.erase(found);
+}
+
+}  // namespace espalier

@@ -1,0 +1,92 @@
+#include "planner/daemon/profile_jobs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "planner/core/error.hpp"
+#include "planner/wire/stage_queries.hpp"
+
+namespace espalier {
+namespace {
+
+bool is_closed(const NodeNames& closed, const std::string& node) {
+  return closed && std::binary_search(closed->begin(), closed->end(), node);
+}
+
+// Whether `job` itself may run there.
+bool may_start_on(const NodeView& node, const WaitingJob* job) {
+  return job == nullptr || job->only_nodes.empty() ||
+         std::binary_search(job->only_nodes.begin(), job->only_nodes.end(), node.name);
+}
+
+// The share of one GPU, as an extension's.
+ExtensionRequest request_on(const NodeView& node, int minutes) {
+  const int idle = node.idle_gpus();
+  if (idle == 0) return {node.name, 1, 1, 0, minutes};
+  return {node.name, 1, std::max(1, node.free_cpus / (idle + 1)), std::max(1L, node.free_memory_mb / (idle + 1)),
+          minutes};
+}
+
+// The fewest idle GPUs, but one at least: what is left of a node serves whole jobs least.
+bool better(const NodeView& a, const NodeView& b) {
+  const int idle_a = a.idle_gpus(), idle_b = b.idle_gpus();
+  if ((idle_a > 0) != (idle_b > 0)) return idle_a > 0;
+  return idle_a < idle_b;
+}
+
+}  // namespace
+
+bool is_profile_job(const SlurmJob& job) { return !wire::profiled_type(job.comment).empty(); }
+
+std::vector<ProfilePlace> profile_places(const SlurmSnapshot& slurm, const SlurmJob& waiting,
+                                         const ProfilingRules& rules, const NodeNames& closed, JobId without,
+                                         const std::string& only) {
+  if (rules.gpus < 1 || rules.per_user < 1)
+    throw Error("this site has no profile jobs: profiling.gpus or profiling.per_user is 0 in espalier.toml");
+  int all = 0, of_user = 0;
+  std::set<std::string> have;
+  for (const auto& [id, job] : slurm.jobs) {
+    if (id == without || !is_profile_job(job)) continue;
+    if (job.state == SlurmJobState::completing || job.state == SlurmJobState::ended) continue;
+    ++all;
+    if (job.uid != waiting.uid) continue;
+    ++of_user;
+    if (anchor_of_comment(job.comment) == waiting.id) have.insert(wire::profiled_type(job.comment));
+  }
+  const auto entry = std::find_if(slurm.cluster.waiting.begin(), slurm.cluster.waiting.end(),
+                                  [&](const WaitingJob& job) { return job.id == waiting.id; });
+  const WaitingJob* const request = entry == slurm.cluster.waiting.end() ? nullptr : &*entry;
+  struct Choice {
+    const NodeView* node = nullptr;
+    bool may_start = false;
+  };
+  std::map<std::string, Choice> best;
+  for (const NodeView& node : slurm.cluster.nodes) {
+    if (!node.usable || !node.unhealthy.empty() || node.gpu_owner.empty() || node.gpu_type.empty()) continue;
+    if (!only.empty() && node.gpu_type != only) continue;
+    if (have.contains(node.gpu_type) || is_closed(closed, node.name)) continue;
+    Choice& one = best[node.gpu_type];
+    one.may_start = one.may_start || may_start_on(node, request);
+    if (one.node == nullptr || better(node, *one.node)) one.node = &node;
+  }
+  std::vector<std::pair<std::string, Choice>> order(best.begin(), best.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.may_start > b.second.may_start; });
+  std::vector<ProfilePlace> places;
+  for (const auto& [type, choice] : order) {
+    if (all >= rules.gpus || of_user >= rules.per_user) {
+      if (!places.empty()) break;
+      if (of_user >= rules.per_user)
+        throw Error("your profile jobs have " + std::to_string(of_user) +
+                    " GPUs, as many as profiling.per_user allows; wait until one of them has ended");
+      throw Error("profile jobs have " + std::to_string(all) +
+                  " GPUs, as many as profiling.gpus allows; try again later");
+    }
+    places.push_back({type, request_on(*choice.node, rules.minutes), choice.node->idle_gpus() > 0});
+    ++all, ++of_user;
+  }
+  return places;
+}
+
+}  // namespace espalier

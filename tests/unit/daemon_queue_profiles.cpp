@@ -1,0 +1,393 @@
+// Jobs that wait are measured stage by stage: where profile jobs run, what they may report, and what becomes of it.
+#include <doctest/doctest.h>
+
+#include "planner/core/schedule/stages_to_profile.hpp"
+#include "planner/daemon/answers.hpp"
+#include "planner/daemon/foresight.hpp"
+#include "planner/daemon/strays.hpp"
+#include "planner/wire/stage_queries.hpp"
+#include "tests/unit/daemon_cases.hpp"
+#include "tests/unit/stage_profiles.hpp"
+
+using namespace espalier;
+using namespace espalier::test;
+
+namespace {
+
+const ModelShape kModel = [] {
+  ModelShape shape{"gpt2", 8, 64, 8, 16, 500, 8, 4};
+  shape.setting = {"train 1.0", "torch 2.11.0", "float32", "1f1b", false, false};
+  return shape;
+}();
+
+SlurmJob pending(JobId id, uid_t uid, int gpus, const std::string& comment = "") {
+  SlurmJob one = slurm_job(id, uid, {}, comment);
+  one.state = SlurmJobState::pending;
+  one.wanted_gpus = gpus;
+  return one;
+}
+SlurmJob profile_job(JobId id, uid_t uid, JobId of, const std::string& type, std::vector<Holding> holdings) {
+  SlurmJob one = slurm_job(
+      id, uid, holdings, "espalier:ext:" + std::to_string(of) + ":abc" + std::to_string(id) + " stage-profile:" + type);
+  if (holdings.empty()) one.state = SlurmJobState::pending;
+  return one;
+}
+
+// Job 30 (three GPUs, of uid 1000) waits. n1 has GPUs of h100, two of them held by job 10; n2 of a100, all idle.
+SlurmSnapshot queue() {
+  SlurmSnapshot slurm;
+  slurm.time = 1000;
+  slurm.slurm_user = 64030;
+  slurm.cluster.nodes = {node("n1", 4), node("n2", 4, "leaf1", "a100")};
+  run_job(slurm, slurm_job(10, 1001, {{10, "n1", {0, 1}}}));
+  slurm.jobs[30] = pending(30, 1000, 3);
+  WaitingJob entry;
+  entry.id = 30;
+  entry.gpus = 3;
+  entry.only_nodes = {"n1"};
+  slurm.cluster.waiting.push_back(entry);
+  return slurm;
+}
+
+std::string refusal(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Queue : Daemon {
+  wire::Config config;
+  std::unique_ptr<Answers> answers;
+  explicit Queue(ProfilingRules rules = {}, bool shares = false) {
+    slurm_state->change([](SlurmSnapshot& slurm) { slurm = queue(); });
+    PlannerSettings settings;
+    settings.partition = "elastic";
+    settings.poll_seconds = 0.1;
+    settings.scheduler.cooldown_seconds = 0;
+    settings.profiling = rules;
+    settings.max_gpus = 8;
+    settings.share_profiles = shares;
+    planner->configure(settings);
+    answers = std::make_unique<Answers>(*planner, config);
+    REQUIRE(until([&] { return planner->last_snapshot() && planner->last_snapshot()->alive(30) && planner->site(); }));
+  }
+  Json asks(const std::string& what, Json arguments = Json::object(), uid_t uid = 1000) {
+    if (!arguments.contains("job")) arguments["job"] = 30;
+    return answers->answer(wire::Query{what, arguments}, wire::Peer{uid, uid, "test"});
+  }
+  std::string refuses(const std::string& what, const Json& arguments = Json::object(), uid_t uid = 1000) {
+    return refusal([&] { asks(what, arguments, uid); });
+  }
+  void profile_job_runs(JobId id = 31, const std::string& node = "n2", int gpu = 0, const std::string& type = "a100") {
+    slurm_says([&](SlurmSnapshot& slurm) { run_job(slurm, profile_job(id, 1000, 30, type, {{id, node, {gpu}}})); });
+  }
+  static Json description() {
+    wire::Description told;
+    told.model = kModel;
+    told.total_steps = 100;
+    return wire::to_frame(told).body;
+  }
+  static Json of_job(JobId id = 31) { return {{"profile_job", id}, {"description", description()}, {"max", 6}}; }
+  static Json measured(const Plan& plan, const Json& stages, double slower = 1) {
+    Json list = Json::array();
+    for (const Json& one : stages) {
+      StageProfile stage = model_cases::stage_profile(plan, one.at("stage"), one.at("replica"));
+      stage.shape = kModel;
+      const double share =
+          plan.stages[one.at("stage").get<std::size_t>()].replicas[one.at("replica").get<std::size_t>()].share;
+      for (UnitProfile& unit : stage.units)
+        for (double* ms : {&unit.forward, &unit.backward, &unit.weight_gradient}) *ms *= share * slower;
+      list.push_back(stage_profile_json(stage));
+    }
+    return list;
+  }
+  // Reports all plans that the profile job is asked for. Returns the last reply.
+  Json measures(JobId id, double slower) {
+    Json last;
+    const Json reply = asks("stage_plans", of_job(id));
+    for (const Json& one : reply.at("plans")) {
+      Json all = of_job(id);
+      all["profiles"] = measured(one.at("plan").get<Plan>(), one.at("stages"), slower);
+      last = asks("stage_report", all);
+    }
+    return last;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a profile job is known by its comment, and no extension is one") {
+  CHECK(wire::profiled_type("espalier:ext:30:abc stage-profile:h100") == "h100");
+  CHECK(wire::profiled_type("espalier:ext:30:abc stage-profile:h100 of our site") == "h100");
+  CHECK(wire::profiled_type("espalier:ext:30:abc of our site") == "");
+  CHECK(wire::profiled_type("espalier:ext:30:abc") == "");
+  CHECK(wire::profiled_type("stage-profile:h100") == "");
+  CHECK(wire::profiled_type("") == "");
+}
+
+TEST_CASE(
+    "each GPU type gets one profile job, the types that the job may start on first, on the node with the fewest idle "
+    "GPUs") {
+  SlurmSnapshot slurm = queue();
+  slurm.cluster.nodes.push_back(node("n3", 4));
+  slurm.cluster.nodes.push_back(node("n4", 1, "leaf1", "v100"));
+  slurm.cluster.nodes[3].usable = false;
+  const auto places = profile_places(slurm, slurm.jobs[30], {4, 2, 7}, nullptr);
+  REQUIRE(places.size() == 2);
+  CHECK(places[0].type == "h100");
+  CHECK(places[0].request.node == "n1");  // n3 has four
+  CHECK(places[0].request.gpus == 1);
+  CHECK(places[0].request.lease_minutes == 7);
+  CHECK(places[0].request.cpus == 5);  // of 16 for two idle GPUs and a remainder
+  CHECK(places[0].idle);
+  CHECK(places[1].type == "a100");
+  const auto closed = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"n1", "n2"});
+  const auto elsewhere = profile_places(slurm, slurm.jobs[30], {4, 2, 7}, closed);
+  REQUIRE(elsewhere.size() == 1);
+  CHECK(elsewhere[0].request.node == "n3");
+}
+
+TEST_CASE("where no GPU of a type is idle, the profile job waits for one") {
+  SlurmSnapshot slurm = queue();
+  hold(slurm.cluster, {11, "n1", {2, 3}});
+  const auto places = profile_places(slurm, slurm.jobs[30], {}, nullptr);
+  REQUIRE(places.size() == 2);
+  CHECK(places[0].type == "h100");
+  CHECK_FALSE(places[0].idle);
+}
+
+TEST_CASE("the site's and the user's bounds hold, and one type is measured once") {
+  SlurmSnapshot slurm = queue();
+  CHECK(profile_places(slurm, slurm.jobs[30], {1, 2, 10}, nullptr).size() == 1);
+  CHECK(profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr).size() == 1);
+  CHECK(refusal([&] {
+          profile_places(slurm, slurm.jobs[30], {0, 2, 10}, nullptr);
+        }).find("no profile jobs") != std::string::npos);
+  CHECK(refusal([&] {
+          profile_places(slurm, slurm.jobs[30], {4, 0, 10}, nullptr);
+        }).find("no profile jobs") != std::string::npos);
+  slurm.jobs[31] = profile_job(31, 1000, 30, "a100", {});  // it waits, and counts
+  const auto left = profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr);
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].type == "h100");
+  CHECK(profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr, 31).size() == 2);  // it is about to end
+  CHECK(refusal([&] {
+          profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr);
+        }).find("profiling.per_user") != std::string::npos);
+  slurm.jobs[31].uid = 1007;  // another user's
+  CHECK(profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr).size() == 1);
+  CHECK(refusal([&] {
+          profile_places(slurm, slurm.jobs[30], {1, 1, 10}, nullptr);
+        }).find("profiling.gpus") != std::string::npos);
+  slurm.jobs[31].state = SlurmJobState::ended;
+  CHECK(profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr).size() == 2);
+}
+
+TEST_CASE("profile jobs are ended when their job no longer waits, is another user's, or they are too many") {
+  SlurmSnapshot slurm = queue();
+  run_job(slurm, profile_job(31, 1000, 30, "a100", {{31, "n2", {0}}}));
+  run_job(slurm, profile_job(32, 1000, 30, "h100", {{32, "n1", {2}}}));
+  const auto after = [&](double seconds, const ProfilingRules& rules = {}) {
+    Strays strays("elastic");
+    strays.look_at_profile_jobs(slurm, rules);
+    SlurmSnapshot later = slurm;
+    later.time += seconds;
+    return strays.look_at_profile_jobs(later, rules);
+  };
+  const std::map<JobId, LiveJob> none;
+  Strays strays("elastic");
+  strays.look(slurm, none);
+  slurm.time += 500;
+  CHECK(strays.look(slurm, none).empty());  // they are no extensions of a job without launcher
+  CHECK(after(500).empty());
+  REQUIRE(after(20, {4, 1, 10}).size() == 1);
+  CHECK(after(20, {4, 1, 10}).front().extension == 32);  // the youngest
+  CHECK(after(5, {4, 1, 10}).empty());
+  CHECK(after(20, {1, 4, 10}).size() == 1);
+  slurm.jobs[30].uid = 1007;
+  CHECK(after(2).size() == 2);
+  slurm.jobs[30].uid = 1000;
+  slurm.jobs[30].state = SlurmJobState::running;
+  REQUIRE(after(2).size() == 2);
+  CHECK(after(2).front().why == "the job that it profiles for has started");
+  slurm.jobs.erase(30);
+  CHECK(after(2).size() == 2);
+}
+
+TEST_CASE("if a waiting job started, whoever holds its GPUs would have ended, and its profile jobs too") {
+  SlurmSnapshot slurm = queue();
+  run_job(slurm, profile_job(31, 1000, 30, "h100", {{31, "n1", {3}}}));
+  const auto then = if_it_started(slurm, 30, "h100");
+  REQUIRE(then);
+  CHECK(then->own == std::vector<Holding>{{30, "n1", {0, 1, 2}}});
+  CHECK(then->slurm.alive(30)->state == SlurmJobState::running);
+  CHECK(then->slurm.alive(10) == nullptr);
+  CHECK(then->slurm.alive(31) == nullptr);
+  CHECK(then->slurm.cluster.find("n1")->gpu_owner == std::vector<JobId>{30, 30, 30, 0});
+  CHECK(then->slurm.cluster.waiting.empty());
+  CHECK_FALSE(if_it_started(slurm, 30, "a100"));  // it asks for n1
+  CHECK_FALSE(if_it_started(slurm, 30, "v100"));
+  CHECK_FALSE(if_it_started(slurm, 99, "h100"));
+  slurm.cluster.waiting.front().only_nodes.clear();
+  CHECK(if_it_started(slurm, 30, "a100")->own == std::vector<Holding>{{30, "n2", {0, 1, 2}}});
+  slurm.jobs[30].wanted_gpus = 6;
+  CHECK_FALSE(if_it_started(slurm, 30, "a100"));
+}
+
+TEST_CASE("only the job's own user learns of it, and only while it waits") {
+  Queue daemon;
+  CHECK(daemon.asks("stage_wait") == Json{{"waits", true}});
+  CHECK(daemon.asks("stage_wait", {}, 1001) == Json{{"waits", false}});
+  CHECK(daemon.asks("stage_places", {}, 1001) == Json{{"again", true}});
+  CHECK(daemon.asks("stage_places", {{"job", 77}}) == Json{{"again", true}});
+  CHECK(daemon.asks("stage_places").at("places").size() == 2);
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs[30].state = SlurmJobState::running; });
+  CHECK(daemon.asks("stage_wait") == Json{{"waits", false}});
+  CHECK(daemon.refuses("stage_places") == "job 30: it does not wait any more");
+  CHECK(daemon.refuses("stage_other") == "job 30: it does not wait any more");
+}
+
+TEST_CASE("profile jobs of one job and type are submitted a few times only") {
+  Queue daemon;
+  for (int i = 0; i < wire::kMostStageTries; ++i)
+    CHECK(daemon.asks("stage_places", {{"type", "a100"}}).at("places").size() == 1);
+  CHECK(daemon.refuses("stage_places", {{"type", "a100"}}).find("submitted 4 times") != std::string::npos);
+  CHECK(daemon.asks("stage_places").at("places").size() == 1);  // h100
+}
+
+TEST_CASE("a job that asks Slurm for no GPUs, and a site that has switched it off, get no profile job") {
+  Queue daemon(ProfilingRules{0, 0, 10});
+  CHECK(daemon.refuses("stage_places").find("profiling.gpus or profiling.per_user is 0") != std::string::npos);
+  Queue other;
+  other.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs[30].wanted_gpus = 0; });
+  CHECK(other.refuses("stage_places").find("asks Slurm for no GPUs") != std::string::npos);
+}
+
+TEST_CASE("only a profile job of the waiting job asks for plans, and it has one GPU") {
+  Queue daemon;
+  CHECK(daemon.asks("stage_plans", Queue::of_job(31)) == Json{{"again", true}});
+  CHECK(daemon.refuses("stage_plans", Queue::of_job(10)) == "job 10: is no profile job of job 30");
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    run_job(slurm, profile_job(31, 1000, 30, "a100", {{31, "n2", {0, 1}}}));
+    run_job(slurm, profile_job(32, 1007, 30, "a100", {{32, "n2", {2}}}));
+    run_job(slurm, profile_job(33, 1000, 34, "a100", {{33, "n2", {3}}}));
+  });
+  CHECK(daemon.refuses("stage_plans", Queue::of_job(31)).find("has one GPU, this one has 2") != std::string::npos);
+  CHECK(daemon.refuses("stage_plans", Queue::of_job(32)) == "job 32: is no profile job of job 30");
+  CHECK(daemon.refuses("stage_plans", Queue::of_job(33)) == "job 33: is no profile job of job 30");
+}
+
+TEST_CASE("each wrong part of a question is named") {
+  Queue daemon;
+  daemon.profile_job_runs();
+  const auto complaint = [&](const std::function<void(Json&)>& change) {
+    Json question = Queue::of_job();
+    change(question);
+    return daemon.refuses("stage_plans", question);
+  };
+  CHECK(complaint([](Json&) {}) == "");
+  CHECK(complaint([](Json& q) { q.erase("description"); }) == "query: description is missing");
+  CHECK(complaint([](Json& q) { q["description"] = 3; }) != "");
+  CHECK(complaint([](Json& q) { q["description"]["model"]["layers"] = 0; }) != "");
+  CHECK(complaint([](Json& q) { q["description"]["model"]["layers"] = 1 << 30; }) != "");
+  CHECK(complaint([](Json& q) { q["accuracy"] = "good"; }) != "");
+  CHECK(complaint([](Json& q) { q["accuracy"] = 3; }) == "query: accuracy must be a text");
+  CHECK(complaint([](Json& q) { q["max"] = -1; }) == "max: must be a number");
+  CHECK(complaint([](Json& q) { q.erase("profile_job"); }) == "profile_job: must be a number");
+}
+
+TEST_CASE("what a profile job reports becomes its user's knowledge of the GPU type that it ran on") {
+  Queue daemon;
+  daemon.profile_job_runs();
+  const Json asked = daemon.asks("stage_plans", Queue::of_job());
+  CHECK(asked.at("type") == "a100");
+  REQUIRE(asked.at("plans").size() >= 2);
+  daemon.measures(31, 2);
+  const auto rows = daemon.store.newest_knowledge(10);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].uid == 1000);
+  CHECK(rows[0].gpus == "a100");
+  REQUIRE(rows[0].profiled);
+  CHECK(rows[0].profiled->job == 30);
+  CHECK(rows[0].profiled->plans.size() == asked.at("plans").size());
+  CHECK(rows[0].speed.count == static_cast<int>(asked.at("plans").size()));
+  CHECK(rows[0].speed.mean == doctest::Approx(2 * model_cases::kBlock.forward).epsilon(0.3));
+  CHECK(rows[0].profiled->foreseen.empty());  // it starts on h100, which nobody has measured
+  CHECK(daemon.asks("stage_plans", Queue::of_job()).at("plans").empty());
+
+  daemon.profile_job_runs(32, "n1", 2, "h100");
+  const Json last = daemon.measures(32, 1);
+  REQUIRE(last.at("foreseen").size() == 1);
+  CHECK(last.at("foreseen")[0].get<std::string>().find("@h100") != std::string::npos);
+  CHECK(daemon.store.newest_knowledge(10).size() == 2);
+  const Json shown = daemon.asks("profiles").at("profiles");
+  CHECK(shown[0].at("profiled").at("job") == 30);
+  const auto profile = daemon.asks("profile", {{"profile", shown[0].at("id")}}).at("profile");
+  CHECK(profile.at("profiled").at("foreseen").size() == 1);
+}
+
+TEST_CASE("a report that came twice counts once") {
+  Queue daemon;
+  daemon.profile_job_runs();
+  const Json one = daemon.asks("stage_plans", Queue::of_job()).at("plans")[0];
+  Json all = Queue::of_job();
+  all["profiles"] = Queue::measured(one.at("plan").get<Plan>(), one.at("stages"));
+  daemon.asks("stage_report", all);
+  daemon.asks("stage_report", all);
+  CHECK(daemon.store.newest_knowledge(10).at(0).speed.count == 1);
+}
+
+TEST_CASE("a report of another model, of GPUs of another type, or with impossible figures is refused and not kept") {
+  Queue daemon;
+  daemon.profile_job_runs();
+  const Json one = daemon.asks("stage_plans", Queue::of_job()).at("plans")[0];
+  const auto complaint = [&](const std::function<void(Json&)>& change) {
+    Json all = Queue::of_job();
+    all["profiles"] = Queue::measured(one.at("plan").get<Plan>(), one.at("stages"));
+    change(all["profiles"]);
+    const std::string why = daemon.refuses("stage_report", all);
+    CHECK(daemon.store.newest_knowledge(10).empty());
+    return why;
+  };
+  CHECK(complaint([](Json& list) { list = Json::array(); }).starts_with("query: profiles must be a list"));
+  CHECK(complaint([](Json& list) { list = 3; }).starts_with("query: profiles must be a list"));
+  CHECK(complaint([](Json& list) { list[0]["shape"]["hidden"] = 128; }) ==
+        "profile: it is of another model than the job's");
+  CHECK(complaint([](Json& list) { list[0]["units"][1]["forward_ms"] = -1; }) != "");
+  CHECK(complaint([](Json& list) {
+          for (Json& unit : list[0]["units"])
+            for (const char* part : {"forward_ms", "backward_ms", "weight_gradient_ms"}) unit[part] = 0;
+        }) != "");
+  CHECK(complaint([](Json& list) {
+          for (Json& profile : list)
+            for (Json& stage : profile["plan"]["stages"])
+              for (Json& replica : stage["replicas"])
+                for (Json& gpu : replica["gpus"])
+                  gpu = "n1/" + gpu.get<std::string>().substr(gpu.get<std::string>().find('/') + 1);
+        }).find("is not of type a100") != std::string::npos);
+}
+
+TEST_CASE("a start's reason tells of the stages, and whether the plan is the foreseen one") {
+  Queue daemon;
+  const Site& site = *daemon.planner->site();
+  const Plan plan = uniform_plan(2, 1, 8, 8, 4, {{"n1", 0}, {"n1", 1}});
+  Knowledge row;
+  row.uid = 1000;
+  row.job = "{}";
+  row.gpus = "h100";
+  daemon.store.save(row);
+  CHECK(told_by_stages(daemon.store, {row.id}, 30, plan, site) == "");
+  row.profiled = StageProfiling{30, 3, 1.5, {"a plan"}, {plan_form(plan, site)}};
+  daemon.store.save(row);
+  CHECK(told_by_stages(daemon.store, {row.id}, 30, plan, site) ==
+        "; 3 stages were profiled while it waited, and this is the plan that was foreseen");
+  Plan other = plan;
+  other.stages[0].layers = 5;
+  other.stages[1].layers = 3;
+  CHECK(told_by_stages(daemon.store, {row.id}, 30, other, site)
+            .starts_with("; 3 stages were profiled while it waited; foreseen for other GPUs was: "));
+  CHECK(told_by_stages(daemon.store, {row.id}, 31, plan, site) == "; 3 stages were profiled while job 30 waited");
+}
