@@ -22,6 +22,9 @@ constexpr wire::Loop::Milliseconds kKeepersCome{20000};
 // e.g. with a program that places no copies.
 constexpr int kStepsBeside = 5;
 constexpr wire::Loop::Milliseconds kBothHeld{60000};
+// Every so many looks Slurm is asked whether it has requeued the job, which a launcher does not notice that was cut
+// off.
+constexpr int kLooksPerQuestion = 3;
 
 }  // namespace
 
@@ -36,13 +39,106 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
 void Bases::start() {
   watch_ = loop_.every(kWatch, [this] { look(); });
   ++submitting_;
-  slurm_.post([this, job = context_.job, partition = context_.partition, gpus = context_.min_gpus,
+  slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
+    std::vector<SlurmJob> kept, extensions;
+    try {
+      // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
+      // by itself is of no use: the script has gone on to its next step.
+      for (SlurmJob& left : bases_of(job))
+        if (restarts > 0 && left.state == SlurmJob::State::running) kept.push_back(std::move(left));
+        else give_back(left.id);
+      // They are of use together with a base only.
+      for (SlurmJob& left : extensions_of(job))
+        if (!kept.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
+          extensions.push_back(std::move(left));
+        else give_back(left.id);
+    } catch (const Error& error) {
+      spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", error.what());
+    }
+    return [this, kept, extensions] {
+      --submitting_;
+      extensions_left_ = extensions;
+      if (ending_) return give_back_extensions();
+      if (kept.empty()) return submit_first();
+      await_left(kept);
+    };
+  });
+}
+
+// ---- what an earlier launcher has left
+
+// Their keepers are found by the rank servers that `came` starts beside them.
+void Bases::await_left(const std::vector<SlurmJob>& left) {
+  for (const SlurmJob& job : left) left_.insert(job.id);
+  for (const SlurmJob& job : left) {
+    Base& base = bases_[job.id];
+    std::size_t gpus = 0;
+    for (const Holding& held : job.holdings) gpus += held.gpus.size();
+    base.shape.nodes = static_cast<int>(job.holdings.size());
+    base.shape.gpus_per_node = base.shape.nodes == 0 ? 0 : static_cast<int>(gpus) / base.shape.nodes;
+    base.shape.cpus_per_node = job.cpus / std::max(1, base.shape.nodes);
+    base.shape.memory_mb_per_node = job.memory_mb_per_node;
+    spdlog::info("espalier: launch: an earlier launcher of job {} has left base {}", context_.job, job.id);
+  }
+  callbacks_.changed();
+  for (const SlurmJob& job : left) ask(job.id);
+}
+
+// All keepers of the bases that were left have come, or will not come.
+void Bases::choose_left() {
+  const auto found = std::exchange(found_, {});
+  const bool suits = !continuation_ || callbacks_.suits(*continuation_);
+  const JobId chosen = continuation_ ? continuation_->base : found.empty() ? 0 : *found.rbegin();
+  for (const JobId id : found)
+    if (!suits || id != chosen) release(id);
+  if (!suits || !found.contains(chosen)) {
+    spdlog::warn("espalier: launch: what the earlier launcher has left is of no use: {}; training starts on a new base",
+                 !suits ? "another program ran there" : "its keepers have ended");
+    give_back_extensions();
+    return submit_first();
+  }
+  current_ = chosen;
+  callbacks_.changed();
+  const Base& base = bases_.at(chosen);
+  callbacks_.taken_over(base.holdings, base.nodes, continuation_, std::exchange(extensions_left_, {}));
+}
+
+void Bases::give_back_extensions() {
+  for (const SlurmJob& left : std::exchange(extensions_left_, {}))
+    slurm_.post([id = left.id]() -> std::function<void()> {
+      try {
+        give_back(id);
+      } catch (const Error& error) {
+        spdlog::debug("extension {}: {}", id, error.what());  // its keeper gives it back
+      }
+      return [] {};
+    });
+}
+
+void Bases::ask_about_job() {
+  slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
+    bool newer = false;
+    try {
+      const auto seen = load_job(job);
+      newer = seen && seen->restarts > restarts;
+    } catch (const Error&) {
+      // slurmctld is away: asked again later
+    }
+    return [this, newer] {
+      if (newer && !ending_ && !std::exchange(superseded_, true)) callbacks_.superseded();
+    };
+  });
+}
+
+// ---- the first base
+
+void Bases::submit_first() {
+  ++submitting_;
+  slurm_.post([this, partition = context_.partition, gpus = context_.min_gpus,
                types = context_.types]() -> std::function<void()> {
     BaseShape shape;
     std::string why;
     try {
-      // A launcher that was lost with its node may have left one, which its keepers hold.
-      for (const SlurmJob& left : bases_of(job)) give_back(left.id);
       shape = base_shape(gpus, partition_nodes(partition), types);
     } catch (const Error& error) {
       why = error.what();
@@ -130,11 +226,19 @@ void Bases::saw(const wire::KeeperHello& hello) {
   if (at == bases_.end()) throw Error("keeper: job " + std::to_string(hello.job) + " is no base of this job");
   if (at->second.leaving) throw Error("keeper: base " + std::to_string(hello.job) + " is being given back");
   at->second.keepers.insert(hello.node);
+  const auto age = [](const wire::Continuation& one) { return std::pair(one.restarts, one.number); };
+  if (hello.continuation && (!continuation_ || age(*continuation_) < age(*hello.continuation)))
+    continuation_ = hello.continuation;
   if (!at->second.running) return ask(hello.job);
   check_granted(hello.job, true);
 }
 
+void Bases::noticed(JobId id) {
+  if (const auto at = bases_.find(id); at != bases_.end() && !at->second.leaving) ask(id);
+}
+
 void Bases::look() {
+  if (looks_++ % kLooksPerQuestion == 0) ask_about_job();
   std::vector<JobId> ids;
   for (const auto& [id, base] : bases_)
     if (!base.leaving) ids.push_back(id);
@@ -170,8 +274,9 @@ void Bases::ask(JobId id) {
 void Bases::answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes) {
   Base& base = bases_.at(id);
   const bool gone = !seen || seen->state == SlurmJob::State::ended;
-  // A base that completes is lost when its processes are; until then a checkpoint can still be written.
-  if (gone || (seen->state == SlurmJob::State::completing && (!base.granted || base.keepers.empty())))
+  // A base that completes is lost when its processes are; until then a checkpoint can still be written. Training does
+  // not go over to a second base that completes.
+  if (gone || (seen->state == SlurmJob::State::completing && (id == second_ || !base.granted || base.keepers.empty())))
     return end(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
   if (seen->state != SlurmJob::State::running || base.running) return;
   base.running = true;
@@ -201,6 +306,11 @@ void Bases::check_granted(JobId id, bool patient) {
                  id);
   base.granted = true;
   base.check.reset();
+  if (left_.erase(id) != 0) {
+    found_.insert(id);
+    if (left_.empty()) choose_left();
+    return;
+  }
   if (id == first_waits_) {
     first_waits_ = 0;
     current_ = id;
@@ -250,6 +360,11 @@ void Bases::end(JobId id, const std::string& why) {
   if (id == before_) before_ = 0;
   release(id);
   if (ending_) return;
+  const bool left = left_.erase(id) != 0;
+  if (left || found_.erase(id) != 0) {
+    if (left && left_.empty()) choose_left();
+    return;
+  }
   if (first) return callbacks_.refused(why + " before the training could start");
   if (runs) return callbacks_.lost(why);
   if (!second) return;
@@ -266,12 +381,14 @@ void Bases::release(JobId id) {
 }
 
 void Bases::confirm_release(JobId id) {
-  slurm_.post_first([this, id]() -> std::function<void()> {
+  slurm_.post_first([this, id, submitted = context_.job, restarts = context_.restarts]() -> std::function<void()> {
     bool gone = false;
     try {
-      give_back(id);
+      // Slurm may have requeued the job, and its next launcher trains on the base.
+      if (const auto own = load_job(submitted); own && own->restarts > restarts) gone = true;
+      else give_back(id);
       const auto job = load_job(id);
-      gone = !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
+      gone = gone || !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
     } catch (const Error& error) {
       spdlog::debug("base {}: {}", id, error.what());
     }
@@ -288,6 +405,7 @@ void Bases::confirm_release(JobId id) {
 }
 
 void Bases::release_all() {
+  give_back_extensions();
   ending_ = true;
   acquiring_ = false;
   deadline_.reset();

@@ -18,7 +18,7 @@
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/job_context.hpp"
-#include "planner/wire/messages.hpp"
+#include "planner/wire/keeper_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -27,6 +27,14 @@ class Bases {
   struct Callbacks {
     // The first base runs, and its keepers are there. `nodes`: as load_nodes().
     std::function<void(const std::vector<Holding>&, const std::vector<NodeView>& nodes)> granted;
+    // Whether this launcher can go on with what an earlier one has left.
+    std::function<bool(const wire::Continuation&)> suits;
+    // A base that an earlier launcher of the job has left is the first base, as `granted`. `left`: what that launcher
+    // has told its keepers; nullopt: it had started no ranks.
+    std::function<void(const std::vector<Holding>&, const std::vector<NodeView>&,
+                       const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions)>
+        taken_over;
+    std::function<void()> superseded;  // Slurm has requeued the job: the bases are another launcher's
     std::function<void(const std::string& why)> refused;  // the first base will never run
     std::function<void()> second_granted;
     std::function<void(const std::string& why)> second_failed;
@@ -50,7 +58,10 @@ class Bases {
   void stepped(bool settled);
   void release_all();  // for the end of the job
   bool empty() const { return bases_.empty() && submitting_ == 0; }
+  bool superseded() const { return superseded_; }
 
+  // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
+  void noticed(JobId id);
   // A keeper of a base has said hello. Throws Error when the base is not this job's.
   void saw(const wire::KeeperHello& hello);
   void look();  // asks Slurm now whether the bases still run, e.g. after a loss
@@ -71,6 +82,11 @@ class Bases {
     bool running = false, granted = false, leaving = false, asked = false;
     wire::Watch check;  // a wait for keepers, or for the end
   };
+  void submit_first();
+  void await_left(const std::vector<SlurmJob>& left);
+  void choose_left();
+  void give_back_extensions();
+  void ask_about_job();
   void submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate);
   void submitted(JobId id, const BaseShape& shape, bool first);
   void ask(JobId id);
@@ -89,6 +105,12 @@ class Bases {
   Callbacks callbacks_;
   std::map<JobId, Base> bases_;
   JobId first_waits_ = 0;  // the first base, until it is granted
+  // Bases that an earlier launcher has left: those whose keepers are awaited, and those whose keepers have come.
+  std::set<JobId> left_, found_;
+  std::vector<SlurmJob> extensions_left_;
+  std::optional<wire::Continuation> continuation_;  // the newest that their keepers have
+  bool superseded_ = false;
+  int looks_ = 0;
   JobId current_ = 0, second_ = 0, before_ = 0;
   bool acquiring_ = false, ending_ = false;
   unsigned attempt_ = 0;  // number of acquire() calls; a second base of an older call is given back

@@ -56,7 +56,9 @@ std::vector<std::string> ControlSocket::environment(int generation) const {
       "ESPALIER_ANCHOR=" + std::to_string(context_.job),
       "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
       "ESPALIER_VAULT=" + vault_prefix(context_),
+      "ESPALIER_RESTARTS=" + std::to_string(context_.restarts),
       "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
+  if (context_.movable) list.emplace_back("ESPALIER_MOVABLE=1");
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})
     if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);

@@ -11,6 +11,7 @@
 
 #include "launcher/slurm/job_context.hpp"
 #include "planner/wire/capabilities.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/server.hpp"
 

@@ -64,10 +64,14 @@ GenerationZero::GenerationZero(wire::Loop& loop, const JobContext& context, std:
 
 void GenerationZero::begin(std::chrono::steady_clock::time_point since) {
   began_ = since;
+  skip();
+  first_start_->begin();
+}
+
+void GenerationZero::skip() {
   // Until the planner says more: GPU types as Slurm names them, and their data sheets.
   if (known_.site.topology.nodes() == 0 || !covers_own(known_))
     known_.site = site_from_view(own_nodes(context_), {}).site;
-  first_start_->begin();
 }
 
 void GenerationZero::learn(const wire::Known& known) {

@@ -33,6 +33,8 @@ class GenerationZero {
                  Generations& generations, Callbacks callbacks);
 
   void begin(std::chrono::steady_clock::time_point since);  // the launcher started at `since`
+  // An earlier launcher has done that: no generation zero starts, and only known() is filled in.
+  void skip();
   FirstStart& first_start() { return *first_start_; }
   const FirstStart& first_start() const { return *first_start_; }
   // The planner knows more than Slurm tells: used from now on, if it covers the job's own GPUs.

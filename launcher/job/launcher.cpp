@@ -59,6 +59,8 @@ void Launcher::note(const Row& row, const std::string& why) {
   if (losing && row.to == JobPhase::ending) {
     spdlog::error("espalier: launch: {}; the job ends", why);
     ending_.fails();
+  } else if (row.on == taken_over) {
+    recovery_.inherited(why, began_);
   } else if (losing || row.from == JobPhase::recovering) {
     if (row.on == current_lost) recovery_.lost(why);
     if (row.on == next_failed) recovery_.failed(why);
@@ -154,6 +156,7 @@ void Launcher::settle() {
       if (!hand_off_.releases(id))
         machine_.raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   if (now == ending) return;
+  tell_continuation();
   set_deadline();
   steps_.watch(now == running || now == acquiring || now == starting || now == ready);
   reports_->status();
@@ -196,7 +199,7 @@ void Launcher::end_job() {
 
 void Launcher::give_back_own() {
   bases_.release_all();
-  keepers_.give_back();
+  if (!bases_.superseded()) keepers_.give_back();
 }
 
 // ---- events that concern several rooms
@@ -234,6 +237,7 @@ void Launcher::stepped(const wire::Step& step) {
     rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generation)));
   steps_.stepped(step);
   earlier_.stepped(step);
+  if (continuation_due_) tell_continuation();
   bases_.stepped(earlier_.list().empty() && base_to_leave() == 0);
   reports_->status_after_step();
 }
@@ -289,6 +293,45 @@ void Launcher::begin() {
   const auto began = wire::steady_now();
   rank_servers_.start();
   generation_zero_.begin(began);
+}
+
+void Launcher::take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions) {
+  extensions_.take_over(extensions);
+  if (left) {
+    program_.described(left->description);
+    context_.accuracy = left->accuracy;
+  }
+  if (!left || !left->source) {
+    extensions_.release_all();
+    if (left) generations_.go_on_after(left->last_generation);
+    return begin();
+  }
+  rank_servers_.start();
+  generation_zero_.skip();
+  generations_.take_over(left->last_generation, *left->source);
+  for (const Holding& held : extensions_.holdings(false)) {
+    const auto used = [&](const auto& of) { return uses(of.plan, held); };
+    if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))
+      extensions_.release(held.job);
+  }
+  machine_.raise(Event::taken_over, "Slurm has requeued the job");
+}
+
+void Launcher::tell_continuation() {
+  continuation_due_ = false;
+  if (!context_.movable || context_.base == 0) return;
+  wire::Continuation now;
+  now.restarts = context_.restarts;
+  now.number = ++continuations_;
+  now.base = context_.base;
+  now.program = context_.program;
+  now.description = program_.told();
+  now.accuracy = context_.accuracy;
+  now.last_generation = generations_.last_number();
+  if (phase() != JobPhase::launching)
+    now.source =
+        wire::Assign::Source{generations_.number(), generations_.plan(), true, 0, generations_.earlier().list()};
+  keepers_.remember(now);
 }
 
 // Training has gone over to a second base, if the change under way has acquired one.

@@ -2,6 +2,7 @@
 // of the state machine to the room that carries it out. Single-threaded on its loop.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -71,6 +72,9 @@ class Launcher {
   void lost(bool is_next, const Loss& loss);
   void extension_lost(const Holding& holding);
   void begin();  // generation 0, once the job has GPUs
+  // The base is one that an earlier launcher has left, and so is the training.
+  void take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions);
+  void tell_continuation();  // to the keepers of a movable job's base, after what it says may have changed
   void take_second_base();
   JobId base_to_leave() const;  // a base before the present one whose GPUs the plan still uses; 0: none
   void watch_signals();
@@ -78,6 +82,9 @@ class Launcher {
   void give_back_own();  // the bases of a movable job, and what keepers hold
 
   JobContext context_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::int64_t continuations_ = 0;  // that were told
+  bool continuation_due_ = false;
   wire::Loop loop_;
   Directory directory_;
   BlockingThread slurm_;

@@ -23,6 +23,7 @@ class Program {
   Program(wire::Loop& loop, const wire::Config& config, Callbacks callbacks);
 
   void described(const wire::Description& description) { told_ = description; }
+  const wire::Description& told() const { return told_; }
   // The ranks of generation 0 start. If none of them says hello in time, the job runs without elasticity.
   void await_hello();
   void stop_waiting() { limit_.reset(); }

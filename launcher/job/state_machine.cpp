@@ -14,6 +14,7 @@ std::span<const Row> transition_table() {
   static const std::vector<Row> table = {
       {launching, world_ready, running, {start_training}},
       {launching, wide_lost, launching, {start_alone}},
+      {launching, taken_over, recovering, {abort_current, start_recovery}},
 
       {running, propose_acquire, acquiring, {submit_extensions}},
       {running, propose_direct, starting, {start_next}},
@@ -111,11 +112,11 @@ const Row* transition(JobPhase state, Event event) {
 }
 
 std::string to_string(Event event) {
-  static constexpr std::array names{"world_ready",     "wide_lost",      "propose_acquire", "propose_direct",
-                                    "propose_restart", "granted",        "granted_restart", "acquire_failed",
-                                    "next_ready",      "next_failed",    "old_stands",      "old_switched",
-                                    "next_loaded",     "old_gone",       "notice_breaks",   "current_finished",
-                                    "current_lost",    "current_failed", "unrecoverable",   "terminate"};
+  static constexpr std::array names{
+      "world_ready",    "wide_lost",       "taken_over",     "propose_acquire", "propose_direct",   "propose_restart",
+      "granted",        "granted_restart", "acquire_failed", "next_ready",      "next_failed",      "old_stands",
+      "old_switched",   "next_loaded",     "old_gone",       "notice_breaks",   "current_finished", "current_lost",
+      "current_failed", "unrecoverable",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 

@@ -13,6 +13,7 @@ namespace espalier::launcher {
 enum class Event {
   world_ready,       // launching: generation 0 is ready
   wide_lost,         // launching: an extension that generation 0 was to start on is lost
+  taken_over,        // launching: an earlier launcher of the job has left a base whose keepers hold its state
   propose_acquire,   // the planner proposes a plan that needs extensions
   propose_direct,    // a plan on GPUs that the job has, of the planner or, when Slurm takes GPUs, of the launcher
   propose_restart,   // as propose_direct, but the running generation must end first (method `checkpoint`)

@@ -37,6 +37,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       bases_(loop_, slurm_, context_, socket_.job_environment(), of_bases()),
       rank_servers_(loop_, settings_of(context_, socket_),
                     [this](JobId id) {
+                      bases_.noticed(id);
                       if (!context_.movable || id != context_.base) return extensions_.notice(id);
                       // The base's processes have Slurm's KillWait left. Nothing but a checkpoint outlives them.
                       if (World* const current = generations_.current(); current != nullptr)
@@ -52,11 +53,13 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                 [this] {
                   if (program_.data_only()) context_.accuracy = Accuracy::relaxed;
                   set_deadline();
+                  tell_continuation();
                   generation_zero_.first_start().told_by_hello();
                 },
                 [this] { return context_.accuracy_given && context_.accuracy == Accuracy::bitwise; },
                 [this](const std::string& why) { machine_.raise(Event::current_failed, why); }}),
       earlier_([this, keep = std::move(keep)](const wire::Keep& what) {
+        continuation_due_ = true;  // told once the step or the transition that this is part of is over
         extensions_.keep(what);
         keepers_.keep(what);
         if (keep) keep(what);
@@ -70,7 +73,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       notices_(loop_, context_, gpus_, of_notices()),
       recovery_(loop_, context_, generations_, steps_, gpus_, of_recovery()),
       ending_(loop_, of_ending()) {
-  if (context_.movable) directory_.claim_job();  // its steps share bases and vaults
+  if (context_.movable) directory_.claim_job(context_.restarts);  // its steps share bases and vaults
   reports_ = std::make_unique<Reports>(
       loop_, context_, [this] { return state(); }, of_planner());
 }
@@ -139,6 +142,21 @@ Bases::Callbacks Launcher::of_bases() {
     spdlog::info("espalier: launch: base {} runs; training starts there", context_.base);
     reports_->status();
     begin();
+  };
+  on.suits = [this](const wire::Continuation& left) {
+    return left.restarts < context_.restarts && left.program == context_.program;
+  };
+  on.taken_over = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes, const auto& left,
+                         const std::vector<SlurmJob>& extensions) {
+    context_.base = holdings.front().job;
+    context_.anchor = holdings;
+    context_.nodes = nodes;
+    spdlog::info("espalier: launch: base {} of an earlier launcher is taken over", context_.base);
+    reports_->status();
+    take_over(left, extensions);
+  };
+  on.superseded = [this] {
+    machine_.raise(Event::current_failed, "Slurm has requeued the job, and its next launcher has the base");
   };
   on.refused = [this](const std::string& why) { machine_.raise(Event::current_failed, why); };
   on.second_granted = [this] {
@@ -308,7 +326,10 @@ Recovery::Callbacks Launcher::of_recovery() {
     });
   };
   on.doubt = [this](const std::set<GpuId>& died) { keepers_.doubt(died); };
-  on.attempts = [this] { set_deadline(); };
+  on.attempts = [this] {
+    set_deadline();
+    tell_continuation();
+  };
   on.hopeless = [this](const std::string& why) { machine_.raise(Event::unrecoverable, why); };
   on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
   return on;

@@ -1,6 +1,7 @@
 #include "launcher/node/anchor_keepers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier::launcher {
 
@@ -9,7 +10,7 @@ void AnchorKeepers::adopt(const wire::ConnectionPtr& connection, const std::stri
   auto at = std::find_if(keepers_.begin(), keepers_.end(),
                          [&](const Keeper& keeper) { return keeper.node == node && !keeper.connection; });
   if (at == keepers_.end()) at = keepers_.emplace(at);
-  *at = {node, connection, 0};
+  *at = {node, connection, 0, false};
   const auto place = static_cast<std::size_t>(at - keepers_.begin());
   connection->on_frame = [this, place](const wire::Frame&) {
     keepers_[place].missed = 0;
@@ -18,6 +19,25 @@ void AnchorKeepers::adopt(const wire::ConnectionPtr& connection, const std::stri
   connection->on_closed = [this, place](const std::string&) { keepers_[place].connection.reset(); };
   connection->send(wire::Heartbeat{});  // it has found the right launcher
   if (keep) connection->send(*keep);
+  spread_continuation();
+}
+
+void AnchorKeepers::remember(const wire::Continuation& what) {
+  continuation_ = wire::to_frame(what);
+  for (Keeper& keeper : keepers_) keeper.remembers = false;
+  spread_continuation();
+}
+
+void AnchorKeepers::spread_continuation() {
+  if (!continuation_) return;
+  int count = 0;
+  for (const Keeper& keeper : keepers_) count += keeper.connection && keeper.remembers ? 1 : 0;
+  for (Keeper& keeper : keepers_) {
+    if (count >= kContinuations) return;
+    if (!keeper.connection || std::exchange(keeper.remembers, true)) continue;
+    keeper.connection->send(*continuation_);
+    ++count;
+  }
 }
 
 void AnchorKeepers::beat() {
@@ -26,6 +46,7 @@ void AnchorKeepers::beat() {
     keeper.connection->send(wire::Heartbeat{});
     ++keeper.missed;
   }
+  spread_continuation();
 }
 
 void AnchorKeepers::keep(const wire::Keep& what) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/core/plan.hpp"
-#include "planner/wire/messages.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -20,7 +20,10 @@ class AnchorKeepers {
   // Once every heartbeat interval.
   void beat();
   void keep(const wire::Keep& what) const;  // sends it to all keepers
-  void give_back() const;                   // for the end of the job
+  // Sends it to kContinuations keepers, and to others in place of those that are gone: it holds the whole plan, and
+  // there may be thousands of keepers.
+  void remember(const wire::Continuation& what);
+  void give_back() const;  // for the end of the job
 
   // Finds the nodes that are taken for lost. `died`: the GPUs whose ranks died in the loss that is being dealt with.
   // - A node is lost if its keepers are connected but silent.
@@ -33,15 +36,19 @@ class AnchorKeepers {
 
   // Heartbeats that a keeper may miss before its node is doubted.
   static constexpr int kFalters = 3;
+  static constexpr int kContinuations = 8;
 
  private:
+  void spread_continuation();
   struct Keeper {
     std::string node;
     wire::ConnectionPtr connection;  // null: gone
     int missed = 0;                  // heartbeats
+    bool remembers = false;          // the last continuation
   };
   std::vector<Keeper> keepers_;  // each task of the step but the first; a node may have several
   std::set<std::string> lost_;
+  std::optional<wire::Frame> continuation_;  // the last
 };
 
 }  // namespace espalier::launcher

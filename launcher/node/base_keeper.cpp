@@ -1,31 +1,27 @@
 #include <spawn.h>
 
-#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 
 #include "launcher/node/base_tenure.hpp"
 #include "launcher/node/directory.hpp"
 #include "launcher/node/keeper.hpp"
 #include "launcher/node/keeper_parts.hpp"
+#include "launcher/node/node_holder.hpp"
 #include "launcher/process/child.hpp"
+#include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/slurm.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
-#include "planner/wire/endpoint.hpp"
-#include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr int kMissedHeartbeats = 10;
-constexpr milliseconds kPause{500};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -69,68 +65,12 @@ void start_other_keepers(const Watcher& watcher) {
   posix_spawnattr_destroy(&attributes);
 }
 
-// Serves one connection. True: the launcher told this keeper to give its node back. False: the launcher refused it.
-// Throws Error when the connection is lost, or the launcher is silent.
-bool attend(wire::Client& client, Watcher& watcher, BaseTenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false});
-  bool knows_us = false;
-  auto sent = Clock::now(), heard = sent;
-  for (;;) {
-    watcher.wait(client.fd());
-    const auto now = Clock::now();
-    if (knows_us && now - sent >= watcher.heartbeat) {
-      client.send(wire::Heartbeat{});
-      sent = now;
-    }
-    while (const auto frame = client.receive(milliseconds(0))) {
-      if (frame->type == wire::Refused::type) return false;
-      if (frame->type == wire::GiveBack::type) return true;
-      if (!knows_us) tenure.found();
-      knows_us = true;
-      heard = now;
-      let_go(vault, *frame);
-    }
-    if (now - heard > kMissedHeartbeats * watcher.heartbeat) throw wire::ConnectionLost("the launcher is silent");
-  }
-}
-
-void ask_about(JobId submitted, BaseTenure& tenure) {
-  try {
-    const auto job = load_job(submitted);
-    using enum SlurmJob::State;
-    if (!job || job->state == ended || job->state == completing) tenure.heard(BaseTenure::Submitted::ended, 0);
-    else
-      tenure.heard(job->state == pending ? BaseTenure::Submitted::waits : BaseTenure::Submitted::runs, job->restarts);
-  } catch (const Error&) {
-    // slurmctld is away: asked again
-  }
-}
-
-// Returns once the node is to be given back. True: the launcher said so.
-bool hold(Watcher& watcher, JobId submitted, const std::string& prefix, bool batch, Vault* vault) {
-  std::optional<LauncherPlace> last = own_launcher();
-  for (BaseTenure tenure(Clock::now(), batch); tenure.stays(Clock::now());) {
-    bool nobody = true;
-    // The next launcher is known by the rank server that it starts on this node.
-    auto places = launchers_on_this_node(submitted, prefix);
-    if (std::find(places.begin(), places.end(), *last) == places.end()) places.push_back(*last);
-    for (const LauncherPlace& place : places) {
-      try {
-        auto client = call_on(place);
-        last = place;
-        if (attend(client, watcher, tenure, vault)) return true;
-        nobody = false;
-      } catch (const wire::NobodyListens&) {
-      } catch (const Error&) {
-        nobody = false;
-      }
-      tenure.lost(Clock::now());
-    }
-    tenure.looked(Clock::now(), nobody);
-    if (tenure.asks(Clock::now())) ask_about(submitted, tenure);
-    watcher.wait(-1, kPause);
-  }
-  return false;
+// The submitted job has ended without a launcher that could end this. The base ends with its batch script; without that
+// one, which may have been lost with its node, nobody else ends it. While the submitted job runs, training may go on
+// without this node.
+void end_remains(const JobContext& context, JobId submitted, bool batch) {
+  if (!batch) return give_back(context.job, context.step);
+  for (const SlurmJob& extension : extensions_of(submitted)) give_back(extension.id);
 }
 
 }  // namespace
@@ -142,20 +82,16 @@ int keep_base(bool batch) {
   const std::string prefix = variable("ESPALIER_VAULT");
   auto vault = open_vault(prefix, watcher.context.job);
   if (batch) start_other_keepers(watcher);
-  const bool told = hold(watcher, place.anchor, prefix, batch, vault.get());
+  BaseTenure tenure(Clock::now(), batch, milliseconds(std::lround(watcher.context.config.adoption_minutes * 60000)));
+  const bool told = NodeHolder(watcher, place.anchor, prefix, tenure, vault.get(), false).hold();
   vault.reset();
   // Other nodes of the base have keepers of their own, and this keeper's own step must not end before it is done.
   if (batch) fence(watcher.context.job);
   else fence_node(watcher.context.job);
   if (const char* directory = std::getenv("ESPALIER_DIRECTORY"); directory != nullptr)
     remove_if_abandoned(std::filesystem::path(directory).parent_path());
-  // The base ends with its batch script. Without that one, which may have been lost with its node, nobody else ends it.
-  // While the submitted job runs, training may go on without this node.
-  if (!told && !batch) try {
-      const auto submitted = load_job(place.anchor);
-      using enum SlurmJob::State;
-      if (!submitted || submitted->state == ended || submitted->state == completing)
-        give_back(watcher.context.job, watcher.context.step);
+  if (!told) try {
+      if (has_ended(place.anchor)) end_remains(watcher.context, place.anchor, batch);
     } catch (const Error& error) {
       std::fprintf(stderr, "espalier: keeper: %s\n", error.what());
     }

@@ -44,7 +44,8 @@ bool BaseTenure::asks(Time now) {
 
 bool BaseTenure::stays(Time now) const {
   if (connected_) return true;
-  if (now - since_ >= kHolds || state_ == Submitted::ended) return false;
+  if (!ever_ && first_ && now - since_ >= *first_) return false;
+  if (now - since_ >= holds_ || state_ == Submitted::ended) return false;
   if (state_ != Submitted::runs || requeued_) return true;
   if (!ever_) return now - since_ < kFirst;
   return !nobody_since_ || now - *nobody_since_ < kNobody;

@@ -15,8 +15,11 @@ class BaseTenure {
   using Time = std::chrono::steady_clock::time_point;
   enum class Submitted { ended, waits, runs };
   // `batch`: the keeper in the base's batch script, with which the base ends. It asks Slurm often; the others, of which
-  // there may be thousands, ask seldom.
-  BaseTenure(Time start, bool batch) : batch_(batch), since_(start) {}
+  // there may be thousands, ask seldom. `holds`: the longest time without a launcher. `first`: the longest time until
+  // the first launcher accepts the keeper, whatever Slurm says; nullopt: a minute, while the submitted job runs.
+  BaseTenure(Time start, bool batch, std::chrono::milliseconds holds = std::chrono::minutes(10),
+             std::optional<std::chrono::seconds> first = {})
+      : batch_(batch), holds_(holds), first_(first), since_(start) {}
 
   void found();         // a launcher has accepted this keeper
   void lost(Time now);  // the connection to it
@@ -28,10 +31,10 @@ class BaseTenure {
   bool asks(Time now);         // Slurm is to be asked now
   bool stays(Time now) const;  // false: the keeper gives its node back
 
-  static constexpr auto kHolds = std::chrono::minutes(10);  // the longest time without a launcher
-
  private:
   const bool batch_;
+  const std::chrono::milliseconds holds_;
+  const std::optional<std::chrono::seconds> first_;
   Time since_;  // without a launcher
   bool connected_ = false, ever_ = false;
   std::optional<Time> nobody_since_, asked_;

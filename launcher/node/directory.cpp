@@ -109,8 +109,9 @@ Directory::Directory(const fs::path& base, JobId job, unsigned step)
   if (!lock_) throw Error(path_.string() + ": cannot be locked");
 }
 
-void Directory::claim_job() {
-  claim_ = lock_file(path_, kClaim, LOCK_EX | LOCK_NB, O_CREAT);
+void Directory::claim_job(int restarts) {
+  const std::string claim = kClaim + ("-" + std::to_string(restarts));
+  claim_ = lock_file(path_, claim.c_str(), LOCK_EX | LOCK_NB, O_CREAT);
   const std::string own = path_.filename().string();
   // espalier-<uid>-<job>-<step>-<random>
   const std::string of_job = own.substr(0, own.rfind('-', own.rfind('-') - 1) + 1);
@@ -118,9 +119,9 @@ void Directory::claim_job() {
   for (const auto& entry : fs::directory_iterator(path_.parent_path(), ignored)) {
     const std::string name = entry.path().filename().string();
     if (name == own || name.rfind(of_job, 0) != 0 || !is_own_directory(entry.path()) ||
-        ::access((entry.path() / kClaim).c_str(), F_OK) != 0)
+        ::access((entry.path() / claim).c_str(), F_OK) != 0)
       continue;
-    if (!lock_file(entry.path(), kClaim, LOCK_EX | LOCK_NB, 0))
+    if (!lock_file(entry.path(), claim.c_str(), LOCK_EX | LOCK_NB, 0))
       throw Error("another elastic step of this job runs; a movable job has one at a time: start this one after it");
   }
 }

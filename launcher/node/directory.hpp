@@ -34,7 +34,8 @@ class Directory {
   ~Directory();
   // For a job that can have one launcher at a time: throws Error when the launcher of another step of this job is alive
   // on this node. A rank server that a dead launcher left does not count.
-  void claim_job();
+  // A launcher of an earlier run does not either: `restarts` is how often Slurm has requeued the job.
+  void claim_job(int restarts = 0);
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -12,12 +13,13 @@
 #include "launcher/node/directory.hpp"
 #include "launcher/node/keeper_parts.hpp"
 #include "launcher/node/launcher_address.hpp"
+#include "launcher/node/node_holder.hpp"
 #include "launcher/node/tenure.hpp"
 #include "launcher/slurm/job_context.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/endpoint.hpp"
-#include "planner/wire/messages.hpp"
+#include "planner/wire/keeper_messages.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -25,9 +27,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+// An extension of a movable job that no launcher has accepted for so long is not awaited any more.
+constexpr std::chrono::seconds kFindMovable{5};
+
 // Serves one connection to the launcher until it is over.
 void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, true});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, true, {}});
   tenure.connected(Clock::now());
   for (;;) {
     watcher.wait(client.fd());
@@ -46,7 +51,7 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
 // Serves one connection. True: the launcher told this keeper to leave, or a signal came. False: the launcher refused
 // this keeper, e.g. because the launcher is another job's. Throws Error when the connection is lost.
 bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault* vault) {
-  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false});
+  client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false, {}});
   bool knows_us = false;
   for (auto sent = Clock::now();;) {
     watcher.wait(client.fd());
@@ -65,6 +70,18 @@ bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault*
   }
 }
 
+void keep_for_one_launcher(Watcher& watcher, const LauncherPlace& place, Vault* vault) {
+  for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
+    try {
+      auto client = call_on(place);
+      serve(client, watcher, tenure, vault);
+    } catch (const Error&) {
+      // The connection was lost or refused.
+    }
+    if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
+  }
+}
+
 }  // namespace
 
 int keep_extension() {
@@ -73,14 +90,12 @@ int keep_extension() {
   const LauncherPlace place = own_launcher();
   const char* prefix = std::getenv("ESPALIER_VAULT");
   auto vault = prefix == nullptr ? nullptr : open_vault(prefix, watcher.context.job);
-  for (Tenure tenure(Clock::now(), watcher.heartbeat); tenure.looks(Clock::now());) {
-    try {
-      auto client = call_on(place);
-      serve(client, watcher, tenure, vault.get());
-    } catch (const Error&) {
-      // The connection was lost or refused.
-    }
-    if (tenure.looks(Clock::now())) std::this_thread::sleep_for(milliseconds(100));
+  if (std::getenv("ESPALIER_MOVABLE") != nullptr && prefix != nullptr) {
+    const milliseconds holds(std::lround(watcher.context.config.adoption_minutes * 60000));
+    BaseTenure tenure(Clock::now(), false, holds, kFindMovable);
+    NodeHolder(watcher, place.anchor, prefix, tenure, vault.get(), true).hold();
+  } else {
+    keep_for_one_launcher(watcher, place, vault.get());
   }
   vault.reset();
   fence(watcher.context.job);
@@ -88,7 +103,6 @@ int keep_extension() {
     remove_if_abandoned(std::filesystem::path(directory).parent_path());
   return 0;
 }
-
 int keep_anchor() {
   const JobContext context = read_context({});
   Watcher watcher{context, milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000))};

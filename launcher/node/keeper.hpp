@@ -1,11 +1,13 @@
 // The keeper: a process that represents a job on a node. It belongs to no generation's MPI world.
 #pragma once
 
+#include <string>
+
 namespace espalier::launcher {
 
 // The body of an extension's batch script. Keeps the node's vault, exchanges heartbeats with the launcher, and passes
-// Slurm's notice on. Gives the node back when the launcher says so or is lost. Returns the exit code. Throws Error when
-// the environment is not an extension's.
+// Slurm's notice on. Gives the node back when the launcher says so or is lost; that of a movable job then holds the
+// node as keep_base() does. Returns the exit code. Throws Error when the environment is not an extension's.
 int keep_extension();
 
 // The body of the anchor step's tasks except task 0. Waits until the launcher tells this task to leave or is gone,
@@ -22,5 +24,9 @@ int keep_base(bool batch);
 // Sends SIGKILL to each process of this user on this node whose environment names the Slurm job, except this process.
 // Works without slurmctld. Returns how many processes it has killed.
 int kill_local_processes(unsigned job);
+
+// Sends SIGKILL to the rank servers on this node that launchers of the job have started before Slurm requeued it for
+// the `restarts`-th time. Their ranks die with them. `vault`: the prefix of the names of the job's vaults.
+void kill_rank_servers(const std::string& vault, int restarts);
 
 }  // namespace espalier::launcher

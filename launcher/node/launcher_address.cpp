@@ -36,7 +36,7 @@ std::pair<std::string, std::uint16_t> launcher_address() {
 LauncherPlace own_launcher() {
   const auto [host, port] = launcher_address();
   return {host, port, static_cast<JobId>(std::strtoul(variable("ESPALIER_ANCHOR").c_str(), nullptr, 10)),
-          variable("ESPALIER_TOKEN")};
+          variable("ESPALIER_TOKEN"), std::atoi(variable("ESPALIER_RESTARTS").c_str())};
 }
 
 std::vector<LauncherPlace> launchers_on_this_node(JobId anchor, const std::string& vault) {
@@ -46,7 +46,8 @@ std::vector<LauncherPlace> launchers_on_this_node(JobId anchor, const std::strin
     const auto address = parse(variable_in(environment, "ESPALIER_LAUNCHER"));
     const std::string token = variable_in(environment, "ESPALIER_TOKEN");
     if (!address || token.empty()) return;
-    const LauncherPlace place{address->first, address->second, anchor, token};
+    const LauncherPlace place{address->first, address->second, anchor, token,
+                              std::atoi(variable_in(environment, "ESPALIER_RESTARTS").c_str())};
     if (std::find(found.begin(), found.end(), place) == found.end()) found.push_back(place);
   });
   return found;

@@ -11,6 +11,12 @@ constexpr std::size_t kMostEarlier = 6, kMostWhole = 2;
 constexpr std::int64_t kSettlesAnyway = 100;  // steps after which a generation counts as settled
 }  // namespace
 
+void EarlierGenerations::take_over(int running, std::vector<Earlier> earlier) {
+  running_ = running;
+  list_ = std::move(earlier);
+  has_trained_ = true;
+}
+
 void EarlierGenerations::succeed(const Plan& plan, int next, std::int64_t step) {
   list_.insert(list_.begin(), {running_, plan, false, step});
   for (auto& one : list_) one.step = std::min(one.step, step);

@@ -19,6 +19,8 @@ class EarlierGenerations {
 
   // `generation` runs in the place of the one before it, which never trained: nothing of that one is needed.
   void replace(int generation) { running_ = generation; }
+  // Generation `running`, and `earlier` ones before it, are of a launcher that was lost.
+  void take_over(int running, std::vector<Earlier> earlier);
   // Generation `next` follows the running one, which had `plan`. It begins after `step`. If it is lost before its first
   // step, it may have left less state than the generation before it. So the older state, and snapshots of it, are kept
   // until the new generation has both.

@@ -68,6 +68,12 @@ void Recovery::lost(const std::string& why) {
   now_->last_step = steps_.step();
 }
 
+void Recovery::inherited(const std::string& why, Time since) {
+  now_ = State{};
+  now_->why = why;
+  now_->since = since;
+}
+
 void Recovery::bury(bool trained) {
   callbacks_.doubt(died_);
   const auto left = held_.left();
@@ -227,7 +233,8 @@ void Recovery::finish(const std::string& result) {
   outcome.generation = generations_.number();
   outcome.plan = generations_.plan();
   outcome.step = steps_.step();
-  outcome.reason = done.why + " after step " + std::to_string(done.last_step);
+  outcome.reason = done.why;
+  if (done.last_step) outcome.reason += " after step " + std::to_string(*done.last_step);
   if (done.taken) {
     outcome.step = done.taken->step;
     outcome.pause_ms = milliseconds(done.at["commit"] - done.since);

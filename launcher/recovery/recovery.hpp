@@ -35,8 +35,10 @@ class Recovery {
 
   // Ranks of the running generation died, or of an attempt.
   void blame(const Loss& loss);
-  void suspect(const Loss& loss);                                // ranks of an attempt did not start
-  void lost(const std::string& why);                             // the running generation
+  void suspect(const Loss& loss);     // ranks of an attempt did not start
+  void lost(const std::string& why);  // the running generation
+  // The running generation was lost with an earlier launcher of the job, and this launcher has started at `since`.
+  void inherited(const std::string& why, std::chrono::steady_clock::time_point since);
   void failed(const std::string& why) { now_->last_try = why; }  // an attempt
   // What was left of the lost generation is gone. `trained`: it had begun to train.
   void bury(bool trained);
@@ -57,9 +59,9 @@ class Recovery {
     std::string why;       // what was lost, in words
     std::string last_try;  // why the attempt before this one failed
     Time since;
-    Time last_loss;              // of the running generation or of an attempt
-    std::int64_t last_step = 0;  // that was done
-    Plan plan;                   // of the attempt under way
+    Time last_loss;                         // of the running generation or of an attempt
+    std::optional<std::int64_t> last_step;  // that was done; nullopt: an earlier launcher knew
+    Plan plan;                              // of the attempt under way
     std::map<std::string, Time> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told

@@ -111,23 +111,33 @@ JobId submit_base(const BaseJob& job) {
   return espalier_slurm_submitted_id(answer);
 }
 
-std::vector<SlurmJob> bases_of(JobId submitted) {
+namespace {
+
+// This user's jobs that wait or run, whose comment begins so; the oldest first.
+std::vector<SlurmJob> jobs_marked(const std::string& mark) {
   initialize();
   job_info_msg_t* message = nullptr;
   if (slurm_load_job_user(&message, getuid(), SHOW_ALL) != SLURM_SUCCESS) fail("slurm: jobs cannot be asked for");
   const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
   std::vector<JobId> ids;
-  const std::string mark = base_comment(submitted, "");
   for (std::uint32_t i = 0; i < message->record_count; ++i)
     if (text(message->job_array[i].comment).starts_with(mark))
       ids.push_back(espalier_slurm_job_id(&message->job_array[i]));
   std::sort(ids.begin(), ids.end());
-  std::vector<SlurmJob> bases;
+  std::vector<SlurmJob> jobs;
   for (const JobId id : ids)
     if (auto job = load_job(id); job && job->uid == getuid() &&
                                  (job->state == SlurmJob::State::pending || job->state == SlurmJob::State::running))
-      bases.push_back(std::move(*job));
-  return bases;
+      jobs.push_back(std::move(*job));
+  return jobs;
+}
+
+}  // namespace
+
+std::vector<SlurmJob> bases_of(JobId submitted) { return jobs_marked(base_comment(submitted, "")); }
+
+std::vector<SlurmJob> extensions_of(JobId submitted) {
+  return jobs_marked("espalier:ext:" + std::to_string(submitted) + ":");
 }
 
 }  // namespace espalier::launcher

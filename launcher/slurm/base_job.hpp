@@ -32,6 +32,7 @@ std::vector<NodeCapacity> partition_nodes(const std::string& partition);
 JobId submit_base(const BaseJob& job);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);
+std::vector<SlurmJob> extensions_of(JobId submitted);  // the same for its extensions
 
 // The comment of a base is "espalier:base:<submitted job>:<nonce>". By it strays are found.
 std::string base_comment(JobId submitted, const std::string& nonce);

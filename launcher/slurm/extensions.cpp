@@ -17,6 +17,7 @@ namespace {
 constexpr wire::Loop::Milliseconds kPoll{100};
 constexpr wire::Loop::Milliseconds kConfirm{150};
 constexpr wire::Loop::Milliseconds kWatch{5000};
+constexpr wire::Loop::Milliseconds kKeeperComes{20000};  // that of an extension that an earlier launcher has left
 constexpr std::chrono::seconds kLook{1}, kTaken{5};
 constexpr int kMissedHeartbeats = 10;
 constexpr int kFalters = 3;  // missed heartbeats after which a keeper falters
@@ -234,6 +235,21 @@ void Extensions::adopt(const wire::ConnectionPtr& connection, const wire::Keeper
   connection->send(wire::Heartbeat{});  // accepts the keeper: from now on it leaves when it loses the launcher
   if (callbacks_.came) callbacks_.came(hello.job, at->second.request);
   check_complete();
+}
+
+void Extensions::take_over(const std::vector<SlurmJob>& left) {
+  for (const SlurmJob& seen : left) {
+    Job& job = jobs_[seen.id];
+    job.holding = seen.holdings.front();
+    job.request.node = job.holding.node;
+    job.request.gpus = static_cast<int>(job.holding.gpus.size());
+    job.acquiring = false;
+    job.running = true;
+    job.check = loop_.after(kKeeperComes, [this, id = seen.id] {
+      if (const auto at = jobs_.find(id); at != jobs_.end() && !at->second.keeper) lose_keeper(id);
+    });
+    callbacks_.came(seen.id, job.request);
+  }
 }
 
 void Extensions::lose_keeper(JobId id) {

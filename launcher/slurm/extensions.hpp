@@ -13,6 +13,7 @@
 
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/job_context.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -56,6 +57,10 @@ class Extensions {
 
   // A keeper of an extension has said hello. Throws Error when no extension waits for it.
   void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+
+  // Extensions that an earlier launcher of the job has left: they run, and their keepers will find this launcher by the
+  // rank servers that callbacks.came starts. One whose keeper does not come is lost.
+  void take_over(const std::vector<SlurmJob>& left);
 
   // `with_acquired`: also running extensions that the change under way has acquired.
   std::vector<Holding> holdings(bool with_acquired) const;

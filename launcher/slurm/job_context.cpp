@@ -115,6 +115,7 @@ void complete(JobContext& context) {
   context.partition = job->partition;
   context.qos = job->qos;
   context.ends = job->ends;
+  context.restarts = job->restarts;
   if (context.movable) return complete_movable(context);
   context.base = context.job;
   std::vector<std::string> names;

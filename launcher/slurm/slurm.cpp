@@ -88,6 +88,9 @@ std::optional<SlurmJob> load_job(JobId id) {
   job.partition = text(info.partition);
   job.qos = text(info.qos);
   job.restarts = static_cast<int>(info.restart_cnt);
+  job.cpus = static_cast<int>(info.num_cpus);
+  if ((info.pn_min_memory & MEM_PER_CPU) == 0) job.memory_mb_per_node = static_cast<long>(info.pn_min_memory);
+  job.runs_again = job.state == SlurmJob::State::completing && (info.job_state & JOB_STATE_BASE) == JOB_PENDING;
   job.ends = info.time_limit == INFINITE ? 0 : info.end_time;
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -26,8 +26,11 @@ struct SlurmJob {
   std::string features, reservation;  // its constraint and its reservation; empty: none
   bool typed_gpus = false;            // it asked for a GPU type, as in --gpus=h100:4
   std::string partition = {}, qos = {};
-  int restarts = 0;      // how often it was requeued
-  std::time_t ends = 0;  // when its time limit ends a running job; 0: it has none
+  int restarts = 0;             // how often it was requeued
+  int cpus = 0;                 // of all its nodes
+  long memory_mb_per_node = 0;  // 0: it was requested otherwise
+  bool runs_again = false;      // completing: Slurm has requeued it
+  std::time_t ends = 0;         // when its time limit ends a running job; 0: it has none
 };
 
 struct ExtensionJob {

@@ -1,5 +1,7 @@
 #include "launcher/world/generations.hpp"
 
+#include <algorithm>
+
 #include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
@@ -66,6 +68,18 @@ void Generations::begin_over() {
   number_ = ++last_number_;
   plan_ = Plan{};
   earlier_.replace(number_);
+}
+
+void Generations::go_on_after(int last) {
+  last_number_ = last;
+  begin_over();
+}
+
+void Generations::take_over(int last, const wire::Assign::Source& running) {
+  last_number_ = std::max(last, running.generation);
+  number_ = running.generation;
+  plan_ = running.plan;
+  earlier_.take_over(running.generation, running.earlier);
 }
 
 void Generations::start_next(const Plan& plan, const std::optional<wire::Assign::Source>& source) {

@@ -42,9 +42,10 @@ class Generations {
   World* leaving() const { return leaving_.get(); }
   World* of(int number) const;  // the next or the running one; null: it is neither
 
-  int number() const { return number_; }      // of the running one
-  int next_number() const;                    // of the next one, started or not
-  const Plan& plan() const { return plan_; }  // of the running one
+  int number() const { return number_; }            // of the running one
+  int last_number() const { return last_number_; }  // the last that was given out
+  int next_number() const;                          // of the next one, started or not
+  const Plan& plan() const { return plan_; }        // of the running one
   void set_plan(const Plan& plan) { plan_ = plan; }
   const EarlierGenerations& earlier() const { return earlier_; }
   // A generation may lack memory that another one has on the same GPUs: there is another one, or was until just now.
@@ -54,6 +55,10 @@ class Generations {
   void start_first(const Plan& plan);
   // The first generation did not train. It starts once more, under another number and without a plan.
   void begin_over();
+  // An earlier launcher of the job was lost, and had started generations up to `last`. Generation numbers go on there.
+  void go_on_after(int last);
+  // The same, and `running` was its running generation, of which only state is left.
+  void take_over(int last, const wire::Assign::Source& running);
   // The ranks of the next generation. They take the state of `source`; without: they start from the newest checkpoint.
   // Throws Error.
   void start_next(const Plan& plan, const std::optional<wire::Assign::Source>& source);

@@ -20,6 +20,7 @@ struct LiveJob {
   wire::ConnectionPtr link;  // null while the launcher is not connected
   std::string host;          // where the launcher runs
   int pid = 0;
+  double started = 0;  // when Slurm had started the job when its launcher registered; a requeued job starts again
 
   std::optional<double> last_change;  // seconds since the epoch; starts the cooldown
   int failures = 0;                   // aborted decisions in a row

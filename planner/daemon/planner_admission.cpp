@@ -56,6 +56,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
       why = "it belongs to uid " + std::to_string(job->uid) + ", not to uid " + std::to_string(uid);
     const auto known = jobs_.find(id);
     if (why.empty() && known != jobs_.end() && known->second.link && known->second.link != link &&
+        known->second.started >= job->started &&  // else that one is of a run before, and was cut off
         (known->second.host != printable(applicant.message.host, 255) || known->second.pid != applicant.message.pid))
       why = "it has a launcher already, process " + std::to_string(known->second.pid) + " on " + known->second.host;
     if (why.empty()) {
@@ -82,11 +83,14 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   LiveJob& live = at->second;
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
-  const bool again = live.link != nullptr || live.pid == message.pid;
-  if (live.link && live.link != link) {  // the same launcher's older one
+  // Slurm has requeued the job: nothing trained while it had no launcher.
+  if (!fresh && live.started < slurm.started) live.usage.stands = true;
+  const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
+  if (live.link && live.link != link) {  // the same launcher's older one, or of the launcher that Slurm has replaced
     by_link_.erase(live.link.get());
     live.link->close();
   }
+  live.started = slurm.started;
   live.link = link;
   by_link_[link.get()] = slurm.id;
   live.confirmed_gpus = std::max(live.confirmed_gpus, asked.confirmed_gpus);

@@ -101,6 +101,8 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("launch", "switch_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.switch_seconds, 1, 86400); });
   add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
+  add("launch", "adoption_minutes",
+      [&](const std::string& k) { return toml_real(path, k, c.adoption_minutes, 0, 1440); });
   add("launch", "heartbeat_seconds",
       [&](const std::string& k) { return toml_real(path, k, c.heartbeat_seconds, 0.1, 60); });
   add("launch", "spares", [&](const std::string& k) { return toml_truth(path, k, c.spares); });

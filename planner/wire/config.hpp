@@ -81,6 +81,7 @@ struct Config {
   bool spares = true;            // keep processes of the program that have loaded their libraries, for the next change
   int switch_seconds = 60;       // a hand-off not done by then is aborted
   int hang_seconds = 600;        // a training that did no step for so long is taken for lost
+  double adoption_minutes = 10;  // how long keepers of a movable job hold its base without a launcher
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
   std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp
 

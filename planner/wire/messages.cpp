@@ -7,6 +7,7 @@
 #include "planner/core/fields.hpp"
 #include "planner/core/plan_json.hpp"
 #include "planner/wire/grant_message.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/movable_message.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
@@ -99,7 +100,13 @@ template <class Visitor>
 void visit(Exit&, Visitor&) {}
 template <class Visitor>
 void visit(KeeperHello& m, Visitor& v) {
-  v("job", m.job), v("node", m.node), v("extension", m.extension);
+  v("job", m.job), v("node", m.node), v("extension", m.extension), v.maybe("continuation", m.continuation);
+}
+template <class Visitor>
+void visit(Continuation& m, Visitor& v) {
+  v("restarts", m.restarts), v("number", m.number), v("base", m.base), v("program", m.program);
+  v("description", m.description), v("accuracy", m.accuracy), v("last_generation", m.last_generation);
+  v("source", m.source);
 }
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {
@@ -240,6 +247,10 @@ struct Writer {
   void maybe(const char* name, const T& value) {
     (*this)(name, value);
   }
+  void operator()(const char* name, const Description& value) { body[name] = to_frame(value).body; }
+  void maybe(const char* name, const std::optional<Continuation>& value) {
+    if (value) body[name] = to_frame(*value).body;
+  }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
     if (!source) return;
@@ -293,6 +304,17 @@ struct Reader {
   void maybe(const char* name, T& value) {
     seen.insert(name);
     if (fields.has(name)) (*this)(name, value);
+  }
+  template <class Message>
+  Message inner(const char* name) {
+    Frame frame{Message::type, {}};
+    (*this)(name, frame.body);
+    return from_frame<Message>(frame);
+  }
+  void operator()(const char* name, Description& value) { value = inner<Description>(name); }
+  void maybe(const char* name, std::optional<Continuation>& value) {
+    seen.insert(name);
+    if (fields.has(name)) value = inner<Continuation>(name);
   }
   void operator()(const char* name, std::optional<int>& value) {
     seen.insert(name);
@@ -389,6 +411,7 @@ ESPALIER_MESSAGE(Resume)
 ESPALIER_MESSAGE(Checkpoint)
 ESPALIER_MESSAGE(Exit)
 ESPALIER_MESSAGE(KeeperHello)
+ESPALIER_MESSAGE(Continuation)
 ESPALIER_MESSAGE(RankServerHello)
 ESPALIER_MESSAGE(RankEnded)
 ESPALIER_MESSAGE(RankAborted)

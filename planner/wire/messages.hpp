@@ -181,13 +181,6 @@ struct Exit {
 
 // ---- keeper <-> launcher ------------------------------------------------------------------------------------------
 
-struct KeeperHello {
-  static constexpr const char* type = "keeper";
-  JobId job = 0;  // the extension's, or the anchor's
-  std::string node;
-  bool extension = false;
-};
-
 // From a keeper, a rank server or a worker: Slurm told the extension to leave (SIGTERM).
 struct Notice {
   static constexpr const char* type = "notice";

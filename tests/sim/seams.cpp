@@ -311,7 +311,7 @@ void ProgramDescription::finish() {}
 
 std::filesystem::path work_directory(const wire::Config&) { return "/sim"; }
 Directory::Directory(const std::filesystem::path& base, JobId job, unsigned) : path_(base / std::to_string(job)) {}
-void Directory::claim_job() {}
+void Directory::claim_job(int) {}
 Directory::~Directory() = default;
 std::filesystem::path Directory::generation(int number) const {
   if (history().disk_full) throw Error("the disk is full");
@@ -379,6 +379,7 @@ std::vector<NodeCapacity> partition_nodes(const std::string&) { return {}; }
 JobId submit_base(const BaseJob&) { throw Error("slurm: no movable job is simulated"); }
 std::string base_comment(JobId, const std::string&) { return {}; }
 std::vector<SlurmJob> bases_of(JobId) { return {}; }
+std::vector<SlurmJob> extensions_of(JobId) { return {}; }
 
 // ---- the launcher's thread for Slurm: one call after the other, each takes its time
 

@@ -41,6 +41,26 @@ TEST_CASE("a second launcher for a job is refused; the first one may come back")
   CHECK(daemon.planner->jobs().at(10).link == again);
 }
 
+TEST_CASE("the launcher of a requeued job takes the place of the one before, whose connection may still seem to live") {
+  Daemon daemon;
+  const auto first = daemon.launcher(1000, 1);
+  REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
+  // What it has used, and a hold, stay the job's. Nothing trains between the two launchers.
+  daemon.planner->hold(10, true);
+  ElasticJob trains = daemon.planner->jobs().at(10).job;
+  trains.phase = JobPhase::running;
+  first->says(wire::Status{trains});
+  const double trained = daemon.planner->jobs().at(10).usage.trained;
+  daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs.at(10).started += 200; });
+  const auto second = daemon.launcher(1000, 2);
+  REQUIRE(daemon.until([&] { return second->got<wire::Registered>().has_value(); }));
+  CHECK(first->closed);
+  CHECK(daemon.planner->jobs().at(10).link == second);
+  CHECK(daemon.planner->jobs().at(10).job.held);
+  CHECK(daemon.planner->jobs().at(10).usage.trained == trained);
+  CHECK(refusal(daemon, daemon.launcher(1000, 1)).find("already") != std::string::npos);
+}
+
 TEST_CASE("what comes before registration, or about another job, is refused") {
   Daemon daemon;
   const auto stranger = daemon.connect(1000);

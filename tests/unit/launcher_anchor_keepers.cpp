@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <vector>
+
 using namespace espalier;
 using namespace espalier::launcher;
 
@@ -85,4 +88,22 @@ TEST_CASE("a keeper that has come back speaks for its node, and takes the place 
   third.beat();
   keepers.doubt({{"n2", 0}});
   CHECK_FALSE(keepers.lost("n2"));
+}
+
+TEST_CASE("a continuation goes to a few keepers, and to others in place of those that end") {
+  AnchorKeepers keepers;
+  std::vector<Keeper> many;
+  for (int i = 0; i < AnchorKeepers::kContinuations + 2; ++i) many.emplace_back(keepers, "n" + std::to_string(i));
+  keepers.remember({});
+  const auto told = [](const Keeper& keeper) { return keeper.line->sent.find("continuation") != std::string::npos; };
+  CHECK(std::count_if(many.begin(), many.end(), told) == AnchorKeepers::kContinuations);
+  CHECK_FALSE(told(many.back()));
+  many[0].end();
+  many[1].end();
+  keepers.beat();
+  CHECK(told(many.back()));
+  const Keeper late(keepers, "late");
+  CHECK_FALSE(told(late));
+  keepers.remember({});  // a new one
+  CHECK(many[2].line->sent == "heartbeat continuation heartbeat continuation ");
 }

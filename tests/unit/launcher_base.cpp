@@ -110,6 +110,27 @@ TEST_CASE("a base is held for 10 minutes while its submitted job waits to run ag
   CHECK_FALSE(kept.stays(600s));
 }
 
+TEST_CASE("how long a base is held without a launcher is the site's to say") {
+  BaseTenure tenure(BaseTenure::Time{}, true, 60s);
+  tenure.heard(Submitted::waits, 1);
+  CHECK(tenure.stays(BaseTenure::Time{} + 59s));
+  CHECK_FALSE(tenure.stays(BaseTenure::Time{} + 60s));
+}
+
+TEST_CASE(
+    "an extension that no launcher has accepted in time is given back; one that was accepted is held as a base is") {
+  const BaseTenure::Time start{};
+  BaseTenure tenure(start, false, 60s, 5s);
+  tenure.heard(Submitted::waits, 1);
+  CHECK(tenure.stays(start + 4s));
+  CHECK_FALSE(tenure.stays(start + 5s));
+  tenure.found();
+  tenure.lost(start + 10s);
+  tenure.heard(Submitted::waits, 1);
+  CHECK(tenure.stays(start + 69s));
+  CHECK_FALSE(tenure.stays(start + 70s));
+}
+
 TEST_CASE("without slurmctld a keeper holds its node for 10 minutes") {
   Kept kept;
   kept.tenure.found();

@@ -93,6 +93,10 @@ TEST_CASE("one launcher at a time claims a job; one that is gone, and another jo
     Directory second(node.base, 81, 1);
     CHECK_THROWS_WITH_AS(second.claim_job(), doctest::Contains("another elastic step of this job runs"), Error);
   }
+  {
+    Directory requeued(node.base, 81, 2);
+    CHECK_NOTHROW(requeued.claim_job(1));  // the one before may live on, cut off
+  }
   // A rank server of an earlier life keeps its directory, and claims nothing.
   const wire::Descriptor daemon = use_generation_directory(node.generation);
   Directory beside_daemon(node.base, 77, 3);

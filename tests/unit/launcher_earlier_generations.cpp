@@ -85,3 +85,16 @@ TEST_CASE("room is made once, and only before the first step") {
   kept.step(2);
   CHECK_FALSE(kept.earlier.make_room());
 }
+
+TEST_CASE("what an earlier launcher had kept is kept until a generation of this one has settled") {
+  Kept kept;
+  kept.earlier.take_over(4, {{3, {}, true, 17}});
+  CHECK(kept.earlier.what_to_keep().generation == 4);
+  CHECK(kept.earlier.what_to_keep().copies == 3);
+  kept.earlier.succeed({}, 6, 20);
+  REQUIRE(kept.earlier.list().size() == 2);
+  CHECK(kept.earlier.list()[0].generation == 4);
+  kept.step(21);
+  kept.step(22, true);
+  CHECK(kept.told.back() == std::pair{6, 6});
+}

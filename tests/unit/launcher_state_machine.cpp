@@ -52,6 +52,14 @@ TEST_CASE("every state but the last ends on cancellation, when the program fails
   for (const Row& row : transition_table()) CHECK(row.from != JobPhase::ending);
 }
 
+TEST_CASE("a launcher that takes a training over recovers it as one that it has lost itself") {
+  const Row* row = transition(JobPhase::launching, Event::taken_over);
+  REQUIRE(row != nullptr);
+  CHECK(row->to == JobPhase::recovering);
+  CHECK(row->actions == transition(JobPhase::running, Event::current_lost)->actions);
+  CHECK(transition(JobPhase::running, Event::taken_over) == nullptr);
+}
+
 TEST_CASE("the loss of the running world leads to a recovery from every state in which it has trained") {
   for (const JobPhase phase : {JobPhase::running, JobPhase::acquiring, JobPhase::starting, JobPhase::ready,
                                JobPhase::switching, JobPhase::committed, JobPhase::saving, JobPhase::restarting}) {

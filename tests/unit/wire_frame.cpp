@@ -4,6 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/event.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/messages.hpp"
 
 using namespace espalier;
@@ -196,4 +197,36 @@ TEST_CASE("datagram events are of one exact form") {
        {"", "ESP1", "ESP2 x", "ESP1 Name", "ESP1 name key", "ESP1 name k=1 k=2", "ESP1 name k=\n", "ESP1 name =1"})
     CHECK_THROWS_AS(parse_event(text), Error);
   CHECK_THROWS_AS(parse_event("ESP1 name k=" + std::string(2000, 'x')), Error);
+}
+
+TEST_CASE("a keeper's hello carries what an earlier launcher has sent it, and nothing where there was none") {
+  CHECK_FALSE(from_frame<KeeperHello>(to_frame(KeeperHello{7, "n1", false, {}})).continuation);
+  Continuation left;
+  left.restarts = 2;
+  left.number = 40;
+  left.base = 7;
+  left.program = {"espalier-train", "--steps", "9"};
+  left.description.total_steps = 9;
+  left.accuracy = Accuracy::relaxed;
+  left.last_generation = 5;
+  left.source = Assign::Source{4, {}, true, 0, {{3, {}, true, 17}}};
+  const auto read = from_frame<KeeperHello>(to_frame(KeeperHello{7, "n1", false, left})).continuation;
+  REQUIRE(read);
+  CHECK(read->restarts == 2);
+  CHECK(read->number == 40);
+  CHECK(read->base == 7);
+  CHECK(read->program == left.program);
+  CHECK(read->description.total_steps == 9);
+  CHECK(read->accuracy == Accuracy::relaxed);
+  CHECK(read->last_generation == 5);
+  REQUIRE(read->source);
+  CHECK(read->source->generation == 4);
+  CHECK(read->source->recovery);
+  REQUIRE(read->source->earlier.size() == 1);
+  CHECK(read->source->earlier[0].step == 17);
+  left.source.reset();
+  CHECK_FALSE(from_frame<Continuation>(to_frame(left)).source);
+  Frame broken = to_frame(KeeperHello{7, "n1", false, left});
+  broken.body["continuation"].erase("base");
+  CHECK_THROWS_AS(from_frame<KeeperHello>(broken), Error);
 }

@@ -6,6 +6,7 @@
 #include "planner/core/plan.hpp"
 #include "planner/core/text_limits.hpp"
 #include "planner/wire/grant_message.hpp"
+#include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/messages.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/start_messages.hpp"
@@ -35,7 +36,8 @@ const std::map<std::string, void (*)(const Frame&)>& known() {
               Failed, Assign, Switch, Load, Given, Commit, Resume, Checkpoint, Exit, KeeperHello, RankServerHello,
               RankEnded, RankAborted, RanksRefused, Rendezvous, FenceEntered, RankOutput, ModexWanted, ModexFound,
               RunRanks, FenceDone, KeepSpares, SignalRanks, EndRanks, OutputTaken, Notice, Heartbeat, Keep, GiveBack,
-              Register, Status, Transition, Outcome, Bye, Registered, Refused, Propose, Query, Reply, Topology>();
+              Continuation, Register, Status, Transition, Outcome, Bye, Registered, Refused, Propose, Query, Reply,
+              Topology>();
   return all;
 }
 

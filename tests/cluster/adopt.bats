@@ -1,0 +1,146 @@
+# The launcher of a movable job is lost with its node: keepers hold the state, and the launcher that Slurm starts when it has requeued
+# the job goes on with it.
+# The launchers run on n3, n4 and n5, and the base on n1, or n2: types=h100.
+# box: -n 5 -y a100 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 900
+# each: 200
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  comes_back n3
+  comes_back n4
+  sed -i '/launch.adoption_minutes/d' /etc/espalier/espalier.toml
+  clean_slate
+}
+
+bases_of() { squeue -h -n espalier-base -t PENDING,RUNNING -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+no_bases() { [ -z "$(bases_of "$A")" ]; }
+trains_nowhere() { ! pgrep -u boxuser -x espalier-train; }
+node_of() { squeue -h -o %N -j "$1"; }
+said() { grep -q "$1" "$BOX/home/A.out"; }
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+generation_of() { local generation; generation=$(metric A generation); echo "${generation:-0}"; }
+in_generation_after() { [ "$(generation_of)" -gt "$1" ]; }
+# A step that was lost is done twice.
+no_step_lost() { local twice; twice=$(sed -nE 's/.*"step":([0-9]+).*/\1/p' "$BOX/home/A.jsonl" | sort | uniq -d); [ -z "$twice" ] || { echo "twice: $twice"; return 1; }; }
+
+movable() { # [RANGE [STEPS]]: A, whose launcher runs on n3; it trains
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A "${1:-2:2},movable,types=h100" -n1 --mem=500 -x n1,n2 --open-mode=append -- "${tiny[@]}" --steps "${2:-1000000}")
+  wait_for 120 "A trains" stepped_past A 10
+  base=$(bases_of "$A")
+  [ "$(node_of "$A")" = n3 ]
+}
+# The power of a node goes: the launcher's, with the launcher, srun, and all of Slurm there.
+goes_off() { # NODE
+  ip link set "v${1#n}" down
+  local pids
+  pids=$(ip netns pids "$1")
+  [ -z "$pids" ] || kill -KILL $pids
+}
+comes_back() { # NODE
+  ip link set "v${1#n}" up
+  ip netns exec "$1" ip route del blackhole "$(controller)" 2>/dev/null || true
+  kill -0 "$(cat "$BOX/pid/$1")" 2>/dev/null || "$BOX_HERE/node.sh" start "$1"
+  scontrol update nodename="$1" state=resume 2>/dev/null || true
+}
+controller() { getent ahostsv4 ctl | awk '{print $1; exit}'; }
+# Slurm takes a node for lost, and requeues A, which then waits for two minutes.
+taken_for_lost() { # NODE
+  scontrol update nodename="$1" state=down reason=test
+  wait_for 30 "A waits to run again" job_is "$A" PENDING
+}
+runs_again() { # NODE; without the two minutes
+  scontrol update jobid="$A" StartTime=now
+  wait_for 60 "A runs again" job_is "$A" RUNNING
+  [ "$(node_of "$A")" = "$1" ]
+}
+goes_on_from_kept_state() { # GENERATION before
+  local start
+  start=$(now_ms)
+  wait_for 60 "A trains in a generation after $1" in_generation_after "$1"
+  echo "# $BATS_TEST_DESCRIPTION: $(($(now_ms) - start)) ms from the start of the requeued job to the next step" >&3
+  wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
+  grep 'training went on' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
+  [ "$(bases_of "$A")" = "$base" ]
+  no_step_lost
+}
+
+@test "the node of the launcher is lost: the requeued job goes on from kept state, also with its extension" {
+  movable 2:4
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 60 "it is at rest" phase_is running
+  local extension before
+  extension=$(extensions_of "$A")
+  [ -n "$extension" ]
+  before=$(generation_of)
+  goes_off n3
+  taken_for_lost n3
+  runs_again n4
+  goes_on_from_kept_state "$before"
+  [ "$(extensions_of "$A")" = "$extension" ]
+  runs_on A 4
+  goes_on_well 40
+  no_step_lost
+}
+
+@test "a second loss, of the launcher that has taken over" {
+  movable
+  goes_off n3
+  taken_for_lost n3
+  runs_again n4
+  goes_on_from_kept_state 0
+  local before
+  before=$(generation_of)
+  goes_off n4
+  taken_for_lost n4
+  runs_again n5
+  goes_on_from_kept_state "$before"
+  goes_on_well 40
+}
+
+# The old launcher reaches its keepers and ranks, and knows of nothing.
+@test "a launcher that is cut off from Slurm only: the next one takes its ranks away, and no GPU is trained on twice" {
+  movable
+  ip netns exec n3 ip route add blackhole "$(controller)"
+  taken_for_lost n3
+  stepped_past A $(($(step_of A) - 1))
+  local old
+  old=$(launcher_pid)
+  runs_again n4
+  goes_on_from_kept_state 0
+  kill -0 "$old"
+  wait_for 60 "A does 60 more steps" stepped_past A $(($(step_of A) + 60))
+  no_step_lost
+  [ "$(bases_of "$A")" = "$base" ]
+  goes_off n3
+  goes_on_well 40
+}
+
+@test "scancel of a job that waits to run again ends its base in time, without a planner" {
+  movable
+  "$BOX_HERE/planner.sh" kill
+  goes_off n3
+  taken_for_lost n3
+  [ "$(bases_of "$A")" = "$base" ]
+  as_user scancel "$A"
+  # Ten missed heartbeats, then a question to Slurm.
+  wait_for 20 "the base has ended" no_bases
+  wait_for 10 "nothing trains" trains_nowhere
+  # The last word of its steps is for an srun on n3, which slurmstepd cannot reach.
+  leaves_nothing 60
+}
+
+@test "a base is held for launch.adoption_minutes; then the requeued job starts on a new one" {
+  echo 'launch.adoption_minutes = 0.2' >> /etc/espalier/espalier.toml
+  movable
+  goes_off n3
+  taken_for_lost n3
+  wait_for 60 "the base is gone" no_bases
+  runs_again n4
+  wait_for 60 "there is a new base" eval '[ -n "$(bases_of "$A")" ]'
+  [ "$(bases_of "$A")" != "$base" ]
+  as_user scancel "$A"
+  leaves_nothing 60
+}

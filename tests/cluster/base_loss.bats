@@ -1,0 +1,82 @@
+# A base of a movable job is lost, mostly while training moves to a second one: the move is given up or completed, or the job ends and
+# says how to go on. It never trains on extensions alone, and nothing is left.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 900
+# each: 200
+# beside
+
+setup_file() { . "$BOX_HERE/training.bash"; reference; }
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+bases_of() { squeue -h -n espalier-base -t PENDING,RUNNING -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+only_base_is() { [ "$(bases_of "$A")" = "$1" ]; }
+no_bases() { [ -z "$(bases_of "$A")" ]; }
+second_base() { bases_of "$A" | grep -vx "$base"; }
+trains_without() { [[ $(metric A plan) != *$1/* ]]; } # NODE
+trains_only_on() { [ "$(metric A plan | grep -o ' n[12]/' | sort -u)" = " $1/" ]; }
+no_step_twice() { local twice; twice=$(sed -nE 's/.*"step":([0-9]+).*/\1/p' "$BOX/home/A.jsonl" | sort | uniq -d); [ -z "$twice" ] || { echo "twice: $twice"; return 1; }; }
+movable() { # [RANGE]: A, whose base is on n1, trains
+  rm -f "$BOX"/home/{A,near}.*
+  A=$(elastic A "${1:-2:2},movable" -n1 --mem=500 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  base=$(bases_of "$A")
+  [ "$(squeue -h -o %N -j "$base")" = n1 ]
+}
+# What the launcher has said since the last move began.
+said_since() { tail -n "+$since" "$BOX/home/A.out" | grep -q -- "$1"; }
+moves_until() { # NODE PHASE
+  since=$(($(wc -l < "$BOX/home/A.out") + 1))
+  wait_for 60 "A moves to $1" espalier migrate "$A" --nodes "$1"
+  until said_since "--> $2\$"; do sleep 0.02; done
+}
+ends_and_says_how_to_go_on() {
+  wait_for 90 "A has ended" job_over "$A"
+  grep "submit the job again to go on from its newest checkpoint" "$BOX/home/A.out"
+  leaves_nothing 60
+}
+
+@test "a second base that is cancelled before training has gone over to it: the move is given up, and no step is lost" {
+  as_user mkdir "$BOX/home/bin"
+  as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
+#!/bin/sh
+[ "\$ESPALIER_GENERATION" != 1 ] || exec sleep 60
+exec $BOX/bin/espalier-train "\$@"
+S
+  as_user chmod 755 "$BOX/home/bin/espalier-train"
+  echo 'launch.spares = false' >> /etc/espalier/espalier.toml # a spare began before it had a rank
+  PATH=$BOX/home/bin:$PATH movable
+  sed -i '/launch.spares/d' /etc/espalier/espalier.toml
+  moves_until n2 starting
+  as_user scancel "$(second_base)"
+  wait_for 40 "the move is given up" said_since 'given up'
+  wait_for 60 "the second base is gone" only_base_is "$base"
+  no_step_twice
+  trains_without n2
+  goes_on_well 60
+}
+
+@test "the first base is cancelled while training moves, and once it has gone over: it goes on on the second" {
+  movable
+  for to in n2 n1; do
+    [ $to = n2 ] && phase=starting || phase=committed
+    moves_until $to $phase
+    second=$(second_base)
+    as_user scancel "$base"
+    wait_for 60 "the first base is gone" only_base_is "$second"
+    wait_for 60 "A trains on $to alone" trains_only_on $to
+    wait_for 60 "A does 20 more steps there" stepped_past A $(($(step_of A) + 20))
+    wait_for 60 "it is at rest" phase_is running
+    base=$second
+  done
+  goes_on_well 60
+}
+
+@test "the base's time is over while the job has an extension: it ends, and no step is done on the extension alone" {
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
+  movable 2:4
+  wait_for 120 "A has grown to n2" eval '[[ $(metric A plan) == *n2/* ]]'
+  scontrol update jobid="$base" EndTime=now
+  ends_and_says_how_to_go_on
+  [ "$(grep -c '"plan":"[^"]*n2/' "$BOX/home/A.jsonl")" = "$(grep -c '"plan":"[^"]*n1/[^"]*n2/\|"plan":"[^"]*n2/[^"]*n1/' "$BOX/home/A.jsonl")" ]
+}
