@@ -196,7 +196,8 @@ TEST_CASE("a user who has used up the daemon's time is asked to wait; a ping is 
     answered += link->got<wire::Reply>().has_value();
   }
   CHECK(answered >= 4);
-  // A second of the daemon's time at once, then a tenth of the time that passes; each question takes a fifth of a second.
+  // A second of the daemon's time at once, then a tenth of the time that passes; each question takes a fifth of a
+  // second.
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
   CHECK(answered <= 1 / 0.2 + 0.1 * passed.count() / 0.2 + 1);
   const auto ping = daemon.connect(1001);
