@@ -40,7 +40,7 @@ void read_with_tags(std::string_view input) {
   Framing client, server;
   client.protect(keys, Side::client), server.protect(keys, Side::server);
   Frame frame;
-  const std::string sent = client.encode({"hello", Json::object()});
+  const std::string sent = client.encode(Frame{"hello", Json::object()});
   require(server.decode(sent, frame) == sent.size() && frame.type == "hello");
   require(!server.decode(input, frame).has_value());
 }
