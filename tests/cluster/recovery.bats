@@ -4,7 +4,6 @@
 # box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 45'
 # limit: 3000
 # each: 400
-# beside
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

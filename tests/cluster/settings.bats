@@ -3,7 +3,6 @@
 # box: none
 # limit: 2400
 # each: 400
-# beside
 
 cd "$BATS_TEST_DIRNAME/../.."
 planner=(-e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"')
