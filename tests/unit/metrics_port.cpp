@@ -68,7 +68,11 @@ TEST_CASE("a scrape of a thousand jobs is below one megabyte") {
     one.step = 123456789;
     links.back()->says(wire::Register{one, "m" + std::to_string(i), 1});
   }
-  REQUIRE(daemon.until([&] { return daemon.planner->jobs().size() == 1000; }));
+  // A thousand admissions take some tenths of a second, and ten times as long beside other load.
+  bool all = false;
+  for (int tries = 0; !all && tries < 10; ++tries)
+    all = daemon.until([&] { return daemon.planner->jobs().size() == 1000; });
+  REQUIRE(all);
   // The computing time, which other load on the machine does not change.
   const auto used_ms = [](clockid_t clock) {
     timespec time{};
