@@ -31,6 +31,15 @@ struct Movable {
     settings.migrate_gain = gain;
     daemon.planner->configure(settings);
   }
+  // The launcher registers as that of a bit-identical training on GPUs.
+  void trains_on_gpus() {
+    ElasticJob one = report({});
+    one.model.setting = TrainingSetting{"espalier-train-cuda 0.1.0", "", "", "", false, false};
+    link = daemon.connect(1000);
+    link->says(wire::Register{one, "n1", 1});
+    REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+    link->says(wire::BasesHeld{10, {kBase}, {}});
+  }
   static ElasticJob report(const std::optional<Profile>& profile) {
     ElasticJob one = job(10, "n1", {0, 1}, 2);
     one.anchor.front().job = kBase;
@@ -92,5 +101,19 @@ TEST_CASE("the planner moves no base to faster GPUs where the site or the job do
   SUBCASE("the job is held") { movable.daemon.planner->hold(10, true); }
   movable.trains(types);
   movable.daemon.pass(500);
+  CHECK(!movable.proposed());
+}
+
+TEST_CASE("a user cannot move a bit-identical training to GPUs of another type") {
+  Movable movable;
+  movable.trains_on_gpus();
+  try {
+    movable.daemon.planner->migrate(10, {"h100", {}});
+    FAIL("it was moved");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "job 10: cannot move: accuracy=bitwise keeps it on GPUs of type a100, as those of type h100 may round "
+          "differently; a job with accuracy=relaxed may change its type");
+  }
   CHECK(!movable.proposed());
 }

@@ -133,6 +133,19 @@ TEST_CASE("a base does not move to a slower type of GPU, nor to one that may tur
   CHECK(find(measured(input)));
 }
 
+TEST_CASE("a base moves only where the rest of the training wins back the time for which both bases are held") {
+  PlanningInput input = with_site(input_of({node("n1", 2, "leaf1", "h100"), node("n2", 2, "leaf1", "a100")},
+                                           {movable_job(5, {{"n1", 0}, {"n1", 1}})}));
+  auto site = std::make_shared<Site>(*input.site);
+  for (GpuType& type : site->hardware.types) type.tflops = type.name == "a100" ? 1300 : 1000;
+  input.site = site;
+  input = measured(std::move(input));
+  input.jobs.front().step = 3600 - 150;  // 0.3 * 150 s are less than 60 s
+  CHECK(!find(input));
+  input.jobs.front().step = 3600 - 300;
+  CHECK(find(input));
+}
+
 TEST_CASE("only a bit-identical training on GPUs keeps its type") {
   ElasticJob one = slow().jobs.front();
   const auto runs = [&](const char* program, Accuracy accuracy) {
