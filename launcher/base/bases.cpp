@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
 
@@ -22,9 +23,11 @@ constexpr wire::Loop::Milliseconds kKeepersCome{20000};
 // e.g. with a program that places no copies.
 constexpr int kStepsBeside = 5;
 constexpr wire::Loop::Milliseconds kBothHeld{60000};
-// Every so many looks Slurm is asked whether it has requeued the job, which a launcher does not notice that was cut
-// off.
+// One of so many looks asks Slurm whether it has requeued the job. A launcher that was cut off does not notice that.
 constexpr int kLooksPerQuestion = 3;
+// How often Slurm is asked what an earlier launcher has left, and for how long, while it does not answer.
+constexpr wire::Loop::Milliseconds kAskAgain{2000};
+constexpr int kMostQuestions = 150;
 
 }  // namespace
 
@@ -38,25 +41,45 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
 
 void Bases::start() {
   watch_ = loop_.every(kWatch, [this] { look(); });
+  ask_what_is_left(1);
+}
+
+// `question`: the number of this question. Without an answer a second base would be submitted beside one that is held.
+void Bases::ask_what_is_left(int question) {
   ++submitting_;
-  slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
+  slurm_.post([this, question, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
     std::vector<SlurmJob> kept, extensions;
+    std::string why;
+    const auto end = [](JobId id) {
+      try {
+        give_back(id);
+      } catch (const Error& error) {
+        spdlog::warn("espalier: launch: job {}, which an earlier launcher has left: {}", id, error.what());
+      }
+    };
     try {
       // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
       // by itself is of no use: the script has gone on to its next step.
       for (SlurmJob& left : bases_of(job))
         if (restarts > 0 && left.state == SlurmJob::State::running) kept.push_back(std::move(left));
-        else give_back(left.id);
+        else end(left.id);
       // They are of use together with a base only.
       for (SlurmJob& left : extensions_of(job))
         if (!kept.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
           extensions.push_back(std::move(left));
-        else give_back(left.id);
+        else end(left.id);
     } catch (const Error& error) {
-      spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", error.what());
+      why = error.what();
     }
-    return [this, kept, extensions] {
+    return [this, question, kept, extensions, why] {
       --submitting_;
+      if (!why.empty() && !ending_) {
+        if (question < kMostQuestions) {
+          deadline_ = loop_.after(kAskAgain, [this, question] { ask_what_is_left(question + 1); });
+          return;
+        }
+        spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", why);
+      }
       extensions_left_ = extensions;
       if (ending_) return give_back_extensions();
       if (kept.empty()) return submit_first();
@@ -105,9 +128,9 @@ void Bases::choose_left() {
 
 void Bases::give_back_extensions() {
   for (const SlurmJob& left : std::exchange(extensions_left_, {}))
-    slurm_.post([id = left.id]() -> std::function<void()> {
+    slurm_.post([id = left.id, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
       try {
-        give_back(id);
+        if (!has_been_requeued(job, restarts)) give_back(id);
       } catch (const Error& error) {
         spdlog::debug("extension {}: {}", id, error.what());  // its keeper gives it back
       }
@@ -119,8 +142,7 @@ void Bases::ask_about_job() {
   slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
     bool newer = false;
     try {
-      const auto seen = load_job(job);
-      newer = seen && seen->restarts > restarts;
+      newer = has_been_requeued(job, restarts);
     } catch (const Error&) {
       // slurmctld is away: asked again later
     }
@@ -385,7 +407,7 @@ void Bases::confirm_release(JobId id) {
     bool gone = false;
     try {
       // Slurm may have requeued the job, and its next launcher trains on the base.
-      if (const auto own = load_job(submitted); own && own->restarts > restarts) gone = true;
+      if (has_been_requeued(submitted, restarts)) gone = true;
       else give_back(id);
       const auto job = load_job(id);
       gone = gone || !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;

@@ -82,6 +82,7 @@ class Bases {
     bool running = false, granted = false, leaving = false, asked = false;
     wire::Watch check;  // a wait for keepers, or for the end
   };
+  void ask_what_is_left(int question);
   void submit_first();
   void await_left(const std::vector<SlurmJob>& left);
   void choose_left();

@@ -21,7 +21,8 @@ class ControlSocket {
  public:
   // All but `ending` may throw Error: the connection is refused with its text.
   struct Callbacks {
-    std::function<bool()> ending;  // the job ends: workers are refused, and keepers are told to give back
+    std::function<bool()> ending;      // the job ends: workers are refused, and keepers are told to give back
+    std::function<bool()> superseded;  // a movable job has another launcher: its keepers are that one's
     std::function<void(const wire::ConnectionPtr&, const wire::WorkerHello&)> worker;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> extension_keeper;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> anchor_keeper;

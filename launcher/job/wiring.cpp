@@ -81,6 +81,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
 ControlSocket::Callbacks Launcher::of_socket() {
   ControlSocket::Callbacks on;
   on.ending = [this] { return phase() == JobPhase::ending; };
+  on.superseded = [this] { return bases_.superseded(); };
   on.worker = [this](const wire::ConnectionPtr& connection, const wire::WorkerHello& worker) {
     World* const world = generations_.of(worker.hello.generation);
     if (world == nullptr)

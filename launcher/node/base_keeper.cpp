@@ -82,7 +82,8 @@ int keep_base(bool batch) {
   const std::string prefix = variable("ESPALIER_VAULT");
   auto vault = open_vault(prefix, watcher.context.job);
   if (batch) start_other_keepers(watcher);
-  BaseTenure tenure(Clock::now(), batch, milliseconds(std::lround(watcher.context.config.adoption_minutes * 60000)));
+  BaseTenure tenure(Clock::now(), batch, milliseconds(std::lround(watcher.context.config.adoption_minutes * 60000)), {},
+                    batch ? milliseconds(0) : spread_of(watcher.context.node));
   const bool told = NodeHolder(watcher, place.anchor, prefix, tenure, vault.get(), false).hold();
   vault.reset();
   // Other nodes of the base have keepers of their own, and this keeper's own step must not end before it is done.

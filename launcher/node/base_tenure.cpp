@@ -9,6 +9,8 @@ constexpr auto kAsks = std::chrono::seconds(2), kAsksSeldom = std::chrono::secon
 constexpr auto kNobody = std::chrono::seconds(10);
 // A base that has just started is awaited by its launcher.
 constexpr auto kFirst = std::chrono::seconds(60);
+// The longest time until the first launcher accepts the keeper. What a site sets is for later launchers.
+constexpr auto kFirstAtMost = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -22,6 +24,7 @@ void BaseTenure::found() {
 
 void BaseTenure::lost(Time now) {
   if (connected_) since_ = now;
+  if (connected_ && spread_.count() > 0) asked_ = now - (batch_ ? kAsks : kAsksSeldom) + spread_;
   connected_ = false;
 }
 
@@ -45,7 +48,7 @@ bool BaseTenure::asks(Time now) {
 bool BaseTenure::stays(Time now) const {
   if (connected_) return true;
   if (!ever_ && first_ && now - since_ >= *first_) return false;
-  if (now - since_ >= holds_ || state_ == Submitted::ended) return false;
+  if (now - since_ >= (ever_ ? holds_ : kFirstAtMost) || state_ == Submitted::ended) return false;
   if (state_ != Submitted::runs || requeued_) return true;
   if (!ever_) return now - since_ < kFirst;
   return !nobody_since_ || now - *nobody_since_ < kNobody;

@@ -15,11 +15,13 @@ class BaseTenure {
   using Time = std::chrono::steady_clock::time_point;
   enum class Submitted { ended, waits, runs };
   // `batch`: the keeper in the base's batch script, with which the base ends. It asks Slurm often; the others, of which
-  // there may be thousands, ask seldom. `holds`: the longest time without a launcher. `first`: the longest time until
-  // the first launcher accepts the keeper, whatever Slurm says; nullopt: a minute, while the submitted job runs.
+  // there may be thousands, ask seldom. `holds`: the longest time without a launcher, once there was one. `first`: the
+  // longest time until the first launcher accepts the keeper, whatever Slurm says; nullopt: a minute, while the
+  // submitted job runs. `spread`: how long this keeper waits with its first question after the loss of a launcher;
+  // others wait for other times, so that thousands do not ask in one moment.
   BaseTenure(Time start, bool batch, std::chrono::milliseconds holds = std::chrono::minutes(10),
-             std::optional<std::chrono::seconds> first = {})
-      : batch_(batch), holds_(holds), first_(first), since_(start) {}
+             std::optional<std::chrono::seconds> first = {}, std::chrono::milliseconds spread = {})
+      : batch_(batch), holds_(holds), first_(first), spread_(spread), since_(start) {}
 
   void found();         // a launcher has accepted this keeper
   void lost(Time now);  // the connection to it
@@ -35,6 +37,7 @@ class BaseTenure {
   const bool batch_;
   const std::chrono::milliseconds holds_;
   const std::optional<std::chrono::seconds> first_;
+  const std::chrono::milliseconds spread_;
   Time since_;  // without a launcher
   bool connected_ = false, ever_ = false;
   std::optional<Time> nobody_since_, asked_;

@@ -92,7 +92,7 @@ int keep_extension() {
   auto vault = prefix == nullptr ? nullptr : open_vault(prefix, watcher.context.job);
   if (std::getenv("ESPALIER_MOVABLE") != nullptr && prefix != nullptr) {
     const milliseconds holds(std::lround(watcher.context.config.adoption_minutes * 60000));
-    BaseTenure tenure(Clock::now(), false, holds, kFindMovable);
+    BaseTenure tenure(Clock::now(), false, holds, kFindMovable, spread_of(watcher.context.node));
     NodeHolder(watcher, place.anchor, prefix, tenure, vault.get(), true).hold();
   } else {
     keep_for_one_launcher(watcher, place, vault.get());

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <thread>
 
 #include "launcher/node/keeper.hpp"
@@ -29,6 +30,8 @@ wire::Descriptor catch_signals() {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
+
+milliseconds spread_of(const std::string& node) { return milliseconds(std::hash<std::string>{}(node) % 10000); }
 
 void Watcher::wait(int fd, milliseconds longest) {
   pollfd entries[2] = {{fd, POLLIN, 0}, {signals.get(), POLLIN, 0}};

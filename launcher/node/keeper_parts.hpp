@@ -27,6 +27,9 @@ struct Watcher {
   void wait(int fd, std::chrono::milliseconds longest);
 };
 
+// 0 to 10 s, another time on each node (BaseTenure).
+std::chrono::milliseconds spread_of(const std::string& node);
+
 // Throws Error.
 wire::Client call_on(const LauncherPlace& place);
 

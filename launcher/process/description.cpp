@@ -69,51 +69,21 @@ ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string
                                        const std::vector<std::string>& environment, wire::Loop::Milliseconds limit,
                                        std::function<void(std::optional<wire::Description>)> told)
     : told_(std::move(told)) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw Error(program.front() + ": no pipe: " + std::strerror(errno));
-  wire::Descriptor reader(ends[0]), writer(ends[1]);
   const wire::Descriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   program.emplace_back("--describe");
   Child::Traits traits;
-  traits.output = writer.get();
   traits.errors = null.get();  // its ranks say the same again
-  child_ = std::make_unique<Child>(loop, program, environment, traits, [](int) {});
-  output_ = reader.release();
-  readable_ = loop.on_readable(output_, [this] { read(); });
-  limit_ = loop.after(limit, [this] {
-    text_.clear();
-    finish();
-  });
+  child_ = std::make_unique<ChildOutput>(loop, program, environment, traits, kMostText, limit,
+                                         [this](const std::optional<std::string>& text, int) { ended(text); });
 }
 
-ProgramDescription::~ProgramDescription() {
-  readable_.reset();
-  if (output_ >= 0) ::close(output_);
-}
+ProgramDescription::~ProgramDescription() = default;
 
-void ProgramDescription::read() {
-  char buffer[65536];
-  for (;;) {
-    const ssize_t got = ::read(output_, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return finish();
-    text_.append(buffer, static_cast<std::size_t>(got));
-    if (text_.size() > kMostText) {
-      text_.clear();
-      return finish();
-    }
-  }
-}
-
-void ProgramDescription::finish() {
-  readable_.reset();
-  limit_.reset();
-  if (!told_) return;
+void ProgramDescription::ended(const std::optional<std::string>& text) {
   std::optional<wire::Description> description;
   try {
-    if (!text_.empty()) description = wire::from_frame<wire::Description>({wire::Description::type, parse_json(text_)});
+    if (text && !text->empty())
+      description = wire::from_frame<wire::Description>({wire::Description::type, parse_json(*text)});
   } catch (const std::exception&) {
     // not what a description looks like: the ranks' hello tells
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process/child.hpp"
+#include "launcher/process/child_output.hpp"
 #include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
@@ -32,14 +32,10 @@ class ProgramDescription {
   ~ProgramDescription();
 
  private:
-  void read();
-  void finish();
+  void ended(const std::optional<std::string>& text);
 
-  int output_ = -1;
-  std::string text_;
   std::function<void(std::optional<wire::Description>)> told_;
-  std::unique_ptr<Child> child_;
-  wire::Watch readable_, limit_;
+  std::unique_ptr<ChildOutput> child_;
 };
 
 }  // namespace espalier::launcher

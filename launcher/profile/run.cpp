@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <thread>
 #include <utility>
 
 #include "launcher/process/description.hpp"
@@ -16,7 +17,9 @@ namespace espalier::launcher {
 namespace {
 
 constexpr wire::Loop::Milliseconds kDescribe{60'000}, kLook{1000}, kAgain{1000};
-constexpr int kTries = 60;          // until Slurm has told espalierd of this job
+constexpr int kLooksPerQuestion = 5;  // of the looks at this job, one asks espalierd, too
+constexpr int kTries = 60;            // until Slurm has told espalierd of this job
+constexpr int kTriesToComeBack = 5;
 constexpr int kComeBack = 5;        // seconds; before Slurm may start the next one: those it gave way to come first
 constexpr int kLostQuestions = 30;  // in a row, before it gives up
 
@@ -72,6 +75,7 @@ class ProfileRun {
   void look() {
     try {
       if (const auto own = load_job(own_); own && own->preempted) return come_back();
+      if (looks_++ % kLooksPerQuestion != 0) return;
       if (!ask("stage_wait", {{"job", request_.job}}).at("waits").get<bool>())
         return end(0, "it waits no longer; its profile job ends");
       lost_ = 0;
@@ -119,9 +123,9 @@ class ProfileRun {
     const OnePlan& plan = plans_.front();
     if (measured_.size() == plan.stages.size()) return report();
     const Stage& stage = plan.stages[measured_.size()];
-    std::fprintf(stderr, "espalier: profile: job %u: measuring stage %d of a plan of %zu stages on %s\n", request_.job,
-                 stage.stage, plan.plan.at("stages").size(), type_.c_str());
     try {
+      std::fprintf(stderr, "espalier: profile: job %u: measuring stage %d of a plan of %zu stages on %s\n",
+                   request_.job, stage.stage, plan.plan.at("stages").size(), type_.c_str());
       stage_ = std::make_unique<StageRun>(loop_, request_.program, plan.plan.dump(), stage.stage, stage.replica,
                                           [this](std::optional<Json> profile) {
                                             loop_.defer([this, profile = std::move(profile)] { took(profile); });
@@ -144,6 +148,12 @@ class ProfileRun {
       Json all = arguments();
       all["profiles"] = measured_;
       const Json reply = ask("stage_report", std::move(all));
+      if (reply.value("again", false)) {  // espalierd has just started
+        if (++tries_ >= kTries) return end(1, "espalierd does not take the report");
+        again_ = loop_.after(kAgain, [this] { report(); });
+        return;
+      }
+      tries_ = 0;
       if (reply.contains("foreseen"))
         for (const Json& one : reply["foreseen"])
           std::fprintf(stderr, "espalier: profile: job %u: foreseen for its start: %s\n", request_.job,
@@ -165,7 +175,12 @@ class ProfileRun {
       const auto own = load_job(own_);
       if (own && !own->preempted) return end(1, "its profile job was told to end");
       const std::string type = own ? wire::profiled_type(own->comment) : type_;
-      const Json reply = ask("stage_places", {{"job", request_.job}, {"profile_job", own_}, {"type", type}});
+      Json reply;
+      for (int i = 0; i < kTriesToComeBack; ++i) {  // espalierd may have just started
+        reply = ask("stage_places", {{"job", request_.job}, {"profile_job", own_}, {"type", type}});
+        if (!reply.value("again", false)) break;
+        std::this_thread::sleep_for(kAgain);
+      }
       if (reply.value("again", false) || reply.at("places").empty())
         return end(0, "its profile job gives way and does not come back");
       const JobId next = submit_profile_job(config_, request_, reply.at("places").front(), kComeBack);
@@ -186,7 +201,7 @@ class ProfileRun {
   std::unique_ptr<ProgramDescription> description_;
   std::unique_ptr<StageRun> stage_;
   wire::Watch terminated_, look_, again_;
-  int tries_ = 0, lost_ = 0, code_ = 1;
+  int tries_ = 0, lost_ = 0, looks_ = 0, code_ = 1;
   bool leaving_ = false;
 };
 

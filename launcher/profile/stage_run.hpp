@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/process/child.hpp"
+#include "launcher/process/child_output.hpp"
 #include "planner/core/json.hpp"
 
 namespace espalier::launcher {
@@ -16,24 +16,13 @@ namespace espalier::launcher {
 class StageRun {
  public:
   // `plan`: JSON, which the program reads from a file in memory. `done` is called once, on the loop, with the
-  // StageProfile that the program printed; with nothing when it failed. Throws Error when the program cannot be
-  // started.
+  // StageProfile that the program printed; with nothing when it failed or took longer than ten minutes. Throws Error
+  // when the program cannot be started.
   StageRun(wire::Loop& loop, std::vector<std::string> program, const std::string& plan, int stage, int replica,
            std::function<void(std::optional<Json>)> done);
-  ~StageRun();
-  StageRun(const StageRun&) = delete;
-  StageRun& operator=(const StageRun&) = delete;
 
  private:
-  void read();
-  void finish();
-
-  int output_ = -1;
-  std::string text_;
-  std::optional<int> status_;
-  std::function<void(std::optional<Json>)> done_;
-  std::unique_ptr<Child> child_;
-  wire::Watch readable_;
+  std::unique_ptr<ChildOutput> child_;
 };
 
 }  // namespace espalier::launcher

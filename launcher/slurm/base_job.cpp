@@ -9,6 +9,7 @@
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/slurm/job_record.h"
+#include "planner/wire/stage_queries.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -137,7 +138,10 @@ std::vector<SlurmJob> jobs_marked(const std::string& mark) {
 std::vector<SlurmJob> bases_of(JobId submitted) { return jobs_marked(base_comment(submitted, "")); }
 
 std::vector<SlurmJob> extensions_of(JobId submitted) {
-  return jobs_marked("espalier:ext:" + std::to_string(submitted) + ":");
+  auto jobs = jobs_marked("espalier:ext:" + std::to_string(submitted) + ":");
+  // Profile jobs of a job that waits to run again are marked so, too, and are nobody's extension.
+  std::erase_if(jobs, [](const SlurmJob& job) { return !wire::profiled_type(job.comment).empty(); });
+  return jobs;
 }
 
 }  // namespace espalier::launcher

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/feature_expression.hpp"
 #include "planner/wire/clock.hpp"
@@ -295,12 +296,15 @@ void Extensions::send_away(JobId id) {
 }
 
 void Extensions::confirm_release(JobId id, int attempt) {
-  slurm_.post_first([this, id, attempt]() -> std::function<void()> {
+  slurm_.post_first([this, id, attempt, of = context_.movable ? context_.job : 0,
+                     restarts = context_.restarts]() -> std::function<void()> {
     bool gone = false;
     try {
-      if (attempt >= kKeeperTime) give_back(id);
+      // Slurm may have requeued a movable job, and its next launcher trains on the extension.
+      if (of != 0 && has_been_requeued(of, restarts)) gone = true;
+      else if (attempt >= kKeeperTime) give_back(id);
       const auto job = load_job(id);
-      gone = !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
+      gone = gone || !job || job->state == SlurmJob::State::ended || job->state == SlurmJob::State::completing;
     } catch (const Error& error) {
       spdlog::debug("extension {}: {}", id, error.what());
     }

@@ -132,6 +132,19 @@ Json stage_profile_json(const StageProfile& profile) {
   return json;
 }
 
+// The sums of a hostile plan's numbers would overflow.
+static void bound(const Plan& plan) {
+  constexpr std::int64_t kMost = 1 << 30;
+  std::int64_t sum = std::abs(static_cast<std::int64_t>(plan.global_batch));
+  for (const Stage& stage : plan.stages) {
+    sum += std::abs(static_cast<std::int64_t>(stage.layers)) + std::abs(static_cast<std::int64_t>(stage.tp));
+    for (const Replica& replica : stage.replicas) sum += std::abs(static_cast<std::int64_t>(replica.share));
+  }
+  for (const Chunk& chunk : plan.chunks) sum += std::abs(static_cast<std::int64_t>(chunk.layers));
+  if (sum > kMost || std::abs(static_cast<std::int64_t>(plan.micro_batches)) > kMost)
+    throw Error("stage profile.plan: its numbers are larger than those of any plan");
+}
+
 StageProfile stage_profile_from(const Json& json) {
   const std::string what = "stage profile";
   const Fields fields(json, what,
@@ -153,6 +166,7 @@ StageProfile stage_profile_from(const Json& json) {
   fields.get("units", units);
   if (!units.is_array()) throw Error("stage profile.units: must be a list");
   for (const Json& one : units) profile.units.push_back(unit_from(one));
+  bound(profile.plan);
   if (const auto broken = validate(profile.plan); !broken.empty()) throw Error("stage profile.plan: " + broken.front());
   must_agree({profile});
   check_units(profile);

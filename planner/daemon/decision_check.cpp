@@ -29,6 +29,9 @@ std::string out_of_date(const Decision& decision, const PlanningInput& input, co
   if (job.held && !was->held) return "the job has been held";
   const ElasticJob now = confirmed(job, slurm, max_gpus);
   if (now.anchor != was->anchor || now.extensions != was->extensions) return "the job holds other GPUs";
+  if (job.unfit != was->unfit) return "its workers have died on other GPUs";
+  if (decision.plan.gpu_count() > now.max_gpus && decision.plan.gpu_count() > was->plan->gpu_count())
+    return "it may have " + std::to_string(now.max_gpus) + " GPUs at most now";
   if (live.not_before > input.now) return "an earlier decision about the job has failed";
   for (const ExtensionRequest& request : decision.acquire)
     if (promised.contains(request.node)) return "GPUs of node " + request.node + " have been promised to another job";

@@ -1,4 +1,5 @@
-// A queue in which users take turns: who has put much into it waits behind the own entries only. Pure.
+// A queue in which users take turns: a user who has put much into it waits behind own entries,
+// and not in front of others. Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -14,11 +15,6 @@ template <class Entry>
 class FairQueue {
  public:
   void push(uid_t user, Entry entry) { users_[user].push_back(std::move(entry)); }
-  std::size_t of(uid_t user) const {
-    const auto found = users_.find(user);
-    return found == users_.end() ? 0 : found->second.size();
-  }
-  bool empty() const { return users_.empty(); }
   // The oldest entry of the user whose turn it is; turns go by the users' numbers, round and round.
   std::optional<Entry> pop() {
     if (users_.empty()) return std::nullopt;

@@ -8,14 +8,17 @@
 namespace espalier {
 namespace {
 
+// Its GPUs are freed by free_gpus_of(), for all such jobs at once.
 void end_job(SlurmSnapshot& slurm, JobId id) {
-  for (NodeView& node : slurm.cluster.nodes)
-    for (JobId& owner : node.gpu_owner)
-      if (owner == id) owner = 0;
   if (const auto job = slurm.jobs.find(id); job != slurm.jobs.end()) {
     job->second.state = SlurmJobState::ended;
     job->second.holdings.clear();
   }
+}
+
+void free_gpus_of(const std::set<JobId>& ended, NodeView& node) {
+  for (JobId& owner : node.gpu_owner)
+    if (ended.contains(owner)) owner = 0;
 }
 
 // The node's GPUs that the job would displace the fewest for: idle ones first, then by the index.
@@ -46,10 +49,13 @@ std::optional<Foresight> if_it_started(const SlurmSnapshot& slurm, JobId waiting
     if (job.uid == asked->uid && anchor_of_comment(job.comment) == waiting && !wire::profiled_type(job.comment).empty())
       own_profile_jobs.push_back(id);
   std::set<std::string> changed;
+  std::set<JobId> ended;
   for (const JobId id : own_profile_jobs) {
     for (const Holding& held : found.slurm.jobs.at(id).holdings) changed.insert(held.node);
     end_job(found.slurm, id);
+    ended.insert(id);
   }
+  for (NodeView& node : cluster.nodes) free_gpus_of(ended, node);
   const auto entry = std::find_if(cluster.waiting.begin(), cluster.waiting.end(),
                                   [&](const WaitingJob& job) { return job.id == waiting; });
   const WaitingJob request = entry == cluster.waiting.end() ? WaitingJob() : *entry;
@@ -74,12 +80,14 @@ std::optional<Foresight> if_it_started(const SlurmSnapshot& slurm, JobId waiting
         std::any_of(nodes.begin(), nodes.end(),
                     [&](const NodeView* other) { return other->gpu_owner.size() >= static_cast<std::size_t>(left); }))
       continue;
+    free_gpus_of(ended, *node);
     for (const JobId owner : owners_of(*node, here))
-      if (owner != 0) {
+      if (owner != 0 && ended.insert(owner).second) {
         if (const auto job = found.slurm.jobs.find(owner); job != found.slurm.jobs.end())
           for (const Holding& held : job->second.holdings) changed.insert(held.node);
         end_job(found.slurm, owner);
       }
+    free_gpus_of(ended, *node);
     Holding own{waiting, node->name, {}};
     for (std::size_t i = 0; i < node->gpu_owner.size() && own.gpus.size() < here; ++i)
       if (node->gpu_owner[i] == 0) {
@@ -92,6 +100,7 @@ std::optional<Foresight> if_it_started(const SlurmSnapshot& slurm, JobId waiting
     if (left == 0) break;
   }
   if (left > 0) return std::nullopt;
+  for (NodeView& node : cluster.nodes) free_gpus_of(ended, node);
   if (alone) {
     for (auto& [id, job] : found.slurm.jobs)
       if (id != waiting && !job.holdings.empty()) {

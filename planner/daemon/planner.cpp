@@ -28,8 +28,8 @@ constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) 
 // Least time between two questions to slurmctld, in seconds. Launchers that report often must not
 // keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
-// A decision for thousands of jobs takes the loop some tenths of a second. Launchers and users then get the loop for
-// twice as long, at most for this time, before the next question.
+// A decision for thousands of jobs takes some tenths of a second, part of it on the loop. The planner then rests for
+// twice as long, at most for this time, so that it takes no core for itself.
 constexpr double kLongestRest = 2;
 // The limit for one user's launchers: they could otherwise keep the planner asking, even with false
 // reports.

@@ -65,8 +65,10 @@ void Planner::apply(const Deciding& from, const Decided& result) {
 // It is decided anew at once, from what is known then.
 void Planner::drop(const Decision& decision, const Deciding& from, const std::string& why) {
   spdlog::info("job {}: {} dropped: {}", decision.job, to_string(decision.kind), why);
-  if (!again_) again_ = from.trigger;
   const auto live = jobs_.find(decision.job);
+  // What a launcher reports may have made it stale, and must not keep the planner asking without end.
+  if (live == jobs_.end()) think(from.trigger);
+  else think_for(live->second.job.uid, from.trigger);
   const double now = clock_seconds();
   if (live == jobs_.end() || !may_write(live->second, now)) return;
   DecisionRecord record;

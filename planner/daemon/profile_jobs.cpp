@@ -10,6 +10,8 @@
 namespace espalier {
 namespace {
 
+constexpr double kSlurmTells = 5;  // seconds after which a job that was submitted is in the snapshot
+
 bool is_closed(const NodeNames& closed, const std::string& node) {
   return closed && std::binary_search(closed->begin(), closed->end(), node);
 }
@@ -39,21 +41,39 @@ bool better(const NodeView& a, const NodeView& b) {
 
 bool is_profile_job(const SlurmJob& job) { return !wire::profiled_type(job.comment).empty(); }
 
+ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partition, const SlurmJob& waiting,
+                         JobId without) {
+  ProfileJobs found;
+  for (const auto& [id, job] : slurm.jobs) {
+    if (id == without || job.partition != partition) continue;
+    if (job.state == SlurmJobState::completing || job.state == SlurmJobState::ended) continue;
+    const JobId anchor = anchor_of_comment(job.comment);
+    const SlurmJob* const owner = anchor == 0 ? nullptr : slurm.alive(anchor);
+    if (!is_profile_job(job) && (owner == nullptr || owner->state != SlurmJobState::pending)) continue;
+    ++found.all;
+    if (job.uid != waiting.uid) continue;
+    ++found.of_user;
+    if (anchor == waiting.id && is_profile_job(job)) found.types.insert(wire::profiled_type(job.comment));
+  }
+  return found;
+}
+
+void RecentGrants::add(uid_t user, double now) { grants_.emplace_back(now, user); }
+
+ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, uid_t user, double now) {
+  while (!grants_.empty() && !(now - grants_.front().first < kSlurmTells)) grants_.pop_front();
+  const auto own = std::count_if(grants_.begin(), grants_.end(), [&](const auto& one) { return one.second == user; });
+  jobs.all = std::max(jobs.all, static_cast<int>(grants_.size()));
+  jobs.of_user = std::max(jobs.of_user, static_cast<int>(own));
+  return jobs;
+}
+
 std::vector<ProfilePlace> profile_places(const SlurmSnapshot& slurm, const SlurmJob& waiting,
-                                         const ProfilingRules& rules, const NodeNames& closed, JobId without,
+                                         const ProfilingRules& rules, const ProfileJobs& there, const NodeNames& closed,
                                          const std::string& only) {
   if (rules.gpus < 1 || rules.per_user < 1)
     throw Error("this site has no profile jobs: profiling.gpus or profiling.per_user is 0 in espalier.toml");
-  int all = 0, of_user = 0;
-  std::set<std::string> have;
-  for (const auto& [id, job] : slurm.jobs) {
-    if (id == without || !is_profile_job(job)) continue;
-    if (job.state == SlurmJobState::completing || job.state == SlurmJobState::ended) continue;
-    ++all;
-    if (job.uid != waiting.uid) continue;
-    ++of_user;
-    if (anchor_of_comment(job.comment) == waiting.id) have.insert(wire::profiled_type(job.comment));
-  }
+  int all = there.all, of_user = there.of_user;
   const auto entry = std::find_if(slurm.cluster.waiting.begin(), slurm.cluster.waiting.end(),
                                   [&](const WaitingJob& job) { return job.id == waiting.id; });
   const WaitingJob* const request = entry == slurm.cluster.waiting.end() ? nullptr : &*entry;
@@ -65,7 +85,7 @@ std::vector<ProfilePlace> profile_places(const SlurmSnapshot& slurm, const Slurm
   for (const NodeView& node : slurm.cluster.nodes) {
     if (!node.usable || !node.unhealthy.empty() || node.gpu_owner.empty() || node.gpu_type.empty()) continue;
     if (!only.empty() && node.gpu_type != only) continue;
-    if (have.contains(node.gpu_type) || is_closed(closed, node.name)) continue;
+    if (there.types.contains(node.gpu_type) || is_closed(closed, node.name)) continue;
     Choice& one = best[node.gpu_type];
     one.may_start = one.may_start || may_start_on(node, request);
     if (one.node == nullptr || better(node, *one.node)) one.node = &node;

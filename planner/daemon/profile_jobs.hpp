@@ -2,7 +2,10 @@
 // job of that user that waits (espalier profile). Slurm preempts them as it does extensions. Pure.
 #pragma once
 
+#include <deque>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/decision.hpp"
@@ -21,6 +24,28 @@ struct ProfilingRules {
 
 bool is_profile_job(const SlurmJob& job);
 
+// The profile jobs that run or wait, and jobs that were submitted with a profile job's grant under another name: all
+// jobs in the partition for extensions whose anchor waits.
+struct ProfileJobs {
+  int all = 0, of_user = 0;
+  std::set<std::string> types;  // for which the waiting job has one
+};
+
+// `partition`: that of extensions. `without`: a job that counts no more, as it is about to end; 0: none.
+ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partition, const SlurmJob& waiting,
+                         JobId without = 0);
+
+// Grants of the last seconds, whose jobs Slurm may not have told of yet.
+class RecentGrants {
+ public:
+  void add(uid_t user, double now);
+  // At least as many jobs as there were grants lately.
+  ProfileJobs with_grants(ProfileJobs jobs, uid_t user, double now);
+
+ private:
+  std::deque<std::pair<double, uid_t>> grants_;
+};
+
 struct ProfilePlace {
   std::string type;  // of the GPU
   ExtensionRequest request;
@@ -29,11 +54,10 @@ struct ProfilePlace {
 
 // One GPU of each type for which `waiting` has no profile job yet, as many as `rules` leave. Types on which the job
 // itself may start come first. Of each type the node with the fewest idle GPUs is taken, but one at least; where no GPU
-// is idle, any node. `closed`: sorted nodes that it may not have; null: none. `without`: a profile job that counts no
-// more, as it is about to end; 0: none. `only`: the one type that is asked for; empty: all. Throws Error that says
-// which bound is reached.
+// is idle, any node. `there`: profile_jobs(). `closed`: sorted nodes that it may not have; null: none. `only`: the one
+// type that is asked for; empty: all. Throws Error that says which bound is reached.
 std::vector<ProfilePlace> profile_places(const SlurmSnapshot& slurm, const SlurmJob& waiting,
-                                         const ProfilingRules& rules, const NodeNames& closed, JobId without = 0,
+                                         const ProfilingRules& rules, const ProfileJobs& there, const NodeNames& closed,
                                          const std::string& only = {});
 
 }  // namespace espalier

@@ -1,5 +1,7 @@
 #include "planner/daemon/question_desk.hpp"
 
+#include <utility>
+
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
 
@@ -8,7 +10,7 @@ namespace {
 
 // Answers that wait to be read, of one connection and of all of a user's.
 constexpr std::size_t kMostUnread = 512u << 10, kMostUnreadOfUser = 8u << 20;
-constexpr std::size_t kLongestQuestion = 16u << 10;  // bytes
+constexpr std::size_t kLongestQuestion = 2u << 10;  // bytes, of one that has to wait
 // Of one connection, behind the one that is being answered. The tools ask one after the other.
 constexpr std::size_t kMostBehind = 8;
 // Given to `later` and not back yet. Enough to keep its thread busy; the rest waits where users take turns.
@@ -67,10 +69,12 @@ void QuestionDesk::answer_now(const wire::ConnectionPtr& link, const wire::Query
   }
 }
 
+// An answer that is refused here calls answered(), which must not call this again: a user may have thousands waiting.
 void QuestionDesk::serve() {
+  if (std::exchange(serving_, true)) return;
   while (under_way_ < kMostUnderWay) {
     const auto next = queue_.pop();
-    if (!next) return;
+    if (!next) break;
     const auto link = next->dialogue->link.lock();
     if (!link) continue;
     const uid_t uid = link->peer().uid;
@@ -82,10 +86,11 @@ void QuestionDesk::serve() {
     try {
       check_allowance(uid);  // others of the user's questions may have been answered since
       sources_.later(next->question, link->peer(), done);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       done({"", error.what(), 0});
     }
   }
+  serving_ = false;
 }
 
 void QuestionDesk::answered(const DialoguePtr& dialogue, uid_t uid, const Answer& answer) {

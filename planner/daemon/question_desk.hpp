@@ -65,6 +65,7 @@ class QuestionDesk {
   Rules rules_;
   FairQueue<Waiting> queue_;
   std::size_t under_way_ = 0;
+  bool serving_ = false;  // serve() runs
   // An ordinary user's questions: seconds of the daemon's own time, bytes of answers.
   Spending seconds_{{1, 0.1}, {0, 0}};
   Spending bytes_{{16 << 20, 1 << 20}, {0, 0}};

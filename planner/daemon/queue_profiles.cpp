@@ -90,18 +90,24 @@ Json QueueProfiles::places(const Json& arguments, const SlurmJob& waiting) {
   if (waiting.wanted_gpus < 1)
     throw Error(name + "asks Slurm for no GPUs; a movable job is measured when its base has started");
   if (const std::string why = barred(waiting, slurm, settings.rules); !why.empty()) throw Error(name + why);
+  if (waiting.wanted_gpus > settings.max_gpus)
+    throw Error(name + "asks for " + std::to_string(waiting.wanted_gpus) + " GPUs, and extensions.max_gpus allows " +
+                std::to_string(settings.max_gpus) + " for a job: it could not start wider");
   const std::string only = text_of(arguments, "type");
   const JobId without = arguments.contains("profile_job") ? number<JobId>(arguments, "profile_job") : 0;
   const NodeNames closed = ClosedNodes(slurm, settings.rules).to(waiting);
   Json list = Json::array();
   bool tired = false;
-  for (const ProfilePlace& place : profile_places(slurm, waiting, settings.profiling, closed, without, only)) {
+  const ProfileJobs there =
+      recent_.with_grants(profile_jobs(slurm, settings.partition, waiting, without), waiting.uid, clock_seconds());
+  for (const ProfilePlace& place : profile_places(slurm, waiting, settings.profiling, there, closed, only)) {
     int& tries = tries_[{waiting.id, place.type}];
     if (tries >= wire::kMostStageTries) {
       tired = true;
       continue;
     }
     ++tries;
+    recent_.add(waiting.uid, clock_seconds());
     const std::string grant = settings.grant ? settings.grant(waiting.uid, waiting.id, place.request) : "";
     list.push_back({{"type", place.type},
                     {"node", place.request.node},
@@ -146,6 +152,7 @@ std::optional<QueueProfiles::Waiting> QueueProfiles::described(const Json& argum
     one.accuracy = accuracy_from(accuracy);
   one.min_gpus = waiting.wanted_gpus;
   const int most = planner_.settings().max_gpus;
+  if (one.min_gpus > most) throw Error("job " + std::to_string(waiting.id) + ": has more GPUs than any job grows to");
   const int asked = arguments.contains("max") ? number<int>(arguments, "max") : most;
   one.max_gpus = std::max(std::min(asked, most), one.min_gpus);
   if (one.model.layers < 1) throw Error("query: the description tells no model");
@@ -231,8 +238,12 @@ Json QueueProfiles::report(const Json& arguments, const SlurmJob& waiting) {
   for (const StageProfile& stage : stages) told_before.device_seconds += stage.device_seconds;
   learn(row, *measured, spread_of(stages), site);
   planner_.store().save(row);
-  row.profiled->foreseen = foresee(job);
-  planner_.store().save(row);
+  try {
+    row.profiled->foreseen = foresee(job);
+    planner_.store().save(row);
+  } catch (const std::exception& error) {  // the profile is kept, and the start finds its plan without
+    spdlog::warn("job {}: its start cannot be foreseen: {}", waiting.id, error.what());
+  }
   spdlog::info("job {}: while it waits, {} stage(s) of \"{}\" were profiled on {} (profile {})", waiting.id,
                stages.size(), form, told->type, row.id);
   return {{"foreseen", row.profiled->foreseen}};
@@ -254,6 +265,7 @@ std::vector<std::string> QueueProfiles::foresee(const ElasticJob& job) const {
       looked += alone ? 1 : 0;
       ElasticJob started = job;
       started.anchor = then->own;
+      started.floor_gpus = started.min_gpus;  // where no plan fits on its own GPUs, none on fewer is looked for
       try {
         const Decision start = planner_.start_decision(started, known, RankOrder::planned, then->slurm);
         const std::string form = plan_form(start.plan, site);
@@ -281,7 +293,7 @@ std::string told_by_stages(Store& store, const std::vector<std::int64_t>& rows, 
   }
   if (!newest) return "";
   const std::string from = "; " + std::to_string(stages) + (stages == 1 ? " stage was" : " stages were") + " profiled ";
-  if (newest->profiled->job != job) return from + "while job " + std::to_string(newest->profiled->job) + " waited";
+  if (newest->profiled->job != job) return from + "while an earlier job like it waited";
   const auto& foreseen = newest->profiled->foreseen;
   if (foreseen.empty()) return from + "while it waited";
   const bool same = std::find(foreseen.begin(), foreseen.end(), plan_form(plan, site)) != foreseen.end();

@@ -1,5 +1,6 @@
 // Answers the questions of profile jobs (planner/wire/stage_queries.hpp): where they run, what they measure, and what
-// becomes of it. What a user reports is kept as that user's knowledge alone.
+// becomes of it. What a user reports is kept as that user's knowledge, which counts for others only where
+// planner.share_profiles says so.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/profile_jobs.hpp"
 #include "planner/wire/messages.hpp"
 #include "planner/wire/service.hpp"
 
@@ -41,6 +43,7 @@ class QueueProfiles {
 
   Planner& planner_;
   std::map<std::pair<JobId, std::string>, int> tries_;  // of a waiting job on a GPU type
+  RecentGrants recent_;
 };
 
 // What a start's reason says of the profiles that `rows` (ids of Knowledge) hold of single stages, and whether `plan`

@@ -18,7 +18,7 @@ class SideThread {
   // What becomes of a call under way when the object goes: one that may hang is left behind with the
   // thread, one that only computes is waited for.
   enum class End { leave, wait };
-  // At most `most` calls wait. `nice`: added to the thread's nice value. Throws Error.
+  // At most `most` calls wait. `nice`: the thread's nice value, where the process may have it. Throws Error.
   SideThread(Loop& loop, std::size_t most, End end = End::leave, int nice = 0);
   ~SideThread();  // no more callbacks
   SideThread(const SideThread&) = delete;

@@ -1,10 +1,11 @@
 // The questions by which stages of a job that waits are profiled (espalier profile). All of them are a Query with JSON
 // arguments; espalierd knows the asking user from the connection. Plain.
 //
-// stage_places {job[, type]}: where profile jobs may be submitted. -> {places: [{type, request, grant}], minutes}
+// stage_places {job[, type][, profile_job]}: where profile jobs may be submitted; `profile_job` is about to end.
+//     -> {places: [{type, node, cpus, memory_mb, minutes, idle, grant}]}
 // stage_wait {job}: -> {waits}: whether the job still waits
 // stage_plans {job, profile_job, description[, max][, accuracy]}: what `profile_job` is to measure on its GPU.
-//     -> {type, plans: [{plan, stages: [{stage, replica}]}]}
+//     -> {type, known: whether such jobs were measured there, plans: [{plan, stages: [{stage, replica}]}]}
 // stage_report {as stage_plans, profiles}: one plan's StageProfiles. -> {foreseen: [text]}
 //
 // A reply with "again" says that Slurm has not yet told espalierd of the job or of the profile job: ask once more.

@@ -138,6 +138,7 @@ goes_on_from_kept_state() { # GENERATION before
   movable
   goes_off n3
   taken_for_lost n3
+  [ "$(bases_of "$A")" = "$base" ]
   wait_for 60 "the base is gone" no_bases
   runs_again n4
   wait_for 60 "there is a new base" eval '[ -n "$(bases_of "$A")" ]'

@@ -290,22 +290,29 @@ void RankServers::finish_output(std::chrono::milliseconds) {}
 
 // A history's programs describe themselves or not; a description may come late or not at all.
 bool describes_itself(const std::vector<std::string>& program) { return program.front() == "describes itself"; }
-ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string>, const std::vector<std::string>&,
-                                       wire::Loop::Milliseconds limit,
+ProgramDescription::ProgramDescription(wire::Loop& loop, std::vector<std::string> program,
+                                       const std::vector<std::string>& environment, wire::Loop::Milliseconds limit,
                                        std::function<void(std::optional<wire::Description>)> told)
-    : told_(std::move(told)) {
+    : told_(std::move(told)),
+      child_(std::make_unique<ChildOutput>(loop, program, environment, Child::Traits{}, 0, limit,
+                                           [this](const std::optional<std::string>& text, int) { ended(text); })) {}
+ProgramDescription::~ProgramDescription() = default;
+void ProgramDescription::ended(const std::optional<std::string>& text) {
+  std::optional<wire::Description> description;
+  if (text) description = history().training->description();
+  std::exchange(told_, nullptr)(std::move(description));
+}
+ChildOutput::ChildOutput(wire::Loop& loop, const std::vector<std::string>&, const std::vector<std::string>&,
+                         Child::Traits, std::size_t most, wire::Loop::Milliseconds limit, Done done)
+    : loop_(loop), most_(most), done_(std::move(done)) {
   auto& random = history().random;
   const bool fails = random.chance(0.1);
   const auto takes = fails ? limit : wire::Loop::Milliseconds(random.below(static_cast<int>(limit.count())));
   limit_ = loop.after(takes, [this, fails] {
-    std::optional<wire::Description> description;
-    if (!fails) description = history().training->description();
-    std::exchange(told_, nullptr)(std::move(description));
+    std::exchange(done_, nullptr)(fails ? std::nullopt : std::optional<std::string>(""), 0);
   });
 }
-ProgramDescription::~ProgramDescription() = default;
-void ProgramDescription::read() {}
-void ProgramDescription::finish() {}
+ChildOutput::~ChildOutput() = default;
 
 // ---- the scratch directory
 

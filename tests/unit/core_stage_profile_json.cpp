@@ -40,6 +40,9 @@ TEST_SUITE("stage profile") {
     CHECK(complaint([](Json& json) { json.erase("units"); }) == "stage profile.units: missing");
     CHECK(complaint([](Json& json) { json["speed"] = 1; }) == "stage profile.speed: unknown field");
     CHECK(complaint([](Json& json) { json["stage"] = 2; }) == "stage profiles: stage 2, replica 0: is not in its plan");
+    CHECK(complaint([](Json& json) {
+            for (Json& stage : json["plan"]["stages"]) stage["layers"] = 2000000000;
+          }) == "stage profile.plan: its numbers are larger than those of any plan");
     CHECK(complaint([](Json& json) { json["replica"] = 1; }) ==
           "stage profiles: stage 0, replica 1: is not in its plan");
     CHECK(complaint([](Json& json) { json["peak_bytes"] = -1; }) ==

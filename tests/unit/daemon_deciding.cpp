@@ -112,6 +112,15 @@ TEST_CASE("a decision is out of date when what it relied on has changed") {
     live.job.extensions = {{21, "n2", {0}}};
     CHECK(one.why().empty());
   }
+  SUBCASE("its workers have died on a GPU") {
+    live.job.unfit = {{"n2", 0}};
+    CHECK(one.why() == "its workers have died on other GPUs");
+  }
+  SUBCASE("its maximum is lower") {
+    live.job.max_gpus = 2;
+    one.decision.plan = uniform_plan(4, 1, 8, 4, 4, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}});
+    CHECK(one.why() == "it may have 2 GPUs at most now");
+  }
   SUBCASE("a failure since") {
     live.not_before = 1001;
     CHECK(one.why() == "an earlier decision about the job has failed");

@@ -58,6 +58,11 @@ std::string refusal(const std::function<void()>& act) {
   return "";
 }
 
+std::vector<ProfilePlace> places_of_30(SlurmSnapshot& slurm, const ProfilingRules& rules,
+                                       const NodeNames& closed = {}) {
+  return profile_places(slurm, slurm.jobs[30], rules, profile_jobs(slurm, "elastic", slurm.jobs[30]), closed);
+}
+
 struct Queue : Daemon {
   wire::Config config;
   std::unique_ptr<Answers> answers;
@@ -136,7 +141,7 @@ TEST_CASE(
   slurm.cluster.nodes.push_back(node("n3", 4));
   slurm.cluster.nodes.push_back(node("n4", 1, "leaf1", "v100"));
   slurm.cluster.nodes[3].usable = false;
-  const auto places = profile_places(slurm, slurm.jobs[30], {4, 2, 7}, nullptr);
+  const auto places = places_of_30(slurm, {4, 2, 7}, nullptr);
   REQUIRE(places.size() == 2);
   CHECK(places[0].type == "h100");
   CHECK(places[0].request.node == "n1");  // n3 has four
@@ -146,7 +151,7 @@ TEST_CASE(
   CHECK(places[0].idle);
   CHECK(places[1].type == "a100");
   const auto closed = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"n1", "n2"});
-  const auto elsewhere = profile_places(slurm, slurm.jobs[30], {4, 2, 7}, closed);
+  const auto elsewhere = places_of_30(slurm, {4, 2, 7}, closed);
   REQUIRE(elsewhere.size() == 1);
   CHECK(elsewhere[0].request.node == "n3");
 }
@@ -154,37 +159,60 @@ TEST_CASE(
 TEST_CASE("where no GPU of a type is idle, the profile job waits for one") {
   SlurmSnapshot slurm = queue();
   hold(slurm.cluster, {11, "n1", {2, 3}});
-  const auto places = profile_places(slurm, slurm.jobs[30], {}, nullptr);
+  const auto places = places_of_30(slurm, {}, nullptr);
   REQUIRE(places.size() == 2);
   CHECK(places[0].type == "h100");
   CHECK_FALSE(places[0].idle);
 }
 
+TEST_CASE("jobs outside the partition for extensions do not count as profile jobs, whatever their comment says") {
+  SlurmSnapshot slurm = queue();
+  for (JobId id = 40; id < 50; ++id) {
+    slurm.jobs[id] = profile_job(id, 1001, 1, "a100", {});
+    slurm.jobs[id].partition = "main";
+  }
+  CHECK(places_of_30(slurm, {4, 2, 10}).size() == 2);
+}
+
+TEST_CASE("a job that took a profile job's grant under another name counts as one") {
+  SlurmSnapshot slurm = queue();
+  for (JobId id = 40; id < 42; ++id) {
+    slurm.jobs[id] = profile_job(id, 1000, 30, "a100", {});
+    slurm.jobs[id].comment = "espalier:ext:30:ab" + std::to_string(id);
+  }
+  CHECK(refusal([&] { places_of_30(slurm, {4, 2, 10}); }).find("profiling.per_user") != std::string::npos);
+}
+
+TEST_CASE("grants whose jobs Slurm has not told of yet count for some seconds") {
+  RecentGrants grants;
+  grants.add(1000, 100);
+  grants.add(1000, 101);
+  grants.add(1001, 101);
+  CHECK(grants.with_grants({0, 0, {}}, 1000, 102).of_user == 2);
+  CHECK(grants.with_grants({0, 0, {}}, 1000, 102).all == 3);
+  CHECK(grants.with_grants({9, 9, {}}, 1000, 102).all == 9);
+  CHECK(grants.with_grants({0, 0, {}}, 1000, 105.5).of_user == 1);
+  CHECK(grants.with_grants({0, 0, {}}, 1000, 107).all == 0);
+}
+
 TEST_CASE("the site's and the user's bounds hold, and one type is measured once") {
   SlurmSnapshot slurm = queue();
-  CHECK(profile_places(slurm, slurm.jobs[30], {1, 2, 10}, nullptr).size() == 1);
-  CHECK(profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr).size() == 1);
-  CHECK(refusal([&] {
-          profile_places(slurm, slurm.jobs[30], {0, 2, 10}, nullptr);
-        }).find("no profile jobs") != std::string::npos);
-  CHECK(refusal([&] {
-          profile_places(slurm, slurm.jobs[30], {4, 0, 10}, nullptr);
-        }).find("no profile jobs") != std::string::npos);
+  CHECK(places_of_30(slurm, {1, 2, 10}, nullptr).size() == 1);
+  CHECK(places_of_30(slurm, {4, 1, 10}, nullptr).size() == 1);
+  CHECK(refusal([&] { places_of_30(slurm, {0, 2, 10}, nullptr); }).find("no profile jobs") != std::string::npos);
+  CHECK(refusal([&] { places_of_30(slurm, {4, 0, 10}, nullptr); }).find("no profile jobs") != std::string::npos);
   slurm.jobs[31] = profile_job(31, 1000, 30, "a100", {});  // it waits, and counts
-  const auto left = profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr);
+  const auto left = places_of_30(slurm, {4, 2, 10}, nullptr);
   REQUIRE(left.size() == 1);
   CHECK(left[0].type == "h100");
-  CHECK(profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr, 31).size() == 2);  // it is about to end
-  CHECK(refusal([&] {
-          profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr);
-        }).find("profiling.per_user") != std::string::npos);
+  CHECK(profile_places(slurm, slurm.jobs[30], {4, 2, 10}, profile_jobs(slurm, "elastic", slurm.jobs[30], 31), nullptr)
+            .size() == 2);  // it is about to end
+  CHECK(refusal([&] { places_of_30(slurm, {4, 1, 10}, nullptr); }).find("profiling.per_user") != std::string::npos);
   slurm.jobs[31].uid = 1007;  // another user's
-  CHECK(profile_places(slurm, slurm.jobs[30], {4, 1, 10}, nullptr).size() == 1);
-  CHECK(refusal([&] {
-          profile_places(slurm, slurm.jobs[30], {1, 1, 10}, nullptr);
-        }).find("profiling.gpus") != std::string::npos);
+  CHECK(places_of_30(slurm, {4, 1, 10}, nullptr).size() == 1);
+  CHECK(refusal([&] { places_of_30(slurm, {1, 1, 10}, nullptr); }).find("profiling.gpus") != std::string::npos);
   slurm.jobs[31].state = SlurmJobState::ended;
-  CHECK(profile_places(slurm, slurm.jobs[30], {4, 2, 10}, nullptr).size() == 2);
+  CHECK(places_of_30(slurm, {4, 2, 10}, nullptr).size() == 2);
 }
 
 TEST_CASE("profile jobs are ended when their job no longer waits, is another user's, or they are too many") {
@@ -252,11 +280,18 @@ TEST_CASE("only the job's own user learns of it, and only while it waits") {
 }
 
 TEST_CASE("profile jobs of one job and type are submitted a few times only") {
-  Queue daemon;
+  Queue daemon({100, 100, 10});
   for (int i = 0; i < wire::kMostStageTries; ++i)
     CHECK(daemon.asks("stage_places", {{"type", "a100"}}).at("places").size() == 1);
   CHECK(daemon.refuses("stage_places", {{"type", "a100"}}).find("submitted 4 times") != std::string::npos);
   CHECK(daemon.asks("stage_places").at("places").size() == 1);  // h100
+}
+
+TEST_CASE("a job of more GPUs than any job may grow to gets no profile job: it could not start wider") {
+  Queue daemon;
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs[30].wanted_gpus = 9; });
+  CHECK(daemon.refuses("stage_places") ==
+        "job 30: asks for 9 GPUs, and extensions.max_gpus allows 8 for a job: it could not start wider");
 }
 
 TEST_CASE("a job that asks Slurm for no GPUs, and a site that has switched it off, get no profile job") {
@@ -392,5 +427,6 @@ TEST_CASE("a start's reason tells of the stages, and whether the plan is the for
   other.stages[1].layers = 3;
   CHECK(told_by_stages(daemon.store, {row.id}, 30, other, site)
             .starts_with("; 3 stages were profiled while it waited; foreseen for other GPUs was: "));
-  CHECK(told_by_stages(daemon.store, {row.id}, 31, plan, site) == "; 3 stages were profiled while job 30 waited");
+  CHECK(told_by_stages(daemon.store, {row.id}, 31, plan, site) ==
+        "; 3 stages were profiled while an earlier job like it waited");
 }

@@ -110,8 +110,31 @@ TEST_CASE("a base is held for 10 minutes while its submitted job waits to run ag
   CHECK_FALSE(kept.stays(600s));
 }
 
+TEST_CASE("a site that holds no base without a launcher still waits for the first launcher") {
+  BaseTenure tenure(BaseTenure::Time{}, false, 0ms);
+  const BaseTenure::Time start{};
+  CHECK(tenure.stays(start + 30s));
+  tenure.found();
+  CHECK(tenure.stays(start + 100s));
+  tenure.lost(start + 100s);
+  CHECK(!tenure.stays(start + 100s));
+}
+
+TEST_CASE("keepers of thousands of nodes do not ask Slurm in one moment after a loss") {
+  BaseTenure tenure(BaseTenure::Time{}, false, std::chrono::minutes(10), {}, 4s);
+  const BaseTenure::Time start{};
+  tenure.found();
+  tenure.lost(start + 100s);
+  CHECK(!tenure.asks(start + 103s));
+  CHECK(tenure.asks(start + 104s));
+  CHECK(!tenure.asks(start + 130s));
+  CHECK(tenure.asks(start + 134s));
+}
+
 TEST_CASE("how long a base is held without a launcher is the site's to say") {
   BaseTenure tenure(BaseTenure::Time{}, true, 60s);
+  tenure.found();
+  tenure.lost(BaseTenure::Time{});
   tenure.heard(Submitted::waits, 1);
   CHECK(tenure.stays(BaseTenure::Time{} + 59s));
   CHECK_FALSE(tenure.stays(BaseTenure::Time{} + 60s));
