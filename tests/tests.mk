@@ -5,7 +5,10 @@ UNIT_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/unit/*.cpp) $
 
 BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
-$(UNIT_TEST): $(UNIT_OBJECTS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
+# Of a rank server, what needs no PMIx.
+SPARE_RANKS  := $(call objects,$(addprefix launcher/world/server/,spare_ranks.cpp spare_origin.cpp rank_output.cpp variables.cpp))
+
+$(UNIT_TEST): $(UNIT_OBJECTS) $(SPARE_RANKS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lhwloc -lnlopt_cxx
 

@@ -5,7 +5,7 @@
 # each: 500
 
 setup_file() { . "$BOX_HERE/pytorch.bash"; set_up_python; python_reference 3000; }
-setup() { . "$BOX_HERE/pytorch.bash"; }
+setup() { . "$BOX_HERE/pytorch.bash"; use_python_itself; }
 teardown() { clean_slate; }
 
 worker_of() { # GENERATION RANK
@@ -16,10 +16,16 @@ worker_of() { # GENERATION RANK
 }
 generation_of() { metric A generation; }
 
-@test "a PyTorch script starts, grows from 2 to 4 GPUs, and explains why" {
+started_ahead() { # PATTERN COUNT: so many processes that were started ahead, with this variable
+  [ "$(comm -12 <(processes python3 'ESPALIER_SPARE=.*' | sort) <(processes python3 "$1" | sort) | wc -l)" -ge "$2" ]
+}
+
+@test "a PyTorch script starts, grows from 2 to 4 GPUs by processes that have loaded torch, and explains why" {
   python_cast 2:4
+  wait_for 300 "two processes wait for the next generation" started_ahead 'ESPALIER_GENERATION=spare *' 2
   finish near
   wait_for 300 "A runs on 4 GPUs" runs_on A 4
+  started_ahead "ESPALIER_GENERATION=$(generation_of)" 2
   wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
   as_user espalier explain "$A" | tee "$BOX/log/explain"
   grep -q 'Kind=grow' "$BOX/log/explain"

@@ -20,6 +20,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "a process that was started ahead loads torch, and learns later which rank it is" {
+  run "$python" tests/python/test_spare.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 # group WORLD OUT ARGUMENT...: tests/python/$script, with some arguments.
 script=train.py
 group() {

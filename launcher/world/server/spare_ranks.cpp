@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launcher/world/server/spare_origin.hpp"
 #include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
 
@@ -18,7 +19,10 @@ constexpr const char* kPlaceholders[] = {"ESPALIER_GENERATION=spare     ", "OMPI
 }  // namespace
 
 void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& local, bool gently) {
-  if (request.program != wanted_.program || request.folder != wanted_.folder) spares_.clear();
+  if (request.program != wanted_.program || request.folder != wanted_.folder) {
+    spares_.clear();
+    direct_ = scripted_ = false;
+  }
   wanted_ = std::move(request);
   local_ = local;
   gently_ = gently;
@@ -26,7 +30,7 @@ void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& 
 }
 
 void SpareRanks::start_next() {
-  while (spares_.size() < static_cast<std::size_t>(std::max(0, wanted_.count))) {
+  while (!scripted_ && spares_.size() < static_cast<std::size_t>(std::max(0, wanted_.count))) {
     const bool loads = std::any_of(spares_.begin(), spares_.end(), [](const Spare& one) { return !one.is_loaded; });
     if (gently_ && loads) return;
     try {
@@ -42,9 +46,13 @@ void SpareRanks::start_one() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(std::string("spare: no socket: ") + std::strerror(errno));
   const wire::Descriptor theirs(ends[1]);
+  wire::Descriptor ours(ends[0]);
+  const int on = 1;  // the kernel names the process that writes
+  if (::setsockopt(ours.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    throw Error(std::string("spare: no credentials: ") + std::strerror(errno));
   spares_.emplace_back();
   const auto at = std::prev(spares_.end());
-  at->socket.reset(ends[0]);
+  at->socket = std::move(ours);
   auto over = local_;
   over.push_back("ESPALIER_SPARE=" + std::to_string(theirs.get()));
   over.insert(over.end(), std::begin(kPlaceholders), std::end(kPlaceholders));
@@ -72,16 +80,26 @@ void SpareRanks::start_one() {
   }
   at->rank.output->started();
   at->rank.errors->started();
-  at->loaded = loop_.on_readable(at->socket.get(), [this, at] {
-    at->loaded.reset();
-    at->is_loaded = true;
-    start_next();
+  at->loaded = loop_.on_readable(at->socket.get(), [this, at] { has_loaded(at); });
+}
+
+void SpareRanks::has_loaded(std::list<Spare>::iterator spare) {
+  spare->loaded.reset();
+  spare->is_loaded = true;
+  const pid_t pid = spare->rank.process->pid();
+  if (sender_of_byte(spare->socket.get()) == pid && is_command_of(pid, wanted_.program)) {
+    direct_ = true;
+    return start_next();
+  }
+  scripted_ = true;
+  loop_.defer([this] {
+    if (scripted_) spares_.clear();
   });
 }
 
 std::optional<RankProcess> SpareRanks::take(const std::vector<std::string>& program, const std::string& folder,
                                             const std::vector<std::string>& environment) {
-  if (program != wanted_.program || folder != wanted_.folder) return std::nullopt;
+  if (program != wanted_.program || folder != wanted_.folder || !direct_) return std::nullopt;
   for (auto at = spares_.begin(); at != spares_.end(); ++at) {
     if (!at->rank.process->running()) continue;
     std::string text;

@@ -1,8 +1,13 @@
 // Processes of the job's program that were started ahead: they have loaded their libraries, hold nothing on a device,
 // and wait to be told which rank of which generation they are.
 //
-// A spare finds the number of a socket in ESPALIER_SPARE. It reads its whole environment there, "NAME=value" ended by a
-// zero byte each, until the end of the stream. When the stream ends without a byte, it leaves.
+// A spare finds the number of a socket in ESPALIER_SPARE. It writes one byte there when it has loaded. It reads its whole
+// environment there, "NAME=value" ended by a zero byte each, until the end of the stream. When the stream ends without a
+// byte, it leaves.
+//
+// A script that starts the program may set variables by the rank, which a spare does not have yet: for example
+// `export CUDA_VISIBLE_DEVICES=$LOCAL_RANK; exec python3 train.py`. So spares are kept only where the process that has
+// loaded is the one that was forked, and its command line is the job's.
 #pragma once
 
 #include <list>
@@ -46,11 +51,14 @@ class SpareRanks {
   };
   void start_next();
   void start_one();
+  void has_loaded(std::list<Spare>::iterator spare);
 
   wire::Loop& loop_;
   wire::KeepSpares wanted_;
   std::vector<std::string> local_;
   bool gently_ = true;
+  bool direct_ = false;   // one of wanted_.program has loaded, and no script stood between
+  bool scripted_ = false;  // a script stands between: no more of this program
   std::list<Spare> spares_;
 };
 

@@ -24,6 +24,13 @@ need_accelerate() {
 # From now on the jobs' scripts are started by torchrun.
 torchrun_python() { runner=(-m torch.distributed.run --rdzv-backend=espalier); }
 runner=()
+# The interpreter itself, as a user would start it. The script python.sh is in between elsewhere: then no spares are kept.
+interpreter=$BOX/share/python/python.sh
+use_python_itself() {
+  interpreter='python3 -s'
+  python_environment+=(PYTHONPATH="${torch_home%/*}:$BOX/share/python" LD_LIBRARY_PATH="${torch_home%/*}/absent" OMP_NUM_THREADS=1
+    PYTHONPYCACHEPREFIX="$BUILD/test/pycache")
+}
 # The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
 python_reference() { # STEPS
   local kept
@@ -45,7 +52,7 @@ pytorch() {
   as_user tee "$BOX/home/$name.sh" > /dev/null <<S
 #!/bin/bash
 export ${python_environment[*]}
-srun --elastic=$range ${SRUN_OPTIONS:-} $BOX/share/python/python.sh ${runner[*]} $BOX/share/python/$script --metrics $BOX/home/$name.jsonl ${script_options[*]} $*
+srun --elastic=$range ${SRUN_OPTIONS:-} $interpreter ${runner[*]} $BOX/share/python/$script --metrics $BOX/home/$name.jsonl ${script_options[*]} $*
 S
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
 }

@@ -19,6 +19,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
+from ._spare import wait_as_spare
+
+wait_as_spare()
+
 from ._channel import ChannelError
 from ._run import Part, Run, RunError
 

@@ -73,7 +73,7 @@ class Worker:
         heartbeat = float(os.environ.get("ESPALIER_HEARTBEAT", "0"))
         self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat)
         self.control.hello(generation=self.generation, rank=self.rank, node=socket.gethostname(), pid=os.getpid(),
-                           total_steps=steps, handoff="device",
+                           total_steps=steps, handoff="device", spare=True,
                            capabilities={"parallel": "data", "unit": unit, "global_batch": global_batch,
                                          "program": program_name(), "start_seconds": start_seconds,
                                          "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})

@@ -1,0 +1,89 @@
+// Spares: only the job's own program is one, and not a program that some script has started.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "launcher/world/server/spare_origin.hpp"
+#include "launcher/world/server/spare_ranks.hpp"
+
+using namespace espalier;
+using namespace std::chrono_literals;
+using launcher::SpareRanks;
+
+namespace {
+
+// Says that it has loaded, takes its environment as a worker does, and writes the value of WHO to the file $0.
+const std::string kProgram = R"(printf r >&"$ESPALIER_SPARE"; tr '\0' '\n' <&"$ESPALIER_SPARE" | sed -n 's/^WHO=//p' > "$0")";
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// One spare of `program` is kept until it has loaded, and is then asked for. What it writes to `path`; "none" when no
+// spare is given.
+std::string outcome(const std::vector<std::string>& program, const std::string& path) {
+  wire::Loop loop;
+  SpareRanks spares(loop);
+  wire::KeepSpares request;
+  request.count = 1;
+  request.program = program;
+  request.environment = {"PATH=/usr/bin:/bin"};
+  request.folder = "/";
+  bool over = false;
+  std::string found = "none";
+  std::optional<launcher::RankProcess> taken;
+  spares.keep(request, {}, true);
+  // A refused one is ended by the loop: count() tells. A good one is there and can be taken.
+  const auto look = loop.every(10ms, [&] {
+    if (!taken) taken = spares.take(program, "/", {"WHO=rank 3"});
+    if (!taken && spares.count() == 0) over = true;
+    if (taken && !taken->process->running()) {
+      over = true;
+      found = content(path);
+    }
+    if (over) loop.stop();
+  });
+  const auto limit = loop.after(60s, [&] { loop.stop(); });
+  loop.run();
+  CHECK(over);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a spare of the job's own program becomes a rank") {
+  const std::string path = "/tmp/espalier-spare-" + std::to_string(::getpid());
+  CHECK(outcome({"/bin/bash", "-c", kProgram, path}, path) == "rank 3\n");
+  ::unlink(path.c_str());
+}
+
+TEST_CASE("a program behind a script is no spare: the script may have set variables by the rank") {
+  const std::string path = "/tmp/espalier-spare-" + std::to_string(::getpid());
+  SUBCASE("a script that becomes the program") {
+    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; exec bash -c \"$1\" \"$0\"", path, kProgram}, path) == "none");
+  }
+  SUBCASE("a script that waits for the program") {
+    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; bash -c \"$1\" \"$0\"; exit", path, kProgram}, path) == "none");
+  }
+  CHECK(::access(path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a command line is the program's, also behind the interpreter of its first line") {
+  // This process's own command line, of which the last words are taken.
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  REQUIRE(!words.empty());
+  CHECK(launcher::is_command_of(::getpid(), words));
+  CHECK_FALSE(launcher::is_command_of(::getpid(), {}));
+  auto more = words;
+  more.push_back("another");
+  CHECK_FALSE(launcher::is_command_of(::getpid(), more));
+  CHECK_FALSE(launcher::is_command_of(::getpid(), {words.back().substr(1)}));  // no whole word
+  CHECK_FALSE(launcher::is_command_of(-1, words));
+}
