@@ -18,9 +18,12 @@ messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "a job never takes more than its MAX" {
   cast 2:4
+  wait_for 60 "two processes wait for the next generation" eval '[ $(processes espalier-train "ESPALIER_GENERATION=spare *" | wc -l) -ge 2 ]'
   finish near
   finish far
   wait_for 60 "A runs on 4 GPUs" runs_on A 4
+  # The two that were there before were started ahead.
+  [ "$(processes espalier-train 'ESPALIER_SPARE=.*' | sort | comm -12 - <(workers "$(metric A generation)" | sort) | wc -l)" -ge 2 ]
   wait_for 60 "A does 40 steps there" stepped_past A $(($(step_of A) + 40))
   [ "$(grep -o '"gpus":[0-9]*' "$BOX/home/A.jsonl" | sort -u | xargs)" = 'gpus:2 gpus:4' ]
   goes_on_well

@@ -16,7 +16,8 @@ using launcher::SpareRanks;
 namespace {
 
 // Says that it has loaded, takes its environment as a worker does, and writes the value of WHO to the file $0.
-const std::string kProgram = R"(printf r >&"$ESPALIER_SPARE"; tr '\0' '\n' <&"$ESPALIER_SPARE" | sed -n 's/^WHO=//p' > "$0")";
+const std::string kProgram =
+    R"(printf r >&"$ESPALIER_SPARE"; tr '\0' '\n' <&"$ESPALIER_SPARE" | sed -n 's/^WHO=//p' > "$0")";
 
 std::string content(const std::string& path) {
   std::ostringstream text;
@@ -65,10 +66,12 @@ TEST_CASE("a spare of the job's own program becomes a rank") {
 TEST_CASE("a program behind a script is no spare: the script may have set variables by the rank") {
   const std::string path = "/tmp/espalier-spare-" + std::to_string(::getpid());
   SUBCASE("a script that becomes the program") {
-    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; exec bash -c \"$1\" \"$0\"", path, kProgram}, path) == "none");
+    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; exec bash -c \"$1\" \"$0\"", path, kProgram}, path) ==
+          "none");
   }
   SUBCASE("a script that waits for the program") {
-    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; bash -c \"$1\" \"$0\"; exit", path, kProgram}, path) == "none");
+    CHECK(outcome({"/bin/bash", "-c", "export WHERE=$RANK; bash -c \"$1\" \"$0\"; exit", path, kProgram}, path) ==
+          "none");
   }
   CHECK(::access(path.c_str(), F_OK) != 0);
 }

@@ -8,8 +8,8 @@
 
 namespace espalier::launcher {
 
-// Reads one byte from a socket with SO_PASSCRED, without waiting. The process that wrote it, as the kernel tells; -1 when
-// there is none.
+// Reads one byte from a socket with SO_PASSCRED, without waiting. The process that wrote it, as the kernel tells; -1
+// when there is none.
 pid_t sender_of_byte(int socket);
 
 // Whether the command line of process `pid` is `program`, or `program` behind its interpreter of "#!". Example: the

@@ -1,9 +1,9 @@
 // Processes of the job's program that were started ahead: they have loaded their libraries, hold nothing on a device,
 // and wait to be told which rank of which generation they are.
 //
-// A spare finds the number of a socket in ESPALIER_SPARE. It writes one byte there when it has loaded. It reads its whole
-// environment there, "NAME=value" ended by a zero byte each, until the end of the stream. When the stream ends without a
-// byte, it leaves.
+// A spare finds the number of a socket in ESPALIER_SPARE. It writes one byte there when it has loaded. It reads its
+// whole environment there, "NAME=value" ended by a zero byte each, until the end of the stream. When the stream ends
+// without a byte, it leaves.
 //
 // A script that starts the program may set variables by the rank, which a spare does not have yet: for example
 // `export CUDA_VISIBLE_DEVICES=$LOCAL_RANK; exec python3 train.py`. So spares are kept only where the process that has
@@ -57,7 +57,7 @@ class SpareRanks {
   wire::KeepSpares wanted_;
   std::vector<std::string> local_;
   bool gently_ = true;
-  bool direct_ = false;   // one of wanted_.program has loaded, and no script stood between
+  bool direct_ = false;    // one of wanted_.program has loaded, and no script stood between
   bool scripted_ = false;  // a script stands between: no more of this program
   std::list<Spare> spares_;
 };
