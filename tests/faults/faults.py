@@ -143,6 +143,16 @@ def kill_extension(job, random):
     _cancel("--full", "-s", "KILL", _extension(job, random))
 
 
+def cancel_base(newest):
+    """Of a job that has two: the one that it moves to, or the one that it leaves."""
+    def fault(job, _random):
+        bases = sorted(job.bases(), key=int)
+        if len(bases) < 2:
+            raise NoTarget
+        _cancel(bases[-1 if newest else 0])
+    return fault
+
+
 def kill_planner(_job, _random):
     run(f"{HERE}/planner.sh", "kill")
     def start():
@@ -229,6 +239,7 @@ class Fault:
     takes_copies: bool = False  # what is kept in memory on a node may go with it
 
 
+ANCHORED = ("adopt", "checkpoint", "overlap", "spread")  # the launcher is beside GPUs of the job
 MUST_LIVE, MAY_END = "must live", "may end"
 
 FAULTS = {
@@ -236,17 +247,19 @@ FAULTS = {
     "rank 0 killed": Fault(kill_first_rank, launching=MAY_END),
     "a node's workers and rank server killed": Fault(kill_node_workers),
     "a rank server killed": Fault(kill_rank_server(present, False)),
-    "the rank server beside the launcher killed": Fault(kill_rank_server(present, True), launching=MAY_END),
+    "the rank server beside the launcher killed": Fault(kill_rank_server(present, True), launching=MAY_END, kinds=ANCHORED),
     "a step's srun killed": Fault(kill_one(processes.steps)),
     "a worker of the next generation killed": Fault(kill_worker(coming), of_next=True),
     "a rank server of the next generation killed": Fault(kill_rank_server(coming, False), of_next=True),
-    "the launcher's rank server killed in a change": Fault(kill_rank_server(coming, True), of_next=True),
+    "the launcher's rank server killed in a change": Fault(kill_rank_server(coming, True), of_next=True, kinds=ANCHORED),
     "a worker of the next generation out of memory": Fault(starve_worker(coming), of_next=True),
     "a worker stopped for 2 s": Fault(stop_worker(2), launching=MUST_LIVE),
     "a worker stopped for good": Fault(stop_worker(None), launching=MAY_END),
     "what starts a rank server killed": Fault(kill_one(processes.tethers)),
     "a keeper killed": Fault(kill_keeper(True), takes_copies=True),
     "the keeper of an own node killed": Fault(kill_keeper(False), kinds=("spread",), takes_copies=True),
+    "the base that it moves to cancelled": Fault(cancel_base(True), kinds=("movable",), takes_copies=True),
+    "the base that it leaves cancelled": Fault(cancel_base(False), kinds=("movable",), takes_copies=True),
     "an extension cancelled": Fault(cancel_extension, takes_copies=True),
     "an extension killed": Fault(kill_extension, takes_copies=True),
     "espalierd killed": Fault(kill_planner, launching=MUST_LIVE),

@@ -10,6 +10,7 @@ from shell import BOX, HOME, USER, as_user, run
 
 SNAPSHOT_STEPS, CHECKPOINT_STEPS = 5, 100
 DISK = f"{HOME}/disk"  # of its own, for checkpoints
+RANGES = {"adopt": "2:8", "checkpoint": "2:8", "overlap": "2:8", "movable": "2:4,movable"}  # of srun; the others are told by sbatch
 ON_DISK = ("checkpoint", "overlap")
 TRAINING = [f"{BOX}/share/examples/gpt-tiny.toml", "--set", "model.hidden=32", "--set", "model.sequence=32", "--set",
             "training.minimum_learning_rate=2e-3", "--data", f"{BOX}/share/text", "--steps", "1000000"]
@@ -69,10 +70,10 @@ class Job:
         self.moved_at, self.entered_at, self.longest_pause = time.monotonic(), 0.0, 0.0
         script = f"{HOME}/{name}.sh"
         with open(script, "w", encoding="utf-8") as file:
-            file.write("#!/bin/bash\nsrun " + " ".join(([] if kind == "spread" else ["--elastic=2:8"]) + ["espalier-train"] + TRAINING
-                                                        + self._keeps()) + f" --metrics {HOME}/{name}.jsonl\n")
+            file.write("#!/bin/bash\nsrun " + " ".join(([f"--elastic={RANGES[kind]}"] if kind in RANGES else []) + ["espalier-train"]
+                                                        + TRAINING + self._keeps()) + f" --metrics {HOME}/{name}.jsonl\n")
         os.chmod(script, 0o755)
-        own = {"spread": ["--elastic=:8", "-N2", "--ntasks-per-node=1", "--gres=gpu:1"]}.get(
+        own = {"spread": ["--elastic=:8", "-N2", "--ntasks-per-node=1", "--gres=gpu:1"], "movable": ["-n1", "-w", "n1"]}.get(
             kind, ["-N1", "-n1", "-w", "n1", "--gres=gpu:2"])
         self.id = as_user("sbatch", "--parsable", "-J", name, "-o", f"{HOME}/{name}.out", *own, script)
         self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")
@@ -157,6 +158,22 @@ class Job:
     def over(self):
         """Not while slurmctld is away: it has to say so."""
         return slurm.job_state(self.id) not in (None, "RUNNING", "PENDING", "COMPLETING", "CONFIGURING")
+
+    def bases(self):
+        """The Slurm jobs that are its bases, as ids; the base that it moves to among them."""
+        try:
+            lines = run("squeue", "-h", "-n", "espalier-base", "-o", "%i %N %k").splitlines()
+        except RuntimeError:
+            return []
+        return [line.split()[0] for line in lines if f" espalier:base:{self.id}:" in line]
+
+    def move(self):
+        """Asks for a move of its base to the other node."""
+        try:
+            nodes = run("squeue", "-h", "-j", ",".join(self.bases()), "-o", "%N").split()
+        except RuntimeError:
+            return
+        as_user(f"{BOX}/bin/espalier", "migrate", self.id, "--nodes", "n1" if "n2" in nodes else "n2", check=False)
 
     def ask(self, what):
         as_user(f"{BOX}/bin/espalier", what, self.id, check=False)

@@ -26,11 +26,14 @@ from tally import Tally
 # By the kind of job (job.py). The first state is that of a job that has not trained yet.
 STATES = {"adopt": ["launching", "running", "acquiring", "starting", "ready", "switching", "committed", "recovering"],
           "checkpoint": ["running", "saving", "restarting", "recovering"],
-          "overlap": ["ready", "switching"], "spread": ["running", "switching", "recovering"]}
+          "overlap": ["ready", "switching"], "spread": ["running", "switching", "recovering"],
+          "movable": ["launching", "running", "acquiring", "starting", "ready", "switching", "committed", "recovering"]}
 LIVES = 20  # faults, then another job takes its place
+MOVES = 5  # the same of a movable one: espalierd moves none more than six times an hour
 SURVIVES, GONE, STEPS = 90, 15, 5
 SETTLES = 4  # seconds for which Slurm must be wrong: jobs come and go between two questions
 SLOW = 15  # seconds without a step after which what was said meanwhile is printed
+BOTH_HELD = 90  # after a move; espalier-launch(1)
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
@@ -203,6 +206,11 @@ class Matrix:
         """Asks for a change of the layout; whether the job got into the state on its way."""
         job = self.job
         job.until(lambda _: slurm.is_done(), COMPLETES, 0.5)
+        if job.kind == "movable":
+            if not job.until(lambda _: len(job.bases()) == 1, BOTH_HELD, 0.5):
+                return False
+            job.move()
+            return job.until(lambda entered: state in entered, 30, 0.001)
         if job.plan_gpus > 2:
             job.ask("hold")
             job.ask("reclaim")
@@ -302,6 +310,9 @@ class Matrix:
         if not job.until(lambda _: len(processes.generations()) <= 1 or not self.quiet(), 12, 0.1):
             tally.leaks += 1
             self.problem(f"{where}: generations {sorted(processes.generations())} live")
+        if job.kind == "movable" and not job.until(lambda _: len(job.bases()) == 1, BOTH_HELD, 0.5):
+            tally.leaks += 1
+            self.problem(f"{where}: bases {job.bases()} are there")
         for origin, steps, done in job.again:
             tally.again[origin].append(steps)
             if steps <= 3 * job.kept_every:
@@ -338,7 +349,7 @@ class Matrix:
             elif self.job is None:
                 self.fresh_job(kind)
             self.lived += 1
-            if (not self.inject(number, state, name) or self.lived >= LIVES) and self.job:
+            if (not self.inject(number, state, name) or self.lived >= (MOVES if kind == "movable" else LIVES)) and self.job:
                 self.end_job()
         if self.job:
             self.end_job()
