@@ -125,7 +125,7 @@ check-format:
 tidy:
 	@etc/deps/packages.sh clang-tidy
 	@mkdir -p $(BUILD)
-	@$(MAKE) -nB --no-print-directory CCACHE= all $(UNIT_TEST) $(SIM_TEST) | $(PYTHON) etc/compile_commands.py > $(BUILD)/compile_commands.json
+	@$(MAKE) -nB --no-print-directory CCACHE= UNIT_BATCH=1 all $(UNIT_TEST) $(SIM_TEST) | $(PYTHON) etc/compile_commands.py > $(BUILD)/compile_commands.json
 	run-clang-tidy -quiet -p $(BUILD) -j $(shell nproc) '$(or $(FILES),.*)'
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
