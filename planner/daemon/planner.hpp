@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/core/schedule/better_place.hpp"
+#include "planner/core/schedule/deadline_forecast.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"

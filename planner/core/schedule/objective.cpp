@@ -11,8 +11,8 @@
 namespace espalier {
 namespace {
 
-constexpr double kDeadlineFirst = 16, kShortOfTime = 0.8;
-constexpr double kUnfairFirst = 8, kMostRho = 64;
+constexpr double kDeadlineFirst = 4, kShortOfTime = 0.8, kMostSpeedup = 3;
+constexpr double kMostRho = 64;
 
 double work_left(const Contender& one) { return remaining_seconds(*one.job) * one.size; }
 
@@ -29,10 +29,10 @@ void take_turns(const std::vector<Contender>& contenders, double short_first, st
   }
 }
 
-// Linear scaling is the best that more GPUs can bring.
+// Linear scaling is the best that more GPUs can bring, and a job that shares a cluster seldom gets more than some.
 bool cannot_keep(const Contender& one, const JobStanding& standing) {
   const double most = one.gpus > 0 ? static_cast<double>(one.job->max_gpus) / one.gpus : 1;
-  return standing.left_seconds > standing.deadline_seconds * std::max(most, 1.0);
+  return standing.left_seconds > standing.deadline_seconds * std::clamp(most, 1.0, kMostSpeedup);
 }
 
 void put_deadlines_first(const std::vector<Contender>& contenders, std::vector<JobStanding>& result) {
@@ -41,7 +41,7 @@ void put_deadlines_first(const std::vector<Contender>& contenders, std::vector<J
     if (one.deadline_seconds <= 0 || !std::isfinite(one.left_seconds)) continue;
     one.lost = cannot_keep(contenders[i], one);
     if (one.lost) one.discount = 1;  // GPUs would be spent in vain
-    else if (one.left_seconds > kShortOfTime * one.deadline_seconds) one.turn = kDeadlineFirst * one.discount;
+    else if (one.left_seconds > kShortOfTime * one.deadline_seconds) one.turn *= kDeadlineFirst;
   }
 }
 
@@ -84,11 +84,11 @@ std::vector<JobStanding> standings(ObjectiveKind kind, const std::vector<Contend
     one.left_seconds = remaining_seconds(job);
     if (job.deadline > 0) one.deadline_seconds = std::max(0.0, job.deadline - now);
     if (kind == ObjectiveKind::jct || kind == ObjectiveKind::deadline) one.discount = urgency(job, now);
-    if (kind != ObjectiveKind::fairness) continue;
-    one.rho = rho_of(contenders[i], one.left_seconds, now);
-    if (one.rho > 0) one.turn = std::pow(std::clamp(one.rho, 1 / kMostRho, kMostRho), kUnfairFirst);
+    if (kind == ObjectiveKind::fairness) one.rho = rho_of(contenders[i], one.left_seconds, now);
   }
-  if (kind == ObjectiveKind::jct || kind == ObjectiveKind::deadline) take_turns(contenders, short_first, result);
+  if (kind != ObjectiveKind::throughput) take_turns(contenders, short_first, result);
+  for (JobStanding& one : result)
+    if (one.rho > 0) one.turn *= std::clamp(one.rho, 1 / kMostRho, kMostRho);
   if (kind == ObjectiveKind::deadline) put_deadlines_first(contenders, result);
   for (JobStanding& one : result) one.turn *= one.weight;
   return result;
@@ -102,7 +102,7 @@ std::string describe(const JobStanding& standing) {
   const bool heeds_deadlines = standing.kind == ObjectiveKind::jct || standing.kind == ObjectiveKind::deadline;
   if (heeds_deadlines && standing.deadline_seconds > 0) {
     text += ", " + duration_text(standing.deadline_seconds) + " to its deadline";
-    if (standing.lost) text += ", which no number of GPUs up to its maximum would keep";
+    if (standing.lost) text += ", which it is as good as sure to miss";
     if (standing.discount > 1) text += ", so its gains count " + figure(standing.discount) + "-fold";
   }
   if (standing.kind == ObjectiveKind::fairness) {

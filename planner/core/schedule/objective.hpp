@@ -14,9 +14,9 @@ namespace espalier {
 // throughput: gains count as they are, so GPUs go where they bring most (Arena, Equation 5).
 // jct: average completion time, the default. A job with little work left comes first. A job that would miss its
 // deadline counts up to four times as much.
-// deadline: a job that would miss its deadline, and can still keep it, comes before all others (Arena, Equation 6).
-// Among the rest as jct.
-// fairness: finish-time fairness (Themis; Arena, Equation 7). The job with the largest rho comes first.
+// deadline: as jct, but a job that would miss its deadline, and can still keep it, counts four times as much when jobs
+// are compared (Arena, Equation 6).
+// fairness: as jct, times rho, the finish-time fairness (Themis; Arena, Equation 7).
 enum class ObjectiveKind { throughput, jct, deadline, fairness };
 
 // "throughput", "jct", "deadline", "fairness", in this order.
@@ -51,7 +51,7 @@ struct JobStanding {
   double weight = 1;
   double left_seconds = 0;      // until its end at its present speed; infinity: not known
   double deadline_seconds = 0;  // from now until its deadline; 0: it has none, or it is over
-  bool lost = false;            // not even linear scaling to its maximum would keep its deadline
+  bool lost = false;            // as good as sure to miss its deadline, whatever it gets
   double rho = 0;               // fairness; 0: not known
 };
 
@@ -64,11 +64,11 @@ struct JobStanding {
 // rule, which lowers the average completion time. For jobs that scale linearly it is SRPT; for others heSRPT (Berg,
 // Vesilo, Harchol-Balter 2020) shares in the same order. discount is urgency().
 //
-// deadline: a job whose end at its present speed is later than 0.8 of the time until its deadline has a turn of 16 to
-// 64, which is above any turn of jct. So it gets GPUs first, and keeps those that it needs.
+// deadline: as jct, but turn counts four times for a job whose end at its present speed is later than 0.8 of the time
+// until its deadline. It is lost if that needs more than three times its speed, or than linear scaling to its maximum.
 //
 // fairness: rho = (time since the submission + time left at the present speed) / (all steps on its own GPUs alone).
-// turn is rho^8: a job that is a tenth worse off comes before one that gains twice as much. Not known: rho 1.
+// turn is jct's times rho. Not known: rho 1. Measured: RESULTS.md tells what larger powers of rho do.
 //
 // The contender's weight multiplies the turn under every objective.
 std::vector<JobStanding> standings(ObjectiveKind kind, const std::vector<Contender>& contenders, double now,
