@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
-#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 

@@ -10,6 +10,7 @@
 
 #include "planner/wire/grant_message.hpp"
 #include "planner/wire/server.hpp"
+#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 

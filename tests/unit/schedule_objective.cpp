@@ -100,7 +100,7 @@ TEST_CASE("fairness: rho is the end over the end alone, from the submission on")
 namespace {
 
 JobId first_served(ObjectiveKind kind, const std::vector<ElasticJob>& jobs, const std::map<JobId, double>& submitted) {
-  SchedulerOptions options;
+  SchedulerOptions options = bold();
   options.objective.kind = kind;
   auto input = input_of({node("n1", 6)}, jobs);
   input.submitted = submitted;
