@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "launcher/job/deadline_words.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 
@@ -59,6 +61,22 @@ void FirstStart::no_plan(const std::string& why) {
   if (stage_ == Stage::asking) choose_alone(why);
 }
 
+void FirstStart::deadline_checked(const wire::DeadlineChecked& checked, bool goes_on) {
+  const double deadline = callbacks_.job().deadline;
+  if (stage_ != Stage::asking || deadline <= 0 || deadline_told_) return;
+  deadline_told_ = true;
+  const double now = wire::unix_seconds();
+  const DeadlineVerdict verdict = judge_deadline(checked, deadline, now, goes_on);
+  if (verdict.refused) {
+    limit_.reset();
+    stage_ = Stage::done;
+    refused_ = true;
+    return callbacks_.refuse(verdict.text);
+  }
+  if (verdict.doubtful) spdlog::warn("espalier: launch: {}", verdict.text);
+  else spdlog::info("espalier: launch: {}", verdict.text);
+}
+
 void FirstStart::planner_away() {
   planner_away_ = true;
   if (stage_ == Stage::asking)
@@ -91,7 +109,9 @@ std::string FirstStart::why_not(const Decision& decision) const {
 
 void FirstStart::proposed(const Decision& decision) {
   // Without an outcome the planner would keep the decision open, and propose nothing else meanwhile.
-  if (stage_ == Stage::done) return callbacks_.given_up(decision, "it came late: generation 0 has a plan already");
+  if (stage_ == Stage::done)
+    return callbacks_.given_up(decision, refused_ ? "the job ends: its deadline cannot be kept"
+                                                  : "it came late: generation 0 has a plan already");
   if (stage_ != Stage::asking) return;
   std::string refusal;
   if (const std::string why = why_not(decision); !why.empty()) refusal = "the planner's plan does not suit: " + why;
@@ -123,6 +143,8 @@ void FirstStart::start_alone(const std::string& why) { choose_alone("no wide sta
 void FirstStart::choose_alone(const std::string& because) {
   limit_.reset();
   const ElasticJob job = callbacks_.job();
+  if (job.deadline > 0 && !std::exchange(deadline_told_, true))
+    spdlog::warn("espalier: launch: {}", unchecked_deadline(job.deadline, because));
   const PlanningBasis& known = callbacks_.known();
   Decision decision;
   decision.trigger = Trigger::job_started;

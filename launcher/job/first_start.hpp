@@ -12,6 +12,7 @@
 #include "launcher/process/description.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
+#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -47,6 +48,8 @@ class FirstStart {
   void proposed(const Decision& decision);
   void no_plan(const std::string& why);  // of the planner's will come
   void planner_away();
+  // Before the planner's plan. `goes_on`: training starts from an earlier state (deadline_words.hpp).
+  void deadline_checked(const wire::DeadlineChecked& checked, bool goes_on);
   void granted();
   void acquire_failed(const std::string& why);
   // An extension of the wide start was lost before training began: on the job's own GPUs, then.
@@ -68,7 +71,7 @@ class FirstStart {
   Callbacks callbacks_;
   Stage stage_ = Stage::idle;
   RankOrder order_ = RankOrder::planned;
-  bool planner_away_ = false;
+  bool planner_away_ = false, deadline_told_ = false, refused_ = false;
   std::optional<Decision> wide_;
   std::unique_ptr<ProgramDescription> description_;
   wire::Watch limit_;

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "planner/core/error.hpp"
-#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -47,6 +46,8 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
         grants_ = wire::from_frame<wire::Grants>(frame);
       } else if (frame.type == wire::Unplanned::type) {
         callbacks_.unplanned(wire::from_frame<wire::Unplanned>(frame).reason);
+      } else if (frame.type == wire::DeadlineChecked::type) {
+        callbacks_.deadline(wire::from_frame<wire::DeadlineChecked>(frame));
       } else if (frame.type == wire::Known::type) {
         callbacks_.known(wire::from_frame<wire::Known>(frame));
       } else if (frame.type == wire::Refused::type) {

@@ -10,6 +10,7 @@
 
 #include "planner/wire/grant_message.hpp"
 #include "planner/wire/server.hpp"
+#include "planner/wire/start_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -21,9 +22,10 @@ class PlannerLink {
     std::function<void(const std::vector<ExtensionRequest>&, const std::vector<std::string>& grants)> granted;
     std::function<void(const Decision&)> proposed;
     std::function<void(const wire::Known&)> known;
-    std::function<void(const std::string& reason)> unplanned;  // no plan of generation 0 comes
-    std::function<void()> registered;                          // the planner knows this launcher now
-    std::function<void(const std::string&)> unreachable;       // once per outage
+    std::function<void(const std::string& reason)> unplanned;    // no plan of generation 0 comes
+    std::function<void(const wire::DeadlineChecked&)> deadline;  // before the plan of generation 0
+    std::function<void()> registered;                            // the planner knows this launcher now
+    std::function<void(const std::string&)> unreachable;         // once per outage
     std::function<void(const std::string&)> refused;  // the planner refuses this launcher; once until it registers
   };
   PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,

@@ -189,6 +189,9 @@ PlannerLink::Callbacks Launcher::of_planner() {
     if (context_.movable) reports_->bases(bases_.held());
   };
   on.unplanned = [this](const std::string& reason) { generation_zero_.first_start().no_plan(reason); };
+  on.deadline = [this](const wire::DeadlineChecked& checked) {
+    generation_zero_.first_start().deadline_checked(checked, context_.restarts > 0 || program_.told().goes_on);
+  };
   on.known = [this](const wire::Known& known) { generation_zero_.learn(known); };
   on.unreachable = [this](const std::string& why) {
     generation_zero_.first_start().planner_away();

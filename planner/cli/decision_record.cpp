@@ -63,6 +63,8 @@ Record decision_record(const Json& d) {
   const Json timed = d.value("phases_ms", Json::object());
   for (const auto& [name, ms] : timed.items()) phases.push_back({name + "Ms", number_text(ms.get<double>(), 1)});
   record.push_back(std::move(phases));
+  if (const std::string objective = d.value("objective", ""); !objective.empty())
+    record.push_back({{"Objective", objective}});
   record.push_back({{"Reason", text_or_null(d.at("reason").get<std::string>())}});
   return record;
 }

@@ -60,6 +60,22 @@ sim::AskedTypes asked_types(const std::string& text) {
   throw UsageError("--types: \"" + text + "\" is none; use asked, preferred or any");
 }
 
+ObjectiveKind objective(const std::string& option, const std::string& text) {
+  if (const auto kind = objective_from(text)) return *kind;
+  std::string names;
+  for (const std::string& name : objective_names()) names += (names.empty() ? "" : ", ") + name;
+  throw UsageError(option + ": \"" + text + "\" is none; use one of " + names);
+}
+
+void set_deadlines(sim::WorkloadOptions& workload, const std::string& text) {
+  const auto parts = split(text, ':');
+  if (parts.size() != 2) throw UsageError("--deadlines: \"" + text + "\" is no range; write LOW:HIGH, as 0.5:1.5");
+  workload.deadline_low = real("--deadlines", parts[0], 0.01, 1000);
+  workload.deadline_high = real("--deadlines", parts[1], 0.01, 1000);
+  if (workload.deadline_low > workload.deadline_high)
+    throw UsageError("--deadlines: the first number must not be above the second");
+}
+
 // A number of hours, or a number with a unit: 8, 8h, 1d.
 double hours(const std::string& text) {
   if (text.empty()) throw UsageError("--busiest: needs hours, as 8h");
@@ -109,6 +125,7 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else if (key == "lambda") arguments.lambda = real(option, value, 0, 100);
   else if (key == "trade") arguments.trade = real(option, value, 0, 100);
   else if (key == "short-first") arguments.short_first = real(option, value, 0, 4);
+  else if (key == "objective") arguments.objective = objective(option, value);
   else if (key == "queue") arguments.queue = queue_order(value);
   else if (key == "error") arguments.prediction_error = real(option, value, 0, 1);
   else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
@@ -116,7 +133,7 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else
     throw UsageError("--sweep: \"" + key +
                      "\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, trade, "
-                     "queue, trace, error or seed");
+                     "objective, queue, trace, error or seed");
 }
 
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
@@ -124,7 +141,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus, short_first, trade, elastic_share, elastic_gpus, types;
+      trace_gpus, short_first, trade, elastic_share, elastic_gpus, types, aim, deadlines;
   app.add_option("--cluster", result.cluster,
                  "nodes, GPUs and switches: a file, " + preset_names() + ", or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
@@ -151,6 +168,10 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
   app.add_option("--trade", trade,
                  "of espalier: extensions go to a job that gains so many times as much (2; below 1: never)");
+  app.add_option("--objective", aim, "of espalier: throughput, jct, deadline or fairness (jct)");
+  app.add_option(
+      "--deadlines", deadlines,
+      "LOW:HIGH: each job has a deadline, at so many times its time alone on its own GPUs, drawn by the seed");
   app.add_option("--short-first", short_first,
                  "of espalier: how much jobs with little work left come first, from 0 to 4 (1)");
   app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
@@ -198,6 +219,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!lambda.empty()) result.lambda = real("--lambda", lambda, 0, 100);
   if (!trade.empty()) result.trade = real("--trade", trade, 0, 100);
   if (!short_first.empty()) result.short_first = real("--short-first", short_first, 0, 4);
+  if (!aim.empty()) result.objective = objective("--objective", aim);
+  if (!deadlines.empty()) set_deadlines(result.workload, deadlines);
   if (!error.empty()) result.prediction_error = real("--error", error, 0, 1);
   if (!bandwidth.empty()) result.bandwidth = real("--bandwidth", bandwidth, 1e-4, 100);
   if (!sweep.empty()) {

@@ -33,9 +33,10 @@ struct SimulateArguments {
   sim::QueueOrder queue = sim::QueueOrder::fifo;
   std::optional<double> lambda;  // nullopt: the configuration's, else 1
   double prediction_error = 0;
-  std::optional<double> short_first;  // for the policy espalier
-  std::optional<double> trade;        // likewise
-  double bandwidth = 1;               // factor on the bandwidth between nodes
+  std::optional<double> short_first;       // for the policy espalier
+  std::optional<double> trade;             // likewise
+  std::optional<ObjectiveKind> objective;  // likewise; nullopt: the configuration's, else jct
+  double bandwidth = 1;                    // factor on the bandwidth between nodes
   std::optional<Sweep> sweep;
   bool json = false, latency = false, quiet = false;
   std::string report;  // folder of the report; empty: no report

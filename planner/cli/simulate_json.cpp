@@ -34,6 +34,7 @@ nlohmann::json policy_json(const sim::Summary& one) {
           {"others_queueing_over_fifo", ratio(one.others_queueing_ratio)},
           {"worst_slowdown", ratio(one.worst_slowdown)},
           {"worst_delay_s", seconds(one.worst_delay)},
+          {"worst_rho", ratio(one.worst_rho)},
           {"delayed_share", ratio(one.delayed_share)}};
 }
 
@@ -63,6 +64,7 @@ nlohmann::json study_json(const Study& study) {
   for (std::size_t i = 0; i < study.summaries.size(); ++i) {
     nlohmann::json one = policy_json(study.summaries[i]);
     if (study.bound) one["avg_jct_over_bound"] = ratio(study.summaries[i].avg_jct / study.bound->seconds());
+    if (study.summaries[i].deadlines > 0) one["deadlines_kept"] = ratio(study.summaries[i].deadlines_kept);
     const sim::PolicyRun& run = study.runs[i];
     one["decisions"] = run.decisions;
     if (study.arguments.latency)

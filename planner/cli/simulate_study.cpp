@@ -80,6 +80,7 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
   options.redeploy = redeploy;
   options.trade = arguments.trade;
   options.short_first = arguments.short_first;
+  options.objective = arguments.objective;
   if (!arguments.config.empty()) {
     const wire::Config config = wire::load_config(arguments.config);
     options.scheduler = wire::scheduler_options(config);

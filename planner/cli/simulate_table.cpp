@@ -63,6 +63,8 @@ std::string heading(const Study& study) {
 std::string study_table(const Study& study) {
   std::vector<std::vector<std::string>> rows{{"policy", "avg JCT", "vs fifo", "weighted", "p99 JCT", "makespan", "used",
                                               "queueing", "worst delay", "delayed", "changes", "lost GPU-h"}};
+  const bool deadlines = !study.summaries.empty() && study.summaries.front().deadlines > 0;
+  if (deadlines) rows[0].insert(rows[0].end(), {"in time", "worst rho"});
   const bool latency = study.arguments.latency;
   const bool mixed = !study.summaries.empty() && study.summaries.front().elastic_jobs < study.summaries.front().jobs;
   if (mixed) rows[0].insert(rows[0].end(), {"elastic", "their JCT", "vs fifo", "others' queueing", "to fifo's"});
@@ -79,6 +81,8 @@ std::string study_table(const Study& study) {
                     duration(one.weighted_jct), duration(one.p99_jct), duration(one.makespan), percent(one.utilization),
                     duration(one.avg_queueing), duration(one.worst_delay), percent(one.delayed_share),
                     std::to_string(one.redeployments), fmt::format("{:.1f}", one.lost_gpu_hours)});
+    if (deadlines)
+      rows.back().insert(rows.back().end(), {percent(one.deadlines_kept), fmt::format("{:.3g}", one.worst_rho)});
     if (mixed)
       rows.back().insert(
           rows.back().end(),

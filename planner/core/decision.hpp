@@ -52,6 +52,7 @@ struct Decision {
   DecisionKind kind = DecisionKind::nothing;
   JobId job = 0;
   std::string reason;                     // one sentence for `espalier explain`
+  std::string objective;                  // what the objective weighed, in words; empty: the policy has none
   Plan plan;                              // the target; GPU indices on new nodes are provisional until granted
   std::vector<ExtensionRequest> acquire;  // grow, migrate
   std::vector<JobId> release;             // extensions that the job gives back: shrink, migrate

@@ -222,6 +222,7 @@ void to_json(Json& json, const Decision& decision) {
           {"kind", to_string(decision.kind)},
           {"job", decision.job},
           {"reason", decision.reason},
+          {"objective", decision.objective},
           {"plan", decision.plan},
           {"acquire", decision.acquire},
           {"release", decision.release},
@@ -232,9 +233,10 @@ void to_json(Json& json, const Decision& decision) {
           {"pause_ms", decision.pause_ms}};
 }
 void from_json(const Json& json, Decision& decision) {
-  const Fields fields(json, "decision",
-                      {"id", "time", "trigger", "kind", "job", "reason", "plan", "acquire", "release",
-                       "predicted_step_seconds", "candidates", "outcome", "measured_step_seconds", "pause_ms"});
+  const Fields fields(
+      json, "decision",
+      {"id", "time", "trigger", "kind", "job", "reason", "plan", "acquire", "release", "predicted_step_seconds",
+       "candidates", "outcome", "measured_step_seconds", "pause_ms", "objective"});
   std::string trigger, kind;
   fields.get("id", decision.id);
   fields.get("time", decision.time);
@@ -244,6 +246,8 @@ void from_json(const Json& json, Decision& decision) {
   decision.kind = kind_from(kind);
   fields.get("job", decision.job);
   fields.get("reason", decision.reason);
+  decision.objective.clear();
+  fields.get_if_there("objective", decision.objective);  // records of the store may be older
   fields.get("plan", decision.plan);
   fields.get("acquire", decision.acquire);
   fields.get("release", decision.release);

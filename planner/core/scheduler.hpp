@@ -12,6 +12,7 @@
 #include "planner/core/decision.hpp"
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/schedule/flextrain/options.hpp"
+#include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
 #include "planner/core/topology/site.hpp"
 
@@ -52,6 +53,8 @@ struct PlanningInput {
   // Whose turn it is to grow: each job's benefits are multiplied by this before they are compared. Thresholds do not
   // change, so that idle GPUs find a job whatever its weight. Absent: 1. Policy `suika` as printed ignores it.
   std::map<JobId, double> weights;
+  // When each job was submitted, seconds since the epoch; for finish-time fairness. Absent: not known.
+  std::map<JobId, double> submitted;
   // Recent submissions of all jobs. Null: not known. It must outlive the decision.
   const Arrivals* arrivals = nullptr;
 };
@@ -71,8 +74,10 @@ struct SchedulerOptions {
   double redeploy_seconds = 1;  // training time that a reconfiguration costs, if none was measured
   // Time from a decision to the new plan's first step; training goes on meanwhile.
   double start_seconds = 0;
+  // Whose gains count how much. With as_printed it is jct, and short_first is 0.
+  Objective objective;
   // Which job grows next. Not in the paper; used only with as_printed false. Benefits are
-  // multiplied by (work left)^-short_first before they are compared (schedule/turns.hpp). 0 leaves
+  // multiplied by (work left)^-short_first before they are compared (schedule/objective.hpp). 0 leaves
   // them alone, as the paper does. Thresholds do not change.
   double short_first = 1;
   // Extensions go from one job to another whose benefit, multiplied so, is more than this many
@@ -102,10 +107,11 @@ struct SchedulerOptions {
 // The last decide()'s result for a job that it did not let grow, for people.
 struct Weighed {
   JobId job = 0;
-  int gpus = 0;          // GPUs of the best scale-out that the job could have had
-  double benefit = 0;    // marginal benefit B of that scale-out, discounted
-  double threshold = 0;  // tau of that decision
-  std::string verdict;   // one sentence
+  int gpus = 0;                                        // GPUs of the best scale-out that the job could have had
+  double benefit = 0;                                  // marginal benefit B of that scale-out, discounted
+  double threshold = 0;                                // tau of that decision
+  std::string verdict;                                 // one sentence
+  std::optional<JobStanding> standing = std::nullopt;  // what the objective weighed; nullopt: the policy has none
 };
 
 // Deterministic: same inputs, same decisions. Not thread-safe.

@@ -132,6 +132,11 @@ Json Answers::config() const {
             {"network.v_sat_mb", hardware.v_sat_mb},
             {"shadow", planner_.settings().shadow}};
   json["share.weight"] = config_.share.fair_share ? "fairshare" : "equal";
+  json["objective.kind"] = to_string(config_.objective.kind);
+  json["objective.late_deadlines"] = config_.refuses_late_deadlines ? "refuse" : "warn";
+  for (const auto& [account, weight] : config_.objective.account_weights)
+    json["objective.account_weights." + account] = weight;
+  for (const auto& [qos, weight] : config_.objective.qos_weights) json["objective.qos_weights." + qos] = weight;
   json["share.account_gpus"] = config_.share.account_gpus;
   for (const auto& [account, gpus] : config_.share.accounts) json["share.accounts." + account] = gpus;
   for (const ShareRule& rule : config_.share.rules) json["share.rules." + rule.name] = describe_rule(rule);

@@ -78,6 +78,7 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
     list.push_back("the last " + std::to_string(live.failures) + " decision(s) about it failed; the next try is in " +
                    std::to_string(std::lround(std::ceil(live.not_before - now))) + " s");
   if (weighed != nullptr) list.push_back(sentence(*weighed));
+  if (weighed != nullptr && weighed->standing) list.push_back("objective " + describe(*weighed->standing));
   if (slurm == nullptr) {
     list.push_back("Slurm has not answered yet");
     return list;

@@ -48,6 +48,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   // Each of the three may take hang_seconds.
   settings.boundary_seconds = 3.0 * config.hang_seconds;
   settings.shadow = shadow;
+  settings.refuses_late_deadlines = config.refuses_late_deadlines;
   settings.share_profiles = config.share_profiles;
   settings.grant = make_grants(ESPALIER_GRANT_KEY, config.partition);
   return settings;

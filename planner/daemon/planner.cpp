@@ -264,7 +264,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
 
   auto input = make_input(slurm, jobs_, trigger,
                           {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
-                           limit_waits_.look(slurm, settings_.partition)});
+                           limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective});
   try {
     make_room(input, moments);
   } catch (const Error& error) {  // e.g. the store is full

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/core/schedule/better_place.hpp"
+#include "planner/core/schedule/deadline_forecast.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
@@ -51,7 +52,8 @@ struct PlannerSettings {
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
   double boundary_seconds = 0;
-  bool shadow = false;  // decide and record, propose nothing
+  bool shadow = false;                 // decide and record, propose nothing
+  bool refuses_late_deadlines = true;  // a job that cannot keep its deadline does not start
   // Whether what the jobs of one user taught counts for the jobs of others.
   bool share_profiles = false;
   MakeGrant grant = {};  // null: extensions need no grants
@@ -177,6 +179,7 @@ class Planner {
   void give_grants(const LiveJob& live, const Decision& decision) const;
   void plan_starts(const SlurmSnapshot& slurm);
   void plan_start(LiveJob& live, const SlurmSnapshot& slurm);
+  std::optional<DeadlineForecast> forecast(const LiveJob& live, RankOrder order, const SlurmSnapshot& slurm) const;
   // Sends `known` if it differs from what the launcher was told last. `more`: nodes that the job
   // may get.
   void tell_known(LiveJob& live, const std::vector<ExtensionRequest>& more = {});

@@ -9,6 +9,7 @@
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/decision_check.hpp"
+#include "planner/daemon/objective_weights.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
@@ -42,7 +43,11 @@ void Planner::apply(const Deciding& from, const Decided& result) {
     if (anchor != nullptr && !limits.take(*anchor, decision)) continue;
     DecisionRecord record;
     record.decision = decision;
-    if (anchor != nullptr) record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
+    if (anchor != nullptr) {
+      record.decision.reason += share_reason(decision, *anchor, shares, settings_.rules.share);
+      if (!decision.acquire.empty())
+        record.decision.reason += weight_reason(objective_weights(*anchor, slurm, settings_.scheduler.objective));
+    }
     record.moments = moments;
     try {
       propose(live, std::move(record));

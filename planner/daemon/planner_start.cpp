@@ -6,6 +6,7 @@
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/objective_weights.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/queue_profiles.hpp"
@@ -53,7 +54,30 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   if (live.profiles.recalled())
     record.decision.reason += told_by_stages(store_, live.recalled_rows, live.job.id, record.decision.plan, *site_);
   record.moments["decided"] = record.decision.time;
+  if (live.job.deadline > 0) {
+    const auto found = forecast(live, order, slurm);
+    if (found) record.decision.objective = describe(*found, live.job.deadline, record.decision.time);
+    live.link->send(
+        wire::DeadlineChecked{found.has_value(), settings_.refuses_late_deadlines, found.value_or(DeadlineForecast{})});
+  }
   propose(live, std::move(record));
+}
+
+// From the plan on its own GPUs, whatever extensions it may start with.
+std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder order,
+                                                  const SlurmSnapshot& slurm) const {
+  const auto measured = live.profiles.coefficients(*site_);
+  ElasticJob job = confirmed(live.job, slurm, settings_.max_gpus);
+  const JobCoefficients coefficients = measured.value_or(sheet_for(job, *site_));
+  FirstPlan first = first_plan(job, *site_, coefficients, order);
+  job.plan = std::move(first.plan);
+  job.step_seconds = first.ms / 1000;
+  if (const SlurmJob* anchor = slurm.alive(job.id)) {
+    const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+    job.max_gpus = most_by_account(job, limits, *anchor);
+  }
+  return deadline_forecast(job, *site_, coefficients, measured.has_value(), clock_seconds(),
+                           live.start_seconds.value_or(0));
 }
 
 // With coefficients of a job like it the new job may start on idle GPUs at once. Without them it
@@ -74,9 +98,14 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
   if (job.parallel.first) decision.reason = "the user's own plan ([parallel] plan)";
   if (!first.remark.empty()) decision.reason += "; " + first.remark;
   if (!measured || order != RankOrder::planned || job.held) return decision;
-  PlanningInput input =
-      make_input(slurm, jobs_, Trigger::job_started,
-                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules, {}});
+  PlanningInput input = make_input(slurm, jobs_, Trigger::job_started,
+                                   {settings_.max_gpus,
+                                    settings_.partition,
+                                    site_,
+                                    &submissions_.arrivals(),
+                                    settings_.rules,
+                                    {},
+                                    settings_.scheduler.objective});
   job.plan = decision.plan;
   job.phase = JobPhase::running;
   job.step_seconds = first.ms / 1000;
@@ -94,7 +123,9 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
     if (wide.kind != DecisionKind::grow) continue;
     decision.reason = "starts wide: " + wide.reason;
     if (const SlurmJob* anchor = slurm.alive(job.id))
-      decision.reason += share_reason(wide, *anchor, ShareNodes(slurm, settings_.rules.share), settings_.rules.share);
+      decision.reason += share_reason(wide, *anchor, ShareNodes(slurm, settings_.rules.share), settings_.rules.share) +
+                         weight_reason(objective_weights(*anchor, slurm, settings_.scheduler.objective));
+    decision.objective = std::move(wide.objective);
     decision.plan = std::move(wide.plan);
     decision.acquire = std::move(wide.acquire);
     decision.predicted_step_seconds = wide.predicted_step_seconds;

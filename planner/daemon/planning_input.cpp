@@ -4,6 +4,7 @@
 
 #include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/daemon/objective_weights.hpp"
 
 namespace espalier {
 namespace {
@@ -147,6 +148,9 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)
       input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);
+    for (const ObjectiveWeight& one : objective_weights(anchor, slurm, context.objective))
+      input.weights.try_emplace(id, 1).first->second *= one.factor;
+    if (anchor.submitted > 0) input.submitted[id] = anchor.submitted;
     if (context.site)
       if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);
     input.jobs.push_back(std::move(job));

@@ -22,6 +22,7 @@ struct PlanningContext {
   const Arrivals* arrivals = nullptr;
   ExtensionRules rules = {};
   std::vector<LimitWaits::Wait> limit_waits = {};  // added to the snapshot's waiting jobs
+  Objective objective = {};                        // its weights
 };
 
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most

@@ -34,6 +34,7 @@ struct SimulatedJob {
   int type = -1;        // the GPU type that it asks for, an index into Hardware::types; -1: any
   // A policy that chooses types (Policy::chooses_types) may run it on another type, too.
   bool any_type = true;
+  double deadline = 0;  // on the clock of `submit`; 0: none
 };
 
 // A job in the system: submitted and not complete.

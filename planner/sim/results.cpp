@@ -74,11 +74,17 @@ Summary summarize(const PolicyRun& run, const PolicyRun& reference) {
     summary.avg_queueing += waits.back();
     summary.gpu_hours += job.gpu_seconds / 3600;
     summary.lost_gpu_hours += job.lost_gpu_seconds / 3600;
+    summary.worst_rho = std::max(summary.worst_rho, job.rho());
+    if (job.deadline > 0) {
+      ++summary.deadlines;
+      if (job.end <= job.deadline) summary.deadlines_kept += 1;
+    }
     weight += job.gpus;
     first = std::min(first, job.submit);
     last = std::max(last, job.end);
   }
   const auto count = static_cast<double>(run.jobs.size());
+  if (summary.deadlines > 0) summary.deadlines_kept /= static_cast<double>(summary.deadlines);
   for (const JobOutcome& job : reference.jobs) there += job.jct();
   summary.avg_jct_ratio = there / summary.avg_jct;
   summary.avg_jct /= count;

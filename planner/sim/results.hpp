@@ -30,6 +30,9 @@ struct Summary {
   double others_queueing_ratio = 0;  // this run's / the reference's; 1 where both are 0
   double worst_slowdown = 0;         // the largest JCT here / JCT in the reference
   double worst_delay = 0;            // the largest delay of a job's end against the reference, seconds
+  std::size_t deadlines = 0;         // jobs that have one
+  double deadlines_kept = 0;         // share of them that end in time; 0: there are none
+  double worst_rho = 0;              // JobOutcome::rho(), the largest
   double delayed_share = 0;          // share of jobs that end over a second later than in the reference
 };
 

@@ -37,7 +37,11 @@ struct JobOutcome {
   int most_gpus = 0;
   double gpu_seconds = 0, lost_gpu_seconds = 0;  // held; the part of it without training
   bool elastic = true;
+  double alone = 0;     // seconds that it would take on its basic plan, alone and without delay
+  double deadline = 0;  // as `submit`; 0: none
   double jct() const { return end - submit; }
+  // Finish-time fairness: its completion time over that alone on its own GPUs (Themis).
+  double rho() const { return alone > 0 ? jct() / alone : 1; }
 };
 
 struct Level {

@@ -184,6 +184,12 @@ bool Simulation::train_no_more(LiveJob& job) {
   return false;
 }
 
+// On the type that it runs on, else as its kind says.
+static double alone_seconds(const SimulatedJobState& job) {
+  const BasicPlan* at = job.kind->on_type(job.job->type);
+  return job.job->iterations * (at != nullptr ? at->step_seconds : job.kind->step_seconds);
+}
+
 bool Simulation::complete(LiveJob& job) {
   job.advance(input_.now);
   ESPALIER_INVARIANT(job.state.iterations_left * job.state.step_seconds < 1e-3);
@@ -199,7 +205,9 @@ bool Simulation::complete(LiveJob& job) {
              job.state.most_gpus,
              job.state.gpu_seconds,
              job.lost_gpu_seconds,
-             job.state.job->elastic};
+             job.state.job->elastic,
+             alone_seconds(job.state),
+             job.state.job->deadline};
   ElasticJob& elastic = *elastic_job(id);
   for (const Holding& held : elastic.anchor) holders_.own(held, 0);
   for (const Holding& held : elastic.extensions) {

@@ -117,6 +117,8 @@ ElasticJob& Simulation::add_elastic(const LiveJob& job) {
   elastic.model.micro_batches = job.state.kind->micro_batches;
   elastic.held = !job.state.job->elastic;
   elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
+  elastic.deadline = job.state.job->deadline;
+  input_.submitted[elastic.id] = job.state.job->submit;
   const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), elastic.id,
                                    [](const ElasticJob& one, JobId id) { return one.id < id; });
   return *input_.jobs.insert(at, std::move(elastic));

@@ -73,6 +73,7 @@ void Simulation::forget(JobId id) {
   input_.coefficients.erase(id);
   input_.last_change.erase(id);
   input_.redeploy_seconds.erase(id);
+  input_.submitted.erase(id);
 }
 
 ElasticJob* Simulation::elastic_job(JobId id) {

@@ -118,6 +118,18 @@ void choose_elastic(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>&
   }
 }
 
+// Each job has a draw of its own, which does not depend on the range.
+void set_deadlines(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>& kinds, const WorkloadOptions& options) {
+  if (options.deadline_high <= 0) return;
+  Random random(options.seed + 0x3c6ef372fe94f82bULL);
+  for (SimulatedJob& job : jobs) {
+    const BasicPlan* at = kinds[job.kind].on_type(job.type);
+    const double alone = job.iterations * (at != nullptr ? at->step_seconds : kinds[job.kind].step_seconds);
+    job.deadline =
+        job.submit + alone * (options.deadline_low + random.real() * (options.deadline_high - options.deadline_low));
+  }
+}
+
 }  // namespace
 
 Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, int cluster_gpus,
@@ -172,6 +184,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
     if (scaled[i]) workload.jobs[i].iterations *= traced_seconds / unscaled;
   workload.gpu_seconds = traced_seconds + counted;
   choose_elastic(workload.jobs, kinds, options);
+  set_deadlines(workload.jobs, kinds, options);
   return workload;
 }
 

@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/wire/event.h"
 #include "planner/wire/hardware_keys.hpp"
+#include "planner/wire/objective_keys.hpp"
 #include "planner/wire/share_keys.hpp"
 
 namespace espalier::wire {
@@ -130,10 +131,18 @@ void read_all_but_hardware(const toml::value& root, Config& config) {
       read_share_section(config.path, content, config.share, kManual);
       continue;
     }
+    if (table == "objective") {
+      read_objective_section(config.path, content, config.objective, config.refuses_late_deadlines, kManual);
+      continue;
+    }
     const auto known = tables.find(table);
     if (known == tables.end()) fail_toml(config.path, content, table, std::string("unknown table; see ") + kManual);
     read_toml_table(config.path, table, content, known->second, kManual);
   }
+  if (config.objective.kind != ObjectiveKind::jct && config.policy != "espalier")
+    fail_toml(config.path, root.as_table().at("objective"), "objective.kind",
+              "\"" + to_string(config.objective.kind) + "\" is of policy espalier, but planner.policy is \"" +
+                  config.policy + "\"; leave one of them out");
 }
 
 void read_hardware(const std::string& path, const toml::value& root, HardwareOverrides& hardware) {

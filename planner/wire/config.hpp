@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "planner/core/schedule/objective.hpp"
 #include "planner/core/share_rules.hpp"
 #include "planner/core/topology/hardware_overrides.hpp"
 
@@ -60,6 +61,9 @@ struct Config {
   int kill_wait_seconds = 30;
 
   ShareRules share;  // [share]
+
+  Objective objective;                 // [objective]; kind is of policy espalier alone
+  bool refuses_late_deadlines = true;  // late_deadlines: a job that cannot keep its deadline does not start
 
   // [health]
   std::string health_command;        // program that checks nodes before their GPUs are lent; empty: there is none

@@ -25,11 +25,17 @@ void visit(Hello& m, Visitor& v) {
 template <class Visitor>
 void visit(Description& m, Visitor& v) {
   v("model", m.model), v("total_steps", m.total_steps), v("handoff", m.handoff), v("spare", m.spare);
-  v("parallel", m.parallel);
+  v("parallel", m.parallel), v.maybe("goes_on", m.goes_on);
 }
 template <class Visitor>
 void visit(Unplanned& m, Visitor& v) {
   v("reason", m.reason);
+}
+template <class Visitor>
+void visit(DeadlineChecked& m, Visitor& v) {
+  DeadlineForecast& f = m.forecast;
+  v("known", m.known), v("refuses_late", m.refuses_late), v("measured", f.measured);
+  v("own_end", f.own_end), v("best_end", f.best_end), v("own_gpus", f.own_gpus), v("best_gpus", f.best_gpus);
 }
 template <class Visitor>
 void visit(Grants& m, Visitor& v) {
@@ -393,6 +399,7 @@ ESPALIER_MESSAGE(Description)
 ESPALIER_MESSAGE(Known)
 ESPALIER_MESSAGE(Grants)
 ESPALIER_MESSAGE(Unplanned)
+ESPALIER_MESSAGE(DeadlineChecked)
 ESPALIER_MESSAGE(BasesHeld)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)

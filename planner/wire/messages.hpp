@@ -37,6 +37,7 @@ struct Description {
   HandoffMethod handoff = HandoffMethod::adopt;
   bool spare = false;
   ParallelLimits parallel = {};
+  bool goes_on = false;  // from a checkpoint: fewer steps than total_steps are left. May be absent
 };
 
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.

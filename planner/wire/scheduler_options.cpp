@@ -23,6 +23,7 @@ SchedulerOptions scheduler_options(const Config& config) {
   options.least_gain = config.least_gain;
   options.idle_seconds = config.idle_seconds;
   options.reclaim = config.reclaim;
+  options.objective = config.objective;
   options.as_printed = config.policy == "suika";
   if (config.policy == "flextrain" || config.policy == "flextrain-dp") options.flextrain = flextrain_options(config);
   return options;

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "planner/cli/plan_cluster_file.hpp"
@@ -214,6 +215,31 @@ TEST_SUITE("simulate") {
       CHECK(json["policies"][1].contains(key));
     CHECK(!json["policies"][1].contains("decision_latency_s"));
     CHECK(json["policies"][1]["avg_jct_s"].get<double>() < json["policies"][0]["avg_jct_s"].get<double>());
+  }
+
+  TEST_CASE("jct is the default objective, and a seed decides the deadlines") {
+    const Folder folder;
+    const std::string path = folder.write("t.csv", trace(12));
+    const auto with = [&](std::vector<std::string> more) {
+      const std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--policy=espalier", "--json",
+                                           "--quiet"};
+      more.insert(more.begin(), words.begin(), words.end());
+      return simulate(more);
+    };
+    CHECK(with({}) == with({"--objective=jct"}));
+    CHECK(!nlohmann::json::parse(with({}))["policies"][0].contains("deadlines_kept"));
+    CHECK(nlohmann::json::parse(with({}))["policies"][0]["worst_rho"] > 0);
+    std::set<std::string> results;
+    for (const std::string kind : {"throughput", "jct", "deadline", "fairness"}) {
+      const std::string text = with({"--objective=" + kind, "--deadlines=0.5:1.5"});
+      CHECK(text == with({"--objective=" + kind, "--deadlines=0.5:1.5"}));
+      const double kept = nlohmann::json::parse(text)["policies"][0]["deadlines_kept"];
+      CHECK(kept >= 0);
+      CHECK(kept <= 1);
+      results.insert(text);
+    }
+    CHECK(results.size() > 1);
+    CHECK(with({"--deadlines=0.5:1.5"}) != with({"--deadlines=0.5:1.5", "--seed=2"}));
   }
 
   TEST_CASE("the bound is a row, a column and a figure, and stands alone too") {

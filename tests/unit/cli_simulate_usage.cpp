@@ -42,9 +42,10 @@ TEST_SUITE("simulate") {
     CHECK(of({"--nonsense"}) == "simulate: The following argument was not expected: --nonsense");
     CHECK(of({"trace.csv"}) == "simulate: The following argument was not expected: trace.csv");
     for (const char* option :
-         {"--format", "--jobs",          "--seed",         "--from",    "--to",        "--busiest", "--trace-gpus",
-          "--scale",  "--load",          "--mix",          "--mapping", "--queue",     "--lambda",  "--short-first",
-          "--trade",  "--elastic-share", "--elastic-gpus", "--error",   "--bandwidth", "--sweep",   "--report"})
+         {"--format",       "--jobs",        "--seed",      "--from",      "--to",      "--busiest",
+          "--trace-gpus",   "--scale",       "--load",      "--mix",       "--mapping", "--queue",
+          "--lambda",       "--short-first", "--objective", "--deadlines", "--trade",   "--elastic-share",
+          "--elastic-gpus", "--error",       "--bandwidth", "--sweep",     "--report"})
       CHECK(of({option}) == std::string("simulate: ") + option + ": 1 required TEXT missing");
   }
 
@@ -107,6 +108,18 @@ TEST_SUITE("simulate") {
     for (const char* wrong : {"3", "1:2", "1:2:3:4:5"})
       CHECK(of({"--mix", wrong}) ==
             std::string("--mix: \"") + wrong + "\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
+    for (const char* option : {"--objective", "--sweep=objective"})
+      CHECK(of({std::string(option) + "=fast"})
+                .find("\"fast\" is none; use one of throughput, jct, deadline, fairness") != std::string::npos);
+    CHECK(of({"--objective=fairness"}) == "accepted");
+    for (const char* wrong : {"1", "1:2:3"})
+      CHECK(of({"--deadlines", wrong}) ==
+            std::string("--deadlines: \"") + wrong + "\" is no range; write LOW:HIGH, as 0.5:1.5");
+    CHECK(of({"--deadlines=x:2"}) == "--deadlines: \"x\" is no number; write one between 0.01 and 1000");
+    CHECK(of({"--deadlines=0:2"}) == "--deadlines: must be between 0.01 and 1000");
+    CHECK(of({"--deadlines=1:1001"}) == "--deadlines: must be between 0.01 and 1000");
+    CHECK(of({"--deadlines=2:1"}) == "--deadlines: the first number must not be above the second");
+    CHECK(of({"--deadlines=0.5:1.5"}) == "accepted");
     CHECK(of({"--mix=0:0:0"}) == "--mix: one of the parts must be above zero");
   }
 
@@ -115,7 +128,7 @@ TEST_SUITE("simulate") {
     CHECK(of({"--sweep=load="}) == "--sweep: \"load=\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=color=red"}) ==
           "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, "
-          "trade, queue, trace, error or seed");
+          "trade, objective, queue, trace, error or seed");
     const struct {
       const char *key, *range, *good, *far;
     } numbers[] = {{"bandwidth", "0.0001 and 100", "1", "0"},  {"load", "0.01 and 100", "1", "0"},

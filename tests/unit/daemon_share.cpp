@@ -6,6 +6,7 @@
 #include "planner/core/error.hpp"
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
+#include "planner/daemon/objective_weights.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/share_words.hpp"
 #include "tests/unit/daemon_cases.hpp"
@@ -226,6 +227,35 @@ TEST_CASE("the scheduler's input holds the limit, the closed nodes and the fair 
   context.rules.share.fair_share = true;
   slurm.jobs.at(10).fair_share = 0;
   CHECK(make_input(slurm, jobs, Trigger::timer, context).weights.at(10) == 0.01);
+}
+
+TEST_CASE("[objective] weighs a job by the nearest account that has a weight, and by its QOS") {
+  SlurmSnapshot slurm = three_nodes_and_a_grown_job();
+  SlurmJob& anchor = slurm.jobs.at(10);
+  anchor.account = "theory";
+  anchor.qos = "high";
+  anchor.fair_share = 0.5;
+  auto shares = std::make_shared<FairShares>();
+  shares->parents = {{"theory", "physics"}, {"physics", "root"}};
+  slurm.shares = shares;
+  Objective objective;
+  CHECK(objective_weights(anchor, slurm, objective).empty());
+  objective.account_weights = {{"root", 7}, {"physics", 2}, {"chemistry", 9}};
+  objective.qos_weights = {{"high", 3}};
+  const auto weights = objective_weights(anchor, slurm, objective);
+  CHECK(weight_reason(weights) == "; account physics weighs 2; QOS high weighs 3");
+  std::map<JobId, LiveJob> jobs;
+  jobs[10] = live_job(10, "n1");
+  PlanningContext context{64, "elastic", nullptr};
+  context.objective = objective;
+  CHECK(make_input(slurm, jobs, Trigger::timer, context).weights.at(10) == doctest::Approx(0.5 * 2 * 3));
+  context.rules.share.fair_share = false;
+  CHECK(make_input(slurm, jobs, Trigger::timer, context).weights.at(10) == doctest::Approx(6));
+  objective.account_weights["theory"] = 0.1;
+  CHECK(objective_weights(anchor, slurm, objective).front().of == "account theory");
+  anchor.account.clear();
+  anchor.qos.clear();
+  CHECK(objective_weights(anchor, slurm, objective).empty());
 }
 
 TEST_CASE("explain names the rule and the limit, and a decision says by which rule it got its nodes") {

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/schedule/planning_basis.hpp"
+#include "planner/daemon/clock.hpp"
 #include "planner/wire/start_messages.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
@@ -50,6 +51,37 @@ TEST_CASE("a launcher that has no plan yet is sent one for generation 0, after w
   CHECK(daemon.store.decisions(10, 10).size() == 1);  // asked for once
   link->says(outcome_of(decision, "committed"));
   CHECK(daemon.store.decision(decision.id)->decision.outcome == "committed");
+}
+
+TEST_CASE("the launcher of a job with a deadline is told when it would end, before its plan") {
+  Daemon daemon;
+  ElasticJob one = launching();
+  one.deadline = clock_seconds() + 3600;
+  SUBCASE("with steps") { one.total_steps = 1000; }
+  SUBCASE("without steps") {}
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const auto told = link->got<wire::DeadlineChecked>();
+  REQUIRE(told);
+  CHECK(told->refuses_late);
+  CHECK(told->known == (one.total_steps > 0));
+  const Decision decision = link->got<wire::Propose>()->decision;
+  if (!told->known) {
+    CHECK(decision.objective.empty());
+    return;
+  }
+  CHECK(!told->forecast.measured);
+  CHECK(told->forecast.own_end > clock_seconds());
+  CHECK(told->forecast.best_end <= told->forecast.own_end);
+  CHECK(decision.objective.find(" to its deadline: ") != std::string::npos);
+  CHECK(decision.objective.find("by the GPUs' data sheets") != std::string::npos);
+}
+
+TEST_CASE("a job without a deadline is told nothing of one") {
+  Daemon daemon;
+  const auto link = launcher_of(daemon, launching());
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  CHECK_FALSE(link->got<wire::DeadlineChecked>());
 }
 
 TEST_CASE("a program that told its shape late gets a plan on all its ranks in their order") {

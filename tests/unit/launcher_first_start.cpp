@@ -123,6 +123,27 @@ TEST_CASE("a described program waits for the planner's plan and starts on it") {
   CHECK(one.started->plan == two(2));
 }
 
+TEST_CASE("a deadline that cannot be kept ends the job before generation 0, and the plan that follows is given up") {
+  for (const bool refuses : {true, false}) {
+    CAPTURE(refuses);
+    Job one({"sh", script("late", std::string("echo '") + kModel + "'")});
+    one.job.deadline = 1'000'000'000;  // long over
+    const auto answer = one.loop.every(std::chrono::milliseconds(5), [&] {
+      one.start->deadline_checked({false, refuses, {}}, false);
+      one.start->proposed(one.proposal(two(2)));
+    });
+    one.start->begin();
+    one.run();
+    if (refuses) {
+      CHECK(one.log.starts_with("described asked refused: deadline "));
+      CHECK(one.log.ends_with("given_up "));
+      CHECK(!one.started);
+    } else {
+      CHECK(one.log == "described asked start ");
+    }
+  }
+}
+
 TEST_CASE("a program whose description fails, hangs or is something else starts its ranks first") {
   FirstStart::Limits limits;
   limits.describe = std::chrono::milliseconds(300);

@@ -41,6 +41,20 @@ TEST_SUITE("sim") {
     CHECK(sim::summarize(fifo, fifo).worst_delay == 0);
   }
 
+  TEST_CASE("deadlines kept, and the worst rho") {
+    auto run = run_of("fifo", {{1, 0, 0, 100, 1, 0, 1, 100, 0}, {2, 50, 100, 200, 3, 0, 3, 300, 0}});
+    CHECK(sim::summarize(run, run).deadlines == 0);
+    CHECK(sim::summarize(run, run).deadlines_kept == 0);
+    run.jobs[0].deadline = 100;
+    run.jobs[0].alone = 100;
+    run.jobs[1].deadline = 199;
+    run.jobs[1].alone = 60;
+    const sim::Summary summary = sim::summarize(run, run);
+    CHECK(summary.deadlines == 2);
+    CHECK(summary.deadlines_kept == 0.5);
+    CHECK(summary.worst_rho == doctest::Approx(150 / 60.0));
+  }
+
   TEST_CASE("percentiles are values that occur") {
     CHECK(sim::percentile({}, 0.5) == 0);
     CHECK(sim::percentile({3, 1, 2}, 0) == 1);

@@ -56,6 +56,30 @@ TEST_SUITE("sim") {
     CHECK(workload.gpu_seconds == doctest::Approx(gpu_seconds(workload, kinds)));
   }
 
+  TEST_CASE("deadlines are drawn evenly from the range, by the seed alone") {
+    const auto kinds = paper();
+    sim::WorkloadOptions options;
+    const sim::Trace trace = trace_of(400);
+    for (const sim::SimulatedJob& job : sim::make_workload(trace, kinds, 64, options).jobs) CHECK(job.deadline == 0);
+    options.deadline_low = 0.5;
+    options.deadline_high = 1.5;
+    const auto factors = [&] {
+      std::vector<double> result;
+      for (const sim::SimulatedJob& job : sim::make_workload(trace, kinds, 64, options).jobs)
+        result.push_back((job.deadline - job.submit) / (job.iterations * kinds[job.kind].step_seconds));
+      return result;
+    };
+    const auto first = factors();
+    for (const double factor : first) {
+      CHECK(factor >= 0.5 - 1e-9);
+      CHECK(factor <= 1.5 + 1e-9);
+    }
+    CHECK(std::accumulate(first.begin(), first.end(), 0.0) / 400 == doctest::Approx(1).epsilon(0.1));
+    CHECK(factors() == first);
+    options.deadline_low = options.deadline_high = 2;
+    for (const double factor : factors()) CHECK(factor == doctest::Approx(2));
+  }
+
   TEST_CASE("jobs are sampled in proportion to the cluster, and take the GPU time they took") {
     const auto kinds = paper();
     sim::WorkloadOptions options;

@@ -106,6 +106,38 @@ TEST_CASE("[share] is read, and refused by name") {
   CHECK(refusal(many).find(": share.rules: has more than 256 rules") != std::string::npos);
 }
 
+TEST_CASE("[objective] is read, and refused by name") {
+  const auto config = load_config(File("[objective]\nkind = \"fairness\"\nlate_deadlines = \"warn\"\n"
+                                       "account_weights = { physics = 2.0, \"a.b\" = 0.5 }\n"
+                                       "[objective.qos_weights]\nhigh = 3\n")
+                                      .path);
+  CHECK(config.objective.kind == espalier::ObjectiveKind::fairness);
+  CHECK(!config.refuses_late_deadlines);
+  CHECK(config.objective.account_weights == std::map<std::string, double>{{"a.b", 0.5}, {"physics", 2}});
+  CHECK(config.objective.qos_weights == std::map<std::string, double>{{"high", 3}});
+  CHECK(load_config(File("").path).objective == espalier::Objective());
+  CHECK(load_config(File("").path).refuses_late_deadlines);
+  CHECK(refusal("[objective]\nknid = 1\n") == ":2: objective.knid: unknown key; see espalier.toml(5)");
+  CHECK(refusal("[objective]\nkind = \"fast\"\n") ==
+        ":2: objective.kind: must be throughput, jct, deadline or fairness");
+  CHECK(refusal("[objective]\nkind = 1\n").find(":2: objective.kind: must be") == 0);
+  CHECK(refusal("[objective]\nlate_deadlines = \"drop\"\n") == ":2: objective.late_deadlines: must be refuse or warn");
+  CHECK(refusal("[objective]\naccount_weights = 3\n") ==
+        ":2: objective.account_weights: must be a table of weights, as in { physics = 2.0 }");
+  CHECK(refusal("[objective.qos_weights]\nhigh = \"3\"\n") == ":2: objective.qos_weights.high: must be a number");
+  CHECK(refusal("[objective.qos_weights]\nhigh = 0.0\n") ==
+        ":2: objective.qos_weights.high: must be between 0.010000 and 100.000000");
+  CHECK(refusal("[objective.account_weights]\n\"a b\" = 1.0\n") ==
+        ":2: objective.account_weights: \"a b\" is no name of an account; it must not be empty or have spaces, commas "
+        "or quotes");
+  std::string many = "[objective.account_weights]\n";
+  for (int i = 0; i < 1025; ++i) many += "a" + std::to_string(i) + " = 1.0\n";
+  CHECK(refusal(many).find("objective.account_weights: has more than 1024 weights") != std::string::npos);
+  CHECK(refusal("[planner]\npolicy = \"suika\"\n[objective]\nkind = \"fairness\"\n") ==
+        ":3: objective.kind: \"fairness\" is of policy espalier, but planner.policy is \"suika\"; leave one of them "
+        "out");
+}
+
 TEST_CASE("[health] is read, and refused by name") {
   const auto config =
       load_config(File("[health]\ncommand = \"/usr/sbin/check\"\ntimeout_seconds = 5\nvalid_minutes = 1.5\n").path);

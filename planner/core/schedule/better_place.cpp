@@ -131,7 +131,7 @@ class Look {
   Hardware roomy_;  // without limits of memory: the expected coefficients decide what fits
 };
 
-struct Contender {
+struct Mover {
   double looked = 0;  // when it was looked at last; below 0: never
   double left = 0;    // seconds
   const ElasticJob* job = nullptr;
@@ -185,7 +185,7 @@ std::optional<BetterPlace> BetterPlaces::find_place(const PlanningInput& input, 
   std::set<JobId> busy;
   for (const Decision& decision : decided) busy.insert(decision.job);
   Look look(input, options, least_gain, without_taken(input.cluster, decided));
-  std::vector<Contender> candidates;
+  std::vector<Mover> candidates;
   for (const MovableJob& one : movable) {
     const auto job = std::lower_bound(input.jobs.begin(), input.jobs.end(), one.id,
                                       [](const ElasticJob& a, JobId id) { return a.id < id; });
@@ -199,12 +199,12 @@ std::optional<BetterPlace> BetterPlaces::find_place(const PlanningInput& input, 
     const auto looked = looked_.find(one.id);
     candidates.push_back({looked == looked_.end() ? -1 : looked->second, left, &*job, &one});
   }
-  std::sort(candidates.begin(), candidates.end(), [](const Contender& a, const Contender& b) {
+  std::sort(candidates.begin(), candidates.end(), [](const Mover& a, const Mover& b) {
     return std::tuple(a.looked, -a.left, a.job->id) < std::tuple(b.looked, -b.left, b.job->id);
   });
   if (candidates.size() > kMostLooks) candidates.resize(kMostLooks);
   std::optional<BetterPlace> best;
-  for (const Contender& one : candidates) {
+  for (const Mover& one : candidates) {
     looked_[one.job->id] = input.now;
     for (const std::string& type : look.types_for(*one.job, *one.movable)) {
       auto place = look.at(*one.job, *one.movable, type);

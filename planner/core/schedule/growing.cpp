@@ -33,7 +33,8 @@ std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& suppli
   if (!payoff_.holds_as_placed(one, job.present().sketch, *plan, more)) {
     weighed.push_back(
         {one.job->id, more, one.first_benefit, threshold_,
-         "its gain does not hold " + doubt_text(one, job.present().sketch) + "; it waits until more is measured"});
+         "its gain does not hold " + doubt_text(one, job.present().sketch) + "; it waits until more is measured",
+         one.standing});
     return std::nullopt;
   }
   Decision d = decision_for(input_, *one.job, DecisionKind::grow);

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/pessimist.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/scheduler.hpp"
@@ -15,9 +16,10 @@ namespace espalier {
 struct Player {
   const ElasticJob* job = nullptr;
   VirtualJob* virtual_job = nullptr;
+  // Factor on its benefits, and on them when jobs are compared: of `standing`.
   double discount = 1;
-  // Factor on its benefits when jobs are compared (turns.hpp).
   double turn = 1;
+  JobStanding standing;  // what the objective says of it
   // Times of its plan at the beginning of the decision: printed and exact.
   double first_ms = 0;
   double first_exact = 0;

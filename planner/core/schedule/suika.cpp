@@ -15,11 +15,10 @@
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/payoff.hpp"
 #include "planner/core/schedule/shrinking.hpp"
 #include "planner/core/schedule/trades.hpp"
-#include "planner/core/schedule/turns.hpp"
-#include "planner/core/schedule/urgency.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
 
@@ -77,6 +76,8 @@ class Suika final : public Scheduler {
         spent_[one.job->id] = std::move(imagined->second);
         known_.erase(imagined);
       }
+    if (!options_.as_printed)
+      for (Decision& d : decisions) d.objective = describe(player(d.job)->standing);
     std::sort(decisions.begin(), decisions.end(), [](const Decision& a, const Decision& b) { return a.job < b.job; });
     std::sort(weighed_.begin(), weighed_.end(), [](const Weighed& a, const Weighed& b) { return a.job < b.job; });
     players_.clear();
@@ -98,13 +99,12 @@ class Suika final : public Scheduler {
       auto& slot = kept[job.id];
       slot = virtual_job(job, input);
       if (!slot) {
-        weighed_.push_back({job.id, 0, 0, threshold_, "its plan cannot be scored on this cluster"});
+        weighed_.push_back({job.id, 0, 0, threshold_, "its plan cannot be scored on this cluster", std::nullopt});
         continue;
       }
       Player one;
       one.job = &job;
       one.virtual_job = slot.get();
-      one.discount = (options_.discount ? options_.discount(job) : 1) * urgency(job, input.now);
       one.first_ms = slot->present().ms;
       one.first_exact = slot->evaluator().exact_sketch(slot->present().sketch);
       one.base_exact = one.first_exact;
@@ -114,7 +114,7 @@ class Suika final : public Scheduler {
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
-    if (!options_.as_printed) take_turns(players_, options_.short_first, input.weights);
+    stand(input);
     for (auto& [id, left] : known_)
       if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);
@@ -122,6 +122,43 @@ class Suika final : public Scheduler {
       return known_.contains(entry.first) ||
              !std::binary_search(input.jobs.begin(), input.jobs.end(), entry.first, BeforeById{});
     });
+  }
+
+  // The paper compares benefits as they are; a deadline counts there as well.
+  void stand(const PlanningInput& input) {
+    const ObjectiveKind kind = options_.as_printed ? ObjectiveKind::jct : options_.objective.kind;
+    std::vector<Contender> contenders;
+    contenders.reserve(players_.size());
+    for (Player& one : players_) {
+      Contender& contender =
+          contenders.emplace_back(Contender{one.job, one.first_size, one.first_gpus, 1, std::nullopt, std::nullopt});
+      if (const auto weight = input.weights.find(one.job->id); weight != input.weights.end() && !options_.as_printed)
+        contender.weight = weight->second;
+      if (kind != ObjectiveKind::fairness) continue;
+      if (const auto time = input.submitted.find(one.job->id); time != input.submitted.end())
+        contender.submitted = time->second;
+      if (const auto exact = exact_alone(one); exact && one.first_exact > 0)
+        contender.alone_step_seconds = one.job->step_seconds * *exact / one.first_exact;
+    }
+    const double short_first = options_.as_printed ? 0 : options_.short_first;
+    auto found = standings(kind, contenders, input.now, short_first);
+    for (std::size_t i = 0; i < players_.size(); ++i) {
+      Player& one = players_[i];
+      one.standing = found[i];
+      one.discount = (options_.discount ? options_.discount(*one.job) : 1) * one.standing.discount;
+      one.turn = one.standing.turn;
+    }
+  }
+
+  // Model time of a step on the job's own GPUs, without its extensions. nullopt: no plan fits there.
+  std::optional<double> exact_alone(Player& one) const {
+    if (one.job->extensions.empty()) return one.first_exact;
+    std::vector<JobId> all;
+    for (const Holding& held : one.job->extensions) all.push_back(held.job);
+    std::sort(all.begin(), all.end());
+    const auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(all), kStackEffort);
+    if (!below) return std::nullopt;
+    return one.virtual_job->evaluator().exact_sketch(below->sketch);
   }
 
   // Reuses the last decision's VirtualJob or makes a new one. nullptr: the plan cannot be scored. A
@@ -325,12 +362,13 @@ class Suika final : public Scheduler {
     }
     for (Player& one : players_) {
       if (!one.grows || one.grown) continue;
-      Weighed note{one.job->id, 0, one.best.benefit, threshold_, {}};
+      Weighed note{one.job->id, 0, one.best.benefit, threshold_, {}, std::nullopt};
       if (one.best.prefix > 0) note.gpus = one.virtual_job->prefixes()[one.best.prefix].gpus;
       if (one.virtual_job->prefixes().size() <= 1) note.verdict = "there are no idle GPUs for it";
       else if (!one.doubtful.empty()) doubt(one, note);
       else if (one.best.prefix == 0) note.verdict = "no set of the idle GPUs would pay for the change";
       else note.verdict = "its best marginal benefit is below the threshold";
+      note.standing = one.standing;
       weighed_.push_back(std::move(note));
     }
   }

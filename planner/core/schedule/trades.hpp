@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-// Finds jobs with much work left whose extensions another job would use better (turns.hpp). Kept
+// Finds jobs with much work left whose extensions another job would use better (objective.hpp). Kept
 // between decisions: neither side of a trade trades again for a minute. A job that did not grow by
 // its trade waits twice as long before the next, up to an hour, so that GPUs which it cannot get do
 // not go back and forth.

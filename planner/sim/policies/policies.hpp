@@ -12,10 +12,11 @@
 namespace espalier::sim {
 
 struct PolicyOptions {
-  double lambda = 1;                  // tau = U^lambda; for policies with a threshold
-  RedeployOptions redeploy;           // costs of restarts, for policies that weigh them
-  std::optional<double> short_first;  // for espalier (scheduler.hpp); nullopt: its default
-  std::optional<double> trade;        // likewise
+  double lambda = 1;                       // tau = U^lambda; for policies with a threshold
+  RedeployOptions redeploy;                // costs of restarts, for policies that weigh them
+  std::optional<double> short_first;       // for espalier (scheduler.hpp); nullopt: its default
+  std::optional<double> trade;             // likewise
+  std::optional<ObjectiveKind> objective;  // likewise; nullopt: `scheduler`'s
   // espalierd's options for the planner's own policies. The values above take precedence. nullopt:
   // defaults.
   std::optional<SchedulerOptions> scheduler;

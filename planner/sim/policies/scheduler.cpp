@@ -46,6 +46,7 @@ SchedulerOptions options_of(const std::string& name, const PolicyOptions& given)
   options.as_printed = name != "espalier";
   options.data_parallel_only = name == "suika-dp";
   if (!given.scheduler) options.start_seconds = given.redeploy.start_seconds;
+  if (given.objective) options.objective.kind = *given.objective;
   if (given.trade) options.trade = *given.trade;
   if (given.short_first) options.short_first = *given.short_first;
   options.flextrain.reset();

@@ -78,6 +78,7 @@ PlayedLauncher::PlayedLauncher(wire::Loop& loop, PlayedSite& site, const Where& 
   callbacks.registered = [this] { registered_with_ = counts_.espalierd; };
   callbacks.known = [](const wire::Known&) {};
   callbacks.unplanned = [](const std::string&) {};
+  callbacks.deadline = [](const wire::DeadlineChecked&) {};
   callbacks.unreachable = [this](const std::string& why) {
     if (++counts_.unreachable <= 5) std::fprintf(stderr, "job %u: %s\n", job_.id, why.c_str());
   };
