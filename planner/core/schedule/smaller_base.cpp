@@ -69,8 +69,9 @@ std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const Cluste
   std::set<std::string> types;
   for (const Ground& ground : grounds) types.insert(ground.node->gpu_type);
   if (base.one_type && types.size() > 1)
-    throw Error(name + ": may get GPUs of another type than those that are idle, and accuracy=bitwise keeps the type; "
-                       "name one type with types=");
+    throw Error(name +
+                ": may get GPUs of another type than those that are idle, and accuracy=bitwise keeps the type; "
+                "name one type with types=");
   leave_to_others(grounds, base.id, cluster);
   std::vector<const NodeView*> best;
   int best_each = 0;
@@ -78,8 +79,7 @@ std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const Cluste
   for (const Ground& ground : grounds) most_idle = std::max(most_idle, ground.idle);
   for (int each = std::min(most_idle, waits->gpus - 1); each >= 1; --each)
     for (const std::string& type : types) {
-      const auto chosen =
-          choose(grounds, type, each, needed, std::max(0, with_room - nodes), (waits->gpus - 1) / each);
+      const auto chosen = choose(grounds, type, each, needed, std::max(0, with_room - nodes), (waits->gpus - 1) / each);
       if (chosen.size() * static_cast<std::size_t>(each) <= best.size() * static_cast<std::size_t>(best_each)) continue;
       best = chosen;
       best_each = each;

@@ -19,9 +19,9 @@ inline bool starts_smaller(const Decision& decision) {
 
 struct WaitingBase {
   JobId id = 0;
-  int least = 0;                       // GPUs that are enough to start: MIN
-  bool one_type = false;               // bit-identical: the smaller base must have GPUs of the type of the one that waits
-  std::vector<std::string> types;      // GPU types that the job may run on; empty: any
+  int least = 0;                   // GPUs that are enough to start: MIN
+  bool one_type = false;           // bit-identical: the smaller base must have GPUs of the type of the one that waits
+  std::vector<std::string> types;  // GPU types that the job may run on; empty: any
 };
 
 // The parts of the smaller base, sorted by node: the most GPUs that can be had with as many on each node, on the fewest
