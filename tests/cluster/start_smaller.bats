@@ -124,7 +124,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   wait_for 60 "the base waits" base_waits
   sleep 15 # three times what Slurm is given for its own try
   only_base_is "$waiting"
-  ! said "smaller base"
+  refute said "smaller base"
   grep -q "no smaller base: base $waiting: there are not 1 idle GPUs" "$BOX/log/espalierd.log"
   as_user scancel "$big"
   starts_small
