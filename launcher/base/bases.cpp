@@ -126,7 +126,8 @@ void Bases::choose_left() {
   const Base& base = bases_.at(chosen);
   const int gpus = base.shape.nodes * base.shape.gpus_per_node;
   callbacks_.taken_over(base.holdings, base.nodes, continuation_, std::exchange(extensions_left_, {}));
-  if (gpus < context_.base_gpus) submit_first();  // what waited beside it has ended with its launcher
+  // It was a smaller one: what waited beside it has ended with its launcher.
+  if (context_.base_gpus > context_.min_gpus && gpus < context_.base_gpus) submit_first();
 }
 
 void Bases::give_back_extensions() {

@@ -102,9 +102,10 @@ TEST_CASE("a smaller base on a part of a node leaves the rest to the base that w
 TEST_CASE("a smaller base has GPUs of one type, and a bit-identical training stays on its type") {
   Waits one;
   one.cluster.nodes.push_back(node("n3", 4, "leaf1", "a100"));
-  CHECK(one.found() ==
-        "base 100: may get GPUs of another type than those that are idle, and accuracy=bitwise keeps the type; name one "
-        "type with types=");
+  CHECK(
+      one.found() ==
+      "base 100: may get GPUs of another type than those that are idle, and accuracy=bitwise keeps the type; name one "
+      "type with types=");
   one.base.one_type = false;
   CHECK(one.found() == "n3:3");
   one.base.types = {"h100"};

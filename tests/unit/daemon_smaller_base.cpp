@@ -31,8 +31,8 @@ struct Waiting {
       base.partition = "main";
       base.state = SlurmJobState::pending;
       base.wanted_gpus = 4;
-      base.submitted = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() -
-                       waits_for;
+      base.submitted =
+          std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() - waits_for;
       slurm.jobs[kBase] = base;
       WaitingJob waits;
       waits.id = kBase;
@@ -105,7 +105,12 @@ TEST_CASE("no smaller base is proposed") {
   SUBCASE("for a base that names another job") { one.comment = "espalier:base:11:ab"; }
   SUBCASE("for a base of another user") { one.owner = 1001; }
   SUBCASE("while another job waits that could use the GPUs") {
-    change = [](SlurmSnapshot& slurm) { slurm.cluster.waiting.push_back({.id = 99, .gpus = 2}); };
+    change = [](SlurmSnapshot& slurm) {
+      WaitingJob other;
+      other.id = 99;
+      other.gpus = 2;
+      slurm.cluster.waiting.push_back(other);
+    };
   }
   SUBCASE("for a base that waits for a limit") {
     change = [](SlurmSnapshot& slurm) { slurm.cluster.waiting.clear(); };

@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, -7, "untouched", -7, "untouched"};
+  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
