@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const char kSyntax[] =
-    "write --elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,types=TYPE+TYPE]], in "
-    "GPUs";
+    "write "
+    "--elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,base=GPUS][,types=TYPE+TYPE]], "
+    "in GPUs";
 
 void espalier_elastic_refusal(const char* text, const char* problem, const char* remedy, char* out, size_t size) {
   char shown[64] = "";
@@ -90,6 +91,13 @@ static const char* parse_types(const char* types, size_t length, struct espalier
   return NULL;
 }
 
+static const char* parse_base(const char* digits, size_t length, struct espalier_elastic* e) {
+  const long gpus = number(digits, length, ESPALIER_GPUS_LIMIT);
+  if (gpus <= 0) return "base is not a number of GPUs from 1 up";
+  e->base = (int)gpus;
+  return NULL;
+}
+
 static const char* parse_key(const char* item, size_t length, struct espalier_elastic* e) {
   const char* equals = memchr(item, '=', length);
   size_t key = (size_t)(equals - item), value = length - key - 1;
@@ -99,6 +107,7 @@ static const char* parse_key(const char* item, size_t length, struct espalier_el
     return e->relaxed || is(equals + 1, value, "bitwise") ? NULL : "the accuracy is neither bitwise nor relaxed";
   }
   if (is(item, key, "deadline")) return parse_deadline(equals + 1, value, e);
+  if (is(item, key, "base")) return parse_base(equals + 1, value, e);
   if (is(item, key, "types")) return parse_types(equals + 1, value, e);
   return "unknown key";
 }
@@ -128,6 +137,11 @@ int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, c
     return refuse(text, "types is for movable jobs", "add movable, or leave types out", why, size);
   if (e.movable && e.min == 0)
     return refuse(text, "a movable job needs MIN", "give the number of GPUs that its base gets", why, size);
+  if (e.base && !e.movable)
+    return refuse(text, "base is for movable jobs", "add movable, or leave base out", why, size);
+  if (e.base && (e.base < e.min || (e.max && e.base > e.max)))
+    return refuse(text, "base is not between MIN and MAX",
+                  "give the GPUs that training is to have when they are granted", why, size);
   *elastic = e;
   return 0;
 }
@@ -136,6 +150,7 @@ int espalier_elastic_fits_site(const char* text, const struct espalier_elastic* 
                                size_t size) {
   char problem[96];
   int most = elastic->max > elastic->min ? elastic->max : elastic->min;
+  if (elastic->base > most) most = elastic->base;
   if (site_max <= 0 || most <= site_max) return 0;
   snprintf(problem, sizeof(problem), "%d GPUs are above this site's limit of %d", most, site_max);
   return refuse(text, problem, "ask for less", why, size);

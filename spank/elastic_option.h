@@ -1,6 +1,6 @@
-/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,types=A+B]]]. Every place that
- * reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no
- * clock, no I/O. Safe in any thread. */
+/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,base=N][,types=A+B]]]. Every
+ * place that reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no clock, no
+ * I/O. Safe in any thread. */
 #ifndef ESPALIER_SPANK_ELASTIC_OPTION_H
 #define ESPALIER_SPANK_ELASTIC_OPTION_H
 
@@ -23,7 +23,8 @@ struct espalier_elastic {
   int accuracy_given;                   /* 0: the user left it to the default, bitwise */
   int relaxed;                          /* 0: losses stay bit-identical; 1: gradients may be summed in another order */
   char deadline[ESPALIER_DEADLINE_MAX]; /* local time "YYYY-MM-DDTHH:MM:SS"; empty: none */
-  int movable;                          /* the job holds no GPUs itself; Espalier submits its base, of MIN GPUs */
+  int movable;                          /* the job holds no GPUs itself; Espalier submits its base */
+  int base;                             /* GPUs of the base of a movable job; 0: MIN */
   char types[ESPALIER_TYPES_MAX];       /* GPU types that a movable job may run on, "h100+a100"; empty: any */
 };
 
@@ -32,7 +33,7 @@ struct espalier_elastic {
  * and writes one message into `why` (`size` bytes). */
 int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, char* why, size_t size);
 
-/* Returns 0. Returns -1 and `why` when MIN or MAX is above `site_max` (0: no limit). */
+/* Returns 0. Returns -1 and `why` when MIN, MAX or base is above `site_max` (0: no limit). */
 int espalier_elastic_fits_site(const char* text, const struct espalier_elastic* elastic, int site_max, char* why,
                                size_t size);
 

@@ -119,6 +119,7 @@ static void set_environment(spank_t spank) {
   if (e->movable) {
     spank_setenv(spank, "ESPALIER_MOVABLE", "1", 1);
     spank_setenv(spank, "ESPALIER_TYPES", e->types, 1);
+    set_number(spank, "ESPALIER_BASE", e->base);
   } else {
     spank_unsetenv(spank, "ESPALIER_MOVABLE");
   }

@@ -28,6 +28,7 @@ constexpr int kLooksPerQuestion = 3;
 // How often Slurm is asked what an earlier launcher has left, and for how long, while it does not answer.
 constexpr wire::Loop::Milliseconds kAskAgain{2000};
 constexpr int kMostQuestions = 150;
+constexpr int kMostTries = 3;  // of a move to a base that has arrived
 
 }  // namespace
 
@@ -123,7 +124,10 @@ void Bases::choose_left() {
   current_ = chosen;
   callbacks_.changed();
   const Base& base = bases_.at(chosen);
+  const int gpus = base.shape.nodes * base.shape.gpus_per_node;
   callbacks_.taken_over(base.holdings, base.nodes, continuation_, std::exchange(extensions_left_, {}));
+  // It was a smaller one: what waited beside it has ended with its launcher.
+  if (context_.base_gpus > context_.min_gpus && gpus < context_.base_gpus) submit_first();
 }
 
 void Bases::give_back_extensions() {
@@ -156,7 +160,7 @@ void Bases::ask_about_job() {
 
 void Bases::submit_first() {
   ++submitting_;
-  slurm_.post([this, partition = context_.partition, gpus = context_.min_gpus,
+  slurm_.post([this, partition = context_.partition, gpus = context_.base_gpus,
                types = context_.types]() -> std::function<void()> {
     BaseShape shape;
     std::string why;
@@ -168,16 +172,32 @@ void Bases::submit_first() {
     return [this, shape, why] {
       --submitting_;
       if (ending_) return;
-      if (!why.empty()) return callbacks_.refused("the job's base cannot be submitted: " + why);
+      if (!why.empty()) return refused("the job's base cannot be submitted: " + why);
       submit(shape, {}, true, false);
     };
   });
 }
 
+// The first base will never run. Training that is on a smaller one goes on there.
+void Bases::refused(const std::string& why) {
+  if (current_ == 0) return callbacks_.refused(why);
+  spdlog::warn("espalier: launch: {}; training stays on base {}", why, current_);
+}
+
+void Bases::start_smaller(const std::vector<ExtensionRequest>& nodes) {
+  if (waits() == 0) throw Error("its base does not wait, or a smaller one is there already");
+  acquire(nodes);
+}
+
+JobId Bases::waits() const {
+  const bool none = current_ == 0 && second_ == 0 && !acquiring_ && !ending_;
+  return none && context_.base_gpus > context_.min_gpus ? first_waits_ : 0;
+}
+
 void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   ++attempt_;
   acquiring_ = true;
-  const BaseShape& now = bases_.at(current_).shape;
+  const BaseShape& now = bases_.at(current_ != 0 ? current_ : first_waits_).shape;
   BaseShape shape;
   std::vector<std::string> only;
   for (const ExtensionRequest& request : nodes) only.push_back(request.node);
@@ -187,8 +207,8 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   shape.cpus_per_node = std::max(1, now.cpus_per_node * shape.gpus_per_node / now.gpus_per_node);
   shape.memory_mb_per_node = std::max(1L, now.memory_mb_per_node * shape.gpus_per_node / now.gpus_per_node);
   const std::chrono::seconds waits = kSecondWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
-  deadline_ = loop_.after(
-      waits, [this, waits] { fail("the second base was not granted within " + std::to_string(waits.count()) + " s"); });
+  deadline_ =
+      loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
   submit(shape, std::move(only), false, true);
 }
 
@@ -221,7 +241,7 @@ void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool f
       const bool stale = ending_ || (!first && (attempt != attempt_ || !acquiring_));
       if (id == 0) {
         if (stale) return;
-        if (first) return callbacks_.refused(why);
+        if (first) return refused(why);
         // A refusal to start at once only means that it must wait in the queue, for some seconds.
         return job.immediate ? submit(job.shape, job.only, false, false) : fail(why);
       }
@@ -237,7 +257,10 @@ void Bases::submitted(JobId id, const BaseShape& shape, bool first) {
   bases_[id].shape = shape;
   (first ? first_waits_ : second_) = id;
   spdlog::info("espalier: launch: {} base of job {} is Slurm job {}: {} node(s) with {} GPU(s) each",
-               first ? "the" : "a second", context_.job, id, shape.nodes, shape.gpus_per_node);
+               first           ? "the"
+               : current_ == 0 ? "a smaller"
+                               : "a second",
+               context_.job, id, shape.nodes, shape.gpus_per_node);
   callbacks_.changed();
   ask(id);
 }
@@ -333,26 +356,58 @@ void Bases::check_granted(JobId id, bool patient) {
     if (left_.empty()) choose_left();
     return;
   }
-  if (id == first_waits_) {
-    first_waits_ = 0;
-    current_ = id;
-    return callbacks_.granted(base.holdings, base.nodes);
-  }
+  if (id == first_waits_) return granted_first(id);
   if (id != second_ || !acquiring_) return;
   acquiring_ = false;
   deadline_.reset();
-  callbacks_.second_granted();
+  if (current_ != 0) return callbacks_.second_granted();
+  current_ = std::exchange(second_, 0);
+  callbacks_.changed();
+  callbacks_.smaller_granted(base.holdings, base.nodes);
+}
+
+void Bases::granted_first(JobId id) {
+  first_waits_ = 0;
+  if (current_ != 0) {
+    arrived_ = id;
+    return callbacks_.arrived();
+  }
+  fail("the base that waited has been granted");  // a smaller one, if there is one
+  current_ = id;
+  callbacks_.changed();
+  const Base& base = bases_.at(id);
+  callbacks_.granted(base.holdings, base.nodes);
+}
+
+void Bases::take_arrived() {
+  second_ = arrived_;
+  callbacks_.changed();
+}
+
+void Bases::give_back_arrived(const std::string& why) {
+  if (arrived_ == 0) return;
+  spdlog::warn("espalier: launch: base {} is given back: {}; training stays on base {}", arrived_, why, current_);
+  release(std::exchange(arrived_, 0));
 }
 
 void Bases::fail(const std::string& why) {
   if (!acquiring_) return;
   cancel_second();
+  if (current_ == 0) {
+    callbacks_.changed();
+    return callbacks_.smaller_failed(why);
+  }
   callbacks_.second_failed(why);
 }
 
 void Bases::cancel_second() {
   acquiring_ = false;
   ++attempt_;
+  if (second_ != 0 && second_ == arrived_) {
+    second_ = 0;
+    if (++tries_ == kMostTries) give_back_arrived(std::to_string(tries_) + " moves to it have failed");
+    return;
+  }
   if (before_ == 0) deadline_.reset();  // else it is the limit on holding both
   if (const JobId id = std::exchange(second_, 0); id != 0) release(id);
 }
@@ -360,6 +415,7 @@ void Bases::cancel_second() {
 void Bases::promote(wire::Loop::Milliseconds longer) {
   if (second_ == 0) return;
   before_ = std::exchange(current_, std::exchange(second_, 0));
+  if (current_ == arrived_) arrived_ = 0;
   steps_beside_ = 0;
   deadline_ = loop_.after(kBothHeld + longer, [this] { give_back_before(); });
   callbacks_.changed();
@@ -379,6 +435,7 @@ void Bases::end(JobId id, const std::string& why) {
   if (first) first_waits_ = 0;
   if (runs) current_ = 0;
   if (second) second_ = 0;
+  if (id == arrived_) arrived_ = 0;
   if (id == before_) before_ = 0;
   release(id);
   if (ending_) return;
@@ -387,7 +444,7 @@ void Bases::end(JobId id, const std::string& why) {
     if (left && left_.empty()) choose_left();
     return;
   }
-  if (first) return callbacks_.refused(why + " before the training could start");
+  if (first) return refused(why + (current_ == 0 ? " before the training could start" : " while it waited"));
   if (runs) return callbacks_.lost(why);
   if (!second) return;
   if (acquiring_) return fail(why);
@@ -440,6 +497,11 @@ void Bases::release_all() {
 std::vector<Holding> Bases::second_holdings() const {
   const auto at = bases_.find(second_);
   return at != bases_.end() && at->second.granted ? at->second.holdings : std::vector<Holding>();
+}
+
+std::vector<Holding> Bases::arrived_holdings() const {
+  const auto at = bases_.find(arrived_);
+  return at != bases_.end() && second_ == 0 && before_ == 0 ? at->second.holdings : std::vector<Holding>();
 }
 
 std::vector<NodeView> Bases::second_nodes() const {

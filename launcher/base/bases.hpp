@@ -5,6 +5,11 @@
 //   bases.start();                       // callbacks.granted follows, after minutes or days
 //   bases.acquire(request);              // a second base, onto idle GPUs: callbacks.second_granted or second_failed
 //   bases.promote();                     // training is on the second base; the first is given back some steps later
+//
+// While the first base waits, training may start on a smaller one. When the first is granted then, it has `arrived`,
+// and is moved to like a second base:
+//   bases.start_smaller(request);        // callbacks.smaller_granted or smaller_failed
+//   bases.take_arrived();                // after callbacks.arrived: the second base is now the one that arrived
 #pragma once
 
 #include <chrono>
@@ -36,6 +41,9 @@ class Bases {
         taken_over;
     std::function<void()> superseded;  // Slurm has requeued the job: the bases are another launcher's
     std::function<void(const std::string& why)> refused;  // the first base will never run
+    std::function<void(const std::vector<Holding>&, const std::vector<NodeView>& nodes)> smaller_granted;
+    std::function<void(const std::string& why)> smaller_failed;
+    std::function<void()> arrived;  // the first base has been granted while training is on a smaller one
     std::function<void()> second_granted;
     std::function<void(const std::string& why)> second_failed;
     std::function<void(const std::string& why)> lost;  // Slurm has ended the base that training is on
@@ -50,6 +58,13 @@ class Bases {
   void start();
   // Submits a second base. It must start within seconds, or it is withdrawn.
   void acquire(const std::vector<ExtensionRequest>& nodes);
+  // Submits a smaller base for the time for which the first waits, as acquire(). Throws Error when the first base does
+  // not wait or there is a smaller one.
+  void start_smaller(const std::vector<ExtensionRequest>& nodes);
+  // Makes the base that has arrived the second one.
+  void take_arrived();
+  void give_back_arrived(const std::string& why);
+  // A second base that has arrived stays for the next try; it is given back after three.
   void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
   // The second base, if there is one, takes the first one's place. The first is held for `longer` than otherwise.
   void promote(wire::Loop::Milliseconds longer);
@@ -67,7 +82,11 @@ class Bases {
   void look();  // asks Slurm now whether the bases still run, e.g. after a loss
 
   JobId current() const { return current_; }  // 0: none runs yet
-  bool moving() const { return second_ != 0 || before_ != 0 || acquiring_; }
+  bool moving() const { return second_ != 0 || before_ != 0 || arrived_ != 0 || acquiring_; }
+  // The first base, while it waits and training could start on a smaller one; else 0.
+  JobId waits() const;
+  // Of the base that has arrived, while no other is left or moved to; else nothing.
+  std::vector<Holding> arrived_holdings() const;
   std::vector<Holding> second_holdings() const;  // of a second base that was granted
   std::vector<NodeView> second_nodes() const;    // the same
   std::vector<Holding> before_holdings() const;  // of the base that training was on before, until it is given back
@@ -93,6 +112,8 @@ class Bases {
   void ask(JobId id);
   void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
   void check_granted(JobId id, bool patient);
+  void granted_first(JobId id);
+  void refused(const std::string& why);
   void fail(const std::string& why);
   void give_back_before();
   void end(JobId id, const std::string& why);
@@ -113,6 +134,8 @@ class Bases {
   bool superseded_ = false;
   int looks_ = 0;
   JobId current_ = 0, second_ = 0, before_ = 0;
+  JobId arrived_ = 0;  // the first base, granted while training is on a smaller one, until training is on it
+  int tries_ = 0;      // moves to it that have failed
   bool acquiring_ = false, ending_ = false;
   unsigned attempt_ = 0;  // number of acquire() calls; a second base of an older call is given back
   int submitting_ = 0, steps_beside_ = 0;

@@ -12,6 +12,7 @@
 #include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/core/schedule/smaller_base.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
@@ -205,6 +206,7 @@ void Launcher::give_back_own() {
 // ---- events that concern several rooms
 
 void Launcher::propose(const Decision& decision) {
+  if (starts_smaller(decision)) return start_smaller(decision);
   if (decision.kind == DecisionKind::start && phase() == JobPhase::launching)
     return generation_zero_.first_start().proposed(decision);
   ProposalFacts facts;
@@ -347,6 +349,33 @@ void Launcher::take_second_base() {
   context_.base = bases_.current();
   context_.anchor = holdings;
   spdlog::info("espalier: launch: training is on base {} now", context_.base);
+}
+
+void Launcher::start_smaller(const Decision& decision) {
+  std::string why = smaller_base_refusal(decision, context_);
+  if (why.empty() && smaller_) why = "another smaller base has been asked for";
+  try {
+    if (!why.empty()) throw Error(why);
+    bases_.start_smaller(decision.acquire);
+    smaller_ = decision;
+    spdlog::info("espalier: launch: {}", decision.reason);
+  } catch (const Error& error) {
+    reports_->outcome(outcome_of(context_.job, decision, std::string("aborted: ") + error.what()));
+  }
+}
+
+void Launcher::smaller_came(const std::string& result) {
+  if (!smaller_) return;
+  reports_->outcome(outcome_of(context_.job, *smaller_, result));
+  smaller_.reset();
+}
+
+void Launcher::start_on_base(const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes) {
+  context_.base = holdings.front().job;
+  context_.anchor = holdings;
+  context_.nodes = nodes;
+  reports_->status();
+  begin();
 }
 
 JobId Launcher::base_to_leave() const {

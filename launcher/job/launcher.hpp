@@ -76,6 +76,10 @@ class Launcher {
   void take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions);
   void tell_continuation();  // to the keepers of a movable job's base, after what it says may have changed
   void take_second_base();
+  // The planner names idle GPUs on which training may start while the base waits.
+  void start_smaller(const Decision& decision);
+  void smaller_came(const std::string& result);  // "committed" or "aborted: why"
+  void start_on_base(const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes);
   JobId base_to_leave() const;  // a base before the present one whose GPUs the plan still uses; 0: none
   void watch_signals();
   void end_job();
@@ -106,6 +110,7 @@ class Launcher {
   Notices notices_;
   Recovery recovery_;
   Ending ending_;
+  std::optional<Decision> smaller_;   // under way, until the smaller base runs or has failed
   std::vector<wire::Watch> watches_;  // for signals and heartbeats
 };
 

@@ -6,6 +6,7 @@
 
 #include "launcher/job/grace.hpp"
 #include "launcher/job/holdings.hpp"
+#include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 
 namespace espalier::launcher {
@@ -16,7 +17,8 @@ Notices::Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& he
 void Notices::answer() {
   const std::set<JobId> taken = callbacks_.taken();
   const JobId before = callbacks_.base_before();
-  if ((taken.empty() && before == 0) || retry_ || !callbacks_.idle()) return;
+  if (retry_ || !callbacks_.idle()) return;
+  if (taken.empty() && before == 0) return move_to(callbacks_.arrived());
   if (!taken.empty() && too_late_for(taken)) return;
   Decision decision;
   decision.job = context_.job;
@@ -54,6 +56,25 @@ void Notices::answer() {
   decision.candidates = weighed_against(callbacks_.known(), job, *plan);
   decision.predicted_step_seconds = decision.candidates.back().predicted_step_seconds;
   decision.release = leaving(*plan, held_.extensions(false), taken);
+  callbacks_.propose(decision);
+}
+
+void Notices::move_to(const std::vector<Holding>& base) {
+  if (base.empty()) return;
+  const ElasticJob job = callbacks_.job();
+  Decision decision;
+  decision.job = context_.job;
+  decision.trigger = Trigger::job_started;
+  decision.kind = DecisionKind::migrate;
+  decision.reason = "Slurm has granted base " + std::to_string(base.front().job) + ", for which the job waited";
+  const auto plan = plan_on_base(job, base, &callbacks_.known());
+  if (!plan) return callbacks_.unplanned();
+  decision.plan = *plan;
+  decision.candidates = weighed_against(callbacks_.known(), job, *plan);
+  decision.candidates.front().rejected_by = "its base has been granted";
+  decision.predicted_step_seconds = decision.candidates.back().predicted_step_seconds;
+  decision.release = leaving(*plan, held_.extensions(false), {});
+  callbacks_.take_arrived();
   callbacks_.propose(decision);
 }
 

@@ -1,6 +1,6 @@
 // Answers Slurm's notices that it takes extensions back: with a plan on the GPUs that stay, or, if there is no time for
 // a change of generation, with a checkpoint. After a base was replaced, it also makes the change that leaves the GPUs
-// of the base before.
+// of the base before. And it makes the change to a base that Slurm has granted while training was on a smaller one.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,15 @@ class Notices {
   struct Callbacks {
     std::function<std::set<JobId>()> taken;               // extensions that Slurm takes back
     std::function<JobId()> base_before;                   // a base that the plan still uses and shall leave; 0: none
+    std::function<std::vector<Holding>()> arrived;        // a base that training shall move to; empty: none
     std::function<double(const std::set<JobId>&)> since;  // seconds since the first notice for one of them
     std::function<bool()> idle;                           // the job trains, and nothing is being changed
     std::function<ElasticJob()> job;                      // as the planner is told
     std::function<const PlanningBasis&()> known;          // for a plan on fewer GPUs
     std::function<double()> needs;                        // seconds that a change of generation is likely to take
     std::function<void()> save;                           // asks the running generation for a checkpoint
+    std::function<void()> take_arrived;                   // the next proposal moves to it
+    std::function<void()> unplanned;                      // no plan fits on the base that has arrived
     std::function<void(const Decision&)> propose;         // a plan without the extensions
   };
   Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& held, Callbacks callbacks);
@@ -34,6 +37,7 @@ class Notices {
 
  private:
   bool too_late_for(const std::set<JobId>& taken);
+  void move_to(const std::vector<Holding>& base);
 
   wire::Loop& loop_;
   const JobContext& context_;

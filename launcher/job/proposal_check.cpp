@@ -9,17 +9,24 @@ namespace espalier::launcher {
 
 namespace {
 
-// Of a decision that replaces the base.
-std::optional<std::string> base_refusal(const Decision& decision, const JobContext& context) {
-  if (!moves_base(decision)) return std::nullopt;
-  if (!context.movable) return "the job is not movable: its GPUs are those of the submitted job";
+// GPUs of the base that the decision asks for; 0: the request is not valid.
+int gpus_of_base(const Decision& decision) {
   int gpus = 0;
   for (const ExtensionRequest& request : decision.acquire) {
     if (request.gpus < 1 || request.node.empty() || request.gpus != decision.acquire.front().gpus ||
         request.lease_minutes != 0)
-      return "invalid request for a base";
+      return 0;
     gpus += request.gpus;
   }
+  return gpus;
+}
+
+// Of a decision that replaces the base.
+std::optional<std::string> base_refusal(const Decision& decision, const JobContext& context) {
+  if (!moves_base(decision)) return std::nullopt;
+  if (!context.movable) return "the job is not movable: its GPUs are those of the submitted job";
+  const int gpus = gpus_of_base(decision);
+  if (gpus == 0) return "invalid request for a base";
   if (gpus < context.min_gpus) return "the new base would have fewer GPUs than MIN";
   if (decision.plan.ranks().front().node != decision.acquire.front().node)
     return "invalid plan: rank 0 must be on the first node of the new base";
@@ -52,6 +59,16 @@ std::optional<std::string> refusal(const Decision& decision, const JobContext& c
   for (const JobId id : decision.release)
     if (!facts.known(id)) return "extension " + std::to_string(id) + " is not this job's";
   return std::nullopt;
+}
+
+std::string smaller_base_refusal(const Decision& decision, const JobContext& context) {
+  const int gpus = gpus_of_base(decision);
+  if (decision.job != context.job) return "it is for job " + std::to_string(decision.job);
+  if (!context.movable) return "the job is not movable: its GPUs are those of the submitted job";
+  if (gpus == 0) return "invalid request for a base";
+  if (gpus < context.min_gpus) return "the base would have fewer GPUs than MIN";
+  if (gpus >= context.base_gpus) return "the base would not be smaller than the one that waits";
+  return "";
 }
 
 }  // namespace espalier::launcher

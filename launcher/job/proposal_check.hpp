@@ -25,4 +25,7 @@ struct ProposalFacts {
 // Why the decision is refused; nullopt: it is not.
 std::optional<std::string> refusal(const Decision& decision, const JobContext& context, const ProposalFacts& facts);
 
+// The same for one that starts_smaller(); empty: it is not refused.
+std::string smaller_base_refusal(const Decision& decision, const JobContext& context);
+
 }  // namespace espalier::launcher

@@ -32,8 +32,8 @@ void Reports::status_after_step() {
   link_.report(wire::Status{std::move(job)});
 }
 
-void Reports::bases(const std::vector<JobId>& held) {
-  link_.report(wire::BasesHeld{context_.job, held, {context_.types.begin(), context_.types.end()}});
+void Reports::bases(const std::vector<JobId>& held, JobId waits) {
+  link_.report(wire::BasesHeld{context_.job, held, {context_.types.begin(), context_.types.end()}, waits});
 }
 
 void Reports::profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {

@@ -17,8 +17,9 @@ class Reports {
           PlannerLink::Callbacks planner);
 
   void status() { link_.report(wire::Status{state_()}); }
-  void bases(const std::vector<JobId>& held);  // of a movable job
-  void status_after_step();                    // at most one each second, with a profile that is new
+  // Of a movable job. `waits`: as in BasesHeld.
+  void bases(const std::vector<JobId>& held, JobId waits);
+  void status_after_step();  // at most one each second, with a profile that is new
   void transition(const wire::Transition& transition) { link_.report(transition); }
   void outcome(const wire::Outcome& outcome) { link_.report_outcome(outcome); }
   // `rank` of the running generation has sent a profile of `plan`.

@@ -137,13 +137,20 @@ Extensions::Callbacks Launcher::of_extensions() {
 Bases::Callbacks Launcher::of_bases() {
   Bases::Callbacks on;
   on.granted = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes) {
-    context_.base = holdings.front().job;
-    context_.anchor = holdings;
-    context_.nodes = nodes;
-    spdlog::info("espalier: launch: base {} runs; training starts there", context_.base);
-    reports_->status();
-    begin();
+    spdlog::info("espalier: launch: base {} runs; training starts there", holdings.front().job);
+    start_on_base(holdings, nodes);
   };
+  on.smaller_granted = [this](const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes) {
+    spdlog::info("espalier: launch: smaller base {} runs; training starts there, and moves when its base is granted",
+                 holdings.front().job);
+    smaller_came("committed");
+    start_on_base(holdings, nodes);
+  };
+  on.smaller_failed = [this](const std::string& why) {
+    spdlog::info("espalier: launch: the smaller base is withdrawn: {}", why);
+    smaller_came("aborted: " + why);
+  };
+  on.arrived = [this] { notices_.answer(); };
   on.suits = [this](const wire::Continuation& left) {
     return left.restarts < context_.restarts && left.program == context_.program;
   };
@@ -176,7 +183,7 @@ Bases::Callbacks Launcher::of_bases() {
   };
   on.leaves = [this](JobId id) { rank_servers_.forget(id); };
   on.changed = [this] {
-    if (reports_ && phase() != JobPhase::ending) reports_->bases(bases_.held());
+    if (reports_ && phase() != JobPhase::ending) reports_->bases(bases_.held(), bases_.waits());
   };
   return on;
 }
@@ -186,7 +193,7 @@ PlannerLink::Callbacks Launcher::of_planner() {
   on.granted = [this](const auto& requests, const auto& grants) { extensions_.admit(requests, grants); };
   on.proposed = [this](const Decision& decision) { propose(decision); };
   on.registered = [this] {
-    if (context_.movable) reports_->bases(bases_.held());
+    if (context_.movable) reports_->bases(bases_.held(), bases_.waits());
   };
   on.unplanned = [this](const std::string& reason) { generation_zero_.first_start().no_plan(reason); };
   on.deadline = [this](const wire::DeadlineChecked& checked) {
@@ -304,6 +311,13 @@ Notices::Callbacks Launcher::of_notices() {
   Notices::Callbacks on;
   on.taken = [this] { return extensions_.noticed(); };
   on.base_before = [this] { return base_to_leave(); };
+  on.arrived = [this] {
+    if (!program_.elastic() || !program_.speaks_protocol())
+      bases_.give_back_arrived("the program does not speak the worker protocol");
+    return bases_.arrived_holdings();
+  };
+  on.take_arrived = [this] { bases_.take_arrived(); };
+  on.unplanned = [this] { bases_.give_back_arrived("no plan fits on it"); };
   on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };
   on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
   on.job = [this] { return state(); };

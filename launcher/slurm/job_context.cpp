@@ -63,6 +63,10 @@ void complete_movable(JobContext& context) {
   if (context.min_gpus < 1) throw Error("ESPALIER_MIN: a movable job needs MIN; do not set it by hand");
   if (context.max_gpus == 0) context.max_gpus = context.config.max_gpus;
   context.max_gpus = std::max(std::min(context.max_gpus, context.config.max_gpus), context.min_gpus);
+  if (context.base_gpus == 0) context.base_gpus = context.min_gpus;
+  if (context.base_gpus < context.min_gpus || context.base_gpus > context.max_gpus)
+    throw Error("ESPALIER_BASE=\"" + std::to_string(context.base_gpus) + "\": the base needs MIN to " +
+                std::to_string(context.max_gpus) + " GPUs; give base= of --elastic so");
   context.anchor.clear();
 }
 
@@ -94,7 +98,10 @@ JobContext read_context(std::vector<std::string> program) {
   context.floor_gpus = context.min_gpus;
   context.deadline = deadline_of(variable("ESPALIER_DEADLINE"));
   context.movable = is_movable();
-  if (context.movable) context.types = types_of(variable("ESPALIER_TYPES"));
+  if (context.movable) {
+    context.types = types_of(variable("ESPALIER_TYPES"));
+    context.base_gpus = number<int>("ESPALIER_BASE", 0, 1000000, 0);
+  }
   if (const std::string accuracy = variable("ESPALIER_ACCURACY"); !accuracy.empty()) {
     context.accuracy = accuracy_from(accuracy);
     context.accuracy_given = true;

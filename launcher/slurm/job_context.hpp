@@ -20,6 +20,8 @@ struct JobContext {
   std::string self;                  // path of this program
   std::vector<std::string> program;  // the user's program and its arguments
   int min_gpus = 0, max_gpus = 0;
+  int base_gpus =
+      0;  // that the base of a movable job requests; where fewer are idle, from MIN up, training starts there
   int floor_gpus = 0;   // MIN, if the user gave it; 0: none
   double deadline = 0;  // seconds since the epoch; 0: none
   Accuracy accuracy = Accuracy::bitwise;

@@ -47,10 +47,14 @@ struct LiveJob {
   // The generation that ran when `open` was proposed. A recovery after a reconnect raises it to its
   // own generation.
   int proposed_to = 0;
-  bool back_since = false;                 // the launcher has registered again since
-  bool movable = false;                    // its launcher has told of its bases
-  std::vector<JobId> bases;                // Slurm jobs that wait or run as its base, or did until training left them
-  std::vector<std::string> types;          // GPU types that a movable job may run on; empty: any
+  bool back_since = false;         // the launcher has registered again since
+  bool movable = false;            // its launcher has told of its bases
+  std::vector<JobId> bases;        // Slurm jobs that wait or run as its base, or did until training left them
+  std::vector<std::string> types;  // GPU types that a movable job may run on; empty: any
+  // The base that waits while the job has none, where fewer GPUs are enough to start; 0: there is none.
+  JobId base_waits = 0;
+  int smaller_failures = 0;                // smaller bases that did not start
+  double smaller_not_before = 0;           // no other one before this time
   std::vector<double> moves;               // when its base was to be replaced, within the last hour
   std::set<JobId> before;                  // extensions and bases when `open` was proposed
   std::optional<DecisionRecord> measured;  // committed; its step time is still being measured

@@ -267,6 +267,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
                            limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective});
   try {
     make_room(input, moments);
+    start_smaller(input, moments);
   } catch (const Error& error) {  // e.g. the store is full
     spdlog::error("{}", error.what());
   }

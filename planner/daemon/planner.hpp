@@ -170,6 +170,9 @@ class Planner {
   // Moves the base of a movable job if a waiting job can start then. Until it can move, and while it moves, the GPUs
   // for its second base count as those of a waiting job in `input`.
   void make_room(PlanningInput& input, std::map<std::string, double> moments);
+  // Movable jobs whose bases wait start on smaller ones, on GPUs that nobody else who waits could use. Their GPUs count
+  // as taken in `input`.
+  void start_smaller(PlanningInput& input, const std::map<std::string, double>& moments);
   // `decision` of move_to(), with trigger and reason.
   void propose_move(LiveJob& live, Decision decision, std::map<std::string, double> moments);
   void count_out(uid_t user);  // a job of `user` has ended

@@ -1,5 +1,8 @@
 // The planner's work for movable jobs: replacing a base by another one, because a user asks or a job waits for room.
+#include <spdlog/spdlog.h>
+
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/smaller_base.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -10,6 +13,10 @@ namespace espalier {
 namespace {
 
 // A job has one base, a second one while it moves, and perhaps some that are being given back.
+// Jobs in one decision for which smaller bases are looked for, which bounds its latency; and seconds until such a job
+// is looked at again.
+constexpr std::size_t kMostSmaller = 16;
+constexpr double kLookAgain = 2;
 constexpr std::size_t kMostBases = 8, kMostTypes = 16, kLongestType = 63;
 
 }  // namespace
@@ -26,6 +33,7 @@ void Planner::bases(const wire::BasesHeld& message) {
   live.movable = true;
   live.bases = message.bases;
   live.types = message.types;
+  live.base_waits = message.waits;
 }
 
 std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
@@ -41,6 +49,8 @@ std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
   if (live.job.held) throw Error(name + ": is held; `espalier release " + std::to_string(id) + "` lets it move");
   if (live.job.phase != JobPhase::running || live.open || !live.job.plan)
     throw Error(name + ": is being reconfigured or does not train yet; try again when its phase is running");
+  if (live.bases.size() > 1 && live.moves.empty())
+    throw Error(name + ": waits for a base of more GPUs, and moves there when Slurm grants it");
   if (live.bases.size() > 1) throw Error(name + ": still holds the base that it left; try again in a minute");
   if (!last_ || !site_) throw Error(name + ": Slurm has not answered yet; try again");
   const double now = clock_seconds();
@@ -75,6 +85,44 @@ void Planner::propose_move(LiveJob& live, Decision decision, std::map<std::strin
   record.moments = std::move(moments);
   if (!settings_.shadow) live.moves.push_back(record.decision.time);
   propose(live, std::move(record));
+}
+
+void Planner::start_smaller(PlanningInput& input, const std::map<std::string, double>& moments) {
+  std::size_t looks = 0;
+  for (auto& [id, live] : jobs_) {
+    const ElasticJob& job = live.job;
+    if (live.base_waits == 0 || !live.link || live.open || job.held || job.phase != JobPhase::launching ||
+        !job.anchor.empty() || input.now < live.smaller_not_before)
+      continue;
+    const SlurmJob* const waits = last_->alive(live.base_waits);
+    if (waits == nullptr || waits->uid != job.uid || submitted_of_base(waits->comment) != id ||
+        waits->state != SlurmJobState::pending || input.now - waits->submitted < kLeftToSlurmSeconds)
+      continue;
+    if (++looks > kMostSmaller) return;
+    live.smaller_not_before = input.now + kLookAgain;  // others have their turn
+    DecisionRecord record;
+    Decision& decision = record.decision;
+    try {
+      decision.acquire = smaller_base(
+          {waits->id, std::max(1, job.min_gpus), job.accuracy == Accuracy::bitwise, live.types}, input.cluster);
+    } catch (const Error& error) {
+      spdlog::debug("job {}: no smaller base: {}", id, error.what());
+      continue;
+    }
+    decision.time = clock_seconds();
+    decision.trigger = input.trigger;
+    decision.kind = DecisionKind::start;
+    decision.job = id;
+    int gpus = 0;
+    for (const ExtensionRequest& part : decision.acquire) gpus += part.gpus;
+    decision.reason = "starts on " + std::to_string(gpus) + " idle GPUs of " + nodes_of(decision.acquire) +
+                      " while base " + std::to_string(waits->id) + " of " + std::to_string(waits->wanted_gpus) +
+                      " waits";
+    record.moments = moments;
+    record.moments["decided"] = decision.time;
+    input.cluster = without_taken(std::move(input.cluster), {decision});
+    propose(live, std::move(record));
+  }
 }
 
 void Planner::make_room(PlanningInput& input, std::map<std::string, double> moments) {

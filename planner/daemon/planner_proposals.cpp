@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/core/schedule/smaller_base.hpp"
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/decision_check.hpp"
@@ -16,6 +17,11 @@
 #include "planner/wire/grant_message.hpp"
 
 namespace espalier {
+namespace {
+
+constexpr double kSmallerRests = 15;  // seconds after a smaller base that did not start; doubled each time
+
+}  // namespace
 
 // The jobs and the settings may have changed since the decision began. Slurm has not been asked since.
 void Planner::apply(const Deciding& from, const Decided& result) {
@@ -128,7 +134,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
 
 void Planner::give_grants(const LiveJob& live, const Decision& decision) const {
   // A second base goes into the user's own partition.
-  if (!settings_.grant || decision.acquire.empty() || moves_base(decision)) return;
+  if (!settings_.grant || decision.acquire.empty() || moves_base(decision) || starts_smaller(decision)) return;
   wire::Grants grants{decision.id, {}};
   for (const ExtensionRequest& request : decision.acquire)
     grants.grants.push_back(settings_.grant(live.job.uid, decision.job, request));
@@ -168,8 +174,13 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
     const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
     live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
   }
+  if (starts_smaller(decision)) {
+    live.smaller_failures = committed ? 0 : std::min(live.smaller_failures + 1, 6);
+    live.smaller_not_before = committed ? 0 : now + kSmallerRests * (1 << (live.smaller_failures - 1));
+  }
+  const bool trained = committed && !starts_smaller(decision);
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
-  if (!committed) return;
+  if (!trained) return;
   learn_change(live, record);
   live.measured = std::move(record);
   note_pause(live);

@@ -21,6 +21,9 @@ void Planner::tell_known(LiveJob& live, const std::vector<ExtensionRequest>& mor
   for (const auto* holdings : {&live.job.anchor, &live.job.extensions})
     for (const Holding& held : *holdings) nodes.insert(held.node);
   for (const ExtensionRequest& request : more) nodes.insert(request.node);
+  for (const JobId base : live.bases)
+    if (const SlurmJob* const held = last_ ? last_->alive(base) : nullptr; held != nullptr && held->uid == live.job.uid)
+      for (const Holding& part : held->holdings) nodes.insert(part.node);
   wire::Known known{basis_json(*site_, nodes, live.profiles.coefficients(*site_))};
   std::string text = known.basis.dump();
   if (text == live.told) return;

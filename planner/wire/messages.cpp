@@ -43,7 +43,7 @@ void visit(Grants& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(BasesHeld& m, Visitor& v) {
-  v("job", m.job), v("bases", m.bases), v("types", m.types);
+  v("job", m.job), v("bases", m.bases), v("types", m.types), v.maybe("waits", m.waits);
 }
 template <class Visitor>
 void visit(Known& m, Visitor& v) {

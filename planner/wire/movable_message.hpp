@@ -15,6 +15,9 @@ struct BasesHeld {
   JobId job = 0;
   std::vector<JobId> bases;        // Slurm jobs that wait or run as its base, or did until training left them
   std::vector<std::string> types;  // GPU types that it may run on; empty: any
+  // The base that waits while the job has none yet, where training may start on fewer GPUs; 0: there is none. The
+  // planner proposes a smaller base by a decision that starts_smaller() (planner/core/schedule/smaller_base.hpp).
+  JobId waits = 0;
 };
 
 }  // namespace espalier::wire

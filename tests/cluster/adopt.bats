@@ -146,3 +146,32 @@ goes_on_from_kept_state() { # GENERATION before
   as_user scancel "$A"
   leaves_nothing 60
 }
+
+@test "the launcher of a training on a smaller base is lost: the next one takes the smaller base over, and waits for the base again" {
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
+  plain beside -N1 -n1 -w n3 --gres=gpu:4 --mem=100 --no-requeue # on the launcher's node, which is lost
+  wait_for 30 "they run" eval '[ "$(squeue -h -t RUNNING | wc -l)" = 3 ]'
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A "1:4,movable,base=4,types=h100" -n1 --mem=500 -x n1,n2 --open-mode=append -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  small=$(squeue -h -n espalier-base -t RUNNING -o %i)
+  first=$(squeue -h -n espalier-base -t PENDING -o %i)
+  [ "$(node_of "$small")" = n1 ]
+  [ -n "$first" ]
+  generation=$(generation_of)
+  goes_off n3
+  taken_for_lost n3
+  runs_again n4
+  wait_for 60 "A trains in a generation after $generation" in_generation_after "$generation"
+  wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
+  [[ $(metric A plan) == *n1/* ]]
+  wait_for 60 "a base waits again" eval 'waiting=$(squeue -h -n espalier-base -t PENDING -o %i) && [ -n "$waiting" ]'
+  [ "$waiting" != "$first" ]
+  finish far
+  wait_for 120 "A runs on n2 alone" eval '[[ $(metric A plan) == *n2/* && $(metric A plan) != *n1/* ]]'
+  wait_for 90 "the smaller base is gone" eval '[ "$(bases_of "$A")" = "$waiting" ]'
+  no_step_lost
+  finish near
+  goes_on_well 60
+}

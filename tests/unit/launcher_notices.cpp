@@ -21,6 +21,8 @@ struct Job {
   std::vector<Holding> before;
   double needs = 1, since = 0;
   int saves = 0;
+  std::vector<Holding> arrived;
+  int taken_arrived = 0, unplanned = 0;
   std::vector<Decision> proposed;
   HeldGpus gpus{context, gpu_callbacks()};
   std::unique_ptr<Notices> notices;
@@ -44,6 +46,9 @@ struct Job {
     Notices::Callbacks on;
     on.taken = [this] { return taken; };
     on.base_before = [this] { return before.empty() ? 0 : before.front().job; };
+    on.arrived = [this] { return arrived; };
+    on.take_arrived = [this] { ++taken_arrived; };
+    on.unplanned = [this] { ++unplanned; };
     on.since = [this](const std::set<JobId>&) { return since; };
     on.idle = [this] { return idle; };
     on.job = [this] { return job; };
@@ -115,6 +120,56 @@ TEST_CASE("without time for a smaller generation a checkpoint is asked for, once
   one.needs = 1;
   one.notices->answer();
   CHECK(one.proposed.size() == 1);
+}
+
+TEST_CASE("training moves from a smaller base to all GPUs of the one that has been granted, after notices") {
+  Job one;
+  one.arrived = {{9, "n3", {0, 1}}};
+  one.job.extensions.clear();
+  one.plan = uniform_plan(1, 1, 8, 16, 4, {{"n3", 3}});
+  one.job.plan = one.plan;
+  one.notices->answer();  // an extension is taken back first
+  CHECK(one.taken_arrived == 0);
+  one.proposed.clear();
+  one.taken.clear();
+  one.idle = false;
+  one.notices->answer();
+  CHECK(one.proposed.empty());
+  one.idle = true;
+  one.notices->answer();
+  REQUIRE(one.proposed.size() == 1);
+  CHECK(one.taken_arrived == 1);
+  const Decision& decision = one.proposed.front();
+  CHECK(decision.kind == DecisionKind::migrate);
+  CHECK(decision.reason == "Slurm has granted base 9, for which the job waited");
+  const auto ranks = decision.plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n3", 0}, {"n3", 1}});
+}
+
+TEST_CASE("a move to a base on other nodes keeps one GPU of the smaller one, which a later change leaves") {
+  Job one;
+  one.taken.clear();
+  one.arrived = {{9, "n3", {0, 1}}};
+  one.job.extensions.clear();
+  one.plan = uniform_plan(1, 1, 8, 16, 4, {{"n1", 0}});
+  one.job.plan = one.plan;
+  one.notices->answer();
+  REQUIRE(one.proposed.size() == 1);
+  const auto ranks = one.proposed.front().plan.ranks();
+  CHECK(ranks.front().node == "n3");
+  CHECK(std::find(ranks.begin(), ranks.end(), GpuId{"n1", 0}) != ranks.end());
+}
+
+TEST_CASE("a granted base for which there is no plan is told of, and not moved to") {
+  Job one;
+  one.taken.clear();
+  one.arrived = {{9, "n3", {0, 1}}};
+  one.job.floor_gpus = 1;
+  one.job.model.layers = 0;
+  one.notices->answer();
+  CHECK(one.unplanned == 1);
+  CHECK(one.taken_arrived == 0);
+  CHECK(one.proposed.empty());
 }
 
 TEST_CASE("a base that the plan still uses is left for all GPUs of the base after it") {

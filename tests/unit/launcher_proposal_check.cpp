@@ -116,3 +116,42 @@ TEST_CASE("a proposal to replace the base is for movable jobs, and names a base 
     CHECK(one.why() == "invalid plan: rank 0 must be on the first node of the new base");
   }
 }
+
+TEST_CASE("a smaller base is refused with its reason") {
+  JobContext context;
+  context.job = 7;
+  context.movable = true;
+  context.min_gpus = 2;
+  context.base_gpus = 4;
+  Decision decision;
+  decision.job = 7;
+  decision.kind = DecisionKind::start;
+  decision.acquire = {{"n1", 1}, {"n2", 1}};
+  std::string why;
+  SUBCASE("or not, where it suits") {}
+  SUBCASE("of another job") {
+    decision.job = 8;
+    why = "it is for job 8";
+  }
+  SUBCASE("of a job that is not movable") {
+    context.movable = false;
+    why = "the job is not movable: its GPUs are those of the submitted job";
+  }
+  SUBCASE("with other numbers of GPUs on its nodes") {
+    decision.acquire.back().gpus = 2;
+    why = "invalid request for a base";
+  }
+  SUBCASE("with a lease") {
+    decision.acquire.back().lease_minutes = 5;
+    why = "invalid request for a base";
+  }
+  SUBCASE("with fewer GPUs than MIN") {
+    decision.acquire.pop_back();
+    why = "the base would have fewer GPUs than MIN";
+  }
+  SUBCASE("that is not smaller") {
+    for (ExtensionRequest& part : decision.acquire) part.gpus = 2;
+    why = "the base would not be smaller than the one that waits";
+  }
+  CHECK(smaller_base_refusal(decision, context) == why);
+}

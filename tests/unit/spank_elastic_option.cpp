@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, -7, "untouched", -7, "untouched"};
+  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
@@ -201,6 +201,25 @@ TEST_CASE("each wrong use of movable and types has its own message") {
   }
   CHECK(contains(parse("2:8,movable,types=").why, "types is empty"));
   CHECK(contains(parse(("2:8,movable,types=" + std::string(70, 'a')).c_str()).why, "types is empty or too long"));
+}
+
+TEST_CASE("base= of a movable job is between MIN and MAX, and each wrong use has its own message") {
+  CHECK(parse("1:8,movable,base=4").value.base == 4);
+  CHECK(parse("4:4,base=4,movable").value.base == 4);
+  CHECK(parse("2:,movable,base=6").value.base == 6);
+  CHECK(parse("1:8,movable").value.base == 0);
+  CHECK(contains(parse("1:8,base=4").why, "base is for movable jobs"));
+  for (const char* text : {"1:8,movable,base=", "1:8,movable,base=0", "1:8,movable,base=-1", "1:8,movable,base=four",
+                           "1:8,movable,base=1000001"}) {
+    CAPTURE(text);
+    CHECK(contains(parse(text).why, "base is not a number of GPUs from 1 up"));
+  }
+  CHECK(contains(parse("2:8,movable,base=1").why, "base is not between MIN and MAX"));
+  CHECK(contains(parse("2:8,movable,base=9").why, "base is not between MIN and MAX"));
+  const auto large = parse("2:,movable,base=9").value;
+  char why[ESPALIER_MESSAGE_MAX] = "";
+  CHECK(espalier_elastic_fits_site("2:,movable,base=9", &large, 8, why, sizeof(why)) == -1);
+  CHECK(contains(why, "9 GPUs are above this site's limit of 8"));
 }
 
 TEST_CASE("a movable job that requests GPUs itself is refused, and one without GPUs is not") {

@@ -47,10 +47,10 @@ std::set<std::string> nodes_of(const ElasticJob& job) {
   return nodes;
 }
 
-bool any_node_stays(const ElasticJob& job, const std::vector<ExtensionRequest>& base) {
+bool any_node_stays(const ElasticJob& job, const std::vector<Holding>& base) {
   const auto now = nodes_of(job);
   return now.empty() ||
-         std::any_of(base.begin(), base.end(), [&](const auto& request) { return now.contains(request.node); }) ||
+         std::any_of(base.begin(), base.end(), [&](const Holding& held) { return now.contains(held.node); }) ||
          std::any_of(job.extensions.begin(), job.extensions.end(),
                      [&](const Holding& held) { return now.contains(held.node); });
 }
@@ -62,6 +62,14 @@ void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterVi
     for (const ExtensionRequest& request : base)
       if (job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), request.node))
         throw Error("job " + std::to_string(job.id) + " waits for GPUs and could use those of " + request.node);
+}
+
+std::vector<GpuId> gpus_on(const std::vector<Holding>& base, const std::vector<Holding>& extensions) {
+  std::vector<GpuId> gpus;
+  for (const auto* holdings : {&base, &extensions})
+    for (const Holding& held : *holdings)
+      for (const int index : held.gpus) gpus.push_back({held.node, index});
+  return gpus;
 }
 
 struct Moved {
@@ -81,11 +89,9 @@ std::optional<Moved> moved_to(const ElasticJob& job, const std::vector<Extension
     for (std::size_t index = 0; index < node->gpu_owner.size(); ++index)
       if (node->gpu_owner[index] == 0 && static_cast<int>(held.gpus.size()) < request.gpus)
         held.gpus.push_back(static_cast<int>(index));
-    for (const int index : held.gpus) moved.gpus.push_back({request.node, index});
     moved.job.anchor.push_back(std::move(held));
   }
-  for (const Holding& held : job.extensions)
-    for (const int index : held.gpus) moved.gpus.push_back({held.node, index});
+  moved.gpus = gpus_on(moved.job.anchor, job.extensions);
   return moved;
 }
 
@@ -138,16 +144,22 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known) {
   auto moved = moved_to(job, base, cluster);
-  if (!moved) return std::nullopt;
+  return moved ? plan_on_base(job, moved->job.anchor, known) : std::nullopt;
+}
+
+std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holding>& base, const PlanningBasis* known) {
+  ElasticJob moved = job;
+  moved.anchor = base;
+  auto gpus = gpus_on(base, job.extensions);
   if (!any_node_stays(job, base)) {
     // As many GPUs as on the new base alone, so that what fits there fits here.
     const GpuId bridge = job.plan->ranks().back();
-    if (moved->gpus.size() > 1) moved->gpus.pop_back();
-    moved->gpus.push_back(bridge);
-    moved->job.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
-    moved->job.max_gpus = std::max(moved->job.max_gpus, static_cast<int>(moved->gpus.size()));
+    if (gpus.size() > 1) gpus.pop_back();
+    gpus.push_back(bridge);
+    moved.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
+    moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
   }
-  return plan_on_subset(moved->job, moved->gpus, known);
+  return plan_on_subset(moved, gpus, known);
 }
 
 std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,

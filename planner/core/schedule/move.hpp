@@ -44,6 +44,9 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known);
 
+// The same on a second base that runs: `base` is what Slurm has given it.
+std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holding>& base, const PlanningBasis* known);
+
 // The same once the first base has been left: on the second base and the job's extensions only.
 std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                  const ClusterView& cluster, const PlanningBasis* known);
