@@ -25,6 +25,7 @@ nlohmann::json checkpoint_facts(const Config& config) {
                           {"model.rope_scaling", model.rope_scaling.kind},
                           {"training.global_batch", config.training.global_batch},
                           {"training.seed", config.training.seed}};
+  if (model.mtp_layers > 0) facts["model.mtp_layers"] = model.mtp_layers;
   if (model.rope_scaling.kind != "none") facts["model.rope_scaling.factor"] = model.rope_scaling.factor;
   // The sums of a TP group are part of a sample's arithmetic.
   if (config.training.accuracy == Accuracy::bitwise) facts["parallel.tp"] = std::max(1, config.parallel.limits.tp);
