@@ -8,6 +8,7 @@ nlohmann::json checkpoint_facts(const Config& config) {
   const ModelConfig& model = config.model;
   nlohmann::json facts = {{"model.family", model.family},
                           {"model.layers", model.layers},
+                          {"model.mtp_layers", model.mtp_layers},
                           {"model.hidden", model.hidden},
                           {"model.heads", model.heads},
                           {"model.key_value_heads", model.key_value_heads},
@@ -25,7 +26,6 @@ nlohmann::json checkpoint_facts(const Config& config) {
                           {"model.rope_scaling", model.rope_scaling.kind},
                           {"training.global_batch", config.training.global_batch},
                           {"training.seed", config.training.seed}};
-  if (model.mtp_layers > 0) facts["model.mtp_layers"] = model.mtp_layers;
   if (model.rope_scaling.kind != "none") facts["model.rope_scaling.factor"] = model.rope_scaling.factor;
   // The sums of a TP group are part of a sample's arithmetic.
   if (config.training.accuracy == Accuracy::bitwise) facts["parallel.tp"] = std::max(1, config.parallel.limits.tp);
@@ -40,6 +40,7 @@ void check(const nlohmann::json& stored, const Config& config, const std::string
     const nlohmann::json other = stored.value(key, nlohmann::json());
     if (key.rfind(section, 0) != 0 || other == value) continue;
     if (key == "parallel.tp" && other.is_null()) continue;  // written before it was recorded, or relaxed
+    if (key == "model.mtp_layers" && other.is_null() && value == 0) continue;  // written before it was recorded
     throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
                 value.dump() + "; set it back, or choose another checkpoint.directory");
   }

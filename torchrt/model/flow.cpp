@@ -57,7 +57,7 @@ Flow FlowRules::after(int unit, Flow before, const at::Tensor& output) const {
 at::Tensor FlowRules::output_gradient(int unit, const Flow& after) const {
   switch (unit_part(model_, unit)) {
     case UnitPart::embedding:
-      return ahead_ ? after[0] + after[1] : after[0];
+      return ahead_ ? after[0].add(after[1]) : after[0];
     case UnitPart::block:
       return after[0];
     case UnitPart::mtp:
@@ -78,9 +78,9 @@ Flow FlowRules::before(int unit, Flow after, const Flow& input_gradients) const 
     case UnitPart::mtp: {
       const auto depth = static_cast<std::size_t>(mtp_depth(model_, unit));
       const bool last = after.size() == depth + 1;  // the embeddings end here
-      const at::Tensor embeddings = last ? input_gradients[1] : after.back() + input_gradients[1];
+      const at::Tensor embeddings = last ? input_gradients[1] : after.back().add(input_gradients[1]);
       after.resize(depth);
-      after.back() = after.back() + input_gradients[0];
+      after.back() = after.back().add(input_gradients[0]);
       after.push_back(embeddings);
       return after;
     }
