@@ -233,7 +233,7 @@ PY
 }
 @test "measuring one stage of a model with modules is refused" {
   shape 4 6x1:2 > whole.json
-  run timeout 60 "$train" small.toml --profile-stage whole.json --stage 0
+  run timeout 60 "$train" small.toml --profile-plan whole.json --stage 0
   echo "$output"
   [ "$status" != 0 ]
   [[ "$output" == *"a model with MTP modules is measured only while it trains"* ]]
