@@ -251,6 +251,7 @@ ModelShape model_shape(const Config& config) {
   ModelShape shape;
   shape.family = config.model.family;
   shape.layers = config.model.blocks();
+  shape.mtp_layers = config.model.mtp_layers;
   shape.hidden = config.model.hidden;
   shape.heads = config.model.heads;
   shape.sequence = config.model.sequence;
