@@ -102,7 +102,7 @@ void read_parallel(TomlSection section, const Config& config, ParallelConfig& pa
   ParallelLimits& limits = parallel.limits;
   section.read("plan", parallel.plan);
   read_chunks(section, config.training.schedule, limits);
-  section.read("pp", limits.pp, 1, config.model.layers);
+  section.read("pp", limits.pp, 1, config.model.blocks());
   section.read("dp", limits.dp, 1, config.training.global_batch);
   section.read("tp", limits.tp, 1, config.model.heads);
   section.read("micro_batches", limits.micro_batches, 1, 1 << 20);
@@ -129,7 +129,7 @@ void read_parallel(TomlSection section, const Config& config, ParallelConfig& pa
     for (const char* key : {"pp", "dp", "tp", "micro_batches"})
       if (section.has(key)) section.fail(key, "is decided by parallel.plan = \"" + parallel.plan + "\"; remove it");
     limits.first = read_plan(section, parallel.plan);
-    if (const auto broken = validate(*limits.first, config.model.layers); !broken.empty())
+    if (const auto broken = validate(*limits.first, config.model.blocks()); !broken.empty())
       section.fail("plan", "is \"" + parallel.plan + "\": " + broken.front());
     if (limits.first->global_batch != config.training.global_batch)
       section.fail("plan", "is for a global batch of " + std::to_string(limits.first->global_batch) +
@@ -250,7 +250,8 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 ModelShape model_shape(const Config& config) {
   ModelShape shape;
   shape.family = config.model.family;
-  shape.layers = config.model.layers;
+  shape.layers = config.model.blocks();
+  shape.mtp_layers = config.model.mtp_layers;
   shape.hidden = config.model.hidden;
   shape.heads = config.model.heads;
   shape.sequence = config.model.sequence;

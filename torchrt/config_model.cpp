@@ -8,6 +8,7 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr int kMostLayers = 10'000, kMostHidden = 1 << 16, kMostHeads = 1 << 12, kMostSequence = 1 << 20;
+constexpr int kMostMtpLayers = 64;
 constexpr int kMostVocabulary = 1 << 24, kMostIntermediate = 1 << 20;
 
 bool rotary(const ModelConfig& model) { return family(model.family).positions == nullptr; }
@@ -56,6 +57,25 @@ void read_sizes(TomlSection& section, ModelConfig& model) {
   model = completed(model);
 }
 
+void read_mtp(TomlSection& section, ModelConfig& model) {
+  for (const char* key : {"mtp_layers", "mtp_weight"})
+    if (section.has(key) && !family(model.family).predicts_ahead)
+      section.fail(key, "is no key of family \"" + model.family + "\", which has no multi-token prediction; remove it");
+  const int given = model.mtp_layers;
+  section.read("mtp_layers", model.mtp_layers, 0, kMostMtpLayers);
+  if (given > 0 && model.mtp_layers != given)
+    section.fail("mtp_layers", "is " + std::to_string(model.mtp_layers) + ", model.config says " +
+                                   std::to_string(given) + "; remove it");
+  if (model.mtp_layers >= model.sequence)
+    section.fail("mtp_layers", "is " + std::to_string(model.mtp_layers) +
+                                   ", must be less than sequence = " + std::to_string(model.sequence));
+  if (section.has("mtp_weight") && model.mtp_layers == 0)
+    section.fail("mtp_weight",
+                 "is the weight of the loss of MTP modules, and mtp_layers says that there are none; "
+                 "remove it");
+  section.read("mtp_weight", model.mtp_weight, 0, kMostMtpWeight);
+}
+
 }  // namespace
 
 void read_model(TomlSection section, ModelConfig& model, std::string& weights) {
@@ -72,6 +92,7 @@ void read_model(TomlSection section, ModelConfig& model, std::string& weights) {
     model = read_hugging_face_config(hugging_face, model.sequence);
     refuse_foreign(section, model);
   }
+  read_mtp(section, model);
   section.read("embedding_dropout", model.embedding_dropout, 0, 0.99);
   section.read("residual_dropout", model.residual_dropout, 0, 0.99);
   section.read("attention_dropout", model.attention_dropout, 0, 0.99);

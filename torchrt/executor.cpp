@@ -22,7 +22,18 @@ constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 constexpr double kLossUnit = 1 << 20;
 
 // Places in the agreement's numbers, after the norms.
-enum Slot : std::size_t { loss, stop, kept, written, write_failed, save, checked_step, out_of_range, slots };
+enum Slot : std::size_t {
+  loss,
+  ahead_loss,
+  stop,
+  kept,
+  written,
+  write_failed,
+  save,
+  checked_step,
+  out_of_range,
+  slots
+};
 
 }  // namespace
 
@@ -323,13 +334,15 @@ void Executor::agree() {
   const bool bad_norm = !std::all_of(all.begin(), all.end(), [](double norm) { return std::isfinite(norm); });
   const Vote vote = vote_();
   all[norms + loss] = compute.loss_sum();
+  all[norms + ahead_loss] = compute.ahead_loss_sum();
   all[norms + stop] = vote.stop ? 1 : 0;
   all[norms + kept] = vote.kept ? 1 : 0;
   all[norms + written] = vote.checkpoint.done;
   all[norms + write_failed] = vote.checkpoint.failed;
   all[norms + save] = vote.checkpoint.asked;
   all[norms + checked_step] = static_cast<double>(step_);
-  const bool bad_loss = !std::isfinite(all[norms + loss]), bad_gradient = bad_norm || compute.out_of_range();
+  const bool bad_loss = !std::isfinite(all[norms + loss] + all[norms + ahead_loss]),
+             bad_gradient = bad_norm || compute.out_of_range();
   all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
   engine_.world.sum(all);
   ESPALIER_INVARIANT(all[norms + checked_step] == static_cast<double>(step_) * engine_.world.size());
@@ -339,7 +352,10 @@ void Executor::agree() {
   for (std::size_t i = 0; i < norms; ++i) squared += all[i];
   const TrainingConfig& training = engine_.config.training;
   outcome_.gradient_norm = std::sqrt(squared);
-  outcome_.loss = all[norms + loss] / (kLossUnit * training.global_batch * engine_.config.model.sequence);
+  const ModelConfig& model = engine_.config.model;
+  const double tokens = kLossUnit * training.global_batch * model.sequence;
+  outcome_.loss = all[norms + loss] / tokens;
+  outcome_.ahead_loss = all[norms + ahead_loss] / (tokens * std::max(1, model.mtp_layers));
   outcome_.switch_agreed = all[norms + stop] > 0;
   outcome_.kept = all[norms + kept] == engine_.world.size();
   outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};

@@ -37,6 +37,7 @@ class AgreedError : public Error {
 
 struct StepOutcome {
   double loss = 0;             // mean over all tokens of the step
+  double ahead_loss = 0;       // mean of the MTP modules' losses; 0: there is none
   double gradient_norm = 0;    // of the whole model, before clipping
   double learning_rate = 0;    // that the update used
   bool switch_agreed = false;  // some rank voted to stop; all ranks see the same answer

@@ -106,7 +106,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   }
   if (arguments.print_schedule > 0) {
     const Plan plan = standalone_plan(config, arguments.plan, arguments.print_schedule);
-    const Layout layout = make_layout(plan, config.model.layers);
+    const Layout layout = make_layout(plan, config.model.blocks());
     const ScheduleOptions options = schedule_options(config, plan);
     must_fit(options, layout);
     const Schedule schedule = make_schedule(layout, options);

@@ -66,17 +66,18 @@ double unix_seconds() {
 
 // Unknown values become null.
 void Metrics::write_step(const StepRecord& step, double tokens_per_second, double utilization) {
-  const Json line = {{"step", step.step},
-                     {"time", unix_seconds()},
-                     {"loss", step.loss},
-                     {"gradient_norm", step.gradient_norm},
-                     {"learning_rate", step.learning_rate},
-                     {"seconds", step.seconds},
-                     {"tokens_per_second", tokens_per_second},
-                     {"mfu", utilization},
-                     {"generation", setting_.generation},
-                     {"gpus", setting_.gpus},
-                     {"plan", setting_.plan}};
+  Json line = {{"step", step.step},
+               {"time", unix_seconds()},
+               {"loss", step.loss},
+               {"gradient_norm", step.gradient_norm},
+               {"learning_rate", step.learning_rate},
+               {"seconds", step.seconds},
+               {"tokens_per_second", tokens_per_second},
+               {"mfu", utilization},
+               {"generation", setting_.generation},
+               {"gpus", setting_.gpus},
+               {"plan", setting_.plan}};
+  if (step.ahead_loss) line["mtp_loss"] = *step.ahead_loss;
   write_line(line.dump() + "\n");
 }
 

@@ -16,6 +16,7 @@ struct StepRecord {
   double gradient_norm = 0;
   double learning_rate = 0;
   double seconds = 0;
+  std::optional<double> ahead_loss = std::nullopt;  // mean of the MTP modules' losses, where there are any
 };
 
 // The values that all lines of one generation share.

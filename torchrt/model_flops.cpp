@@ -35,10 +35,12 @@ bool mentions(const std::string& text, const std::string& name) {
 
 double model_flops_per_token(const ModelConfig& model) {
   double weights = 0;
-  for (int unit = 1; unit < unit_count(model); ++unit)
+  for (int unit = 1; unit < unit_count(model); ++unit) {
+    const double times = unit_part(model, unit) == UnitPart::head ? 1 + model.mtp_layers : 1;
     for (const TensorSpec& tensor : unit_spec(model, unit).tensors)
-      if (tensor.global_shape.size() == 2) weights += static_cast<double>(tensor.elements());
-  const double attention = 12.0 * model.layers * model.heads * model.head_size * model.sequence;
+      if (tensor.global_shape.size() == 2) weights += times * static_cast<double>(tensor.elements());
+  }
+  const double attention = 12.0 * model.blocks() * model.heads * model.head_size * model.sequence;
   return 6 * weights + attention;
 }
 
@@ -51,7 +53,10 @@ UnitFlops unit_flops(const ModelConfig& model, int unit, int tp) {
     flops.update += kAdamW * elements;
     if (unit > 0 && tensor.global_shape.size() == 2) multiplied += elements;
   }
-  const bool block = unit > 0 && unit <= model.layers;
+  const UnitPart part = unit_part(model, unit);
+  // Every MTP depth goes through the head's matrix again. Depths are a few tokens shorter, which is not counted.
+  if (part == UnitPart::head) multiplied *= 1 + model.mtp_layers;
+  const bool block = part == UnitPart::block || part == UnitPart::mtp;
   const double attention = block ? 4.0 * model.heads / tp * model.head_size * model.sequence : 0;
   flops.forward = 2 * multiplied + attention;
   flops.backward = 2 * multiplied + 2 * attention;

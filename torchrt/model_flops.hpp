@@ -11,7 +11,7 @@ namespace espalier::torchrt {
 // FLOPs of training on one token: 6 N + 12 L H Q T (Chowdhery et al., "PaLM", 2022, appendix B). N
 // is the number of weights that are multiplied: all matrices except tables that are only looked up.
 // A tied table counts as the head. L layers, H heads of size Q, T tokens per sample. Recomputation
-// is not counted.
+// is not counted. MTP modules count as layers, and the head once more for each of them.
 double model_flops_per_token(const ModelConfig& model);
 
 // The same by unit and pass: the FLOPs of one rank of `tp` for one token, on its shard of a unit.

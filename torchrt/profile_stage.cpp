@@ -20,7 +20,10 @@ class StageRun {
     if (plan_.global_batch != config.training.global_batch)
       throw Error("plan: has a global batch of " + std::to_string(plan_.global_batch) + ", " + config.path + " says " +
                   std::to_string(config.training.global_batch) + "; the global batch never changes");
-    layout_ = make_layout(plan_, config.model.layers);
+    if (config.model.mtp_layers > 0)
+      throw Error("--profile-plan: " + config.path + ": a model with MTP modules is measured only while it trains; " +
+                  "set model.mtp_layers = 0 to measure the model without them");
+    layout_ = make_layout(plan_, config.model.blocks());
     const ScheduleOptions options = schedule_options(config, plan_);
     work_ = order_of_work(layout_, options);
     if (plan_.schedule.empty()) plan_.schedule = options.name;

@@ -9,7 +9,7 @@
 namespace espalier::torchrt {
 
 RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device)
-    : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.layers)) {
+    : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.blocks())) {
   if (plan.global_batch != config.training.global_batch)
     throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config.path + " says " +
                 std::to_string(config.training.global_batch) + "; the global batch never changes");

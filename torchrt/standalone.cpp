@@ -48,16 +48,16 @@ Plan standalone_plan(const Config& config, const std::string& plan_path, int ran
     throw Error(config.path + ": [parallel] asks for pp=" + std::to_string(wanted.pp) +
                 " dp=" + std::to_string(wanted.dp) + " tp=" + std::to_string(wanted.tp) + " (0: free), which " +
                 std::to_string(ranks) + " ranks cannot make; start as many as their product");
-  if (pp > config.model.layers)
-    throw Error(config.path + ": " + std::to_string(config.model.layers) + " layers cannot fill " + std::to_string(pp) +
-                " pipeline stages; start at most " + std::to_string(config.model.layers) +
+  if (pp > config.model.blocks())
+    throw Error(config.path + ": " + std::to_string(config.model.blocks()) + " layers cannot fill " +
+                std::to_string(pp) + " pipeline stages; start at most " + std::to_string(config.model.blocks()) +
                 " ranks, raise model.layers, or set dp or tp in [parallel]");
   char host[256] = "localhost";
   ::gethostname(host, sizeof host - 1);
   std::vector<GpuId> gpus;
   for (int i = 0; i < ranks; ++i) gpus.push_back({host, i});
   const int micro_batches = wanted.micro_batches > 0 ? wanted.micro_batches : config.training.micro_batches;
-  return in_form(uniform_plan(pp, dp, config.model.layers, config.training.global_batch, micro_batches, gpus, tp),
+  return in_form(uniform_plan(pp, dp, config.model.blocks(), config.training.global_batch, micro_batches, gpus, tp),
                  config);
 }
 
@@ -74,7 +74,7 @@ struct Run {
 void prepare(Config& config, const std::string& plan_path, World& world, Run& run) {
   const Plan plan = standalone_plan(config, plan_path, world.size());
   config.parallel.limits.tp = plan.stages.front().tp;
-  must_fit(schedule_options(config, plan), make_layout(plan, config.model.layers));
+  must_fit(schedule_options(config, plan), make_layout(plan, config.model.blocks()));
   run.device = make_device(std::nullopt, world.local_rank());
   run.state = std::make_unique<RankState>(config, plan, world, *run.device);
   for (const int unit : run.state->units()) run.state->allocate(unit);

@@ -116,7 +116,11 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   const StepOutcome& outcome = report.outcome;
   done_ = step;
   saver_->agreed(outcome.checkpoint);
-  if (metrics_) metrics_->record({step, outcome.loss, outcome.gradient_norm, outcome.learning_rate, report.seconds});
+  if (metrics_) {
+    StepRecord record{step, outcome.loss, outcome.gradient_norm, outcome.learning_rate, report.seconds};
+    if (config_.model.mtp_layers > 0) record.ahead_loss = outcome.ahead_loss;
+    metrics_->record(record);
+  }
   saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
   if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
     validate(step);

@@ -17,7 +17,7 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr double kMostMilliseconds = 1e6;
-constexpr const char* kKinds[] = {"embedding", "block", "head"};
+constexpr const char* kKinds[] = {"embedding", "block", "mtp", "head"};  // as UnitPart
 
 double seconds(const nlohmann::json& row, const char* key) {
   const double ms = row.at(key).get<double>();
@@ -57,10 +57,10 @@ DeviceTimes::DeviceTimes(const std::string& path) : path_(path) {
       const auto name = row.at("unit").get<std::string>();
       std::size_t kind = 0;
       while (kind < std::size(kKinds) && name != kKinds[kind]) ++kind;
-      if (kind == std::size(kKinds)) throw Error("unit: is \"" + name + "\"; known are embedding, block and head");
+      if (kind == std::size(kKinds)) throw Error("unit: is \"" + name + "\"; known are embedding, block, mtp and head");
       const UnitTimes times{seconds(row, "forward_ms"), seconds(row, "backward_ms"), seconds(row, "weight_gradient_ms"),
                             seconds(row, "update_ms")};
-      if (!rows_[{static_cast<Kind>(kind), count(row, "tp")}].emplace(count(row, "samples"), times).second)
+      if (!rows_[{static_cast<UnitPart>(kind), count(row, "tp")}].emplace(count(row, "samples"), times).second)
         throw Error("two rows for unit " + name + ", tp " + row.at("tp").dump() + ", samples " +
                     row.at("samples").dump());
     }
@@ -72,7 +72,7 @@ DeviceTimes::DeviceTimes(const std::string& path) : path_(path) {
 }
 
 UnitTimes DeviceTimes::of(const ModelConfig& model, int unit, int tp, int samples) const {
-  const Kind kind = unit == 0 ? Kind::embedding : unit <= model.layers ? Kind::block : Kind::head;
+  const UnitPart kind = unit_part(model, unit);
   const auto complain = [&](const std::string& what) -> Error {
     return Error("device.times: " + path_ + ": has no row for unit " + kKinds[static_cast<std::size_t>(kind)] +
                  ", tp " + std::to_string(tp) + what + "; add one");

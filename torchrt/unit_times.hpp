@@ -8,7 +8,7 @@
 #include <string>
 #include <tuple>
 
-#include "torchrt/model/model_config.hpp"
+#include "torchrt/model/units.hpp"
 
 namespace espalier::torchrt {
 
@@ -20,7 +20,7 @@ struct UnitTimes {
 
 class DeviceTimes {
  public:
-  // A JSON file: {"rows": [{"unit": "embedding"|"block"|"head", "tp": 1, "samples": 1, "forward_ms": 1.5,
+  // A JSON file: {"rows": [{"unit": "embedding"|"block"|"mtp"|"head", "tp": 1, "samples": 1, "forward_ms": 1.5,
   // "backward_ms": 1.5, "weight_gradient_ms": 1.5, "update_ms": 0.1}, ...]}. Throws Error that names the file.
   explicit DeviceTimes(const std::string& path);
   // Between two rows of different `samples` it interpolates. Throws Error where the rows do not reach that far.
@@ -28,10 +28,9 @@ class DeviceTimes {
   std::uint64_t checksum() const { return checksum_; }  // of the file
 
  private:
-  enum class Kind : std::uint8_t { embedding, block, head };
   std::string path_;
   std::uint64_t checksum_ = 0;
-  std::map<std::tuple<Kind, int>, std::map<int, UnitTimes>> rows_;  // by kind and TP degree; then by samples
+  std::map<std::tuple<UnitPart, int>, std::map<int, UnitTimes>> rows_;  // by kind and TP degree; then by samples
 };
 
 // On a device of constant speed.

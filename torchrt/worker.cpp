@@ -70,7 +70,7 @@ class Worker {
   void take_part() {
     wire::Assign assign = session_.assignment();
     plan_ = std::move(assign.plan);
-    if (const auto broken = validate(plan_, config_.model.layers); !broken.empty())
+    if (const auto broken = validate(plan_, config_.model.blocks()); !broken.empty())
       throw Error("launcher: the plan that it assigns is none: " + broken.front());
     config_.training.accuracy = assign.accuracy;
     config_.parallel.limits.tp = plan_.stages.front().tp;

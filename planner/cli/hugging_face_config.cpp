@@ -16,6 +16,8 @@ int positive(const Fields& fields, const std::string& path, const char* name) {
   return value;
 }
 
+constexpr int kMostMtpLayers = 64;
+
 int positive_or(const Fields& fields, const std::string& path, const char* name, int otherwise) {
   return fields.has(name) ? positive(fields, path, name) : otherwise;
 }
@@ -54,6 +56,13 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
   shape.vocabulary = positive(fields, path, "vocab_size");
   model.tied = gpt2;  // Hugging Face's default for each family
   if (fields.has("tie_word_embeddings")) fields.get("tie_word_embeddings", model.tied);
+  // Multi-token prediction: what plans count as layers are the modules, too.
+  if (!gpt2 && fields.has("num_nextn_predict_layers")) {
+    fields.get("num_nextn_predict_layers", shape.mtp_layers);
+    if (shape.mtp_layers < 0 || shape.mtp_layers > kMostMtpLayers)
+      throw Error(path + ".num_nextn_predict_layers: must lie between 0 and " + std::to_string(kMostMtpLayers));
+    shape.layers += shape.mtp_layers;
+  }
   if (!gpt2) model.layer_scale = gated_layer(fields, path, shape) / layer_parameters(shape);
   return model;
 }

@@ -50,6 +50,7 @@ class JobFile {
     };
     TomlKeys known{
         whole("layers", given_.layers, 1, 10'000),
+        whole("mtp_layers", given_.mtp_layers, 0, 64),
         whole("hidden", given_.hidden, 1, 1 << 20),
         whole("heads", given_.heads, 1, 1 << 16),
         whole("sequence", given_.sequence, 1, 1 << 24),
@@ -121,6 +122,12 @@ class JobFile {
       if (given > 0) out = given;
     };
     take(given_.layers, shape.layers);
+    if (has("mtp_layers")) {
+      if (!has("family")) fail("mtp_layers", "not beside model or config, which have their own");
+      if (shape.family == "gpt2") fail("mtp_layers", "family \"gpt2\" has no multi-token prediction; remove it");
+      shape.mtp_layers = given_.mtp_layers;
+      shape.layers += shape.mtp_layers;  // plans count the modules as layers
+    }
     take(given_.hidden, shape.hidden);
     take(given_.heads, shape.heads);
     take(given_.sequence, shape.sequence);

@@ -86,6 +86,7 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   Json json{{"layers", job.layers}, {"global_batch", job.global_batch}, {"tp_degrees", job.tp_degrees}};
   put(json, job, kSizes);
   put(json, job, kFacts);
+  if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
   for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
     put(json[name], *edge, kEdge);
     json[name]["assumed_compute"] = edge->assumed_compute;
@@ -104,7 +105,7 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   const Fields fields(json, what,
                       {"layers", "global_batch", "tp_degrees", "activ_bytes", "param_bytes", "param_optim_bytes",
                        "weight_bytes", "activ_p_bytes", "activ_np_bytes", "tied_bytes", "deferred", "recompute",
-                       "zero1", "boundary_assumed", "memory_assumed", "first", "last", "gpu"});
+                       "zero1", "boundary_assumed", "memory_assumed", "boundary_tensors", "first", "last", "gpu"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);
@@ -114,6 +115,11 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   take(fields, what, job, kSizes);
   if (job.deferred > 1) throw Error(what + ".deferred: must be at most 1");
   take(fields, job, kFacts);
+  if (fields.has("boundary_tensors")) {  // added later
+    fields.get("boundary_tensors", job.boundary_tensors);
+    if (!(job.boundary_tensors >= 1 && job.boundary_tensors <= 2))
+      throw Error(what + ".boundary_tensors: must lie between 1 and 2");
+  }
   Json part;
   fields.get("first", part);
   job.first = edge_from(part, what + ".first");

@@ -109,7 +109,7 @@ static void from_json(const Json& json, TrainingSetting& setting) {
   fields.get("zero1", setting.zero1);
 }
 
-// The last three fields were added later and may be absent: programs of users send this too.
+// The last four fields were added later and may be absent: programs of users send this too.
 void to_json(Json& json, const ModelShape& model) {
   json = {{"family", model.family},
           {"layers", model.layers},
@@ -121,13 +121,14 @@ void to_json(Json& json, const ModelShape& model) {
           {"micro_batches", model.micro_batches}};
   if (model.key_value_heads != 0) json["key_value_heads"] = model.key_value_heads;
   if (model.intermediate != 0) json["intermediate"] = model.intermediate;
+  if (model.mtp_layers != 0) json["mtp_layers"] = model.mtp_layers;
   if (model.tied) json["tied"] = true;
   if (model.setting) to_json(json["setting"], *model.setting);
 }
 void from_json(const Json& json, ModelShape& model) {
   const Fields fields(json, "model",
                       {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches",
-                       "key_value_heads", "intermediate", "tied", "setting"});
+                       "key_value_heads", "intermediate", "mtp_layers", "tied", "setting"});
   fields.get("family", model.family);
   fields.get("layers", model.layers);
   fields.get("hidden", model.hidden);
@@ -136,9 +137,10 @@ void from_json(const Json& json, ModelShape& model) {
   fields.get("vocabulary", model.vocabulary);
   fields.get("global_batch", model.global_batch);
   fields.get("micro_batches", model.micro_batches);
-  model.key_value_heads = model.intermediate = 0;
+  model.key_value_heads = model.intermediate = model.mtp_layers = 0;
   if (fields.has("key_value_heads")) fields.get("key_value_heads", model.key_value_heads);
   if (fields.has("intermediate")) fields.get("intermediate", model.intermediate);
+  if (fields.has("mtp_layers")) fields.get("mtp_layers", model.mtp_layers);
   model.tied = false;
   if (fields.has("tied")) fields.get("tied", model.tied);
   model.setting.reset();

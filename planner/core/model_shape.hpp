@@ -21,7 +21,7 @@ struct TrainingSetting {
 // Input of the performance model. The workers report it when they start.
 struct ModelShape {
   std::string family;  // "gpt2", ...
-  int layers = 0;
+  int layers = 0;      // what plans count: transformer layers, then the `mtp_layers` MTP modules
   int hidden = 0;
   int heads = 0;
   int sequence = 0;  // tokens per sample
@@ -31,7 +31,10 @@ struct ModelShape {
   // A tensor-parallel degree must divide heads, key_value_heads and intermediate. 0: not told; it
   // is then taken not to limit the degree.
   int key_value_heads = 0;
-  int intermediate = 0;                                   // width of a layer's feed-forward
+  int intermediate = 0;  // width of a layer's feed-forward
+  // Modules for multi-token prediction among `layers`. They are the last ones; each costs a projection and another pass
+  // through the LM head beside its layer. May be absent.
+  int mtp_layers = 0;
   bool tied = false;                                      // embedding and LM head are one matrix; may be absent
   std::optional<TrainingSetting> setting = std::nullopt;  // may be absent
   bool operator==(const ModelShape&) const = default;

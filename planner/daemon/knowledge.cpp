@@ -98,23 +98,24 @@ std::string description(const ElasticJob& job) {
   if (model.layers <= 0) return "";
   const TrainingSetting setting = model.setting.value_or(TrainingSetting());
   if (data_parallel_only(job) && setting.program.empty()) return "";  // it may be any model
-  return Json{{"family", model.family},
-              {"layers", model.layers},
-              {"hidden", model.hidden},
-              {"heads", model.heads},
-              {"key_value_heads", model.key_value_heads},
-              {"intermediate", model.intermediate},
-              {"sequence", model.sequence},
-              {"vocabulary", model.vocabulary},
-              {"global_batch", model.global_batch},
-              {"accuracy", to_string(job.accuracy)},
-              {"program", setting.program},
-              {"runtime", setting.runtime},
-              {"precision", setting.precision},
-              {"schedule", setting.schedule},
-              {"recompute", setting.recompute},
-              {"zero1", setting.zero1}}
-      .dump();
+  Json text = {{"family", model.family},
+               {"layers", model.layers},
+               {"hidden", model.hidden},
+               {"heads", model.heads},
+               {"key_value_heads", model.key_value_heads},
+               {"intermediate", model.intermediate},
+               {"sequence", model.sequence},
+               {"vocabulary", model.vocabulary},
+               {"global_batch", model.global_batch},
+               {"accuracy", to_string(job.accuracy)},
+               {"program", setting.program},
+               {"runtime", setting.runtime},
+               {"precision", setting.precision},
+               {"schedule", setting.schedule},
+               {"recompute", setting.recompute},
+               {"zero1", setting.zero1}};
+  if (model.mtp_layers > 0) text["mtp_layers"] = model.mtp_layers;
+  return text.dump();
 }
 
 std::string gpu_types(const Site& site, const std::vector<GpuId>& gpus) {

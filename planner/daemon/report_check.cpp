@@ -113,6 +113,7 @@ void check_report(const ElasticJob& job) {
   const ModelShape& model = job.model;
   check.no_longer("a model family", model.family, kLongestFamily);
   check.within("model.layers", model.layers, 0, kMostLayers);
+  check.within("model.mtp_layers", model.mtp_layers, 0, std::max(0, model.layers - 1));
   check.within("model.hidden", model.hidden, 0, kMostHidden);
   check.within("model.heads", model.heads, 0, kMostHeads);
   check.within("model.sequence", model.sequence, 0, kMostTokens);

@@ -61,6 +61,21 @@ TEST_SUITE("plan") {
     CHECK(read(kModel + "sequence = 4096\n").shape.sequence == 4096);
   }
 
+  TEST_CASE("MTP modules are layers of plans, where the family has them") {
+    const std::string sizes =
+        "layers = 12\nhidden = 768\nheads = 12\nsequence = 1024\nvocabulary = 50257\nglobal_batch = 64\n";
+    const PlanJob job = read("family = \"llama\"\nmtp_layers = 2\n" + sizes);
+    CHECK(job.shape.layers == 14);
+    CHECK(job.shape.mtp_layers == 2);
+    CHECK(read("family = \"llama\"\n" + sizes).shape.mtp_layers == 0);
+    CHECK(refusal("family = \"gpt2\"\nmtp_layers = 2\n" + sizes) ==
+          "j.toml:2: mtp_layers: family \"gpt2\" has no multi-token prediction; remove it");
+    CHECK(refusal(kModel + "mtp_layers = 1\n") ==
+          "j.toml:3: mtp_layers: not beside model or config, which have their own");
+    CHECK(refusal(kModel + "mtp_layers = -1\n").starts_with("j.toml:3: mtp_layers: must be between 0"));
+    CHECK(refusal(kModel + "mtp_layers = 65\n").starts_with("j.toml:3: mtp_layers: must be between 0"));
+  }
+
   TEST_CASE("an unknown or ill-typed key is an error that names file, line and key") {
     CHECK(refusal(kModel + "modle = \"x\"\n") == "j.toml:3: modle: unknown key; see espalier-plan(1)");
     CHECK(refusal("model = 13\n") == "j.toml:1: model: must be a string");

@@ -37,6 +37,18 @@ std::string refusal(const std::function<void(Json&)>& spoil) {
 
 }  // namespace
 
+TEST_CASE("the tensors at a boundary come back, and files from before them say one") {
+  Known known;
+  CHECK_FALSE(coefficients_json(known.job, known.hardware).contains("boundary_tensors"));
+  CHECK(coefficients_from(coefficients_json(known.job, known.hardware), known.hardware).boundary_tensors == 1);
+  known.job.boundary_tensors = 2;
+  CHECK(coefficients_from(coefficients_json(known.job, known.hardware), known.hardware) == known.job);
+  CHECK(refusal([](Json& json) { json["boundary_tensors"] = 0.5; }) ==
+        "coefficients.boundary_tensors: must lie between 1 and 2");
+  CHECK(refusal([](Json& json) { json["boundary_tensors"] = 3; }) ==
+        "coefficients.boundary_tensors: must lie between 1 and 2");
+}
+
 TEST_CASE("coefficients come back as they were told, by the names of GPU types") {
   const Known known;
   const Json json = coefficients_json(known.job, known.hardware);

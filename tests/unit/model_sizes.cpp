@@ -3,6 +3,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
+#include "planner/core/solver/layer_balance.hpp"
 
 using namespace espalier;
 
@@ -49,6 +50,46 @@ TEST_CASE("FP32 with Adam takes 4, 4 and 8 bytes a parameter; an activation is a
   CHECK(mixed.tied_bytes == 16.0 * 32000 * 4096);
   CHECK(mixed.recompute);
   CHECK(mixed.zero1);
+}
+
+TEST_CASE("an MTP module is a layer, and what it costs beyond one stands where the head is") {
+  ModelShape ahead = kLlama7b;
+  ahead.layers = 33, ahead.mtp_layers = 1;
+  const JobCoefficients without = model_sizes(kLlama7b, {}, 1), with = model_sizes(ahead, {}, 1);
+  // Beside a layer: the projection of 2 h to h, its two norms, and one before the head.
+  const double hidden = 4096, sequence = 2048, own = 2 * hidden * hidden + 3 * hidden;
+  CHECK(total_parameters(ahead, false) == total_parameters(kLlama7b, false) + layer_parameters(kLlama7b) + own);
+  CHECK(with.layers == 33);
+  CHECK(with.param_bytes == without.param_bytes);
+  CHECK(with.last.param_bytes == without.last.param_bytes + 4 * own);
+  CHECK(with.last.param_optim_bytes == without.last.param_optim_bytes + 12 * own);
+  // The head again, and 2 FLOPs for each of the projection's elements and tokens.
+  const double projection = 2 * sequence * 2 * hidden * hidden / layer_flops(kLlama7b);
+  CHECK(with.last.compute_layers == doctest::Approx(2 * without.last.compute_layers + projection));
+  CHECK(with.last.activation_bytes > 2 * without.last.activation_bytes);
+  CHECK(with.first == without.first);
+  CHECK(with.boundary_tensors == 2 * without.boundary_tensors);
+  const JobCoefficients deep = [&] {
+    ahead.layers = 34, ahead.mtp_layers = 2;
+    return model_sizes(ahead, {}, 1);
+  }();
+  CHECK(deep.last.param_bytes == without.last.param_bytes + 8 * own);
+  CHECK(deep.boundary_tensors == 2);
+}
+
+TEST_CASE("stages are balanced with the MTP modules' cost where the head is") {
+  ModelShape ahead = kQwen7b;
+  ahead.layers = 29, ahead.mtp_layers = 1;
+  const auto balanced = [](const JobCoefficients& job) {
+    const LayerBin front{1, job.first.compute_layers, 99, 1}, back{1, job.last.compute_layers, 99, 1};
+    std::vector<int> layers(2);
+    REQUIRE(balance_layers(std::vector{front, back}, job.layers, layers));
+    return layers;
+  };
+  const std::vector<int> without = balanced(model_sizes(kQwen7b, {}, 1)), with = balanced(model_sizes(ahead, {}, 1));
+  CHECK(without[0] + without[1] == 28);
+  CHECK(with[0] + with[1] == 29);  // the module is one of the last stage's
+  CHECK(with[1] < without[1]);
 }
 
 TEST_CASE("activations follow Korthikanti et al. for GPT-2, the part that TP does not divide the family's constant") {

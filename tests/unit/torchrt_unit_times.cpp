@@ -95,7 +95,7 @@ TEST_CASE("a table that is none is refused in words") {
   CHECK(complaint("{}") != "");
   CHECK(complaint("{\"rows\": [{}]}") != "");
   CHECK(complaint("{\"rows\": [" + row("layer", "1", "1", "1") + "]}") ==
-        "unit: is \"layer\"; known are embedding, block and head");
+        "unit: is \"layer\"; known are embedding, block, mtp and head");
   CHECK(complaint("{\"rows\": [" + row("block", "0", "1", "1") + "]}") == "tp: must lie between 1 and 1048576");
   CHECK(complaint("{\"rows\": [" + row("block", "1", "-1", "1") + "]}") == "samples: must lie between 1 and 1048576");
   CHECK(complaint("{\"rows\": [" + row("block", "1", "1", "-1") + "]}") == "forward_ms: must lie between 0 and 1e6");

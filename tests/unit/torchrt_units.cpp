@@ -38,6 +38,52 @@ void each_place(const TensorSpec& tensor, Visit visit) {
 
 }  // namespace
 
+TEST_CASE("MTP modules are units between the layers and the head, with DeepSeek-V3's names") {
+  ModelConfig model = small_model("llama");  // 3 layers
+  const int plain = unit_count(model);
+  model.mtp_layers = 2;
+  CHECK(unit_count(model) == plain + 2);
+  CHECK(unit_part(model, 0) == UnitPart::embedding);
+  CHECK(unit_part(model, 3) == UnitPart::block);
+  CHECK(unit_part(model, 4) == UnitPart::mtp);
+  CHECK(unit_part(model, 5) == UnitPart::mtp);
+  CHECK(unit_part(model, 6) == UnitPart::head);
+  CHECK(mtp_depth(model, 3) == 0);
+  CHECK(mtp_depth(model, 5) == 2);
+  const std::set<std::string> all = names(model);
+  CHECK(all.size() == 1 + 3 * 9 + 2 * (9 + 3) + 2 + 2);
+  for (const char* name : {"model.layers.3.enorm.weight", "model.layers.3.hnorm.weight",
+                           "model.layers.4.eh_proj.weight", "model.layers.4.self_attn.q_proj.weight",
+                           "model.layers.3.shared_head.norm.weight", "model.layers.4.shared_head.norm.weight"})
+    CHECK_MESSAGE(all.contains(name), name);
+  // The head holds the last norms; the projection is whole on every TP rank, and not cut.
+  CHECK(unit_spec(model, 6).tensor("4.shared_head.norm.weight").elements() == static_cast<std::size_t>(model.hidden));
+  const TensorSpec projection = unit_spec(model, 4, 2, 1).tensor("eh_proj.weight");
+  CHECK(projection.shape == std::vector<std::int64_t>{model.hidden, 2 * model.hidden});
+  CHECK(projection.replicated());
+}
+
+TEST_CASE("MTP modules that a model cannot have are refused") {
+  const auto refusal = [](const ModelConfig& wrong) -> std::string {
+    try {
+      completed(wrong);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  ModelConfig model = small_model("llama");
+  model.mtp_layers = -1;
+  CHECK(refusal(model).find("mtp_layers = -1, must not be negative") != std::string::npos);
+  model.mtp_layers = model.sequence;
+  CHECK(refusal(model).find("must be less than sequence") != std::string::npos);
+  model.mtp_layers = 1, model.mtp_weight = -1;
+  CHECK(refusal(model) == "model: mtp_weight must lie between 0 and 10");
+  ModelConfig gpt2 = small_model("gpt2");
+  gpt2.mtp_layers = 1;
+  CHECK(refusal(gpt2) == "model: family \"gpt2\" has no multi-token prediction; remove mtp_layers");
+}
+
 TEST_CASE("tensors have the names that Hugging Face gives them") {
   const std::set<std::string> gpt2 = names(small_model("gpt2", true));
   CHECK(gpt2.size() == 2 + 3 * 12 + 2);

@@ -8,6 +8,7 @@ nlohmann::json checkpoint_facts(const Config& config) {
   const ModelConfig& model = config.model;
   nlohmann::json facts = {{"model.family", model.family},
                           {"model.layers", model.layers},
+                          {"model.mtp_layers", model.mtp_layers},
                           {"model.hidden", model.hidden},
                           {"model.heads", model.heads},
                           {"model.key_value_heads", model.key_value_heads},
@@ -39,6 +40,7 @@ void check(const nlohmann::json& stored, const Config& config, const std::string
     const nlohmann::json other = stored.value(key, nlohmann::json());
     if (key.rfind(section, 0) != 0 || other == value) continue;
     if (key == "parallel.tp" && other.is_null()) continue;  // written before it was recorded, or relaxed
+    if (key == "model.mtp_layers" && other.is_null() && value == 0) continue;  // written before it was recorded
     throw Error(checkpoint + ": was written with " + key + " = " + other.dump() + ", " + config.path + " says " +
                 value.dump() + "; set it back, or choose another checkpoint.directory");
   }

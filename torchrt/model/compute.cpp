@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -17,6 +18,7 @@
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
+#include "torchrt/model/flow.hpp"
 #include "torchrt/model/host_memory.hpp"
 #include "torchrt/model/mapped_tensor.hpp"
 #include "torchrt/model/squared_sum.hpp"
@@ -32,7 +34,8 @@ constexpr double kLossUnits = 0x1p20;
 
 // One unit's run over the samples of one pass.
 struct UnitGraph {
-  at::Tensor input, output;
+  Flow inputs;
+  at::Tensor output;
   std::unique_ptr<PutOffs> gradients = std::make_unique<PutOffs>();
 };
 
@@ -40,7 +43,7 @@ struct UnitGraph {
 struct SampleGroup {
   int first = 0, count = 0;
   std::vector<UnitGraph> graphs;  // by unit of the chunk
-  at::Tensor flowing;             // gradient of the output of the next unit in backward
+  Flow flowing;                   // gradients of what flows behind the next unit in backward
 };
 
 // A micro-batch in one chunk.
@@ -89,7 +92,7 @@ struct Compute::State {
   Group* tensor_group = nullptr;
   std::vector<std::unique_ptr<Unit>> units;
   std::map<std::pair<int, int>, MicroBatch> micro_batches;  // by chunk and number
-  at::Tensor loss;                                          // float64, on the device, in units of 2^-20
+  at::Tensor losses;  // float64, on the device, in units of 2^-20: the model's own, then each MTP depth's
   std::uint64_t step_seed = 0;
   bool evaluating = false;
 
@@ -114,13 +117,16 @@ struct Compute::State {
            whole.chunks[static_cast<std::size_t>(neighbour)].stage == layout.stage;
   }
 
-  std::vector<std::int64_t> activation_shape() const {
-    return {layout.samples, context.model.sequence, context.model.hidden};
+  FlowRules rules() const { return {context.model, !evaluating}; }
+
+  // Of what flows behind `unit`.
+  std::vector<std::int64_t> activation_shape(int unit) const {
+    return {layout.samples, rules().tokens(unit), context.model.hidden};
   }
 
-  // Samples [first, first + count) of an activation; makes it on first use.
-  Buffer part(at::Tensor& activation, int first, int count) const {
-    if (!activation.defined()) activation = at::empty(activation_shape(), context.options);
+  // Samples [first, first + count) of an activation behind `unit`; makes it on first use.
+  Buffer part(at::Tensor& activation, int unit, int first, int count) const {
+    if (!activation.defined()) activation = at::empty(activation_shape(unit), context.options);
     return buffer_of(activation.narrow(0, first, count));
   }
   Slice slice(const at::Tensor& activation, int first, int count) const {
@@ -145,51 +151,57 @@ struct Compute::State {
             spec.unit};
   }
 
-  at::Tensor run(const Unit& unit, const MicroBatch& micro, const SampleGroup& group, const at::Tensor& input,
+  at::Tensor run(const Unit& unit, const MicroBatch& micro, const SampleGroup& group, const Flow& inputs,
                  PutOffs* gradients) const {
     const auto mine = [&](const at::Tensor& tokens) {
       return tokens.defined() ? tokens.narrow(0, group.first, group.count) : tokens;
     };
     const at::AutoGradMode grad_mode(gradients != nullptr);
-    return unit.run(pass(unit, micro, group, gradients), input, mine(micro.tokens), mine(micro.targets));
+    return unit.run(pass(unit, micro, group, gradients), inputs, mine(micro.tokens), mine(micro.targets));
   }
 
   bool recomputed(const Unit& unit) const {
-    return context.training.recompute && unit.number() >= 1 && unit.number() <= context.model.layers;
+    const UnitPart part = unit_part(context.model, unit.number());
+    return context.training.recompute && (part == UnitPart::block || part == UnitPart::mtp);
   }
 
   void forward(int number, MicroBatch& micro, SampleGroup& group) {
     const ChunkLayout& place = chunk(number);
-    at::Tensor activation;
-    if (!is_first(number)) activation = micro.input.narrow(0, group.first, group.count);
+    const FlowRules flows = rules();
+    Flow flow;
+    if (!is_first(number))
+      flow = parted(micro.input.narrow(0, group.first, group.count), flows.lengths(place.first_unit - 1));
     for (int i = 0; i < place.units; ++i) {
+      if (flows.skips(place.first_unit + i)) continue;
       const Unit& one = unit(place.first_unit + i);
       UnitGraph graph;
-      if (activation.defined()) {
-        graph.input = activation.detach();
-        graph.input.set_requires_grad(!evaluating);
+      for (const at::Tensor& input : flows.inputs(one.number(), flow)) {
+        graph.inputs.push_back(input.detach());
+        graph.inputs.back().set_requires_grad(!evaluating);
       }
       PutOffs* const gradients = evaluating || recomputed(one) ? nullptr : graph.gradients.get();
-      graph.output = run(one, micro, group, graph.input, gradients);
-      activation = graph.output.detach();
+      graph.output = run(one, micro, group, graph.inputs, gradients);
+      flow = flows.after(one.number(), std::move(flow), graph.output.detach());
       if (recomputed(one)) graph.output.reset();
       if (!evaluating) group.graphs.push_back(std::move(graph));
     }
     if (is_last(number)) {
-      activation.mul_(kLossUnits);
-      loss.add_(context.bitwise ? activation.round_() : activation);
+      const at::Tensor found = flow.front().view({-1}).mul_(kLossUnits);
+      losses.narrow(0, 0, found.size(0)).add_(context.bitwise ? found.round_() : found);
     } else {
-      keep(micro.output, group, activation);
+      keep(micro.output, place.last_unit(), group, flow);
     }
   }
 
-  // Copies the group's part into `all`. If there is only one group, `all` becomes the part itself.
-  void keep(at::Tensor& all, const SampleGroup& group, const at::Tensor& part) const {
+  // Copies the group's part of what flows behind `unit` into `all`. If there is only one group, `all` becomes the part
+  // itself.
+  void keep(at::Tensor& all, int unit, const SampleGroup& group, const Flow& flow) const {
+    const at::Tensor part = joined(flow);
     if (group.count == layout.samples) {
       all = part.contiguous();
       return;
     }
-    if (!all.defined()) all = at::empty(activation_shape(), context.options);
+    if (!all.defined()) all = at::empty(activation_shape(unit), context.options);
     all.narrow(0, group.first, group.count).copy_(part);
   }
 
@@ -197,14 +209,21 @@ struct Compute::State {
     const ChunkLayout& place = chunk(number);
     const Unit& one = unit(unit_number);
     UnitGraph& graph = group.graphs[static_cast<std::size_t>(unit_number - place.first_unit)];
+    const FlowRules flows = rules();
     if (unit_number == place.last_unit() && !is_last(number))
-      group.flowing = micro.output_gradient.narrow(0, group.first, group.count);
-    if (recomputed(one)) graph.output = run(one, micro, group, graph.input, graph.gradients.get());
-    graph.output.backward(group.flowing);
+      group.flowing = parted(micro.output_gradient.narrow(0, group.first, group.count), flows.lengths(unit_number));
+    if (recomputed(one)) graph.output = run(one, micro, group, graph.inputs, graph.gradients.get());
+    // Of several losses: the head does not look at the values.
+    const at::Tensor flowing =
+        graph.output.dim() == 1 ? at::ones_like(graph.output) : flows.output_gradient(unit_number, group.flowing);
+    graph.output.backward(flowing);
     graph.output.reset();
-    group.flowing = graph.input.defined() ? graph.input.grad() : at::Tensor();
-    graph.input.reset();
-    if (unit_number == place.first_unit && !is_first(number)) keep(micro.input_gradient, group, group.flowing);
+    Flow gradients;
+    for (const at::Tensor& input : graph.inputs) gradients.push_back(input.grad());
+    graph.inputs.clear();
+    group.flowing = flows.before(unit_number, std::move(group.flowing), gradients);
+    if (unit_number == place.first_unit && !is_first(number))
+      keep(micro.input_gradient, unit_number - 1, group, group.flowing);
   }
 };
 
@@ -239,7 +258,7 @@ Compute::Compute(const Config& config, const Layout& layout, int rank, const Dev
     at::globalContext().setDeterministicAlgorithms(context.bitwise, device.kind() != DeviceKind::cuda);
     at::globalContext().setDeterministicFillUninitializedMemory(false);
     if (family(config.model.family).positions == nullptr) context.rotary = rotary_tables(config.model, context.options);
-    state_->loss = at::zeros({}, context.options.dtype(at::kDouble));
+    state_->losses = at::zeros({1 + config.model.mtp_layers}, context.options.dtype(at::kDouble));
     for (const UnitView& unit : units) {
       ESPALIER_INVARIANT(unit.state.dtype == config.training.dtype);
       ESPALIER_INVARIANT(unit.spec->tp == (tensor_group != nullptr ? tensor_group->size() : 1));
@@ -257,7 +276,7 @@ void Compute::rebind(const UnitView& unit) {
 void Compute::begin_step(std::int64_t step) {
   guarded("beginning a step", [&] {
     state_->micro_batches.clear();
-    state_->loss.zero_();
+    state_->losses.zero_();
     state_->evaluating = false;
     state_->step_seed = mix(state_->context.training.seed, static_cast<std::uint64_t>(step));
     for (const std::unique_ptr<Unit>& unit : state_->units) unit->begin_step();
@@ -270,7 +289,8 @@ void Compute::begin_evaluation() {
 }
 
 Buffer Compute::input(int chunk, int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[{chunk, micro_batch}].input, first, count);
+  return state_->part(state_->micro_batches[{chunk, micro_batch}].input, state_->chunk(chunk).first_unit - 1, first,
+                      count);
 }
 
 void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch) {
@@ -297,7 +317,8 @@ Slice Compute::output(int chunk, int micro_batch, int first, int count) {
 }
 
 Buffer Compute::output_gradient(int chunk, int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[{chunk, micro_batch}].output_gradient, first, count);
+  return state_->part(state_->micro_batches[{chunk, micro_batch}].output_gradient, state_->chunk(chunk).last_unit(),
+                      first, count);
 }
 
 void Compute::backward(int micro_batch, int unit) {
@@ -338,7 +359,13 @@ Slice Compute::input_gradient(int chunk, int micro_batch, int first, int count) 
 
 double Compute::loss_sum() {
   const bool counts = state_->layout.has_head && state_->units.back()->spec().tp_rank == 0;
-  return guarded("loss", [&] { return counts ? state_->loss.item<double>() : 0.0; });
+  return guarded("loss", [&] { return counts ? state_->losses[0].item<double>() : 0.0; });
+}
+
+double Compute::ahead_loss_sum() {
+  const int depths = state_->context.model.mtp_layers;
+  const bool counts = depths > 0 && state_->layout.has_head && state_->units.back()->spec().tp_rank == 0;
+  return guarded("loss", [&] { return counts ? state_->losses.narrow(0, 1, depths).sum().item<double>() : 0.0; });
 }
 
 bool Compute::out_of_range() {

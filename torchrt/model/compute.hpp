@@ -38,10 +38,10 @@ void prepare_torch(int threads);
 // Every unit is differentiated as a graph of its own. So no number depends on where a plan cuts the
 // pipeline. With accuracy = bitwise every sample is a graph of its own too, and gradients are
 // summed as integers (int64, in units of 2^-50): their sum does not depend on the order.
-// Activations and their gradients are [samples of this rank, sequence, hidden] in the parameters'
-// type. `first` and `count` count this rank's samples. `chunk` is one of this rank's. A chunk whose neighbour is on
-// this rank, too, takes input and gradient from there. For one thread. Calls in a wrong order break invariants. Errors
-// of torch are thrown as Error.
+// Activations and their gradients are [samples of this rank, tokens, hidden] in the parameters' type: `sequence`
+// tokens, with MTP modules those of all that flows there (flow.hpp). `first` and `count` count this rank's samples.
+// `chunk` is one of this rank's. A chunk whose neighbour is on this rank, too, takes input and gradient from there. For
+// one thread. Calls in a wrong order break invariants. Errors of torch are thrown as Error.
 class Compute {
  public:
   // For rank `rank` of `layout`. `tensor_group`: the tensor-parallel ranks; null: TP is 1. `units`: of the rank,
@@ -80,6 +80,8 @@ class Compute {
   // each sample's term is rounded to a whole number, so that the sums are exact. 0 on other stages,
   // and on TP ranks other than 0. Waits for the device.
   double loss_sum();
+  // The same of the MTP modules, all depths together. 0 without modules, and after begin_evaluation().
+  double ahead_loss_sum();
   // Bitwise: true when a sample's gradient on this rank was not a number or was too large for its
   // integer form (2^12 / global batch). The sums of all ranks are then worthless. Waits for the
   // device.

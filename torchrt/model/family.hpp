@@ -23,6 +23,7 @@ struct Family {
   NormKind norm;
   bool transposed;                // linear layers are stored [input, output]
   bool scaled_residual;           // random initial output projections shrink with the depth
+  bool predicts_ahead;            // may have MTP modules (ModelConfig::mtp_layers)
   bool output_projection_biased;  // attention_bias covers the output projection too
   const char* table;
   const char* positions;  // learned; null: rotary

@@ -37,6 +37,16 @@ ModelConfig completed(ModelConfig model) {
     throw Error("model: sequence = " + std::to_string(model.sequence) + " is longer than the " +
                 std::to_string(model.positions) + " positions the model knows; train on shorter samples");
   kind.complete(model);
+  if (model.mtp_layers < 0)
+    throw Error("model: mtp_layers = " + std::to_string(model.mtp_layers) + ", must not be negative");
+  if (model.mtp_layers > 0 && !kind.predicts_ahead)
+    throw Error("model: family \"" + model.family + "\" has no multi-token prediction; remove mtp_layers");
+  // The last module needs a token that is mtp_layers + 1 places behind another one in the same sample.
+  if (model.mtp_layers >= model.sequence)
+    throw Error("model: mtp_layers = " + std::to_string(model.mtp_layers) +
+                ", must be less than sequence = " + std::to_string(model.sequence) + "; train on longer samples");
+  if (!(model.mtp_weight >= 0 && model.mtp_weight <= kMostMtpWeight))
+    throw Error("model: mtp_weight must lie between 0 and 10");
   must_be_positive("intermediate", model.intermediate);
   if (kind.positions == nullptr && model.head_size % 2 != 0)
     throw Error("model: heads of " + std::to_string(model.head_size) +

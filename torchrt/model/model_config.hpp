@@ -6,6 +6,8 @@
 
 namespace espalier::torchrt {
 
+constexpr double kMostMtpWeight = 10;
+
 enum class Activation { gelu_tanh, gelu, silu };
 
 // How rotary positions are stretched beyond the length on which a model was first trained.
@@ -21,6 +23,9 @@ struct RopeScaling {
 struct ModelConfig {
   std::string family = "gpt2";  // a name of families()
   int layers = 0, hidden = 0, heads = 0;
+  // Modules that predict one token further ahead each (DeepSeek-V3, section 2.2), after the layers.
+  int mtp_layers = 0;
+  double mtp_weight = 0.3;  // of the mean of their losses, beside the model's own loss (DeepSeek-V3: lambda)
   int key_value_heads = 0;  // divides heads; fewer: grouped-query attention
   int head_size = 0;
   int intermediate = 0;  // width of the feed-forward
@@ -37,6 +42,8 @@ struct ModelConfig {
   bool mlp_bias = false;
   double embedding_dropout = 0, residual_dropout = 0, attention_dropout = 0;
   double initializer_range = 0.02;  // standard deviation of random initial matrices
+  // What a plan counts as layers: the transformer blocks of the layers and of the MTP modules.
+  int blocks() const { return layers + mtp_layers; }
   bool operator==(const ModelConfig&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 
 #include "planner/core/error.hpp"
 #include "torchrt/model/layers/attention.hpp"
@@ -14,6 +15,11 @@ namespace {
 
 std::int64_t integer(std::size_t value) { return static_cast<std::int64_t>(value); }
 
+// Each MTP depth adds another gradient of a sample to the head's matrix.
+std::int64_t added_gradients(const UnitContext& context) {
+  return std::int64_t{context.training.global_batch} * (1 + context.model.mtp_layers);
+}
+
 std::string last_name(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 }  // namespace
@@ -21,7 +27,7 @@ std::string last_name(const std::string& module) { return module.substr(module.r
 Unit::Unit(const UnitContext& context, const UnitView& view)
     : context_(context),
       spec_(view.spec),
-      gradients_(*view.spec, view.gradient, context.options, context.bitwise, context.training.global_batch,
+      gradients_(*view.spec, view.gradient, context.options, context.bitwise, added_gradients(context),
                  context.model.sequence, context.scratch) {
   bind(view);
 }
@@ -44,16 +50,27 @@ void Unit::bind(const UnitView& view) {
   const auto rows = [&](const Parameter& table) {
     return spec_->tensors[static_cast<std::size_t>(table.index)].rows[0];
   };
-  if (spec_->unit == 0) {
-    embedding_.table = find(last_name(kind.table) + ".weight");
-    if (kind.positions != nullptr) embedding_.positions = find(last_name(kind.positions) + ".weight");
-    embedding_.rows = rows(embedding_.table);
-  } else if (spec_->unit <= context_.model.layers) {
-    block_ = block_parameters(kind, named);
-  } else {
-    final_norm_ = {find(last_name(kind.final_norm) + ".weight"), find(last_name(kind.final_norm) + ".bias")};
-    head_.weight = find(last_name(kind.head) + ".weight");
-    head_.rows = rows(head_.weight);
+  const auto norm_named = [&](const std::string& name) {
+    return NormParameters{find(name + ".weight"), find(name + ".bias")};
+  };
+  switch (unit_part(context_.model, spec_->unit)) {
+    case UnitPart::embedding:
+      embedding_.table = find(last_name(kind.table) + ".weight");
+      if (kind.positions != nullptr) embedding_.positions = find(last_name(kind.positions) + ".weight");
+      embedding_.rows = rows(embedding_.table);
+      break;
+    case UnitPart::block:
+      block_ = block_parameters(kind, named);
+      break;
+    case UnitPart::mtp:
+      mtp_ = mtp_parameters(kind, named);
+      break;
+    case UnitPart::head:
+      final_norms_ = {norm_named(last_name(kind.final_norm))};
+      for (int depth = 1; depth <= context_.model.mtp_layers; ++depth)
+        final_norms_.push_back(norm_named(mtp_head_norm(context_.model, depth)));
+      head_.weight = find(last_name(kind.head) + ".weight");
+      head_.rows = rows(head_.weight);
   }
 }
 
@@ -85,12 +102,30 @@ Parameter Unit::find(const std::string& name) const {
   return {};
 }
 
-at::Tensor Unit::run(const Pass& pass, const at::Tensor& input, const at::Tensor& tokens,
-                     const at::Tensor& targets) const {
-  if (spec_->unit == 0)
-    return dropout(pass, embed(pass, tokens, embedding_), DropoutPlace::embedding, context_.model.embedding_dropout);
-  if (spec_->unit <= context_.model.layers) return block(pass, input, block_, context_.rotary);
-  return head_loss(pass, norm(pass, input, final_norm_), targets, head_, context_.loss_scale);
+at::Tensor Unit::run(const Pass& pass, const Flow& inputs, const at::Tensor& tokens, const at::Tensor& targets) const {
+  switch (unit_part(context_.model, spec_->unit)) {
+    case UnitPart::embedding:
+      return dropout(pass, embed(pass, tokens, embedding_), DropoutPlace::embedding, context_.model.embedding_dropout);
+    case UnitPart::block:
+      return block(pass, inputs.front(), block_, context_.rotary);
+    case UnitPart::mtp:
+      return mtp(pass, inputs.front(), inputs.back(), mtp_depth(context_.model, spec_->unit), mtp_, context_.rotary);
+    case UnitPart::head:
+      return losses(pass, inputs, targets);
+  }
+  return {};
+}
+
+// Depth k predicts from position i the token of position i + k + 1, which is target i + k (DeepSeek-V3, eq. 24, 25).
+at::Tensor Unit::losses(const Pass& pass, const Flow& inputs, const at::Tensor& targets) const {
+  std::vector<at::Tensor> found;
+  for (std::size_t depth = 0; depth < inputs.size(); ++depth) {
+    const at::Tensor wanted = targets.narrow(1, integer(depth), inputs[depth].size(1));
+    const double weight = depth == 0 ? 1 : context_.model.mtp_weight / context_.model.mtp_layers;
+    found.push_back(
+        head_loss(pass, norm(pass, inputs[depth], final_norms_[depth]), wanted, head_, context_.loss_scale * weight));
+  }
+  return found.size() == 1 ? found.front() : at::stack(found);
 }
 
 void Unit::begin_step() {

@@ -7,8 +7,10 @@
 #include "torchrt/config.hpp"
 #include "torchrt/model/block.hpp"
 #include "torchrt/model/compute.hpp"
+#include "torchrt/model/flow.hpp"
 #include "torchrt/model/gradients.hpp"
 #include "torchrt/model/layers/embedding.hpp"
+#include "torchrt/model/mtp.hpp"
 
 namespace espalier::torchrt {
 
@@ -32,9 +34,9 @@ class Unit {
   int number() const { return spec_->unit; }
   const UnitSpec& spec() const { return *spec_; }
   Gradients& gradients() { return gradients_; }
-  // The embedding reads `tokens` and needs no `input`. The head reads `targets` and returns the
-  // loss.
-  at::Tensor run(const Pass& pass, const at::Tensor& input, const at::Tensor& tokens, const at::Tensor& targets) const;
+  // `inputs`: as FlowRules::inputs() says. The embedding reads `tokens`. The head reads `targets` and returns the loss;
+  // with several inputs the model's own loss and each MTP depth's, [1 + depths].
+  at::Tensor run(const Pass& pass, const Flow& inputs, const at::Tensor& tokens, const at::Tensor& targets) const;
 
   void begin_step();
   // Rows of the tied table (numbers in the whole table), as the sum left them; see Compute.
@@ -56,6 +58,7 @@ class Unit {
   void add_piece(const UnitView& view, const Range& half, double weight_decay);
   Parameter find(const std::string& name) const;
   const TensorSpec& table() const;
+  at::Tensor losses(const Pass& pass, const Flow& inputs, const at::Tensor& targets) const;
   at::Tensor tied_rows(const at::Tensor& gradient, const Range& rows) const;
 
   const UnitContext& context_;
@@ -65,7 +68,8 @@ class Unit {
   std::vector<Piece> pieces_;
   BlockParameters block_;
   EmbeddingParameters embedding_;
-  NormParameters final_norm_;
+  MtpParameters mtp_;
+  std::vector<NormParameters> final_norms_;  // the model's own, then each MTP depth's
   HeadParameters head_;
   Gradients gradients_;
   at::Tensor tied_before_;  // the table's gradient before add_tied()

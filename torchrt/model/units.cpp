@@ -142,8 +142,20 @@ void add_block(UnitBuilder& builder, const Family& family, const ModelConfig& mo
   builder.linear(family.down, hidden, model.intermediate, Split::columns, residual, model.mlp_bias);
 }
 
+// The joining matrix is whole on every TP rank: each computes all of it.
+void add_mtp(UnitBuilder& builder, const Family& family, const ModelConfig& model, int depth) {
+  const std::int64_t hidden = model.hidden;
+  builder.prefix(family.layers + std::to_string(model.layers + depth - 1) + ".");
+  builder.norm(kMtpEmbeddingNorm);
+  builder.norm(kMtpStateNorm);
+  builder.linear(kMtpProjection, hidden, 2 * hidden, Split::none, model.initializer_range, false);
+  add_block(builder, family, model, model.layers + depth - 1);
+}
+
 void add_head(UnitBuilder& builder, const Family& family, const ModelConfig& model) {
   add_outer(builder, family.final_norm, [&](const std::string& name) { builder.norm(name); });
+  builder.prefix(family.layers);
+  for (int depth = 1; depth <= model.mtp_layers; ++depth) builder.norm(mtp_head_norm(model, depth));
   add_outer(builder, family.head, [&](const std::string& name) {
     TensorSpec& matrix = builder.matrix(name, model.vocabulary, model.hidden, Split::rows, model.initializer_range);
     if (!model.tied_embeddings) return;
@@ -174,7 +186,19 @@ const TensorSpec& UnitSpec::tensor(const std::string& name) const {
   return *found;
 }
 
-int unit_count(const ModelConfig& model) { return model.layers + 2; }
+int unit_count(const ModelConfig& model) { return model.blocks() + 2; }
+
+UnitPart unit_part(const ModelConfig& model, int unit) {
+  if (unit == 0) return UnitPart::embedding;
+  if (unit <= model.layers) return UnitPart::block;
+  return unit <= model.blocks() ? UnitPart::mtp : UnitPart::head;
+}
+
+int mtp_depth(const ModelConfig& model, int unit) { return std::clamp(unit - model.layers, 0, model.mtp_layers); }
+
+std::string mtp_head_norm(const ModelConfig& model, int depth) {
+  return std::to_string(model.layers + depth - 1) + ".shared_head.norm";
+}
 
 UnitSpec unit_spec(const ModelConfig& model, int unit, int tp, int tp_rank) {
   ESPALIER_INVARIANT(0 <= unit && unit < unit_count(model) && 0 <= tp_rank && tp_rank < tp);
@@ -183,9 +207,19 @@ UnitSpec unit_spec(const ModelConfig& model, int unit, int tp, int tp_rank) {
   must_divide("intermediate", model.intermediate, tp);
   const Family& kind = family(model.family);
   UnitBuilder builder(kind, model, unit, tp, tp_rank);
-  if (unit == 0) add_embedding(builder, kind, model);
-  else if (unit <= model.layers) add_block(builder, kind, model, unit - 1);
-  else add_head(builder, kind, model);
+  switch (unit_part(model, unit)) {
+    case UnitPart::embedding:
+      add_embedding(builder, kind, model);
+      break;
+    case UnitPart::block:
+      add_block(builder, kind, model, unit - 1);
+      break;
+    case UnitPart::mtp:
+      add_mtp(builder, kind, model, mtp_depth(model, unit));
+      break;
+    case UnitPart::head:
+      add_head(builder, kind, model);
+  }
   return builder.place();
 }
 

@@ -55,8 +55,24 @@ struct UnitSpec {
 // consists of whole pieces of this size.
 constexpr std::size_t kAlignElements = 64;
 
-// Units 0 (embedding), 1..layers (blocks), layers + 1 (final norm and head).
+// An MTP module (multi-token prediction, DeepSeek-V3, section 2.2) joins the state of the depth before it with the
+// embeddings of tokens further ahead, and has a transformer block. The table is the embedding's, and the matrix of the
+// logits is the head's: both exist once. The head has the modules' last norms, too.
+enum class UnitPart { embedding, block, mtp, head };
+
+// Units 0 (embedding), 1..layers (blocks), then mtp_layers modules, then one with the final norm and the head.
 int unit_count(const ModelConfig& model);
+UnitPart unit_part(const ModelConfig& model, int unit);
+// Of an MTP module: 1 for the first, which predicts one token further than the model itself. 0 for blocks and
+// embedding.
+int mtp_depth(const ModelConfig& model, int unit);
+// Names of the modules' own tensors, without ".weight": norms of the embeddings and of the state, the matrix that joins
+// the two in this order, and, in the head, the norm before the logits (the names in DeepSeek-V3's files).
+constexpr const char* kMtpEmbeddingNorm = "enorm";
+constexpr const char* kMtpStateNorm = "hnorm";
+constexpr const char* kMtpProjection = "eh_proj";
+// "8.shared_head.norm": the modules are numbered on after the layers.
+std::string mtp_head_norm(const ModelConfig& model, int depth);
 // The shard of one unit on TP rank `tp_rank` of `tp`. Throws Error when `tp` does not divide the
 // heads, the key and value heads, or the feed-forward's width. It need not divide the vocabulary.
 UnitSpec unit_spec(const ModelConfig& model, int unit, int tp = 1, int tp_rank = 0);

@@ -162,7 +162,7 @@ std::optional<Profile> Profiler::gather(const ReplicaProfile& own, std::int64_t 
   profile.shape = reported_shape(config_);
   if (plan.stages.size() > 1)
     profile.boundary_bytes = static_cast<double>(size_of(config_.training.dtype)) * config_.model.sequence *
-                             static_cast<double>(config_.model.hidden);
+                             static_cast<double>(config_.model.hidden);  // of one activation (flow.hpp)
   profile.recompute = config_.training.recompute;
   profile.zero1 = config_.training.zero1;
   profile.replicas = reported(std::move(replicas), plan);

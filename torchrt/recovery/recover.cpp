@@ -35,7 +35,7 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
   std::vector<Remains> remains;
   for (const LostGeneration& one : lost) {
     const Survivors& found = survivors_.emplace_back(world, device, one, silent, tell);
-    const GenerationLayout layout{make_layout(one.plan, state.config().model.layers), state.config().training.zero1};
+    const GenerationLayout layout{make_layout(one.plan, state.config().model.blocks()), state.config().training.zero1};
     remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
   }
   choice_ = choose_source(remains, newest_checkpoint(state.config(), world));

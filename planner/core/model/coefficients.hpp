@@ -35,7 +35,9 @@ struct JobCoefficients {
   // TP degrees that the model allows: ascending powers of two that divide the heads, the key and
   // value heads and the feed-forward's width.
   std::vector<int> tp_degrees{1};
-  double activ_bytes = 0;        // k_activ: one activation at a layer boundary, per sample
+  double activ_bytes = 0;  // k_activ: one activation at a layer boundary, per sample
+  // Tensors of activ_bytes that go from stage to stage together. 2 with MTP modules: the embeddings go along.
+  double boundary_tensors = 1;
   double param_bytes = 0;        // k_param: gradients per layer
   double param_optim_bytes = 0;  // k_param-optim: parameters + optimizer state per layer, without gradients
   // The parameters' part of param_optim_bytes; ZeRO-1 does not shard it.

@@ -117,8 +117,14 @@ double head_parameters(const ModelShape& shape) {
   return (shape.vocabulary + norm) * shape.hidden;
 }
 
+double mtp_parameters(const ModelShape& shape) {
+  const double hidden = shape.hidden;
+  return 2 * hidden * hidden + 3 * hidden;
+}
+
 double total_parameters(const ModelShape& shape, bool tied) {
-  return shape.layers * layer_parameters(shape) + embedding_parameters(shape) + head_parameters(shape) -
+  return shape.layers * layer_parameters(shape) + shape.mtp_layers * mtp_parameters(shape) +
+         embedding_parameters(shape) + head_parameters(shape) -
          (tied ? static_cast<double>(shape.vocabulary) * shape.hidden : 0);
 }
 
@@ -129,6 +135,10 @@ double layer_flops(const ModelShape& shape) {
 
 double head_layers(const ModelShape& shape) {
   return 2.0 * shape.sequence * shape.hidden * shape.vocabulary / layer_flops(shape);
+}
+
+double mtp_layers(const ModelShape& shape) {
+  return head_layers(shape) + 4.0 * shape.sequence * shape.hidden * shape.hidden / layer_flops(shape);
 }
 
 double nonpartitioned_activations(const std::string& family) { return family_of(family) == Family::llama ? 7 : 5; }
@@ -142,6 +152,7 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
   job.global_batch = shape.global_batch;
   job.tp_degrees = tp_degrees(shape);
   job.activ_bytes = bytes.activation * shape.sequence * shape.hidden;
+  if (shape.mtp_layers > 0) job.boundary_tensors = 2;
   const auto edge = [&](double parameters) {
     EdgeCoefficients result;
     result.param_bytes = bytes.gradient * parameters;
@@ -154,9 +165,14 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
   job.activ_np_bytes = nonpartitioned_activations(shape.family) * job.activ_bytes;
   job.activ_p_bytes = partitioned_activations(shape) * job.activ_bytes;
   job.first = edge(embedding_parameters(shape));
-  job.last = edge(head_parameters(shape));
-  job.last.compute_layers = head_layers(shape);
-  job.last.activation_bytes = 4.0 * shape.sequence * shape.vocabulary;  // logits, FP32 in every framework
+  // MTP modules are layers like the others, the last ones. What they cost beyond a layer is taken to be where the head
+  // is: their passes through it are, and plans put them there unless chunks say otherwise.
+  const double ahead = shape.mtp_layers;
+  job.last = edge(head_parameters(shape) + ahead * mtp_parameters(shape));
+  job.last.compute_layers = head_layers(shape) + ahead * mtp_layers(shape);
+  job.last.activation_bytes = 4.0 * shape.sequence * shape.vocabulary * (1 + ahead);  // logits, FP32 in every framework
+  // A joined and two normed inputs of the projection.
+  job.last.activation_bytes += ahead * 4 * job.activ_bytes;
   if (training.tied)
     job.tied_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * shape.vocabulary * shape.hidden;
   job.recompute = training.recompute;

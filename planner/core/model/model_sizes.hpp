@@ -45,12 +45,17 @@ Training training_of(const ModelShape& shape);
 double layer_parameters(const ModelShape& shape);
 double embedding_parameters(const ModelShape& shape);  // including GPT-2's positions
 double head_parameters(const ModelShape& shape);       // including the final norm
+// Of an MTP module, beside its layer: two norms and the projection of 2 h to h (DeepSeek-V3, eq. 21), and the norm
+// before the head.
+double mtp_parameters(const ModelShape& shape);
 double total_parameters(const ModelShape& shape, bool tied);
 
 // layer_flops: forward FLOPs of one layer for one sample. head_layers: the LM head's forward FLOPs
 // in multiples of a layer's.
 double layer_flops(const ModelShape& shape);
 double head_layers(const ModelShape& shape);
+// In the same unit: an MTP module's forward FLOPs beyond its layer's, its pass through the LM head included.
+double mtp_layers(const ModelShape& shape);
 
 // C_np: k_activ-np / k_activ (Suika App. A.4.2).
 double nonpartitioned_activations(const std::string& family);

@@ -8,8 +8,17 @@ namespace espalier::torchrt {
 
 namespace {
 
-// All blocks of the model are cut alike, so the first one stands for all.
-int representative(int unit, int layers) { return 1 <= unit && unit <= layers ? 1 : unit; }
+// All blocks of the model are cut alike, so the first one stands for all. So are its MTP modules.
+int representative(const ModelConfig& model, int unit) {
+  switch (unit_part(model, unit)) {
+    case UnitPart::block:
+      return 1;
+    case UnitPart::mtp:
+      return model.layers + 1;
+    default:
+      return unit;
+  }
+}
 
 class Partitions {
  public:
@@ -17,7 +26,7 @@ class Partitions {
       : model_(model), dtype_(dtype), before_(before), after_(after) {}
 
   std::shared_ptr<const Partition> of(const std::vector<int>& units) {
-    std::vector<int> key{representative(units.front(), model_.layers)};
+    std::vector<int> key{representative(model_, units.front())};
     for (const GenerationLayout* generation : {&before_, &after_})
       for (const int unit : units) {
         const StageLayout& stage = generation->layout.stage_of_unit(unit);
@@ -36,7 +45,7 @@ class Partitions {
       const StageLayout& stage = generation.layout.stage_of_unit(units[member]);
       const int zero_ranks = generation.zero_ranks(stage);
       for (int tp_rank = 0; tp_rank < stage.tp; ++tp_rank) {
-        const UnitSpec spec = unit_spec(model_, representative(units[member], model_.layers), stage.tp, tp_rank);
+        const UnitSpec spec = unit_spec(model_, representative(model_, units[member]), stage.tp, tp_rank);
         for (int zero_rank = 0; zero_rank < zero_ranks; ++zero_rank)
           result.push_back(
               {static_cast<int>(member), zero_rank, spec, state_layout(spec, dtype_, zero_ranks, zero_rank)});

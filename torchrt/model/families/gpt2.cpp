@@ -60,6 +60,7 @@ const Family kGpt2 = {
     .norm = NormKind::layer,
     .transposed = true,
     .scaled_residual = true,
+    .predicts_ahead = false,
     .output_projection_biased = true,
     .table = "transformer.wte",
     .positions = "transformer.wpe",

@@ -45,6 +45,8 @@ void read_rotary(ConfigJson& json, ModelConfig& model) {
   model.norm_epsilon = 1e-6;  // Hugging Face's default
   json.read("rms_norm_eps", model.norm_epsilon);
   json.read("attention_dropout", model.attention_dropout);
+  if (!json.has("num_nextn_predict_layers") || json.at("num_nextn_predict_layers") != 0)
+    json.read("num_nextn_predict_layers", model.mtp_layers);
   json.only("hidden_act", "silu");
   json.only("partial_rotary_factor", 1.0);
   json.read("rope_theta", model.rope_theta);
@@ -64,6 +66,8 @@ void write_rotary(const ModelConfig& model, nlohmann::json& json) {
   json["rms_norm_eps"] = model.norm_epsilon;
   json["attention_dropout"] = model.attention_dropout;
   json["hidden_act"] = "silu";
+  // DeepSeek-V3's key. Other programs do not know it here and leave the modules' tensors out.
+  if (model.mtp_layers > 0) json["num_nextn_predict_layers"] = model.mtp_layers;
   json["rope_theta"] = model.rope_theta;
   const RopeScaling& scaling = model.rope_scaling;
   if (scaling.kind == "none") return;

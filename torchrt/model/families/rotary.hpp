@@ -16,6 +16,7 @@ constexpr Family rotary_family(const char* name, const char* architecture) {
   family.name = name;
   family.architecture = architecture;
   family.norm = NormKind::rms;
+  family.predicts_ahead = true;
   family.table = "model.embed_tokens";
   family.layers = "model.layers.";
   family.attention_norm = "input_layernorm";

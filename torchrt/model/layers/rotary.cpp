@@ -70,10 +70,12 @@ RotaryTables rotary_tables(const ModelConfig& model, const at::TensorOptions& op
   return {table(cosine), table(sine)};
 }
 
-at::Tensor rotate(const Pass& pass, const at::Tensor& input, const RotaryTables& tables) {
+at::Tensor rotate(const Pass& pass, const at::Tensor& input, const RotaryTables& all) {
   at::Tensor output;
+  RotaryTables tables;
   {
     const at::AutoDispatchBelowADInplaceOrView without_graph;
+    tables = {all.cosine.narrow(0, 0, input.size(1)), all.sine.narrow(0, 0, input.size(1))};
     output = turned(input, tables, 1);
   }
   if (pass.gradients == nullptr) return output;

@@ -11,8 +11,8 @@ struct RotaryTables {
 };
 
 RotaryTables rotary_tables(const ModelConfig& model, const at::TensorOptions& options);
-// `input`: [samples, sequence, heads, head_size]. Dimensions i and i + head_size / 2 turn as a
+// `input`: [samples, tokens, heads, head_size], from position 0. Dimensions i and i + head_size / 2 turn as a
 // pair.
-at::Tensor rotate(const Pass& pass, const at::Tensor& input, const RotaryTables& tables);
+at::Tensor rotate(const Pass& pass, const at::Tensor& input, const RotaryTables& all);
 
 }  // namespace espalier::torchrt
