@@ -15,9 +15,9 @@
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
-#include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/payoff.hpp"
 #include "planner/core/schedule/shrinking.hpp"
+#include "planner/core/schedule/take_standing.hpp"
 #include "planner/core/schedule/trades.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
@@ -114,7 +114,7 @@ class Suika final : public Scheduler {
       one.grows = may_grow(job, input);
       players_.push_back(std::move(one));
     }
-    stand(input);
+    take_standing(players_, options_, input);
     for (auto& [id, left] : known_)
       if (left) spent_[id] = std::move(left);
     known_ = std::move(kept);
@@ -122,43 +122,6 @@ class Suika final : public Scheduler {
       return known_.contains(entry.first) ||
              !std::binary_search(input.jobs.begin(), input.jobs.end(), entry.first, BeforeById{});
     });
-  }
-
-  // The paper compares benefits as they are; a deadline counts there as well.
-  void stand(const PlanningInput& input) {
-    const ObjectiveKind kind = options_.as_printed ? ObjectiveKind::jct : options_.objective.kind;
-    std::vector<Contender> contenders;
-    contenders.reserve(players_.size());
-    for (Player& one : players_) {
-      Contender& contender =
-          contenders.emplace_back(Contender{one.job, one.first_size, one.first_gpus, 1, std::nullopt, std::nullopt});
-      if (const auto weight = input.weights.find(one.job->id); weight != input.weights.end() && !options_.as_printed)
-        contender.weight = weight->second;
-      if (kind != ObjectiveKind::fairness) continue;
-      if (const auto time = input.submitted.find(one.job->id); time != input.submitted.end())
-        contender.submitted = time->second;
-      if (const auto exact = exact_alone(one); exact && one.first_exact > 0)
-        contender.alone_step_seconds = one.job->step_seconds * *exact / one.first_exact;
-    }
-    const double short_first = options_.as_printed ? 0 : options_.short_first;
-    auto found = standings(kind, contenders, input.now, short_first);
-    for (std::size_t i = 0; i < players_.size(); ++i) {
-      Player& one = players_[i];
-      one.standing = found[i];
-      one.discount = (options_.discount ? options_.discount(*one.job) : 1) * one.standing.discount;
-      one.turn = one.standing.turn;
-    }
-  }
-
-  // Model time of a step on the job's own GPUs, without its extensions. nullopt: no plan fits there.
-  std::optional<double> exact_alone(Player& one) const {
-    if (one.job->extensions.empty()) return one.first_exact;
-    std::vector<JobId> all;
-    for (const Holding& held : one.job->extensions) all.push_back(held.job);
-    std::sort(all.begin(), all.end());
-    const auto below = one.virtual_job->shrunk_to(one.virtual_job->held_without(all), kStackEffort);
-    if (!below) return std::nullopt;
-    return one.virtual_job->evaluator().exact_sketch(below->sketch);
   }
 
   // Reuses the last decision's VirtualJob or makes a new one. nullptr: the plan cannot be scored. A
