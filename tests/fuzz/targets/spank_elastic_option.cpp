@@ -15,7 +15,7 @@ namespace espalier::fuzz {
 namespace {
 
 void option(const std::string& text) {
-  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, "untouched"};
+  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, -1, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   if (espalier_elastic_parse(text.c_str(), &value, why, sizeof(why)) != 0) {
     require(value.min == -1 && std::strcmp(value.deadline, "untouched") == 0);
@@ -25,6 +25,7 @@ void option(const std::string& text) {
   }
   require(value.min >= 0 && value.min <= ESPALIER_GPUS_LIMIT && value.max >= 0 && value.max <= ESPALIER_GPUS_LIMIT);
   require(value.min == 0 || value.max == 0 || value.min <= value.max);
+  require(value.base >= 0 && value.base <= ESPALIER_GPUS_LIMIT && (value.base == 0 || value.movable != 0));
   require(std::strlen(value.deadline) == 0 || std::strlen(value.deadline) == ESPALIER_DEADLINE_MAX - 1);
 }
 

@@ -37,7 +37,7 @@ const std::map<std::string, void (*)(const Frame&)>& known() {
               RankServerHello, RankEnded, RankAborted, RanksRefused, Rendezvous, FenceEntered, RankOutput, ModexWanted,
               ModexFound, RunRanks, FenceDone, KeepSpares, SignalRanks, EndRanks, OutputTaken, Notice, Heartbeat, Keep,
               GiveBack, Continuation, Register, Status, Transition, Outcome, Bye, Registered, Refused, Propose, Query,
-              Reply, Topology>();
+              Reply, wire::Topology>();
   return all;
 }
 
