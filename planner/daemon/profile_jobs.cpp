@@ -60,11 +60,12 @@ ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partitio
 
 void RecentGrants::add(uid_t user, double now) { grants_.emplace_back(now, user); }
 
-ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, uid_t user, double now) {
+ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, uid_t user, double now, bool replaces) {
   while (!grants_.empty() && !(now - grants_.front().first < kSlurmTells)) grants_.pop_front();
   const auto own = std::count_if(grants_.begin(), grants_.end(), [&](const auto& one) { return one.second == user; });
-  jobs.all = std::max(jobs.all, static_cast<int>(grants_.size()));
-  jobs.of_user = std::max(jobs.of_user, static_cast<int>(own));
+  const int itself = replaces ? 1 : 0;
+  jobs.all = std::max(jobs.all, static_cast<int>(grants_.size()) - itself);
+  jobs.of_user = std::max(jobs.of_user, static_cast<int>(own) - itself);
   return jobs;
 }
 

@@ -39,8 +39,9 @@ ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partitio
 class RecentGrants {
  public:
   void add(uid_t user, double now);
-  // At least as many jobs as there were grants lately.
-  ProfileJobs with_grants(ProfileJobs jobs, uid_t user, double now);
+  // At least as many jobs as there were grants lately. `replaces`: a profile job asks for the one that takes its place,
+  // and may be of these grants itself.
+  ProfileJobs with_grants(ProfileJobs jobs, uid_t user, double now, bool replaces = false);
 
  private:
   std::deque<std::pair<double, uid_t>> grants_;

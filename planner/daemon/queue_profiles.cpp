@@ -98,8 +98,11 @@ Json QueueProfiles::places(const Json& arguments, const SlurmJob& waiting) {
   const NodeNames closed = ClosedNodes(slurm, settings.rules).to(waiting);
   Json list = Json::array();
   bool tired = false;
-  const ProfileJobs there =
-      recent_.with_grants(profile_jobs(slurm, settings.partition, waiting, without), waiting.uid, clock_seconds());
+  const auto leaves = slurm.jobs.find(without);  // it may be completing already
+  const bool replaces = leaves != slurm.jobs.end() && leaves->second.uid == waiting.uid &&
+                        is_profile_job(leaves->second) && anchor_of_comment(leaves->second.comment) == waiting.id;
+  const ProfileJobs there = recent_.with_grants(
+      profile_jobs(slurm, settings.partition, waiting, replaces ? without : 0), waiting.uid, clock_seconds(), replaces);
   for (const ProfilePlace& place : profile_places(slurm, waiting, settings.profiling, there, closed, only)) {
     int& tries = tries_[{waiting.id, place.type}];
     if (tries >= wire::kMostStageTries) {

@@ -191,6 +191,8 @@ TEST_CASE("grants whose jobs Slurm has not told of yet count for some seconds") 
   CHECK(grants.with_grants({0, 0, {}}, 1000, 102).of_user == 2);
   CHECK(grants.with_grants({0, 0, {}}, 1000, 102).all == 3);
   CHECK(grants.with_grants({9, 9, {}}, 1000, 102).all == 9);
+  CHECK(grants.with_grants({0, 0, {}}, 1000, 102, true).of_user == 1);
+  CHECK(grants.with_grants({9, 9, {}}, 1000, 102, true).all == 9);
   CHECK(grants.with_grants({0, 0, {}}, 1000, 105.5).of_user == 1);
   CHECK(grants.with_grants({0, 0, {}}, 1000, 107).all == 0);
 }
