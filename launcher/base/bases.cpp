@@ -288,6 +288,8 @@ void Bases::look() {
   for (const auto& [id, base] : bases_)
     if (!base.leaving) ids.push_back(id);
   for (const JobId id : ids) ask(id);
+  // Training may not have begun when it arrived, or nothing may have happened since that could have moved it there.
+  if (!ending_ && !arrived_holdings().empty()) callbacks_.arrived();
 }
 
 void Bases::ask(JobId id) {

@@ -43,7 +43,9 @@ class Bases {
     std::function<void(const std::string& why)> refused;  // the first base will never run
     std::function<void(const std::vector<Holding>&, const std::vector<NodeView>& nodes)> smaller_granted;
     std::function<void(const std::string& why)> smaller_failed;
-    std::function<void()> arrived;  // the first base has been granted while training is on a smaller one
+    // The first base has been granted while training is on a smaller one. Called again every few seconds until
+    // take_arrived() or give_back_arrived().
+    std::function<void()> arrived;
     std::function<void()> second_granted;
     std::function<void(const std::string& why)> second_failed;
     std::function<void(const std::string& why)> lost;  // Slurm has ended the base that training is on

@@ -150,7 +150,10 @@ Bases::Callbacks Launcher::of_bases() {
     spdlog::info("espalier: launch: the smaller base is withdrawn: {}", why);
     smaller_came("aborted: " + why);
   };
-  on.arrived = [this] { notices_.answer(); };
+  on.arrived = [this] {
+    if (!program_.elastic()) return bases_.give_back_arrived("the program does not speak the worker protocol");
+    notices_.answer();
+  };
   on.suits = [this](const wire::Continuation& left) {
     return left.restarts < context_.restarts && left.program == context_.program;
   };
@@ -311,11 +314,7 @@ Notices::Callbacks Launcher::of_notices() {
   Notices::Callbacks on;
   on.taken = [this] { return extensions_.noticed(); };
   on.base_before = [this] { return base_to_leave(); };
-  on.arrived = [this] {
-    if (!program_.elastic() || !program_.speaks_protocol())
-      bases_.give_back_arrived("the program does not speak the worker protocol");
-    return bases_.arrived_holdings();
-  };
+  on.arrived = [this] { return program_.speaks_protocol() ? bases_.arrived_holdings() : std::vector<Holding>(); };
   on.take_arrived = [this] { bases_.take_arrived(); };
   on.unplanned = [this] { bases_.give_back_arrived("no plan fits on it"); };
   on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };

@@ -29,6 +29,25 @@ messages() { grep -c '^espalier: ' "$1" || true; }
   goes_on_well
 }
 
+@test "a model with multi-token prediction grows, with the losses that it has without Slurm" {
+  local mtp=(--set model.mtp_layers=1 --set model.layers=4)
+  as_user timeout 100 mpirun --oversubscribe --bind-to none -np 1 espalier-train "$BOX/share/examples/gpt-tiny.toml" --set 'model.family="llama"' \
+    "${mtp[@]}" "${tiny[@]}" --set device.gflops=0 --steps 120 --metrics "$BOX/home/alone.jsonl" > "$BOX/log/alone"
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --set "'model.family=\"llama\"'" "${mtp[@]}" "${tiny[@]}" --steps 120)
+  wait_for 120 "A trains" stepped_past A 5
+  finish near
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  wait_for 200 "A ends" job_over "$A"
+  losses() { python3 -c 'import json, sys
+for line in sys.stdin: r = json.loads(line); print(r["step"], r["loss"], r["mtp_loss"])' < "$BOX/home/$1.jsonl"; }
+  [ "$(losses A | wc -l)" = 120 ]
+  diff <(losses alone) <(losses A)
+  leaves_nothing
+}
+
 @test "srun --elastic typed at the shell works as in a batch script" {
   run as_user timeout 100 srun --elastic=2:4 -n1 -w n1 --gres=gpu:2 espalier-train "$BOX/share/examples/gpt-tiny.toml" \
     "${tiny[@]}" --steps 100 --metrics "$BOX/home/A.jsonl"

@@ -117,6 +117,40 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   goes_on_well 60
 }
 
+@test "moves to the base fail three times: it is given back, and training stays on the smaller one" {
+  as_user mkdir -p "$BOX/home/bin"
+  as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
+#!/bin/sh
+[ "\${ESPALIER_GENERATION:-0}" = 0 ] || exit 3
+exec $BOX/bin/espalier-train "\$@"
+S
+  as_user chmod 755 "$BOX/home/bin/espalier-train"
+  others
+  PATH=$BOX/home/bin:$PATH movable 2:4
+  starts_small
+  finish far
+  wait_for 120 "the base is given back" said "base $waiting is given back: 3 moves to it have failed; training stays on base $small"
+  wait_for 60 "only the smaller base is there" only_base_is "$small"
+  no_step_twice
+  runs_on A 2
+  wait_for 60 "it is at rest" phase_is running
+  goes_on_well 40
+}
+
+@test "a program that cannot move: its base is given back when it is granted, and it runs on" {
+  others
+  rm -f "$BOX"/home/A.*
+  A=$(as_user sbatch --parsable -J A -o "$BOX/home/A.out" -n1 --mem=500 --elastic=2:4,movable,base=4 --wrap "srun sleep 400")
+  wait_for 60 "the base waits" base_waits
+  wait_for 60 "a smaller base runs" eval 'small=$(bases_of "$A" RUNNING) && [ -n "$small" ]'
+  finish far
+  wait_for 150 "the base is given back" said "base $waiting is given back: the program does not speak the worker protocol"
+  wait_for 60 "only the smaller base is there" only_base_is "$small"
+  as_user scancel "$A"
+  wait_for 10 "the bases are gone" no_bases
+  leaves_nothing 40
+}
+
 @test "a job of somebody else waits and could use the idle GPUs: they are left alone" {
   others
   big=$(plain big -N1 -n1 --gres=gpu:4 --mem=100)

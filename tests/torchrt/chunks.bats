@@ -64,19 +64,6 @@ TABLE
   same_losses relaxed.jsonl it.jsonl 1e-5
 }
 
-# chunked PLAN SCHEDULE STAGE:LAYERS...: the plan with these chunks and this schedule.
-chunked() {
-  python3 - "$@" << 'PY'
-import json, sys
-plan = json.loads(sys.argv[1])
-plan["schedule"] = sys.argv[2]
-plan["chunks"] = [dict(zip(("stage", "layers"), map(int, text.split(":")))) for text in sys.argv[3:]]
-for stage, entry in enumerate(plan["stages"]):
-    entry["layers"] = sum(chunk["layers"] for chunk in plan["chunks"] if chunk["stage"] == stage)
-print(json.dumps(plan))
-PY
-}
-
 @test "bitwise: an embedding and a head as chunks of their own, uneven chunks" {
   chunked "$(shape 4 4x1:2 4x1:2)" interleaved 0:0 1:3 0:5 1:0 > apart.json
   rm -f it.jsonl

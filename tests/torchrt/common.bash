@@ -112,3 +112,15 @@ for x, y in zip(a, b):
         sys.exit(f"step {x['step']}: {x['loss']!r} and {y['loss']!r}, relative difference {difference:.3g}")
 PY
 }
+# chunked PLAN SCHEDULE STAGE:LAYERS...: the plan with these chunks and this schedule.
+chunked() {
+  python3 - "$@" << 'PY'
+import json, sys
+plan = json.loads(sys.argv[1])
+plan["schedule"] = sys.argv[2]
+plan["chunks"] = [dict(zip(("stage", "layers"), map(int, text.split(":")))) for text in sys.argv[3:]]
+for stage, entry in enumerate(plan["stages"]):
+    entry["layers"] = sum(chunk["layers"] for chunk in plan["chunks"] if chunk["stage"] == stage)
+print(json.dumps(plan))
+PY
+}

@@ -104,19 +104,6 @@ TABLE
   same "2 2x1:1,3 4x1:4" --set training.recompute=true
 }
 
-# chunked PLAN SCHEDULE STAGE:LAYERS...
-chunked() {
-  python3 - "$@" << 'PY'
-import json, sys
-plan = json.loads(sys.argv[1])
-plan["schedule"] = sys.argv[2]
-plan["chunks"] = [dict(zip(("stage", "layers"), map(int, text.split(":")))) for text in sys.argv[3:]]
-for stage, entry in enumerate(plan["stages"]):
-    entry["layers"] = sum(chunk["layers"] for chunk in plan["chunks"] if chunk["stage"] == stage)
-print(json.dumps(plan))
-PY
-}
-
 @test "bitwise: modules in chunks on the first rank, and the head on another" {
   # Stage 0: embedding and 2 layers, then both modules. Stage 1: 2 layers, then the head alone.
   chunked "$(shape 4 3x1:2 3x1:2)" interleaved 0:2 1:2 0:2 1:0 > apart.json
