@@ -15,9 +15,11 @@ using launcher::SpareRanks;
 
 namespace {
 
-// Says that it has loaded, takes its environment as a worker does, and writes the value of WHO to the file $0.
+// Says that it has loaded, takes its environment as a worker does, and writes the value of WHO to the file $0. A spare
+// that nobody needs writes nothing.
 const std::string kProgram =
-    R"(printf r >&"$ESPALIER_SPARE"; tr '\0' '\n' <&"$ESPALIER_SPARE" | sed -n 's/^WHO=//p' > "$0")";
+    R"(printf r >&"$ESPALIER_SPARE"; who=$(tr '\0' '\n' <&"$ESPALIER_SPARE" | sed -n 's/^WHO=//p'); )"
+    R"([ -z "$who" ] || echo "$who" > "$0")";
 
 std::string content(const std::string& path) {
   std::ostringstream text;
