@@ -16,6 +16,7 @@
 #include "planner/core/scheduler.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/wire/capabilities.hpp"
+#include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 
@@ -72,6 +73,17 @@ JobCoefficients measured_at(const std::vector<int>& units, int unit, double comp
 double ms(const JobCoefficients& job, int gpus, int unit) {
   const Site site = two_nodes();
   return evaluate_plan(site.hardware, site.topology, job, first_of(job_on(gpus, {unit}))).exact_ms;
+}
+
+// The job runs in replicas of `unit` on the first 4 GPUs of a node with so many, and was measured there.
+PlanningInput beside(int idle, const std::vector<int>& units, int unit) {
+  ElasticJob job = job_on(4, units);
+  job.plan = first_of(job_on(4, {unit}));
+  job.phase = JobPhase::running;
+  job.step_seconds = 12;
+  PlanningInput input = test::input_of({test::node("n1", 4 + idle)}, {job});
+  input.coefficients[7] = measured_at(units, unit, unit * 12000);
+  return input;
 }
 
 wire::WorkerHello hello_with(const Json& capabilities) {
@@ -180,6 +192,31 @@ TEST_CASE("after a loss of GPUs a job goes on in replicas of a size that its pro
   CHECK(most->stages[0].tp == 2);
   CHECK_FALSE(after(4, {4, 2}, {0}));
   CHECK_FALSE(after(4, {4}, {0, 1}));
+}
+
+TEST_CASE("a job grows onto GPUs that fill no replica of its present size, in replicas of a smaller one") {
+  const auto grown = test::decide(beside(2, {4, 2}, 4), test::bold());
+  REQUIRE(grown.size() == 1);
+  CHECK(grown[0].kind == DecisionKind::grow);
+  CHECK(grown[0].plan.gpu_count() == 6);
+  CHECK(grown[0].plan.stages[0].tp == 2);
+  CHECK(test::decide(beside(2, {4}, 4), test::bold()).empty());
+  const auto same = test::decide(beside(4, {4, 2}, 4), test::bold());
+  REQUIRE(same.size() == 1);
+  CHECK(same[0].plan.stages[0].tp == 4);  // the size that was measured, where it fits
+  CHECK(same[0].plan.stages[0].replicas.size() == 2);
+}
+
+TEST_CASE("a growth into larger replicas that nobody measured must hold at the end of their range") {
+  // One sample a step: only a larger replica can use more GPUs. 1.5 times as slow a division is still a gain of a third.
+  PlanningInput input = beside(4, {4, 8}, 4);
+  input.jobs[0].model.global_batch = input.jobs[0].plan->global_batch = 1;
+  input.jobs[0].plan->stages[0].replicas[0].share = 1;
+  input.coefficients[7].global_batch = 1;
+  const auto grown = test::decide(input, test::bold());
+  REQUIRE(grown.size() == 1);
+  CHECK(grown[0].plan.stages[0].tp == 8);
+  CHECK(grown[0].reason.find("replicas_of.8") != std::string::npos);
 }
 
 TEST_CASE("hello names the replica sizes, or one") {
