@@ -5,7 +5,8 @@
  *     srun --elastic=2:8 --gpus=2 ./worker [--steps N] [--pause SECONDS] [--checkpoint FILE] [--units N[,N]]
  *
  * With --units the processes of a replica divide its samples among themselves, as those of a script with its own tensor
- * parallelism divide its tensors: N of them at first, and any other N that is named where that suits the GPUs. Its losses are those of one process but for rounding. Process 0 prints them. */
+ * parallelism divide its tensors: N of them at first, and any other N that is named where that suits the GPUs. Its
+ * losses are those of one process but for rounding. Process 0 prints them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <espalier/worker.h>
@@ -128,7 +129,7 @@ int main(int argc, char** argv) {
     else if (strcmp(argv[i], "--pause") == 0) pause_seconds = atof(argv[i + 1]);
     else if (strcmp(argv[i], "--checkpoint") == 0) checkpoint = argv[i + 1];
     else if (strcmp(argv[i], "--units") == 0)
-      for (char *text = strtok(argv[i + 1], ","); text != NULL && program.unit_count < 16; text = strtok(NULL, ","))
+      for (char* text = strtok(argv[i + 1], ","); text != NULL && program.unit_count < 16; text = strtok(NULL, ","))
         units[program.unit_count++] = atoi(text);
     else return fprintf(stderr, "worker: %s: unknown option\n", argv[i]), 2;
   }

@@ -52,4 +52,13 @@ BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const
   return shape;
 }
 
+BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node) {
+  BaseShape made;
+  made.nodes = nodes;
+  made.gpus_per_node = gpus_per_node;
+  made.cpus_per_node = std::max(1, shape.cpus_per_node * gpus_per_node / shape.gpus_per_node);
+  made.memory_mb_per_node = std::max(1L, shape.memory_mb_per_node * gpus_per_node / shape.gpus_per_node);
+  return made;
+}
+
 }  // namespace espalier::launcher

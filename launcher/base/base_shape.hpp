@@ -32,4 +32,7 @@ struct BaseShape {
 // hold the base.
 BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types);
 
+// So many nodes with so many GPUs each, and as many CPUs and as much memory for each GPU as `shape` has.
+BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node);
+
 }  // namespace espalier::launcher

@@ -7,7 +7,6 @@
 
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
-#include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -25,9 +24,6 @@ constexpr int kStepsBeside = 5;
 constexpr wire::Loop::Milliseconds kBothHeld{60000};
 // One of so many looks asks Slurm whether it has requeued the job. A launcher that was cut off does not notice that.
 constexpr int kLooksPerQuestion = 3;
-// How often Slurm is asked what an earlier launcher has left, and for how long, while it does not answer.
-constexpr wire::Loop::Milliseconds kAskAgain{2000};
-constexpr int kMostQuestions = 150;
 constexpr int kMostTries = 3;  // of a move to a base that has arrived
 
 }  // namespace
@@ -38,54 +34,16 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       slurm_(slurm),
       context_(context),
       environment_(std::move(environment)),
-      callbacks_(std::move(callbacks)) {}
+      callbacks_(std::move(callbacks)),
+      left_jobs_(loop, slurm, context) {}
 
 void Bases::start() {
   watch_ = loop_.every(kWatch, [this] { look(); });
-  ask_what_is_left(1);
-}
-
-// `question`: the number of this question. Without an answer a second base would be submitted beside one that is held.
-void Bases::ask_what_is_left(int question) {
-  ++submitting_;
-  slurm_.post([this, question, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
-    std::vector<SlurmJob> kept, extensions;
-    std::string why;
-    const auto end = [](JobId id) {
-      try {
-        give_back(id);
-      } catch (const Error& error) {
-        spdlog::warn("espalier: launch: job {}, which an earlier launcher has left: {}", id, error.what());
-      }
-    };
-    try {
-      // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
-      // by itself is of no use: the script has gone on to its next step.
-      for (SlurmJob& left : bases_of(job))
-        if (restarts > 0 && left.state == SlurmJob::State::running) kept.push_back(std::move(left));
-        else end(left.id);
-      // They are of use together with a base only.
-      for (SlurmJob& left : extensions_of(job))
-        if (!kept.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
-          extensions.push_back(std::move(left));
-        else end(left.id);
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    return [this, question, kept, extensions, why] {
-      --submitting_;
-      if (!why.empty() && !ending_) {
-        if (question < kMostQuestions) {
-          deadline_ = loop_.after(kAskAgain, [this, question] { ask_what_is_left(question + 1); });
-          return;
-        }
-        spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", why);
-      }
-      extensions_left_ = extensions;
-      if (ending_) return give_back_extensions();
-      if (kept.empty()) return submit_first();
-      await_left(kept);
-    };
+  left_jobs_.ask([this](const std::vector<SlurmJob>& bases, const std::vector<SlurmJob>& extensions) {
+    extensions_left_ = extensions;
+    if (ending_) return give_back_extensions();
+    if (bases.empty()) return submit_first();
+    await_left(bases);
   });
 }
 
@@ -93,7 +51,7 @@ void Bases::ask_what_is_left(int question) {
 
 // Their keepers are found by the rank servers that `came` starts beside them.
 void Bases::await_left(const std::vector<SlurmJob>& left) {
-  for (const SlurmJob& job : left) left_.insert(job.id);
+  for (const SlurmJob& job : left) adoption_.await(job.id);
   for (const SlurmJob& job : left) {
     Base& base = bases_[job.id];
     std::size_t gpus = 0;
@@ -110,37 +68,24 @@ void Bases::await_left(const std::vector<SlurmJob>& left) {
 
 // All keepers of the bases that were left have come, or will not come.
 void Bases::choose_left() {
-  const auto found = std::exchange(found_, {});
-  const bool suits = !continuation_ || callbacks_.suits(*continuation_);
-  const JobId chosen = continuation_ ? continuation_->base : found.empty() ? 0 : *found.rbegin();
-  for (const JobId id : found)
-    if (!suits || id != chosen) release(id);
-  if (!suits || !found.contains(chosen)) {
+  const Adoption::Choice choice = adoption_.choose(callbacks_.suits);
+  for (const JobId id : choice.others) release(id);
+  if (choice.base == 0) {
     spdlog::warn("espalier: launch: what the earlier launcher has left is of no use: {}; training starts on a new base",
-                 !suits ? "another program ran there" : "its keepers have ended");
+                 choice.why_none);
     give_back_extensions();
     return submit_first();
   }
-  current_ = chosen;
+  current_ = choice.base;
   callbacks_.changed();
-  const Base& base = bases_.at(chosen);
+  const Base& base = bases_.at(current_);
   const int gpus = base.shape.nodes * base.shape.gpus_per_node;
-  callbacks_.taken_over(base.holdings, base.nodes, continuation_, std::exchange(extensions_left_, {}));
+  callbacks_.taken_over(base.holdings, base.nodes, adoption_.continuation(), std::exchange(extensions_left_, {}));
   // It was a smaller one: what waited beside it has ended with its launcher.
   if (context_.base_gpus > context_.min_gpus && gpus < context_.base_gpus) submit_first();
 }
 
-void Bases::give_back_extensions() {
-  for (const SlurmJob& left : std::exchange(extensions_left_, {}))
-    slurm_.post([id = left.id, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
-      try {
-        if (!has_been_requeued(job, restarts)) give_back(id);
-      } catch (const Error& error) {
-        spdlog::debug("extension {}: {}", id, error.what());  // its keeper gives it back
-      }
-      return [] {};
-    });
-}
+void Bases::give_back_extensions() { left_jobs_.give_back(std::exchange(extensions_left_, {})); }
 
 void Bases::ask_about_job() {
   slurm_.post([this, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
@@ -198,36 +143,17 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   ++attempt_;
   acquiring_ = true;
   const BaseShape& now = bases_.at(current_ != 0 ? current_ : first_waits_).shape;
-  BaseShape shape;
   std::vector<std::string> only;
   for (const ExtensionRequest& request : nodes) only.push_back(request.node);
-  shape.nodes = static_cast<int>(nodes.size());
-  shape.gpus_per_node = nodes.front().gpus;
-  // The same CPUs and memory for each GPU.
-  shape.cpus_per_node = std::max(1, now.cpus_per_node * shape.gpus_per_node / now.gpus_per_node);
-  shape.memory_mb_per_node = std::max(1L, now.memory_mb_per_node * shape.gpus_per_node / now.gpus_per_node);
   const std::chrono::seconds waits = kSecondWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
   deadline_ =
       loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
-  submit(shape, std::move(only), false, true);
+  submit(same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus), std::move(only), false, true);
 }
 
 void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate) {
   ++submitting_;
-  BaseJob job;
-  job.shape = shape;
-  job.only = std::move(only);
-  job.partition = context_.partition;
-  job.qos = context_.qos;
-  job.account = context_.account;
-  job.reservation = context_.reservation;
-  job.name = "espalier-base";
-  job.comment = base_comment(context_.job, wire::fresh_nonce().substr(0, 8));
-  job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --base\n";
-  job.environment = environment_;
-  job.directory = "/";
-  job.ends = context_.ends;
-  job.immediate = immediate;
+  const BaseJob job = base_job(context_, shape, std::move(only), environment_, immediate);
   slurm_.post([this, job, first, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
@@ -271,9 +197,7 @@ void Bases::saw(const wire::KeeperHello& hello) {
   if (at == bases_.end()) throw Error("keeper: job " + std::to_string(hello.job) + " is no base of this job");
   if (at->second.leaving) throw Error("keeper: base " + std::to_string(hello.job) + " is being given back");
   at->second.keepers.insert(hello.node);
-  const auto age = [](const wire::Continuation& one) { return std::pair(one.restarts, one.number); };
-  if (hello.continuation && (!continuation_ || age(*continuation_) < age(*hello.continuation)))
-    continuation_ = hello.continuation;
+  if (hello.continuation) adoption_.heard(*hello.continuation);
   if (!at->second.running) return ask(hello.job);
   check_granted(hello.job, true);
 }
@@ -353,9 +277,8 @@ void Bases::check_granted(JobId id, bool patient) {
                  id);
   base.granted = true;
   base.check.reset();
-  if (left_.erase(id) != 0) {
-    found_.insert(id);
-    if (left_.empty()) choose_left();
+  if (adoption_.came(id)) {
+    if (adoption_.complete()) choose_left();
     return;
   }
   if (id == first_waits_) return granted_first(id);
@@ -441,9 +364,9 @@ void Bases::end(JobId id, const std::string& why) {
   if (id == before_) before_ = 0;
   release(id);
   if (ending_) return;
-  const bool left = left_.erase(id) != 0;
-  if (left || found_.erase(id) != 0) {
-    if (left && left_.empty()) choose_left();
+  const bool chosen = adoption_.complete();
+  if (adoption_.ended(id)) {
+    if (!chosen && adoption_.complete()) choose_left();
     return;
   }
   if (first) return refused(why + (current_ == 0 ? " before the training could start" : " while it waited"));
@@ -486,6 +409,7 @@ void Bases::confirm_release(JobId id) {
 }
 
 void Bases::release_all() {
+  left_jobs_.stop();
   give_back_extensions();
   ending_ = true;
   acquiring_ = false;

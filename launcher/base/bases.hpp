@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/base/adoption.hpp"
+#include "launcher/base/left_jobs.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/job_context.hpp"
@@ -74,7 +76,7 @@ class Bases {
   // loss needs is on the new base, and the plan has left the one before. After a minute it is given back anyway.
   void stepped(bool settled);
   void release_all();  // for the end of the job
-  bool empty() const { return bases_.empty() && submitting_ == 0; }
+  bool empty() const { return bases_.empty() && submitting_ == 0 && !left_jobs_.asking(); }
   bool superseded() const { return superseded_; }
 
   // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
@@ -103,7 +105,6 @@ class Bases {
     bool running = false, granted = false, leaving = false, asked = false;
     wire::Watch check;  // a wait for keepers, or for the end
   };
-  void ask_what_is_left(int question);
   void submit_first();
   void await_left(const std::vector<SlurmJob>& left);
   void choose_left();
@@ -129,10 +130,9 @@ class Bases {
   Callbacks callbacks_;
   std::map<JobId, Base> bases_;
   JobId first_waits_ = 0;  // the first base, until it is granted
-  // Bases that an earlier launcher has left: those whose keepers are awaited, and those whose keepers have come.
-  std::set<JobId> left_, found_;
+  LeftJobs left_jobs_;
+  Adoption adoption_;  // of a base that an earlier launcher has left
   std::vector<SlurmJob> extensions_left_;
-  std::optional<wire::Continuation> continuation_;  // the newest that their keepers have
   bool superseded_ = false;
   int looks_ = 0;
   JobId current_ = 0, second_ = 0, before_ = 0;

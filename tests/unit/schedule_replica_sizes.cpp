@@ -116,7 +116,9 @@ TEST_CASE("of several replica sizes a program starts with the first of its list 
                        Error);
 }
 
-TEST_CASE("a size that was not measured is taken to be slower than a measured smaller one, and nearly as fast as a larger one") {
+TEST_CASE(
+    "a size that was not measured is taken to be slower than a measured smaller one, and nearly as fast as a larger "
+    "one") {
   const JobCoefficients job = measured_at({1, 2, 4}, 2, 240);
   CHECK(ms(job, 4, 2) == doctest::Approx(120).epsilon(0.01));
   CHECK(ms(job, 4, 1) == doctest::Approx(1.01 * 120).epsilon(0.01));
@@ -208,7 +210,8 @@ TEST_CASE("a job grows onto GPUs that fill no replica of its present size, in re
 }
 
 TEST_CASE("a growth into larger replicas that nobody measured must hold at the end of their range") {
-  // One sample a step: only a larger replica can use more GPUs. 1.5 times as slow a division is still a gain of a third.
+  // One sample a step: only a larger replica can use more GPUs. 1.5 times as slow a division is still a gain of a
+  // third.
   PlanningInput input = beside(4, {4, 8}, 4);
   input.jobs[0].model.global_batch = input.jobs[0].plan->global_batch = 1;
   input.jobs[0].plan->stages[0].replicas[0].share = 1;

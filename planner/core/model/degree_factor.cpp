@@ -7,7 +7,8 @@ namespace espalier {
 namespace {
 
 constexpr double kExpected = 1.25, kWorst = 1.5;
-// Of a degree below all that were measured. Above 1, so that the size that runs is kept where nothing speaks for another.
+// Of a degree below all that were measured. Above 1, so that the size that runs is kept where nothing speaks for
+// another.
 constexpr double kCoarser = 1.01;
 
 // `finer`: of a degree that was not measured, in multiples of the factor of the largest measured degree below it.

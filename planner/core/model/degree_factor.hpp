@@ -6,9 +6,10 @@
 
 namespace espalier {
 
-// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 for all models of known families, whose TP costs are
-// the all-reduces. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
-// since a finer division brings costs of its own; without one below it, 1.01 times that of the smallest measured degree.
+// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 for all models of known families, whose TP costs
+// are the all-reduces. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
+// since a finer division brings costs of its own; without one below it, 1.01 times that of the smallest measured
+// degree.
 double degree_factor(const JobCoefficients& job, int tp);
 
 bool degree_is_measured(const JobCoefficients& job, int tp);
@@ -17,8 +18,8 @@ bool degree_is_measured(const JobCoefficients& job, int tp);
 // slowest: 1.5 times the largest measured degree below, or 1.01 times the smallest measured one.
 void count_unmeasured_degrees_as_worst(JobCoefficients& job);
 
-// The same coefficients with k_comp told for replicas of `tp` GPUs: degree_factor(tp) is 1 then. Unchanged where `tp` is 0
-// or the family's degrees need no factors.
+// The same coefficients with k_comp told for replicas of `tp` GPUs: degree_factor(tp) is 1 then. Unchanged where `tp`
+// is 0 or the family's degrees need no factors.
 JobCoefficients told_for_degree(JobCoefficients job, int tp);
 
 // `fresh` measured one degree. Adds those that only `known` measured, in proportion to it.

@@ -70,7 +70,8 @@ struct espalier_worker* espalier_join(const struct espalier_program* program);
 int espalier_generation(const struct espalier_worker* worker);
 int espalier_rank(const struct espalier_worker* worker);
 int espalier_size(const struct espalier_worker* worker);
-int espalier_unit(const struct espalier_worker* worker); /* GPUs of a replica: processes 0 to unit-1 are the first one */
+int espalier_unit(
+    const struct espalier_worker* worker); /* GPUs of a replica: processes 0 to unit-1 are the first one */
 int espalier_device(const struct espalier_worker* worker); /* which of the GPUs that the process can see is its own */
 const char* espalier_plan(const struct espalier_worker* worker); /* JSON, as in espalier-worker(7) */
 /* How many samples of `step` this process's replica computes. *first: the number of the first of them, of all samples

@@ -1,0 +1,32 @@
+#include "launcher/base/adoption.hpp"
+
+#include <utility>
+
+namespace espalier::launcher {
+
+void Adoption::heard(const wire::Continuation& left) {
+  const auto age = [](const wire::Continuation& one) { return std::pair(one.restarts, one.number); };
+  if (!continuation_ || age(*continuation_) < age(left)) continuation_ = left;
+}
+
+bool Adoption::came(JobId base) {
+  if (awaited_.erase(base) == 0) return false;
+  came_.insert(base);
+  return true;
+}
+
+bool Adoption::ended(JobId base) { return awaited_.erase(base) + came_.erase(base) > 0; }
+
+Adoption::Choice Adoption::choose(const std::function<bool(const wire::Continuation&)>& suits) {
+  const std::set<JobId> came = std::exchange(came_, {});
+  const bool fits = !continuation_ || suits(*continuation_);
+  const JobId wanted = continuation_ ? continuation_->base : came.empty() ? 0 : *came.rbegin();
+  Choice choice;
+  if (fits && came.contains(wanted)) choice.base = wanted;
+  else choice.why_none = fits ? "its keepers have ended" : "another program ran there";
+  for (const JobId id : came)
+    if (id != choice.base) choice.others.push_back(id);
+  return choice;
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,40 @@
+// Which base that an earlier launcher has left a job goes on with. The keepers of the bases tell it. Pure.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/wire/keeper_messages.hpp"
+
+namespace espalier::launcher {
+
+class Adoption {
+ public:
+  struct Choice {
+    JobId base = 0;             // 0: none is of use
+    std::vector<JobId> others;  // to be given back
+    std::string why_none;
+  };
+
+  void await(JobId base) { awaited_.insert(base); }
+  // What a keeper has from a launcher. The newest counts.
+  void heard(const wire::Continuation& left);
+  // The keepers of the base have come, or the base has ended. False: it is none of those that were left.
+  bool came(JobId base);
+  bool ended(JobId base);
+  bool complete() const { return awaited_.empty(); }  // each has come or ended
+  // nullopt: no launcher had started ranks on any of them.
+  const std::optional<wire::Continuation>& continuation() const { return continuation_; }
+
+  // Once complete. `suits`: whether the job's launcher can go on with what is left.
+  Choice choose(const std::function<bool(const wire::Continuation&)>& suits);
+
+ private:
+  std::set<JobId> awaited_, came_;
+  std::optional<wire::Continuation> continuation_;
+};
+
+}  // namespace espalier::launcher

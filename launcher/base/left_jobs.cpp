@@ -1,0 +1,93 @@
+#include "launcher/base/left_jobs.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "launcher/slurm/base_job.hpp"
+#include "launcher/slurm/requeued.hpp"
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+namespace {
+
+// How often Slurm is asked, and how many times, while it does not answer.
+constexpr wire::Loop::Milliseconds kAskAgain{2000};
+constexpr int kMostQuestions = 150;
+
+struct Answer {
+  std::vector<SlurmJob> bases, extensions;
+  std::string trouble;  // why Slurm has not answered
+};
+
+void end(JobId id) {
+  try {
+    give_back(id);
+  } catch (const Error& error) {
+    spdlog::warn("espalier: launch: job {}, which an earlier launcher has left: {}", id, error.what());
+  }
+}
+
+// Blocks.
+Answer left_by(JobId job, int restarts) {
+  Answer answer;
+  try {
+    // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
+    // by itself is of no use: the script has gone on to its next step.
+    for (SlurmJob& left : bases_of(job))
+      if (restarts > 0 && left.state == SlurmJob::State::running) answer.bases.push_back(std::move(left));
+      else end(left.id);
+    // They are of use together with a base only.
+    for (SlurmJob& left : extensions_of(job))
+      if (!answer.bases.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
+        answer.extensions.push_back(std::move(left));
+      else end(left.id);
+  } catch (const Error& error) {
+    answer.trouble = error.what();
+  }
+  return answer;
+}
+
+}  // namespace
+
+void LeftJobs::ask(Told told) {
+  ask(1, told);
+}
+
+// `question`: the number of this question. Without an answer a second base would be submitted beside one that is held.
+void LeftJobs::ask(int question, const Told& told) {
+  asking_ = true;
+  slurm_.post([this, question, told, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
+    const Answer answer = left_by(job, restarts);
+    return [this, question, told, answer] {
+      asking_ = false;
+      if (!answer.trouble.empty() && !stopped_) {
+        if (question < kMostQuestions) {
+          again_ = loop_.after(kAskAgain, [this, question, told] { ask(question + 1, told); });
+          return;
+        }
+        spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", answer.trouble);
+      }
+      told(answer.bases, answer.extensions);
+    };
+  });
+}
+
+void LeftJobs::stop() {
+  stopped_ = true;
+  again_.reset();
+}
+
+void LeftJobs::give_back(const std::vector<SlurmJob>& extensions) {
+  for (const SlurmJob& left : extensions)
+    slurm_.post([id = left.id, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
+      try {
+        if (!has_been_requeued(job, restarts)) launcher::give_back(id);
+      } catch (const Error& error) {
+        spdlog::debug("extension {}: {}", id, error.what());  // its keeper gives it back
+      }
+      return [] {};
+    });
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,39 @@
+// Slurm jobs that an earlier launcher of the same job has left: its bases and extensions. They outlive a launcher that was
+// lost with its node. Callbacks run on the loop.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/job_context.hpp"
+#include "planner/wire/loop.hpp"
+
+namespace espalier::launcher {
+
+class LeftJobs {
+ public:
+  using Told = std::function<void(const std::vector<SlurmJob>& bases, const std::vector<SlurmJob>& extensions)>;
+  LeftJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context)
+      : loop_(loop), slurm_(slurm), context_(context) {}
+
+  // Gives back those that are of no use, and tells those that run and may be of use. Slurm is asked again while it does
+  // not answer, for five minutes. After that none is told, and the log says so.
+  void ask(Told told);
+  bool asking() const { return asking_; }  // Slurm has a question
+  void stop();  // asks no more; a question that Slurm has already is still answered
+
+  // Not where Slurm has requeued the job meanwhile: they are its next launcher's.
+  void give_back(const std::vector<SlurmJob>& extensions);
+
+ private:
+  void ask(int question, const Told& told);
+
+  wire::Loop& loop_;
+  BlockingThread& slurm_;
+  const JobContext& context_;
+  bool asking_ = false, stopped_ = false;
+  wire::Watch again_;
+};
+
+}  // namespace espalier::launcher
