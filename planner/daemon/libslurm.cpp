@@ -80,6 +80,23 @@ class LibSlurm final : public Slurm {
     return result;
   }
 
+  SlurmNames names() override {
+    SlurmNames result;
+    const auto add_account = [](void* names, const espalier_account* account) {
+      static_cast<SlurmNames*>(names)->accounts.insert(account->name);
+    };
+    const auto add_one_qos = [](void* names, const espalier_qos* qos) {
+      static_cast<SlurmNames*>(names)->qos.insert(qos->name);
+    };
+    if (espalier_slurm_each_account(add_account, &result) != SLURM_SUCCESS) fail("accounts");
+    if (espalier_slurm_each_qos(add_one_qos, &result) != SLURM_SUCCESS) fail("QOS");
+    Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
+    if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
+    for (std::uint32_t i = 0; i < partitions->record_count; ++i)
+      result.partitions.insert(partitions->partition_array[i].name);
+    return result;
+  }
+
   void kill(JobId job) override {
     Owned<job_step_info_response_msg_t, slurm_free_job_step_info_response_msg> steps;
     if (espalier_slurm_get_steps(job, &steps.message) == SLURM_SUCCESS)

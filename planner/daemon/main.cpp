@@ -19,6 +19,7 @@
 #include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
 #include "planner/daemon/question_thread.hpp"
+#include "planner/daemon/rule_names.hpp"
 #include "planner/wire/grant.h"
 #include "planner/wire/scheduler_options.hpp"
 
@@ -107,7 +108,8 @@ wire::Config load_configuration(const Options& options) {
 
 // Applies new settings to the running daemon. A setting that needs a restart keeps its old value
 // and logs a warning.
-void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, const Options& options) {
+void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, RuleNames& names,
+            const Options& options) {
   try {
     const wire::Config fresh = load_configuration(options);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
@@ -131,6 +133,7 @@ void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metri
     store.limit(store_limits(config));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
     log_calibrated(config);
+    names.check(config.share, config.objective);
     spdlog::info("configuration read again from {}", config.path.empty() ? "the defaults" : config.path);
   } catch (const Error& error) {
     spdlog::error("{}; the configuration stays as it was", error.what());
@@ -172,7 +175,9 @@ bool serve(const Options& options) {
       [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
       [&](const wire::Event& event) { dispatch(event, planner); });
   Metrics metrics(loop, planner, config);
-  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, metrics, options); });
+  RuleNames names(loop, slurm);
+  names.check(config.share, config.objective);
+  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, metrics, names, options); });
   const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
   const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
   const auto tidy = loop.every(wire::Loop::Milliseconds(3600 * 1000), [&] {

@@ -81,11 +81,18 @@ struct SlurmSnapshot {
   bool is_within(const std::string& account, const std::string& above) const;
 };
 
+// What rules of a site may name. Accounts and QOS are empty where the site has no accounting.
+struct SlurmNames {
+  std::set<std::string> accounts, qos, partitions;
+};
+
 class Slurm {
  public:
   virtual ~Slurm() = default;
   // Throws Error. Blocks for as long as Slurm's own time limits allow.
   virtual SlurmSnapshot snapshot() = 0;
+  // Throws Error. Blocks as snapshot() does; a large site has many accounts, so it is asked seldom.
+  virtual SlurmNames names() = 0;
   // Kills the job's steps first, then the job (the other order keeps it completing for KillWait). Throws Error.
   virtual void kill(JobId job) = 0;
 };
