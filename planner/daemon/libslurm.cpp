@@ -67,6 +67,7 @@ class LibSlurm final : public Slurm {
       load_shares();
     }
     result.slurm_user = slurm_user_;
+    result.auth_type = auth_type_;
     result.private_jobs = private_jobs_;
     result.reservations = reservations_;
     result.shares = shares_;
@@ -114,6 +115,7 @@ class LibSlurm final : public Slurm {
     Owned<slurm_conf_t, espalier_slurm_free_conf> conf;
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
+    auth_type_ = conf->authtype == nullptr ? "" : conf->authtype;
     private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
     preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
     cluster_mode_ = conf->preempt_mode;
@@ -273,7 +275,7 @@ class LibSlurm final : public Slurm {
       result.accounts = load_accounts(result.time);
   }
 
-  std::string partition_, topology_file_;
+  std::string partition_, topology_file_, auth_type_;
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;

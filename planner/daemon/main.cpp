@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/answers.hpp"
@@ -21,6 +22,7 @@
 #include "planner/daemon/question_thread.hpp"
 #include "planner/daemon/rule_names.hpp"
 #include "planner/wire/grant.h"
+#include "planner/wire/munge_check.hpp"
 #include "planner/wire/scheduler_options.hpp"
 
 namespace espalier {
@@ -140,6 +142,25 @@ void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metri
   }
 }
 
+// Where MUNGE does not work, says so. `close` is called when Slurm has told that the site uses none: then nobody can
+// log in over the network. Elsewhere munged may still come. Users of this host are known by their sockets in either
+// case.
+wire::Watch watch_munge(wire::Loop& loop, const Planner& planner, std::function<void()> close) {
+  const std::string problem = wire::munge_problem();
+  if (problem.empty()) return {};
+  spdlog::error("{}; until then only users of this host can talk to espalierd", wire::without_munge("", problem));
+  return loop.every(wire::Loop::Milliseconds(1000),
+                    [&planner, problem, close = std::move(close), done = false]() mutable {
+                      const auto slurm = planner.last_snapshot();
+                      if (done || !slurm) return;
+                      done = true;
+                      if (!wire::lacks_munge(slurm->auth_type, problem)) return;
+                      spdlog::error("{}, and restart espalierd; it does not listen on the network now, so no job grows",
+                                    wire::without_munge(slurm->auth_type, problem));
+                      close();
+                    });
+}
+
 // Runs until a signal ends the loop. False: a thread is still inside libslurm.
 bool serve(const Options& options) {
   wire::Config config = load_configuration(options);
@@ -167,13 +188,17 @@ bool serve(const Options& options) {
                          },
                          ReadAnswers::answers});
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
-  const auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0",
-                                    config.planner_port, on_connection);
+  auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0", config.planner_port,
+                              on_connection);
   const auto local = wire::listen_local(loop, config.run_dir + "/control.sock", on_connection);
-  const EventSockets events(
+  EventSockets events(
       loop, config.run_dir + "/events.sock", config.planner_port,
       [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
       [&](const wire::Event& event) { dispatch(event, planner); });
+  const auto munge = watch_munge(loop, planner, [&] {
+    tcp.reset();
+    events.close_network();
+  });
   Metrics metrics(loop, planner, config);
   RuleNames names(loop, slurm);
   names.check(config.share, config.objective);

@@ -64,6 +64,7 @@ using Accounts = std::map<std::string, Account>;  // by name
 struct SlurmSnapshot {
   double time = 0;  // when it was asked for, seconds since the epoch
   uid_t slurm_user = 0;
+  std::string auth_type;      // AuthType, as in "auth/munge"
   bool private_jobs = false;  // PrivateData has "jobs": users do not see each other's
   ClusterView cluster;
   std::map<std::string, std::set<std::string>> features;    // active ones, by node
