@@ -21,8 +21,9 @@ bool lacks_munge(const std::string& auth_type, const std::string& problem) {
 }
 
 std::string without_munge(const std::string& auth_type, const std::string& problem) {
-  const std::string slurm =
-      lacks_munge(auth_type, problem) ? "Slurm has AuthType=" + auth_type + ", whose credentials Espalier cannot use, and " : "";
+  const std::string slurm = lacks_munge(auth_type, problem)
+                                ? "Slurm has AuthType=" + auth_type + ", whose credentials Espalier cannot use, and "
+                                : "";
   return slurm + "MUNGE does not work on this host (" + problem +
          "), so espalierd, launchers, keepers and ranks cannot prove their users to each other over the network; run "
          "munged with the same key on all hosts";

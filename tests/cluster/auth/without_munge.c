@@ -1,5 +1,6 @@
-/* Preloaded into a program of Espalier: a site with AuthType=auth/slurm and without MUNGE, as far as that program can see. This
- * machine's Slurm has no such plugin, and the program's libslurm goes on talking to the box's slurmctld by MUNGE. KEEP_AUTH_TYPE=1: AuthType stays auth/munge. */
+/* Preloaded into a program of Espalier: a site with AuthType=auth/slurm and without MUNGE, as far as that program can
+ * see. This machine's Slurm has no such plugin, and the program's libslurm goes on talking to the box's slurmctld by
+ * MUNGE. KEEP_AUTH_TYPE=1: AuthType stays auth/munge. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <munge.h>
@@ -11,7 +12,8 @@
 int slurm_load_ctl_conf(time_t since, slurm_conf_t** conf) {
   int (*real)(time_t, slurm_conf_t**) = (int (*)(time_t, slurm_conf_t**))dlsym(RTLD_NEXT, "slurm_load_ctl_conf");
   int rc = real(since, conf);
-  if (rc == 0 && !getenv("KEEP_AUTH_TYPE") && (*conf)->authtype && strlen((*conf)->authtype) >= strlen("auth/slurm")) strcpy((*conf)->authtype, "auth/slurm");
+  if (rc == 0 && !getenv("KEEP_AUTH_TYPE") && (*conf)->authtype && strlen((*conf)->authtype) >= strlen("auth/slurm"))
+    strcpy((*conf)->authtype, "auth/slurm");
   return rc;
 }
 
