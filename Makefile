@@ -111,6 +111,7 @@ $(BUILD)/obj/%.o: %.c
 include spank/spank.mk
 include etc/install.mk
 include etc/packages/packages.mk
+include tests/upgrade/upgrade.mk
 
 .PHONY: clean format check-format tidy
 clean:

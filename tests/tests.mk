@@ -49,7 +49,7 @@ test-sim:
 
 .PHONY: test check demo bench bench-train bench-pytorch
 test:
-	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all))
+	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all next-version))
 	@+$(MAKE) --no-print-directory check
 # Without SUITES, or with all, run.sh has the unit tests built itself, beside the cluster tests.
 check: $(if $(filter-out all roots,$(SUITES))$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))

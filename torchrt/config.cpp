@@ -188,6 +188,7 @@ void read_data(TomlSection section, int global_batch, DataConfig& data) {
 void read_checkpoint(TomlSection section, CheckpointConfig& checkpoint) {
   section.read("directory", checkpoint.directory);
   section.read("every", checkpoint.every, 0, kMostSteps);
+  section.read("minutes", checkpoint.minutes, 0, 1e6);
   section.read("keep", checkpoint.keep, 1, 1'000'000);
   section.read("resume", checkpoint.resume);
   section.finish();

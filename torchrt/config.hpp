@@ -48,6 +48,7 @@ struct DataConfig {
 struct CheckpointConfig {
   std::string directory;      // empty: none is written or read
   std::int64_t every = 1000;  // steps, and after the last one; 0: only then
+  double minutes = 30;        // at most so long after the one before, though `every` is not reached; 0: no limit
   int keep = 2;               // good ones; older ones are removed
   bool resume = true;         // start from the newest good one, if there is one
 };

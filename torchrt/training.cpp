@@ -80,10 +80,17 @@ void Training::take_over() {
 }
 
 void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
-  saver_.emplace(CheckpointSaver::Setting{&config_, world_.rank(), world_.size(), generation_, last_good,
-                                          std::move(damaged), [rank = world_.rank()](const std::string& what) {
-                                            std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
-                                          }});
+  CheckpointSaver::Setting setting{&config_,
+                                   world_.rank(),
+                                   world_.size(),
+                                   generation_,
+                                   last_good,
+                                   std::move(damaged),
+                                   [rank = world_.rank()](const std::string& what) {
+                                     std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
+                                   }};
+  if (last_good && world_.rank() == 0) setting.age = checkpoint_age(config_.checkpoint.directory, *last_good);
+  saver_.emplace(std::move(setting));
 }
 
 void Training::open_metrics(std::optional<std::int64_t> done) {

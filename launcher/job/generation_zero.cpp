@@ -8,6 +8,7 @@
 #include "launcher/job/holdings.hpp"
 #include "launcher/job/outcomes.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/fields.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/wire/clock.hpp"
 
@@ -75,6 +76,7 @@ void GenerationZero::skip() {
 }
 
 void GenerationZero::learn(const wire::Known& known) {
+  const UnknownFieldsPass pass;  // espalierd may be of another version
   PlanningBasis knowledge = basis_from(known.basis);
   if (covers_own(knowledge)) known_ = std::move(knowledge);
 }

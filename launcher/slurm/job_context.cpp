@@ -12,6 +12,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/wire/munge_check.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -113,6 +114,8 @@ void complete(JobContext& context) {
   const auto job = load_job(context.job);
   if (!job) throw Error("slurm: job " + std::to_string(context.job) + " is unknown");
   context.site = load_site(context.config.extension_qos);
+  if (const std::string problem = wire::munge_problem(); !problem.empty())
+    throw Error(wire::without_munge(context.site.auth_type, problem));
   context.name = job->name;
   context.account = job->account;
   context.features = job->features;

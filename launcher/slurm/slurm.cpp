@@ -217,6 +217,7 @@ SlurmSite load_site(const std::string& extension_qos) {
   SlurmSite site;
   slurm_conf_t* conf = nullptr;
   if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) fail("slurm: slurm.conf cannot be asked for");
+  site.auth_type = text(conf->authtype);
   site.planner_uids.push_back(conf->slurm_user_id);
   const std::string plugins = text(conf->task_plugin);
   site.binds_cpus = plugins.find("affinity") != std::string::npos || plugins.find("cgroup") != std::string::npos;

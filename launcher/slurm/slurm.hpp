@@ -65,6 +65,7 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt
 void give_back(JobId id, std::optional<std::uint32_t> own_step = std::nullopt);
 // The settings of Slurm that the launcher needs.
 struct SlurmSite {
+  std::string auth_type;               // AuthType, as in "auth/munge"
   std::vector<uid_t> planner_uids{0};  // users that may run espalierd: root and SlurmUser
   // Whether a TaskPlugin binds processes to CPUs. Without one srun complains about --cpu-bind.
   bool binds_cpus = false;

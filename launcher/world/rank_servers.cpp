@@ -170,8 +170,7 @@ void RankServers::handle(const ServerId& id, const wire::Frame& frame) {
     });
   }
   const auto generation = frame.body.find("generation");
-  if (generation == frame.body.end() || !generation->is_number_integer())
-    throw Error("unknown message " + frame.type + "; do both have the same version?");
+  if (generation == frame.body.end() || !generation->is_number_integer()) return;  // of a newer version
   const auto at = worlds_.find(generation->get<int>());
   if (at != worlds_.end() && at->second->uses(id)) at->second->handle(id, frame);
 }

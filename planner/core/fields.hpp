@@ -1,5 +1,6 @@
 // Strict reading of JSON objects. get() requires the field and the right kind of value. Unknown
-// fields are errors. Every error names its field.
+// fields are errors, but not in messages between programs of different versions (UnknownFieldsPass).
+// Every error names its field.
 #pragma once
 
 #include <cmath>
@@ -21,11 +22,26 @@ inline constexpr bool is_list_of_numbers = false;
 template <class T>
 inline constexpr bool is_list_of_numbers<std::vector<T>> = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
+// While one lives, the thread's Fields accept unknown fields: a peer of another version may have added them, and they
+// have no meaning here. Files are read without one, so that a misspelt field is noticed.
+class UnknownFieldsPass {
+ public:
+  UnknownFieldsPass() { ++living_; }
+  ~UnknownFieldsPass() { --living_; }
+  UnknownFieldsPass(const UnknownFieldsPass&) = delete;
+  UnknownFieldsPass& operator=(const UnknownFieldsPass&) = delete;
+  static bool now() { return living_ > 0; }
+
+ private:
+  static inline thread_local int living_ = 0;
+};
+
 class Fields {
  public:
   Fields(const nlohmann::json& object, std::string what, std::initializer_list<std::string_view> known)
       : object_(object), what_(std::move(what)) {
     if (!object.is_object()) throw Error(what_ + ": must be a JSON object");
+    if (UnknownFieldsPass::now()) return;
     for (const auto& [key, value] : object.items()) {
       bool found = false;
       for (const std::string_view name : known) found = found || name == key;

@@ -4,7 +4,6 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
-#include "planner/core/plan_json.hpp"
 
 namespace espalier {
 
@@ -23,12 +22,8 @@ void from_json(const Json& json, GpuId& gpu) {
 }
 
 static void to_json(Json& json, const Replica& replica) { json = {{"share", replica.share}, {"gpus", replica.gpus}}; }
-static Fields fields_of(const Json& json, const char* what, std::initializer_list<std::string_view> known,
-                        UnknownFields unknown) {
-  return unknown == UnknownFields::pass ? Fields(json, what) : Fields(json, what, known);
-}
-static void read(const Json& json, Replica& replica, UnknownFields unknown) {
-  const Fields fields = fields_of(json, "replica", {"share", "gpus"}, unknown);
+static void from_json(const Json& json, Replica& replica) {
+  const Fields fields(json, "replica", {"share", "gpus"});
   fields.get("share", replica.share);
   fields.get("gpus", replica.gpus);
 }
@@ -41,20 +36,20 @@ static void to_json(Json& json, const Stage& stage) {
     json["replicas"].push_back(std::move(entry));
   }
 }
-static void read(const Json& json, Stage& stage, UnknownFields unknown) {
-  const Fields fields = fields_of(json, "stage", {"layers", "tp", "replicas"}, unknown);
+static void from_json(const Json& json, Stage& stage) {
+  const Fields fields(json, "stage", {"layers", "tp", "replicas"});
   fields.get("layers", stage.layers);
   fields.get("tp", stage.tp);
   Json list;
   fields.get("replicas", list);
   if (!list.is_array()) throw Error("stage.replicas: must be a list");
   stage.replicas.clear();
-  for (const Json& entry : list) read(entry, stage.replicas.emplace_back(), unknown);
+  for (const Json& entry : list) from_json(entry, stage.replicas.emplace_back());
 }
 
 static void to_json(Json& json, const Chunk& chunk) { json = {{"stage", chunk.stage}, {"layers", chunk.layers}}; }
-static void read(const Json& json, Chunk& chunk, UnknownFields unknown) {
-  const Fields fields = fields_of(json, "chunk", {"stage", "layers"}, unknown);
+static void from_json(const Json& json, Chunk& chunk) {
+  const Fields fields(json, "chunk", {"stage", "layers"});
   fields.get("stage", chunk.stage);
   fields.get("layers", chunk.layers);
 }
@@ -74,25 +69,21 @@ void to_json(Json& json, const Plan& plan) {
   }
   if (!plan.schedule.empty()) json["schedule"] = plan.schedule;
 }
-void from_json(const Json& json, Plan& plan) { plan = read_plan(json, UnknownFields::refuse); }
-
-Plan read_plan(const Json& json, UnknownFields unknown) {
-  Plan plan;
-  const Fields fields =
-      fields_of(json, "plan", {"global_batch", "micro_batches", "stages", "chunks", "schedule"}, unknown);
+void from_json(const Json& json, Plan& plan) {
+  plan = {};
+  const Fields fields(json, "plan", {"global_batch", "micro_batches", "stages", "chunks", "schedule"});
   fields.get("global_batch", plan.global_batch);
   fields.get("micro_batches", plan.micro_batches);
   Json list;
   fields.get("stages", list);
   if (!list.is_array()) throw Error("plan.stages: must be a list");
-  for (const Json& entry : list) read(entry, plan.stages.emplace_back(), unknown);
+  for (const Json& entry : list) from_json(entry, plan.stages.emplace_back());
   if (fields.has("chunks")) {
     fields.get("chunks", list);
     if (!list.is_array() || list.empty()) throw Error("plan.chunks: must be a list of at least one chunk");
-    for (const Json& entry : list) read(entry, plan.chunks.emplace_back(), unknown);
+    for (const Json& entry : list) from_json(entry, plan.chunks.emplace_back());
   }
   if (fields.has("schedule")) fields.get("schedule", plan.schedule);
-  return plan;
 }
 
 static void to_json(Json& json, const TrainingSetting& setting) {

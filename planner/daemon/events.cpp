@@ -54,6 +54,11 @@ EventSockets::EventSockets(wire::Loop& loop, const std::string& path, std::uint1
 
 EventSockets::~EventSockets() { ::unlink(path_.c_str()); }
 
+void EventSockets::close_network() {
+  udp_watch_.reset();
+  udp_.reset();
+}
+
 bool EventSockets::read_local() {
   char text[ESPALIER_EVENT_MAX + 1];
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred)) + 256];

@@ -25,6 +25,8 @@ class EventSockets {
   EventSockets& operator=(const EventSockets&) = delete;
   ~EventSockets();
 
+  // No more events over the network; those of slurmctld's plugin still come.
+  void close_network();
   long dropped() const { return dropped_; }
 
  private:

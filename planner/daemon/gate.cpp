@@ -158,7 +158,9 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
     planner_.bye(message.job, message.exit_code);
     link->on_frame = [](const wire::Frame&) {};  // further messages are ignored
   } else {
-    throw Error("no such message from a launcher");
+    // A launcher of a newer version may say more, and goes on without an answer.
+    spdlog::debug("job {}: message {} of its launcher is not known here, and ignored; are both of the same version?",
+                  *job, printable(frame.type, 40));
   }
 }
 

@@ -67,6 +67,7 @@ class LibSlurm final : public Slurm {
       load_shares();
     }
     result.slurm_user = slurm_user_;
+    result.auth_type = auth_type_;
     result.private_jobs = private_jobs_;
     result.reservations = reservations_;
     result.shares = shares_;
@@ -77,6 +78,23 @@ class LibSlurm final : public Slurm {
     load_nodes(result);
     load_jobs(result);
     assign_owners(result);
+    return result;
+  }
+
+  SlurmNames names() override {
+    SlurmNames result;
+    const auto add_account = [](void* names, const espalier_account* account) {
+      static_cast<SlurmNames*>(names)->accounts.insert(account->name);
+    };
+    const auto add_one_qos = [](void* names, const espalier_qos* qos) {
+      static_cast<SlurmNames*>(names)->qos.insert(qos->name);
+    };
+    if (espalier_slurm_each_account(add_account, &result) != SLURM_SUCCESS) fail("accounts");
+    if (espalier_slurm_each_qos(add_one_qos, &result) != SLURM_SUCCESS) fail("QOS");
+    Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
+    if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
+    for (std::uint32_t i = 0; i < partitions->record_count; ++i)
+      result.partitions.insert(partitions->partition_array[i].name);
     return result;
   }
 
@@ -97,6 +115,7 @@ class LibSlurm final : public Slurm {
     Owned<slurm_conf_t, espalier_slurm_free_conf> conf;
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
+    auth_type_ = conf->authtype == nullptr ? "" : conf->authtype;
     private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
     preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
     cluster_mode_ = conf->preempt_mode;
@@ -256,7 +275,7 @@ class LibSlurm final : public Slurm {
       result.accounts = load_accounts(result.time);
   }
 
-  std::string partition_, topology_file_;
+  std::string partition_, topology_file_, auth_type_;
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/answers.hpp"
@@ -19,7 +20,9 @@
 #include "planner/daemon/metrics/metrics.hpp"
 #include "planner/daemon/options.hpp"
 #include "planner/daemon/question_thread.hpp"
+#include "planner/daemon/rule_names.hpp"
 #include "planner/wire/grant.h"
+#include "planner/wire/munge_check.hpp"
 #include "planner/wire/scheduler_options.hpp"
 
 namespace espalier {
@@ -107,7 +110,8 @@ wire::Config load_configuration(const Options& options) {
 
 // Applies new settings to the running daemon. A setting that needs a restart keeps its old value
 // and logs a warning.
-void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, const Options& options) {
+void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metrics, RuleNames& names,
+            const Options& options) {
   try {
     const wire::Config fresh = load_configuration(options);
     if (fresh.planner_port != config.planner_port || fresh.run_dir != config.run_dir ||
@@ -131,10 +135,30 @@ void reload(wire::Config& config, Planner& planner, Store& store, Metrics& metri
     store.limit(store_limits(config));
     spdlog::set_level(spdlog::level::from_str(config.log_level));
     log_calibrated(config);
+    names.check(config.share, config.objective);
     spdlog::info("configuration read again from {}", config.path.empty() ? "the defaults" : config.path);
   } catch (const Error& error) {
     spdlog::error("{}; the configuration stays as it was", error.what());
   }
+}
+
+// Where MUNGE does not work, says so. `close` is called when Slurm has told that the site uses none: then nobody can
+// log in over the network. Elsewhere munged may still come. Users of this host are known by their sockets in either
+// case.
+wire::Watch watch_munge(wire::Loop& loop, const Planner& planner, std::function<void()> close) {
+  const std::string problem = wire::munge_problem();
+  if (problem.empty()) return {};
+  spdlog::error("{}; until then only users of this host can talk to espalierd", wire::without_munge("", problem));
+  return loop.every(wire::Loop::Milliseconds(1000),
+                    [&planner, problem, close = std::move(close), done = false]() mutable {
+                      const auto slurm = planner.last_snapshot();
+                      if (done || !slurm) return;
+                      done = true;
+                      if (!wire::lacks_munge(slurm->auth_type, problem)) return;
+                      spdlog::error("{}, and restart espalierd; it does not listen on the network now, so no job grows",
+                                    wire::without_munge(slurm->auth_type, problem));
+                      close();
+                    });
 }
 
 // Runs until a signal ends the loop. False: a thread is still inside libslurm.
@@ -164,15 +188,21 @@ bool serve(const Options& options) {
                          },
                          ReadAnswers::answers});
   const auto on_connection = [&](const wire::ConnectionPtr& link) { gate.welcome(link); };
-  const auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0",
-                                    config.planner_port, on_connection);
+  auto tcp = wire::listen_tcp(loop, wire::Door{{wire::Service::planner}, 0, "", {}}, "0.0.0.0", config.planner_port,
+                              on_connection);
   const auto local = wire::listen_local(loop, config.run_dir + "/control.sock", on_connection);
-  const EventSockets events(
+  EventSockets events(
       loop, config.run_dir + "/events.sock", config.planner_port,
       [&](uid_t uid) { return is_administrator(uid, planner.slurm_user()); },
       [&](const wire::Event& event) { dispatch(event, planner); });
+  const auto munge = watch_munge(loop, planner, [&] {
+    tcp.reset();
+    events.close_network();
+  });
   Metrics metrics(loop, planner, config);
-  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, metrics, options); });
+  RuleNames names(loop, slurm);
+  names.check(config.share, config.objective);
+  const auto hup = loop.on_signal(SIGHUP, [&] { reload(config, planner, store, metrics, names, options); });
   const auto term = loop.on_signal(SIGTERM, [&] { loop.stop(); });
   const auto interrupt = loop.on_signal(SIGINT, [&] { loop.stop(); });
   const auto tidy = loop.every(wire::Loop::Milliseconds(3600 * 1000), [&] {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planner/core/error.hpp"
+#include "planner/core/fields.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/stages_to_profile.hpp"
@@ -36,6 +37,7 @@ std::vector<StageProfile> stages_of(const Json& arguments) {
   if (found == arguments.end() || !found->is_array() || found->empty() || found->size() > kMostStages)
     throw Error("query: profiles must be a list of 1 to " + std::to_string(kMostStages) + " profiles");
   std::vector<StageProfile> stages;
+  const UnknownFieldsPass pass;  // the launcher may be of another version
   for (const Json& one : *found) stages.push_back(stage_profile_from(one));
   return stages;
 }

@@ -64,6 +64,7 @@ using Accounts = std::map<std::string, Account>;  // by name
 struct SlurmSnapshot {
   double time = 0;  // when it was asked for, seconds since the epoch
   uid_t slurm_user = 0;
+  std::string auth_type;      // AuthType, as in "auth/munge"
   bool private_jobs = false;  // PrivateData has "jobs": users do not see each other's
   ClusterView cluster;
   std::map<std::string, std::set<std::string>> features;    // active ones, by node
@@ -81,11 +82,18 @@ struct SlurmSnapshot {
   bool is_within(const std::string& account, const std::string& above) const;
 };
 
+// What rules of a site may name. Accounts and QOS are empty where the site has no accounting.
+struct SlurmNames {
+  std::set<std::string> accounts, qos, partitions;
+};
+
 class Slurm {
  public:
   virtual ~Slurm() = default;
   // Throws Error. Blocks for as long as Slurm's own time limits allow.
   virtual SlurmSnapshot snapshot() = 0;
+  // Throws Error. Blocks as snapshot() does; a large site has many accounts, so it is asked seldom.
+  virtual SlurmNames names() = 0;
   // Kills the job's steps first, then the job (the other order keeps it completing for KillWait). Throws Error.
   virtual void kill(JobId job) = 0;
 };

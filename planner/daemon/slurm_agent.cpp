@@ -104,6 +104,18 @@ void SlurmAgent::snapshot(OnSnapshot done) {
   });
 }
 
+void SlurmAgent::names(OnNames done) {
+  request([done = std::move(done)](Slurm& slurm) -> std::function<void()> {
+    auto result = std::make_shared<Names>();
+    try {
+      *result = slurm.names();
+    } catch (const std::exception& error) {
+      *result = std::string(error.what());
+    }
+    return [done, result] { done(*result); };
+  });
+}
+
 void SlurmAgent::kill(JobId job, OnKilled done) {
   request([job, done = std::move(done)](Slurm& slurm) -> std::function<void()> {
     std::string error;

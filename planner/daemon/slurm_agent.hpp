@@ -15,6 +15,8 @@ class SlurmAgent {
  public:
   using Snapshot = std::variant<SlurmSnapshot, std::string>;  // or why there is none
   using OnSnapshot = std::function<void(Snapshot)>;
+  using Names = std::variant<SlurmNames, std::string>;  // or why there are none
+  using OnNames = std::function<void(const Names&)>;
   using OnKilled = std::function<void(const std::string& error)>;  // empty: done
 
   // `slurm` is used from the agent's thread only, which also destroys it.
@@ -25,6 +27,7 @@ class SlurmAgent {
 
   // Callbacks run on the loop, in the order of the requests.
   void snapshot(OnSnapshot done);
+  void names(OnNames done);
   void kill(JobId job, OnKilled done);
 
   // No more callbacks. False: a call to Slurm did not return within 2 s, its thread is left to the process's end.

@@ -1,11 +1,7 @@
 #include "planner/wire/messages.hpp"
 
-#include <set>
-#include <type_traits>
-
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
-#include "planner/core/plan_json.hpp"
 #include "planner/wire/grant_message.hpp"
 #include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/movable_message.hpp"
@@ -274,17 +270,9 @@ struct Writer {
 
 struct Reader {
   Fields fields;
-  std::set<std::string> seen;
-  UnknownFields unknown;
   template <class T>
   void operator()(const char* name, T& value) {
-    seen.insert(name);
     fields.get(name, value);
-  }
-  void operator()(const char* name, Plan& value) {
-    Json plan;
-    (*this)(name, plan);
-    value = read_plan(plan, unknown);
   }
   void operator()(const char* name, DecisionKind& value) {
     std::string text;
@@ -308,7 +296,6 @@ struct Reader {
   }
   template <class T>
   void maybe(const char* name, T& value) {
-    seen.insert(name);
     if (fields.has(name)) (*this)(name, value);
   }
   template <class Message>
@@ -319,11 +306,9 @@ struct Reader {
   }
   void operator()(const char* name, Description& value) { value = inner<Description>(name); }
   void maybe(const char* name, std::optional<Continuation>& value) {
-    seen.insert(name);
     if (fields.has(name)) value = inner<Continuation>(name);
   }
   void operator()(const char* name, std::optional<int>& value) {
-    seen.insert(name);
     value.reset();
     if (fields.has(name)) fields.get(name, value.emplace());
   }
@@ -333,14 +318,9 @@ struct Reader {
     source.reset();
     if (value.is_null()) return;
     const Fields inner(value, "assign.source");
-    const auto plan_of = [this](const Fields& of) {
-      Json plan;
-      of.get("plan", plan);
-      return read_plan(plan, unknown);
-    };
     source = Assign::Source{};
     inner.get("generation", source->generation);
-    source->plan = plan_of(inner);
+    inner.get("plan", source->plan);
     if (inner.has("recovery")) inner.get("recovery", source->recovery);
     if (inner.has("early_seconds")) inner.get("early_seconds", source->early_seconds);
     std::vector<Json> earlier;
@@ -349,7 +329,7 @@ struct Reader {
       const Fields fields_of_one(one, "assign.source.earlier");
       Assign::Source::Earlier& known = source->earlier.emplace_back();
       fields_of_one.get("generation", known.generation);
-      known.plan = plan_of(fields_of_one);
+      fields_of_one.get("plan", known.plan);
       fields_of_one.get("copies_only", known.copies_only);
       fields_of_one.get("step", known.step);
     }
@@ -357,18 +337,6 @@ struct Reader {
 };
 
 }  // namespace
-
-// Workers and launchers may be of different versions: a field that a side does not know has no meaning for it.
-// Everything else comes from the same build, where an unknown field is an error.
-template <class Message>
-constexpr bool kOfWorker =
-    std::disjunction_v<std::is_same<Message, Hello>, std::is_same<Message, Ready>, std::is_same<Message, Step>,
-                       std::is_same<Message, Profiled>, std::is_same<Message, Standing>,
-                       std::is_same<Message, Switched>, std::is_same<Message, Loaded>, std::is_same<Message, Done>,
-                       std::is_same<Message, Failed>, std::is_same<Message, Assign>, std::is_same<Message, Switch>,
-                       std::is_same<Message, Load>, std::is_same<Message, Given>, std::is_same<Message, Commit>,
-                       std::is_same<Message, Resume>, std::is_same<Message, Checkpoint>, std::is_same<Message, Exit>,
-                       std::is_same<Message, Notice>, std::is_same<Message, Heartbeat>>;
 
 template <class Message>
 Frame to_frame(const Message& message) {
@@ -383,11 +351,10 @@ template <class Message>
 Message from_frame(const Frame& frame) {
   if (frame.type != Message::type) throw Error("message " + frame.type + ": expected " + std::string(Message::type));
   Message message;
-  Reader reader{Fields(frame.body, frame.type), {}, kOfWorker<Message> ? UnknownFields::pass : UnknownFields::refuse};
+  // A site upgrades one host after the other while jobs train, and workers are of whatever version their users have.
+  const UnknownFieldsPass pass;
+  Reader reader{Fields(frame.body, frame.type)};
   visit(message, reader);
-  if constexpr (kOfWorker<Message>) return message;
-  for (const auto& [key, value] : frame.body.items())
-    if (!reader.seen.contains(key)) throw Error(frame.type + "." + key + ": unknown field");
   return message;
 }
 

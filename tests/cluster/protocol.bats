@@ -184,7 +184,6 @@ teardown_file() { . "$BOX_HERE/training.bash"; BATS_TEST_COMPLETED=1 clean_slate
   wrong '"max_gpus":-1' "reported with max_gpus -1; it must be between 0 and 1048576"
   wrong '"max_gpus":99999999999' "job.max_gpus: must be a smaller number"
   wrong '"max_gpus":"8"' "job.max_gpus: must be a whole number"
-  wrong '"colour":"red"' "job.colour: unknown field"
   wrong '"phase":"asleep"' "asleep"
   wrong '"plan":{"global_batch":8,"micro_batches":4,"stages":[{"layers":8,"tp":1,"replicas":[]}]}' "a plan with a stage's sum of shares of 0; it must be between 1 and 1048576"
 }

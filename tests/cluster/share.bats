@@ -120,3 +120,35 @@ T
   [ "$(nodes_of_extensions)" = "n1 n2" ]
   goes_on_well
 }
+
+@test "names in [share] and [objective] that Slurm does not know are warned of, at start and at each reload, and are no error" {
+  warned() { grep -qF "$1" "$BOX/log/espalierd.log"; }
+  : > "$BOX/log/espalierd.log"
+  share <<T
+[objective]
+account_weights = { physics = 2.0, phsyics = 2.0 }
+qos_weights = { normal = 1.5, nromal = 1.5 }
+[[share.rules]]
+name = "the node of physics"
+nodes = "n2"
+accounts = ["Physics", "chemistry"]
+partitions = ["main", "mian"]
+T
+  wait_for 30 "an account of a rule" warned '[share] rule "the node of physics": Slurm has no account "Physics" (it has "physics"); no job is admitted by it'
+  wait_for 10 "a partition of a rule" warned 'Slurm has no partition "mian"; no job is admitted by it; sinfo lists those that it has'
+  wait_for 10 "an account's weight" warned '[objective] account_weights: Slurm has no account "phsyics"; it counts for no job; sacctmgr show account lists'
+  wait_for 10 "a QOS's weight" warned '[objective] qos_weights: Slurm has no QOS "nromal"'
+  [ "$(grep -c 'Slurm has no ' "$BOX/log/espalierd.log")" -eq 4 ]
+  refute grep -q ' error ' "$BOX/log/espalierd.log"
+  "$BOX_HERE/planner.sh" stop
+  : > "$BOX/log/espalierd.log"
+  "$BOX_HERE/planner.sh" start
+  wait_for 30 "at start" eval '[ "$(grep -c "Slurm has no " "$BOX/log/espalierd.log")" = 4 ]'
+  # An account that is made later is warned of no more.
+  sacctmgr -i add account phsyics Cluster=box
+  wait_for 30 "slurmctld knows it" eval 'scontrol show assoc_mgr flags=assoc | grep -q Account=phsyics'
+  : > "$BOX/log/espalierd.log"
+  kill -HUP "$(cat "$BOX/pid/espalierd")"
+  wait_for 30 "three are left" eval '[ "$(grep -c "Slurm has no " "$BOX/log/espalierd.log")" = 3 ]'
+  sacctmgr -i delete account phsyics
+}

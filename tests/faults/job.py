@@ -9,6 +9,7 @@ import slurm
 from shell import BOX, HOME, USER, as_user, run
 
 SNAPSHOT_STEPS, CHECKPOINT_STEPS = 5, 100
+MINUTES = 2  # checkpoint.minutes of all jobs
 DISK = f"{HOME}/disk"  # of its own, for checkpoints
 RANGES = {"adopt": "2:8", "checkpoint": "2:8", "overlap": "2:8", "movable": "2:4,movable"}  # of srun; the others are told by sbatch
 ON_DISK = ("checkpoint", "overlap")
@@ -54,14 +55,15 @@ class Job:
     """A batch job whose script trains on two GPUs, up to eight. Losses are compared with `losses`, which all jobs of a run share:
     they train the same model. By its kind: "adopt", on n1, and copies of its state are kept in memory; "spread", the same on a
     GPU each of two nodes, one of which Slurm may take from it; "checkpoint" and "overlap", on n1, whose state is handed over so,
-    and there are no copies but those on disk."""
+    and there are no copies but those on disk. All write a checkpoint every MINUTES."""
 
     def __init__(self, name, losses, kind):
         self.name, self.losses, self.kind = name, losses, kind
         self.step, self.plan_gpus, self.generation = 0, 0, 0
         self.reread = -1  # the newest generation of which lines were written anew
         self.began = {}  # by generation: its first step
-        self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done)
+        self.again = []  # (what it went on with, how many steps were lost, how many the lost generation had done, seconds lost)
+        self._done_at = {}  # by step
         self.kept_every = SNAPSHOT_STEPS if kind not in ON_DISK else CHECKPOINT_STEPS
         self.checkpoints = f"{DISK}/{name}"
         self.checkpoint, self._listed_at, self._recovers = 0, 0.0, False  # the step of the newest one before any loss
@@ -79,10 +81,11 @@ class Job:
         self._log, self._metrics = Follower(f"{HOME}/{name}.out"), Follower(f"{HOME}/{name}.jsonl")
 
     def _keeps(self):
+        disk = ["--set", f"checkpoint.directory={self.checkpoints}", "--set", f"checkpoint.minutes={MINUTES}", "--set",
+                f"checkpoint.every={CHECKPOINT_STEPS if self.kind in ON_DISK else 0}"]
         if self.kind not in ON_DISK:
-            return ["--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}"]
-        return ["--set", f"handoff.method={self.kind}", "--set", f"checkpoint.directory={self.checkpoints}", "--set",
-                f"checkpoint.every={CHECKPOINT_STEPS}"]
+            return disk + ["--set", f"recovery.snapshot_steps={SNAPSHOT_STEPS}"]
+        return disk + ["--set", f"handoff.method={self.kind}"]
 
     def forget(self):
         """Once it is over."""
@@ -103,7 +106,9 @@ class Job:
                 last, origin, step, generation = went_on.groups()
                 lost = max((g for g in self.began if g < int(generation)), default=None)
                 done = int(last) - self.began[lost] + 1 if lost is not None else 0
-                self.again.append((origin, max(0, int(last) - int(step or last)), done))
+                from_step = int(step or last)
+                seconds = self._done_at.get(int(last), 0) - self._done_at.get(from_step, self._done_at.get(from_step + 1, 0))
+                self.again.append((origin, max(0, int(last) - from_step), done, seconds))
                 if int(step or last) < self.checkpoint:
                     self.problems.append(f"it went on with {origin} of step {step or last}; there was a checkpoint of step {self.checkpoint}")
                 self._recovers = False
@@ -120,7 +125,7 @@ class Job:
 
     def _list_checkpoints(self):
         # Those that a generation which goes on after a loss has made since were not there for it.
-        if self._recovers or self.kind not in ON_DISK or time.monotonic() < self._listed_at + 0.1:
+        if self._recovers or time.monotonic() < self._listed_at + 0.1:
             return
         self._listed_at = time.monotonic()
         try:
@@ -142,6 +147,7 @@ class Job:
         self.generation = record["generation"]
         self.began.setdefault(self.generation, step)
         now = time.monotonic()
+        self._done_at[step] = now
         self.longest_pause = max(self.longest_pause, now - self.moved_at)
         self.moved_at = now
 

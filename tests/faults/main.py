@@ -2,7 +2,7 @@
 elastic trainings, each in a chosen state of the launcher, and demands after each that the training goes on without a lost
 or repeated step and with the same losses, or, when the launcher itself or its Slurm job is ended, that all is gone. What
 had to be done again is counted: the jobs keep snapshots every few steps, and no more than a few of these intervals may be
-lost to a generation that had time to keep some; jobs whose state is handed over by checkpoint lose nothing that a
+lost to a generation that had time to keep some, and never more than what lies between two checkpoints; jobs whose state is handed over by checkpoint lose nothing that a
 checkpoint held. Prints a line for each, a table, what broke (exit status 1 then) and a line of counts; all but the rest of
 the faults also when it is ended early, by a signal or, with --tied, by the end of standard input (exit status 130 where
 nothing broke)."""
@@ -19,7 +19,7 @@ import faults
 import leaks
 import processes
 import slurm
-from job import Job, make_disk
+from job import MINUTES, Job, make_disk
 from shell import run
 from tally import Tally
 
@@ -32,6 +32,7 @@ LIVES = 20  # faults, then another job takes its place
 MOVES = 5  # the same of a movable one: espalierd moves none more than six times an hour
 SURVIVES, GONE, STEPS = 90, 15, 5
 SETTLES = 4  # seconds for which Slurm must be wrong: jobs come and go between two questions
+MOST_LOST = 60 * MINUTES + 60  # seconds of training: what lies between two checkpoints, and what writing one takes
 SLOW = 15  # seconds without a step after which what was said meanwhile is printed
 BOTH_HELD = 90  # after a move; espalier-launch(1)
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
@@ -313,17 +314,17 @@ class Matrix:
         if job.kind == "movable" and not job.until(lambda _: len(job.bases()) == 1, BOTH_HELD, 0.5):
             tally.leaks += 1
             self.problem(f"{where}: bases {job.bases()} are there")
-        for origin, steps, done in job.again:
+        for origin, steps, done, seconds in job.again:
             tally.again[origin].append(steps)
             if steps <= 3 * job.kept_every:
                 continue
-            words = f"{where}: {steps} steps were lost by a generation that had done {done} (it went on with {origin})"
-            if self.copies_taken and done <= 3 * job.kept_every:
+            words = f"{where}: {steps} steps, {seconds:.0f} s, were lost by a generation that had done {done} (it went on with {origin})"
+            if self.copies_taken and done <= 3 * job.kept_every and seconds <= MOST_LOST:
                 tally.excused += 1
                 print(f"      {words}", flush=True)
             else:
                 self.problem(words)
-        if any(done > 3 * job.kept_every for *_, done in job.again):
+        if any(done > 3 * job.kept_every for _, _, done, _ in job.again):
             self.copies_taken = False
         job.again.clear()
         try:

@@ -6,7 +6,8 @@ FUZZ_FLAGS   := -gline-tables-only -O1 -fno-omit-frame-pointer -fsanitize=addres
 FUZZ_COVER   := -fprofile-instr-generate -fcoverage-mapping
 
 # The parsers, whose covered lines are counted.
-FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp rank_messages.cpp event.cpp config.cpp toml_keys.cpp hardware_keys.cpp) \
+FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp rank_messages.cpp event.cpp config.cpp toml_keys.cpp hardware_keys.cpp share_keys.cpp \
+    objective_keys.cpp) \
   $(addprefix planner/core/,text_limits.cpp json.cpp profile_json.cpp hostlist.cpp pipeline/csv.cpp pipeline/check.cpp topology/hwloc_document.cpp \
     topology/node_xml.cpp topology/topology_text.cpp) \
   $(addprefix planner/cli/,hugging_face_config.cpp plan_job_file.cpp plan_cluster_file.cpp) \
@@ -20,7 +21,7 @@ FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
     topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
     pipeline_form.cpp model/form_figures.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \
-  planner/sim/redeployment.cpp planner/slurm/site.c \
+  planner/sim/redeployment.cpp planner/slurm/site.c planner/core/schedule/objective_names.cpp \
   $(filter-out %/main.cpp,$(wildcard planner/core/pipeline/generators/*.cpp)) planner/slurm/hosts.c \
   $(addprefix torchrt/,checksum.cpp mapped_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
   $(filter-out torchrt/model/config_json.cpp torchrt/model/hugging_face.cpp,$(MODEL_PURE)) $(wildcard torchrt/model/families/*.cpp)

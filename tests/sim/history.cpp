@@ -23,6 +23,7 @@ class ModelSlurm final : public Slurm {
     result.time = clock_seconds();
     return result;
   }
+  SlurmNames names() override { return {}; }
   void kill(JobId job) override {
     if (history().slurm_fails) throw Error("Slurm: unable to contact the controller");
     history().note([&] { return "slurm: " + std::to_string(job) + " is killed by the planner"; });

@@ -218,3 +218,11 @@ before = [json.loads(line)["loss"] for line in open("reference.jsonl")]
 assert first < before[0] - 0.2, (first, before[0])
 PY
 }
+
+@test "checkpoints are written checkpoint.minutes apart, though no step is due" {
+  ranks 2 --set checkpoint.directory=kept --set checkpoint.every=0 --set checkpoint.minutes=0.01 "${slowly[@]}" --keep 99 --metrics resumed.jsonl
+  ls kept
+  [ -e kept/step-12/manifest.json ] # of the last step
+  [ "$(ls kept | wc -l)" -ge 2 ]
+  same_losses reference.jsonl resumed.jsonl
+}

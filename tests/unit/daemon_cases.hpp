@@ -35,7 +35,8 @@ struct SlurmState {
   SlurmSnapshot snapshot;
   std::string trouble;
   std::vector<JobId> killed;
-  int asked = 0;
+  SlurmNames names;
+  int asked = 0, asked_names = 0;
 
   template <class Change>
   void change(Change change) {
@@ -54,6 +55,12 @@ class TestSlurm final : public Slurm {
     SlurmSnapshot result = state_->snapshot;
     result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     return result;
+  }
+  SlurmNames names() override {
+    const std::lock_guard lock(state_->mutex);
+    ++state_->asked_names;
+    if (!state_->trouble.empty()) throw Error(state_->trouble);
+    return state_->names;
   }
   void kill(JobId job) override {
     const std::lock_guard lock(state_->mutex);

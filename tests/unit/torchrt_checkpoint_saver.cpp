@@ -29,7 +29,8 @@ CheckpointVote operator+(const CheckpointVote& a, const CheckpointVote& b) {
 // them.
 class Ranks {
  public:
-  explicit Ranks(Config config) : config_(std::move(config)), ranks_(filled_ranks(config_.model, kLayout, *device_)) {
+  explicit Ranks(Config config, double age = 0)
+      : config_(std::move(config)), ranks_(filled_ranks(config_.model, kLayout, *device_)) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       CheckpointSaver::Setting setting;
       setting.config = &config_;
@@ -39,6 +40,8 @@ class Ranks {
         const std::lock_guard lock(mutex_);
         said_ += "rank " + std::to_string(r) + ": " + what + "\n";
       };
+      setting.age = age;
+      setting.time = [this] { return now; };
       savers_.push_back(std::make_unique<CheckpointSaver>(std::move(setting)));
     }
   }
@@ -81,6 +84,7 @@ class Ranks {
     const std::lock_guard lock(mutex_);
     return said_;
   }
+  double now = 5000;  // seconds, of all savers
   std::vector<std::int64_t> steps() const { return checkpoint_steps(config_.checkpoint.directory); }
 
  private:
@@ -148,6 +152,66 @@ TEST_CASE("a checkpoint that is asked for where there is no place for one is non
   ranks.step(1);
   ranks.step(2);
   CHECK(ranks.said().empty());
+}
+
+TEST_CASE("checkpoints are begun checkpoint.minutes apart though no step is due") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  config.checkpoint.every = 0;
+  config.checkpoint.minutes = 2;
+  Ranks ranks(config);
+  ranks.now += 119;
+  ranks.step(1);
+  CHECK(ranks.steps().empty());
+  ranks.now += 2;
+  ranks.step(2);
+  CHECK(ranks.until_whole(2));
+  ranks.now += 119;  // since the one before was begun
+  ranks.step(3);
+  ranks.now += 1;
+  ranks.step(4);
+  CHECK(ranks.until_whole(4));
+  CHECK(ranks.steps() == std::vector<std::int64_t>{4, 2});
+}
+
+TEST_CASE("a checkpoint of every step counts for checkpoint.minutes") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  config.checkpoint.minutes = 2;
+  Ranks ranks(config);
+  ranks.now += 100;
+  ranks.step(10);
+  CHECK(ranks.until_whole(10));
+  ranks.now += 100;
+  ranks.step(11);
+  ranks.step(12);
+  CHECK(ranks.steps() == std::vector<std::int64_t>{10});
+}
+
+TEST_CASE("checkpoint.minutes are counted from the checkpoint that is on disk at the start") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  config.checkpoint.every = 0;
+  config.checkpoint.minutes = 2;
+  Ranks ranks(config, 90);
+  ranks.now += 29;
+  ranks.step(1);
+  CHECK(ranks.steps().empty());
+  ranks.now += 1;
+  ranks.step(2);
+  CHECK(ranks.until_whole(2));
+}
+
+TEST_CASE("checkpoint.minutes = 0 asks for none") {
+  const TestFolder folder;
+  Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  config.checkpoint.every = 0;
+  config.checkpoint.minutes = 0;
+  Ranks ranks(config);
+  ranks.now += 1e9;
+  ranks.step(1);
+  ranks.step(2);
+  CHECK(ranks.steps().empty());
 }
 
 TEST_CASE("the last step has a checkpoint though none is due") {

@@ -58,6 +58,7 @@ TEST_CASE("a good configuration is read, defaults filled in") {
   CHECK(config.data.validate_every == 0);
   CHECK(config.checkpoint.directory.empty());
   CHECK(config.checkpoint.keep == 2);
+  CHECK(config.checkpoint.minutes == 30);
   CHECK(config.recovery.snapshot_steps == 0);
   CHECK(config.training.global_batch == 8);
   CHECK(config.training.clip_norm == 1.0);
@@ -208,6 +209,8 @@ TEST_CASE("words, truth values and dependent keys are checked") {
   CHECK(complaint(changed("\"text\"", "\"text\"\nvalidation = \"v\"\nvalidation_samples = 12")) ==
         "FILE:13: data.validation_samples: is not a multiple of training.global_batch = 8; choose one");
   CHECK(complaint(changed("[data]", "[checkpoint]\nkeep = 0\n[data]")).rfind("FILE:11: checkpoint.keep: is 0", 0) == 0);
+  CHECK(complaint(changed("[data]", "[checkpoint]\nminutes = -1\n[data]"))
+            .rfind("FILE:11: checkpoint.minutes: is -1", 0) == 0);
   CHECK(complaint(changed("[data]", "[checkpoint]\nresume = \"no\"\n[data]")) ==
         "FILE:11: checkpoint.resume: must be true or false, not string");
   CHECK(complaint(changed("[data]", "[metrics]\npeak = 3\n[data]")) ==

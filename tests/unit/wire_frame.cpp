@@ -64,11 +64,9 @@ TEST_CASE("random bytes never do more than throw Error") {
   }
 }
 
-TEST_CASE("a message with a missing, unknown or ill-typed field is refused by name") {
+TEST_CASE("a message with a missing or ill-typed field is refused by name") {
   CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", Json::object()}), "switched.step: missing", Error);
   CHECK_THROWS_WITH_AS(from_frame<Switched>({"switched", {{"step", "1"}}}), "switched.step: must be a whole number",
-                       Error);
-  CHECK_THROWS_WITH_AS(from_frame<Bye>({"bye", {{"job", 1}, {"exit_code", 0}, {"x", 1}}}), "bye.x: unknown field",
                        Error);
   CHECK_THROWS_WITH_AS(from_frame<Ready>({"switched", {{"step", 1}}}), "message switched: expected ready", Error);
   CHECK_THROWS_AS(from_frame<Propose>({"propose", {{"decision", 1}}}), Error);
@@ -84,7 +82,16 @@ TEST_CASE("a list of numbers takes whole ones that fit, and no others") {
   }
 }
 
-TEST_CASE("a worker and a launcher of different versions pass over fields that they do not know") {
+TEST_CASE("programs of different versions pass over fields that they do not know") {
+  CHECK(from_frame<Bye>({"bye", {{"job", 1}, {"exit_code", 3}, {"x", 1}}}).exit_code == 3);
+  Decision decision;
+  decision.plan = uniform_plan(1, 1, 1, 4, 1, {{"n1", 0}});
+  decision.acquire = {ExtensionRequest{}};
+  Frame proposal = to_frame(Propose{decision});
+  proposal.body["decision"]["x"] = proposal.body["decision"]["plan"]["x"] = 1;
+  proposal.body["decision"]["acquire"][0]["x"] = "y";
+  CHECK(from_frame<Propose>(proposal).decision.plan == decision.plan);
+  CHECK_THROWS_WITH_AS((void)proposal.body["decision"].get<Decision>(), "decision.x: unknown field", Error);
   CHECK(from_frame<Switched>({"switched", {{"step", 1}, {"problem", ""}, {"x", 1}}}).step == 1);
   CHECK(from_frame<Load>({"load", {{"step", 3}, {"later", Json::object()}}}).step == 3);
   const Assign assign{uniform_plan(1, 1, 1, 4, 1, {{"n1", 0}}),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <optional>
 
@@ -45,6 +46,13 @@ void remove(const std::string& folder) {
 }
 
 }  // namespace
+
+double checkpoint_age(const std::string& directory, std::int64_t step) {
+  std::error_code problem;
+  const auto written = fs::last_write_time(checkpoint_folder(directory, step) + "/" + kManifestFile, problem);
+  if (problem) return 0;
+  return std::max(0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count());
+}
 
 std::string checkpoint_folder(const std::string& directory, std::int64_t step) {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);

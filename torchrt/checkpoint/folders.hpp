@@ -20,6 +20,10 @@ std::string part_manifest(int rank);
 // Error when the directory cannot be read.
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 
+// Seconds since the checkpoint of `step` was written, by the clocks of this host and of the file system; 0 where that
+// cannot be told.
+double checkpoint_age(const std::string& directory, std::int64_t step);
+
 // Removes every unfinished checkpoint. No process may be writing one. Throws Error when a folder
 // cannot be removed.
 void remove_unfinished(const std::string& directory);

@@ -22,9 +22,22 @@ std::future<void> in_background(std::function<void()> work) {
   return result;
 }
 
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
-CheckpointSaver::CheckpointSaver(Setting setting) : setting_(std::move(setting)), agreement_(setting_.ranks) {}
+CheckpointSaver::CheckpointSaver(Setting setting) : setting_(std::move(setting)), agreement_(setting_.ranks) {
+  if (!setting_.time) setting_.time = steady_seconds;
+  begun_ = setting_.time() - setting_.age;
+}
+
+bool CheckpointSaver::is_time() const {
+  const CheckpointConfig& checkpoint = setting_.config->checkpoint;
+  return !checkpoint.directory.empty() && checkpoint.minutes > 0 && !wanted_ &&
+         agreement_.phase() == CheckpointPhase::idle && setting_.time() - begun_ >= 60 * checkpoint.minutes;
+}
 
 bool CheckpointSaver::due(std::int64_t step) const {
   const CheckpointConfig& checkpoint = setting_.config->checkpoint;
@@ -45,6 +58,7 @@ void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snaps
 
 void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
   wanted_ = false;
+  begun_ = setting_.time();
   agreement_.begin(step);
   result_ = {};
   if (!copy_) copy_ = std::make_shared<Snapshot>();
@@ -56,7 +70,7 @@ void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot
 CheckpointVote CheckpointSaver::vote() {
   if (work_.valid() && work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) conclude();
   CheckpointVote vote = result_;
-  vote.asked = std::exchange(asked_, false) ? 1 : 0;
+  vote.asked = std::exchange(asked_, false) || (setting_.rank == 0 && is_time()) ? 1 : 0;
   return vote;
 }
 

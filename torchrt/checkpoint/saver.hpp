@@ -30,6 +30,8 @@ class CheckpointSaver {
     std::function<void(const std::string&)> tell;  // called from any thread
     // How long settle() waits for a disk.
     std::chrono::milliseconds patience = std::chrono::minutes(30);
+    double age = 0;                     // seconds since the newest checkpoint on disk was written; 0: there is none
+    std::function<double()> time = {};  // seconds of a clock that is never set back; empty: the system's
   };
   explicit CheckpointSaver(Setting setting);
   // A checkpoint being written stays unfinished: the process is about to end.
@@ -39,7 +41,7 @@ class CheckpointSaver {
   void ask() { asked_ = true; }
 
   // vote() gives this rank's vote, agreed() takes all ranks' sum. Call both once per step, vote()
-  // first.
+  // first. Rank 0 asks for a checkpoint when checkpoint.minutes have passed since the newest one was begun.
   CheckpointVote vote();
   void agreed(const CheckpointVote& sum);
 
@@ -61,9 +63,10 @@ class CheckpointSaver {
 
  private:
   bool due(std::int64_t step) const;
-  void work();      // starts this rank's work of the new phase
-  void conclude();  // takes the result of finished work
-  void give_up();   // no longer waits for the work; its thread goes on
+  bool is_time() const;  // checkpoint.minutes have passed
+  void work();           // starts this rank's work of the new phase
+  void conclude();       // takes the result of finished work
+  void give_up();        // no longer waits for the work; its thread goes on
   std::string last_good() const;
 
   Setting setting_;
@@ -72,6 +75,7 @@ class CheckpointSaver {
   std::shared_ptr<Snapshot> copy_;
   std::future<void> work_;
   CheckpointVote result_;  // of the finished work
+  double begun_ = 0;       // when the newest checkpoint was begun, by setting_.time
   bool asked_ = false;     // this rank asked for a checkpoint
   bool wanted_ = false;    // some rank asked for a checkpoint; all ranks know
 };

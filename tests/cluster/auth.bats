@@ -1,0 +1,73 @@
+# A site whose Slurm has auth/slurm and which has no MUNGE: espalierd and the launcher say at their start what cannot work, in one
+# sentence. What local users do goes on. This machine's Slurm has no auth/slurm: tests/cluster/auth/without_munge.c.
+# box: -n 1 -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 300
+# each: 120
+# beside
+
+setup_file() {
+  . "$BOX_HERE/jobs.bash"
+  gcc -Wall -Wextra -Werror -shared -fPIC -o "$BOX/lib/without_munge.so" "$BOX_REPO/tests/cluster/auth/without_munge.c"
+}
+setup() { . "$BOX_HERE/jobs.bash"; }
+teardown() { "$BOX/bin/espalier" ping > /dev/null 2>&1 || "$BOX_HERE/planner.sh" start; }
+
+without=$BOX/lib/without_munge.so
+why='Slurm has AuthType=auth/slurm, whose credentials Espalier cannot use, and MUNGE does not work on this host (munge: cannot make a credential: '
+what='so espalierd, launchers, keepers and ranks cannot prove their users to each other over the network; run munged with the same key on all hosts'
+listens() { [ -n "$(ss -Hln "$1" 'sport = 7321')" ]; } # -t|-u
+
+@test "espalierd says what cannot work, does not listen on the network, and serves the users of its host" {
+  listens -t
+  listens -u
+  "$BOX_HERE/planner.sh" stop
+  : > "$BOX/log/espalierd.log"
+  LD_PRELOAD=$without "$BOX_HERE/planner.sh" start
+  wait_for 30 "it has learnt AuthType" grep -qF "$why" "$BOX/log/espalierd.log"
+  grep -F "$why" "$BOX/log/espalierd.log" | grep -F "$what, and restart espalierd; it does not listen on the network now, so no job grows"
+  [ "$(grep -c ' error ' "$BOX/log/espalierd.log")" -eq 2 ] # before and after Slurm has told AuthType
+  wait_for 5 "TCP is closed" refute listens -t
+  refute listens -u
+  as_user espalier show nodes | grep -q 'NodeName=n1\|Node=n1'
+  as_user espalier show config > /dev/null
+  plain job -N1 -n1 --gres=gpu:1
+  wait_for 20 "the plugin of slurmctld is heard" grep -q 'events.sock: ESP1 job_submitted' "$BOX/log/espalierd.log"
+  finish job
+  # With MUNGE again.
+  "$BOX_HERE/planner.sh" stop
+  "$BOX_HERE/planner.sh" start
+  listens -t
+  listens -u
+  wait_for 30 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+}
+
+@test "espalierd that MUNGE merely does not answer yet goes on listening" {
+  "$BOX_HERE/planner.sh" stop
+  : > "$BOX/log/espalierd.log"
+  KEEP_AUTH_TYPE=1 LD_PRELOAD=$without "$BOX_HERE/planner.sh" start
+  grep -F 'MUNGE does not work on this host' "$BOX/log/espalierd.log" | grep -F 'until then only users of this host can talk to espalierd'
+  wait_for 30 "it has asked Slurm" eval 'espalier show nodes | grep -q n1'
+  sleep 2 # it looks once a second
+  listens -t
+  refute grep -q 'AuthType' "$BOX/log/espalierd.log"
+  "$BOX_HERE/planner.sh" stop
+  "$BOX_HERE/planner.sh" start
+}
+
+@test "the launcher says so at its start, and the program runs without elasticity" {
+  run as_user timeout 60 srun -n1 --elastic=1:2 --gres=gpu:1 --export="ALL,LD_PRELOAD=$without" bash -c 'echo trains; exit 3'
+  echo "$output"
+  [ "$status" -eq 3 ]
+  [[ $output == *"espalier: launch: $why"*"$what; the program runs without elasticity"* ]]
+  [[ $output == *$'\ntrains'* ]]
+  [ "$(grep -c 'espalier: ' <<< "$output")" -eq 1 ]
+}
+
+@test "a movable job, which has no GPUs of its own to run on, ends with that sentence" {
+  run as_user timeout 60 srun -n1 --elastic=1:2,movable --export="ALL,LD_PRELOAD=$without" bash -c 'echo trains'
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [[ $output == *"espalier: launch: $why"*"$what; the job ends"* ]]
+  [[ $output != *$'\ntrains'* ]]
+  [ -z "$(squeue -h -n espalier-base -o %i)" ]
+}
