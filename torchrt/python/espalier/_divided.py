@@ -1,4 +1,4 @@
-"""Take-over and hand-over of a state that is divided among the processes (FSDP2): each process of the next generation reads what it
+"""Take-over and hand-over of a state that is divided among the processes (FSDP2, layouts of a replica): each process of the next generation reads what it
 needs from those of the old one, from their memory on its node and over TCP from other nodes. No process holds the whole state.
 
 Every process offers its memory under its own name on its node, and serves it to other nodes. Which address and secret each process
@@ -19,7 +19,7 @@ from ._shards import Shelf, assemble
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply
 from ._transfer import Far, Server
-from ._whole import Taken, gathered
+from ._whole import Taken, gathered, largest_in
 from ._worker import Worker
 
 
@@ -108,7 +108,7 @@ class Divided:
             steps = sorted({shelf.head.step for shelf in shelves})
             if len(steps) != 1:
                 raise StateError(f"{origin}: its parts are of the steps {steps}")
-            state, near_bytes, far_bytes = assemble(self._objects, shelves)
+            state, near_bytes, far_bytes = assemble(self._objects, shelves, largest_in(self._group))
         finally:
             for one in remote:
                 one.close()
