@@ -6,10 +6,12 @@ import json
 import os
 import re
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from espalier import _layouts, _slices
@@ -108,8 +110,8 @@ class Training(unittest.TestCase):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
         self.metrics = os.path.join(self.folder, "metrics")
 
-    def generation(self, world, *options, script="train.py"):
-        """Runs the script on so many processes. Returns what went wrong, in their words."""
+    def generation(self, world, function):
+        """Calls it in so many processes. Returns what went wrong, in their words."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -118,11 +120,10 @@ class Training(unittest.TestCase):
             child = os.fork()
             if child == 0:
                 os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-                sys.argv = [os.path.join(HERE, script), *map(str, options)]
                 code = 1
                 try:
                     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                        runpy.run_path(sys.argv[0], run_name="__main__")
+                        function()
                     code = 0
                 except BaseException as error:
                     with open(errors, "a", encoding="utf-8") as file:
@@ -130,7 +131,18 @@ class Training(unittest.TestCase):
                 finally:
                     os._exit(code)
             children.append(child)
-        failed = [os.waitpid(child, 0)[1] for child in children]
+        failed, until = [], time.monotonic() + 200
+        while children:
+            for child in children[:]:
+                ended, status = os.waitpid(child, os.WNOHANG)
+                if ended:
+                    children.remove(child)
+                    failed.append(status)
+                    until = min(until, time.monotonic() + 10) if status else until  # others may wait for it
+            if time.monotonic() > until:
+                for child in children:
+                    os.kill(child, signal.SIGKILL)
+            time.sleep(0.01)
         said = ""
         if os.path.exists(errors):
             with open(errors, encoding="utf-8") as file:
@@ -138,14 +150,20 @@ class Training(unittest.TestCase):
             os.remove(errors)
         return said or ("a process ended" if any(failed) else "")
 
+    def train(self, world, *options):
+        def script():
+            sys.argv = [os.path.join(HERE, "train.py"), *map(str, options)]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        return self.generation(world, script)
+
     def blocks(self, world, *options, kept="c", last=10 ** 6):
         """Goes on from the checkpoint with the tests' model of blocks until step `last`."""
-        return self.generation(world, "--kind", "blocks", "--pause", 0, "--batch", BATCH, "--width", 16, "--metrics", self.metrics, "--steps", 1000,
+        return self.train(world, "--kind", "blocks", "--pause", 0, "--batch", BATCH, "--width", 16, "--metrics", self.metrics, "--steps", 1000,
                                "--checkpoint", os.path.join(self.folder, kept), "--every", 1000, "--break-at", last + 1, *options)
 
     def is_that_of_one_process(self, steps):
         one = os.path.join(self.folder, "one")
-        self.assertEqual(self.generation(1, "--kind", "blocks", "--pause", 0, "--batch", BATCH, "--width", 16, "--metrics", one, "--steps", steps), "")
+        self.assertEqual(self.train(1, "--kind", "blocks", "--pause", 0, "--batch", BATCH, "--width", 16, "--metrics", one, "--steps", steps), "")
         with contextlib.redirect_stderr(io.StringIO()):
             done = subprocess.run([sys.executable, os.path.join(HERE, "losses.py"), self.metrics, one, str(BATCH)], capture_output=True, text=True)
         print(done.stderr, end="")
@@ -170,6 +188,102 @@ class Training(unittest.TestCase):
 
     def test_plain_tensors_of_ddp_move_too(self):
         self.through([({"pp": 1}, 2, "--wrap", "ddp"), ({"pp": 2}, 2, "--wrap", "ddp"), ({"pp": 2, "tp": 1}, 1)])
+
+    def test_a_checkpoint_of_a_run_without_layouts_is_refused_and_the_other_way_round(self):
+        self.assertEqual(self.blocks(1, last=2), "")
+        self.assertIn("is of a run without layouts (espalier.join(parallel=[...])), and this run has some", self.blocks(1, "--layouts", '[{"tp": 1}]'))
+        self.assertEqual(self.blocks(1, "--layouts", '[{"tp": 1}]', kept="d", last=2), "")
+        self.assertIn("is of a run with layouts (espalier.join(parallel=[...])), and this run has none", self.blocks(1, kept="d"))
+
+    def steps(self, register, layout=None, report=None, steps=2):
+        """A script of its own: register(run, mesh) returns what it registers, report(run) what a step tells."""
+        def script():
+            import espalier
+            run = espalier.join(global_batch=4, steps=steps, parallel=[layout or {"tp": 2}], checkpoint=os.path.join(self.folder, "c"), checkpoint_every=1)
+            import torch.distributed as dist
+            dist.init_process_group("gloo")
+            run.register(**register(run, run.plan.mesh("cpu")))
+            for step in run.steps():
+                said = run.report(report(run) if report else None)
+                if report and abs(said - 1.5) > 1e-12:
+                    raise AssertionError(f"the mean of 1 and 2 is said to be {said}")
+        return script
+
+    @staticmethod
+    def linear(rows=4, name="one", more=False):
+        import torch
+        model = torch.nn.Module()
+        setattr(model, name, torch.nn.Linear(3, rows))
+        if more:
+            model.more = torch.nn.Linear(3, 3)
+        return model
+
+    def test_names_and_shapes_that_differ_between_layouts_are_refused_by_name(self):
+        def one(**changes):
+            return lambda run, mesh: {"model": self.linear(**changes)}
+        self.assertEqual(self.generation(2, self.steps(one())), "")
+        for changes, words in (({"name": "other"}, "model: other.bias (2 such names) is in the state of no process"),
+                               ({"more": True}, "model: more.bias (2 such names) is in the state of no process"),
+                               ({"rows": 5}, "model.one.weight: it was of shape (4, 3), and is of (5, 3) here")):
+            self.assertIn(words, self.generation(1, self.steps(one(**changes), {"tp": 1}, steps=9)))
+        os.remove(os.path.join(self.folder, "c"))
+        self.assertEqual(self.generation(2, self.steps(one(more=True))), "")
+        said = self.generation(1, self.steps(one(), {"tp": 1}, steps=9))
+        self.assertIn("model.more.bias (2 such names) is in the state, and no process has such a tensor", said)
+
+    def test_a_tensor_that_processes_divide_by_hand_is_refused_by_name(self):
+        self.assertEqual(self.generation(2, self.steps(lambda run, mesh: {"model": self.linear(rows=4 + run.rank)})), "")
+        said = self.generation(1, self.steps(lambda run, mesh: {"model": self.linear()}, {"tp": 1}, steps=9))
+        self.assertIn("model.one.weight: the processes of one replica had it in the shapes [(4, 3), (5, 3)]", said)
+
+    def test_gradients_that_nobody_averages_and_parameters_of_nobody_are_refused(self):
+        import torch
+
+        def ddp(run, mesh):
+            return {"model": torch.nn.parallel.DistributedDataParallel(self.linear(), process_group=mesh["tp"].get_group())}
+
+        def foreign(run, mesh):
+            return {"model": self.linear(), "optimizer": torch.optim.AdamW(self.linear().parameters())}
+        alone = lambda run, mesh: {"model": self.linear()}
+        self.assertIn("wrap the module in DistributedDataParallel or by fully_shard()", self.generation(4, self.steps(alone)))
+        self.assertIn("its process group has 1 processes, and there are 2 replicas", self.generation(2, self.steps(ddp, {"tp": 1})))
+        self.assertIn("a parameter of shape (4, 3) that no registered module has", self.generation(1, self.steps(foreign, {"tp": 1})))
+        twice = lambda run, mesh: {"model": [self.linear(), self.linear()]}
+        self.assertIn("two of the modules have one.weight", self.generation(1, self.steps(twice, {"tp": 1})))
+
+    def test_processes_without_a_loss_say_none_and_the_same_ones_do_in_each_replica(self):
+        frozen = lambda run, mesh: {"model": self.linear().requires_grad_(False)}
+        loss = lambda run: run.replica + 1.0
+        self.assertEqual(self.generation(4, self.steps(frozen, report=loss)), "")
+        os.remove(os.path.join(self.folder, "c"))
+        self.assertEqual(self.generation(4, self.steps(frozen, report=lambda run: loss(run) if run.rank % 2 else None)), "")
+        os.remove(os.path.join(self.folder, "c"))
+        self.assertIn("3 processes told a loss, which is not the same number in each of 2 replicas",
+                      self.generation(4, self.steps(frozen, report=lambda run: loss(run) if run.rank else None)))
+
+
+class Needs(unittest.TestCase):
+    """What a process takes of others' states: the second stage's here."""
+
+    def test_what_names_a_tensor_goes_to_who_has_it_and_all_else_to_all(self):
+        import torch
+        from espalier._named import Needs, by_name
+        model = torch.nn.Module()
+        model.layers = torch.nn.ModuleDict({"1": torch.nn.Linear(2, 2)})
+        objects = by_name({"model": model, "optimizer": torch.optim.AdamW(model.parameters()), "ema": torch.optim.swa_utils.AveragedModel(model),
+                           "scaler": torch.amp.GradScaler(enabled=False)})
+        names = [f"layers.{layer}.{one}" for layer in (0, 1) for one in ("weight", "bias")]
+        ema = {"n_averaged": 0, **{f"module.{name}": 0 for name in names}}
+        needs = Needs(objects, [{"model": {name: 0 for name in names}, "ema": ema}])
+        for path, wanted in ((("model", names[0]), False), (("model", names[2]), True), (("optimizer", "state"), True),
+                             (("optimizer", "state", f"model.{names[0]}"), False), (("optimizer", "state", f"model.{names[2]}"), True),
+                             (("optimizer", "state", f"model.{names[2]}", "step"), True), (("ema", f"module.{names[1]}"), False), (("ema", "n_averaged"), True),
+                             (("scaler", "scale"), True), (("other", "shadow", names[0]), False), (("other", "shadow", names[2]), True),
+                             (("other", f"state.{names[0]}.exp_avg"), False), (("other", f"state.{names[2]}.exp_avg"), True), (("other", 3), True),
+                             (("other", "layers.0"), True)):
+            self.assertEqual(needs(path), wanted, path)
+        with self.assertRaisesRegex(RuntimeError, "layers.1.bias"):
+            Needs(objects, [{"model": {}, "ema": ema}])
 
 
 if __name__ == "__main__":
