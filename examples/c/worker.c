@@ -2,9 +2,10 @@
  * for the sum of gradients.
  *
  *     mpicc -I PREFIX/include worker.c -o worker -L PREFIX/lib -lespalier-worker -lm
- *     srun --elastic=2:8 --gpus=2 ./worker [--steps N] [--pause SECONDS] [--checkpoint FILE]
+ *     srun --elastic=2:8 --gpus=2 ./worker [--steps N] [--pause SECONDS] [--checkpoint FILE] [--units N[,N]]
  *
- * Its losses are those of one process but for rounding. Process 0 prints them. */
+ * With --units the processes of a replica divide its samples among themselves, as those of a script with its own tensor
+ * parallelism divide its tensors: N of them at first, and any other N that is named where that suits the GPUs. Its losses are those of one process but for rounding. Process 0 prints them. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <espalier/worker.h>
@@ -120,10 +121,15 @@ static void take(struct state* state, int64_t step) {
 int main(int argc, char** argv) {
   struct espalier_program program = {
       .size = sizeof program, .global_batch = BATCH, .total_steps = 100000, .name = "espalier example worker.c"};
+  int units[16];
+  program.units = units;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--steps") == 0) program.total_steps = atoll(argv[i + 1]);
     else if (strcmp(argv[i], "--pause") == 0) pause_seconds = atof(argv[i + 1]);
     else if (strcmp(argv[i], "--checkpoint") == 0) checkpoint = argv[i + 1];
+    else if (strcmp(argv[i], "--units") == 0)
+      for (char *text = strtok(argv[i + 1], ","); text != NULL && program.unit_count < 16; text = strtok(NULL, ","))
+        units[program.unit_count++] = atoi(text);
     else return fprintf(stderr, "worker: %s: unknown option\n", argv[i]), 2;
   }
   worker = espalier_join(&program);
@@ -146,7 +152,10 @@ int main(int argc, char** argv) {
 
   while (state.step < program.total_steps) {
     int64_t first;
-    const int count = espalier_samples(worker, state.step + 1, &first);
+    const int share = espalier_samples(worker, state.step + 1, &first);
+    const int unit = espalier_unit(worker), member = espalier_rank(worker) % unit;
+    const int begins = share * member / unit, count = share * (member + 1) / unit - begins;
+    first += begins;
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     const double loss = train(&state, first, count, &stand);

@@ -13,8 +13,8 @@ struct Change {
   Generation& before;
   Generation next;
 
-  Change(Stage& the_stage, Generation& running, int replicas, bool elsewhere)
-      : stage(the_stage), before(running), next(the_stage, replicas) {
+  Change(Stage& the_stage, Generation& running, int replicas, bool elsewhere, Start start = {})
+      : stage(the_stage), before(running), next(the_stage, replicas, std::move(start)) {
     if (elsewhere) next.spread();
     next.assign(before.as_source());
     next.ready();
@@ -96,6 +96,19 @@ std::vector<Case> change_cases() {
          Change there(stage, first, 2, false);
          there.whole();
          Change(stage, there.next, 1, false).whole();
+       }},
+      {"change-of-unit", "it goes over to each other number of GPUs of a replica that it can run, and back",
+       [](Stage& stage) {
+         if (stage.units().size() < 2) throw Skip("its replicas always have as many GPUs");
+         for (std::size_t i = 1; i < stage.units().size(); ++i) {
+           Generation first(stage, 1);
+           first.live();
+           Start other;
+           other.unit = stage.units()[i];
+           Change there(stage, first, 2, false, other);
+           there.whole();
+           Change(stage, there.next, 1, false).whole();
+         }
        }},
       {"change-more-fields", "it takes `load`, `switch` and `exit` with fields that it does not know",
        [](Stage& stage) {

@@ -36,8 +36,11 @@ bool is_crash(int code) {
 }  // namespace
 
 Generation::Generation(Stage& stage, int replicas, Start start)
-    : stage_(stage), number_(stage.fresh_number()), start_(std::move(start)) {
-  for (int gpu = 0; gpu < replicas * stage.unit(); ++gpu) gpus_.push_back({kNode, gpu});
+    : stage_(stage),
+      number_(stage.fresh_number()),
+      start_(std::move(start)),
+      unit_(start_.unit > 0 ? start_.unit : stage.units().front()) {
+  for (int gpu = 0; gpu < replicas * unit_; ++gpu) gpus_.push_back({kNode, gpu});
   stage_.greeting_ = start_.greeting;
   stage_.generations_[number_] = this;
   RanksCallbacks on;
@@ -90,19 +93,17 @@ void Generation::say_hello() {
   stage_.learn(*hello_);
 }
 
-int Generation::unit() const { return stage_.unit(); }
-
 wire::Assign Generation::assignment(const std::optional<wire::Assign::Source>& source) {
   if (!hello_) say_hello();
   std::vector<GpuId> named = gpus_;
   if (spread_)
-    for (std::size_t gpu = named.size() - static_cast<std::size_t>(unit()); gpu < named.size(); ++gpu)
+    for (std::size_t gpu = named.size() - static_cast<std::size_t>(unit_); gpu < named.size(); ++gpu)
       named[gpu].node = kOtherNode;
   const ModelShape& model = hello_->hello.model;
-  const int replicas = size() / unit();
+  const int replicas = size() / unit_;
   try {
     if (hello_->can.data_only) {
-      plan_ = uniform_plan(1, replicas, 1, hello_->can.global_batch, 1, named, hello_->can.unit);
+      plan_ = uniform_plan(1, replicas, 1, hello_->can.global_batch, 1, named, unit_);
     } else {
       const ParallelLimits& own = hello_->hello.parallel;
       const int tp = std::max(1, own.tp), micro_batches = std::max(1, model.micro_batches);

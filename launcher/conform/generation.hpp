@@ -18,6 +18,7 @@ namespace espalier::launcher::conform {
 struct Start {
   Line::Greeting greeting = {};
   std::vector<std::string> variables = {};  // "NAME=value", instead of those that a launcher sets
+  int unit = 0;                             // GPUs of a replica; 0: as the program prefers
   int steps = 0;                            // by the program's option for them; 0: as its arguments say
 };
 
@@ -91,11 +92,11 @@ class Generation {
   void note(int rank);
   void note_all();
   std::string words() const;  // of `failed`
-  int unit() const;
 
   Stage& stage_;
   const int number_;
   Start start_;
+  const int unit_;
   std::vector<GpuId> gpus_;
   bool spread_ = false;
   Plan plan_;

@@ -97,7 +97,7 @@ void Stage::pass(double seconds) {
 void Stage::learn(const wire::WorkerHello& worker) {
   start_limit_ = std::max(start_limit_, static_cast<double>(worker.can.start_seconds));
   const ParallelLimits& own = worker.hello.parallel;
-  unit_ = worker.can.data_only ? worker.can.unit : std::max(1, own.tp) * std::max(1, own.pp);
+  units_ = worker.can.data_only ? worker.can.units : std::vector{std::max(1, own.tp) * std::max(1, own.pp)};
 }
 
 void Stage::forget_state() {

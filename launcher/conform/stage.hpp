@@ -54,8 +54,8 @@ class Stage {
   const Settings& settings() const { return settings_; }
   double patience() const { return settings_.patience; }
   double start_limit() const { return start_limit_; }
-  // GPUs of a replica, as the program's hello says.
-  int unit() const { return unit_; }
+  // GPUs that a replica may have, as the program's hello says; what it prefers is first.
+  const std::vector<int>& units() const { return units_; }
   void learn(const wire::WorkerHello& worker);
 
   // A number that no generation of this suite had before.
@@ -84,7 +84,8 @@ class Stage {
   std::vector<std::unique_ptr<Line>> lines_;  // of workers that have not said hello
   std::map<int, Generation*> generations_;    // they enter and leave by themselves
   Line::Greeting greeting_;                   // for lines to come
-  int last_number_ = 0, unit_ = 1, count_ = 0;
+  int last_number_ = 0, count_ = 0;
+  std::vector<int> units_{1};
   double start_limit_;
 };
 

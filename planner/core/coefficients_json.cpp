@@ -1,5 +1,7 @@
 #include "planner/core/coefficients_json.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "planner/core/fields.hpp"
@@ -80,6 +82,25 @@ GpuCoefficients gpu_from(const Json& json, const std::string& what) {
   return gpu;
 }
 
+// {"2": 1.0, "4": 1.1}
+std::vector<DegreeFactor> degree_factors_from(const Fields& fields, const std::string& what) {
+  Json table;
+  fields.get("degree_factors", table);
+  if (!table.is_object()) throw Error(what + ": must be a JSON object");
+  std::vector<DegreeFactor> factors;
+  for (const auto& [degree, factor] : table.items()) {
+    DegreeFactor one;
+    const auto read = std::from_chars(degree.data(), degree.data() + degree.size(), one.tp);
+    if (read.ec != std::errc() || read.ptr != degree.data() + degree.size() || one.tp < 1)
+      throw Error(what + ": \"" + degree + "\" is no number of GPUs");
+    if (!factor.is_number() || !((one.factor = factor.get<double>()) > 0 && one.factor <= kMost))
+      throw Error(what + "." + degree + ": must be finite and above zero");
+    factors.push_back(one);
+  }
+  std::sort(factors.begin(), factors.end(), [](const auto& a, const auto& b) { return a.tp < b.tp; });
+  return factors;
+}
+
 }  // namespace
 
 Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
@@ -87,6 +108,7 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   put(json, job, kSizes);
   put(json, job, kFacts);
   if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
+  for (const DegreeFactor& one : job.degree_factors) json["degree_factors"][std::to_string(one.tp)] = one.factor;
   for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
     put(json[name], *edge, kEdge);
     json[name]["assumed_compute"] = edge->assumed_compute;
@@ -102,10 +124,16 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
 
 JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   const std::string what = "coefficients";
-  const Fields fields(json, what,
-                      {"layers", "global_batch", "tp_degrees", "activ_bytes", "param_bytes", "param_optim_bytes",
-                       "weight_bytes", "activ_p_bytes", "activ_np_bytes", "tied_bytes", "deferred", "recompute",
-                       "zero1", "boundary_assumed", "memory_assumed", "boundary_tensors", "first", "last", "gpu"});
+  const Fields fields(json, what, {"layers",         "global_batch",
+                                   "tp_degrees",     "activ_bytes",
+                                   "param_bytes",    "param_optim_bytes",
+                                   "weight_bytes",   "activ_p_bytes",
+                                   "activ_np_bytes", "tied_bytes",
+                                   "deferred",       "recompute",
+                                   "zero1",          "boundary_assumed",
+                                   "memory_assumed", "boundary_tensors",
+                                   "degree_factors", "first",
+                                   "last",           "gpu"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);
@@ -120,6 +148,7 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
     if (!(job.boundary_tensors >= 1 && job.boundary_tensors <= 2))
       throw Error(what + ".boundary_tensors: must lie between 1 and 2");
   }
+  if (fields.has("degree_factors")) job.degree_factors = degree_factors_from(fields, what + ".degree_factors");
   Json part;
   fields.get("first", part);
   job.first = edge_from(part, what + ".first");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/core/model_shape.hpp"
 #include "planner/core/parallel_limits.hpp"
@@ -15,12 +16,16 @@ struct ElasticJob;
 inline constexpr const char* kDataFamily = "data";
 
 // The model: one layer, and one micro-batch, so that a plan's shares are the samples that each replica computes in a
-// step. `unit`: GPUs of a replica, on one node. `program`: the same text for jobs with the same model and code; empty:
-// not told.
-ModelShape data_parallel_shape(int global_batch, int unit, const std::string& program);
+// step. `units`: GPUs that a replica may have, on one node, at least one entry, those that the program likes best
+// first; it divides a replica's work among them as it likes. `program`: the same text for jobs with the same model and
+// code; empty: not told.
+ModelShape data_parallel_shape(int global_batch, const std::vector<int>& units, const std::string& program);
 
-// One stage, TP degree `unit`.
-ParallelLimits data_parallel_limits(int unit);
+// One stage, whose TP degree is one of `units`.
+ParallelLimits data_parallel_limits(const std::vector<int>& units);
+
+// GPUs of the largest replica that the program can run.
+int largest_unit(const ParallelLimits& limits);
 
 bool data_parallel_only(const ElasticJob& job);
 

@@ -122,13 +122,14 @@ void to_json(Json& json, const ModelShape& model) {
   if (model.key_value_heads != 0) json["key_value_heads"] = model.key_value_heads;
   if (model.intermediate != 0) json["intermediate"] = model.intermediate;
   if (model.mtp_layers != 0) json["mtp_layers"] = model.mtp_layers;
+  if (!model.units.empty()) json["units"] = model.units;
   if (model.tied) json["tied"] = true;
   if (model.setting) to_json(json["setting"], *model.setting);
 }
 void from_json(const Json& json, ModelShape& model) {
   const Fields fields(json, "model",
                       {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches",
-                       "key_value_heads", "intermediate", "mtp_layers", "tied", "setting"});
+                       "key_value_heads", "intermediate", "mtp_layers", "units", "tied", "setting"});
   fields.get("family", model.family);
   fields.get("layers", model.layers);
   fields.get("hidden", model.hidden);
@@ -141,6 +142,8 @@ void from_json(const Json& json, ModelShape& model) {
   if (fields.has("key_value_heads")) fields.get("key_value_heads", model.key_value_heads);
   if (fields.has("intermediate")) fields.get("intermediate", model.intermediate);
   if (fields.has("mtp_layers")) fields.get("mtp_layers", model.mtp_layers);
+  model.units.clear();
+  if (fields.has("units")) fields.get("units", model.units);
   model.tied = false;
   if (fields.has("tied")) fields.get("tied", model.tied);
   model.setting.reset();

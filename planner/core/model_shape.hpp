@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace espalier {
 
@@ -35,6 +36,8 @@ struct ModelShape {
   // Modules for multi-token prediction among `layers`. They are the last ones; each costs a projection and another pass
   // through the LM head beside its layer. May be absent.
   int mtp_layers = 0;
+  // Family "data" (data_parallel.hpp): the numbers of GPUs that a replica may have, ascending. May be absent: `heads`.
+  std::vector<int> units = {};
   bool tied = false;                                      // embedding and LM head are one matrix; may be absent
   std::optional<TrainingSetting> setting = std::nullopt;  // may be absent
   bool operator==(const ModelShape&) const = default;

@@ -115,6 +115,7 @@ std::string description(const ElasticJob& job) {
                {"recompute", setting.recompute},
                {"zero1", setting.zero1}};
   if (model.mtp_layers > 0) text["mtp_layers"] = model.mtp_layers;
+  if (!model.units.empty()) text["units"] = model.units;
   return text.dump();
 }
 

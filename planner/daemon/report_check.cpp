@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -122,6 +123,10 @@ void check_report(const ElasticJob& job) {
   check.within("model.micro_batches", model.micro_batches, 0, kMostSamples);
   check.within("model.key_value_heads", model.key_value_heads, 0, kMostHeads);
   check.within("model.intermediate", model.intermediate, 0, kMostHidden * 64);
+  check.within("a number of replica sizes of", static_cast<std::int64_t>(model.units.size()), 0, kMostDegrees);
+  for (const int unit : model.units) check.within("a replica of", unit, 1, kMostGpus);
+  if (std::adjacent_find(model.units.begin(), model.units.end(), std::greater_equal<>()) != model.units.end())
+    check.fail("replica sizes that do not ascend");
   if (model.setting)
     for (const std::string* text :
          {&model.setting->program, &model.setting->runtime, &model.setting->precision, &model.setting->schedule}) {

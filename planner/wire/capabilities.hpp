@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/wire/messages.hpp"
 
@@ -9,10 +10,12 @@ namespace espalier::wire {
 
 // The field `capabilities` of a hello. Every field of it, and it itself, may be absent: the program then runs any plan.
 struct Capabilities {
-  // "parallel": "data", not "plan". Every plan has one stage, whose TP degree is `unit`. A replica is `unit` GPUs of
-  // one node, which the program divides among itself as it likes. Such a hello has no model, but the global batch.
+  // "parallel": "data", not "plan". Every plan has one stage, whose TP degree is one of `units`. A replica is so many
+  // GPUs of one node, among which the program divides its work as it likes. Such a hello has no model, but the global
+  // batch.
   bool data_only = false;
-  int unit = 1;
+  // Of the field `units`, or else the field `unit` alone. The first one is the field `unit`, which the program prefers.
+  std::vector<int> units{1};
   int global_batch = 0;   // samples of a step
   std::string program;    // the same text for jobs that train the same model with the same code; empty: not told
   int start_seconds = 0;  // the program's own limit for the start of its workers, if the site's is shorter; 0: none

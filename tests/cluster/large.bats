@@ -11,7 +11,8 @@ import json, sys
 figures = json.load(open(sys.argv[1]))
 print({name: figures[name] for name in ("first_registered_s", "all_back_s", "first_decision_s", "cpu_cores", "rss_mib", "ping_p99_ms")})
 assert figures["committed"] > 0 and figures["first_decision_s"] is not None, figures
-assert figures["back"] >= 145 and figures["all_back_s"] < 60, figures
+# Jobs end and start meanwhile: those of the last moments may still be on their way.
+assert figures["running"] >= 100 and figures["back"] >= figures["running"] - 3 and figures["all_back_s"] < 60, figures
 assert figures["questions_failed"] == 0 and figures["refused"] == 0, figures
 P
 }

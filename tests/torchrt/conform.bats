@@ -33,6 +33,13 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
   nothing_failed
 }
 
+@test "the example in C changes the number of processes of a replica" {
+  conform --only grow,shrink,change-of-unit -- "$built/test/c_worker" --pause 0.05 --units 2,1,3
+  nothing_failed
+  ! conform --only login -- "$built/test/c_worker" --units 2,2
+  grep -q 'hello.capabilities.units: names a number twice' conform.out
+}
+
 @test "the library exports the functions of its header and nothing else" {
   exported=$(nm -D --defined-only "$built/lib/libespalier-worker.so" | awk '{print $3}' | sort)
   [ "$exported" = "$(grep -o '\bespalier_[a-z_]*(' "$here/../../torchrt/c/espalier/worker.h" | tr -d '(' | sort -u)" ]

@@ -29,12 +29,12 @@ Site two_nodes() {
   return site_from_view(view, {}).site;
 }
 
-ElasticJob job_on(int gpus, int global_batch, int unit = 1) {
+ElasticJob job_on(int gpus, int global_batch, const std::vector<int>& units = {1}) {
   ElasticJob job;
   job.id = 7;
   job.accuracy = Accuracy::relaxed;
-  job.model = data_parallel_shape(global_batch, unit, "train.py");
-  job.parallel = data_parallel_limits(unit);
+  job.model = data_parallel_shape(global_batch, units, "train.py");
+  job.parallel = data_parallel_limits(units);
   job.max_gpus = 16;
   job.anchor = {{7, "n1", {}}};
   for (int i = 0; i < gpus; ++i) job.anchor[0].gpus.push_back(i);
@@ -67,7 +67,7 @@ TEST_CASE("a program that is data-parallel only starts on any number of GPUs, in
     CHECK(plan.micro_batches == 1);
     CHECK(validate(plan, 1).empty());
   }
-  const Plan grouped = first_of(job_on(6, 24, 3));
+  const Plan grouped = first_of(job_on(6, 24, {3}));
   CHECK(grouped.stages[0].tp == 3);
   CHECK(grouped.stages[0].replicas.size() == 2);
 }
@@ -78,7 +78,7 @@ TEST_CASE("too few samples, or GPUs that fill no group, are refused in words") {
       "no plan on 4 GPU(s): the program's global batch is 3 samples, and each replica needs one; ask Slurm for "
       "fewer GPUs or make the global batch larger",
       Error);
-  CHECK_THROWS_WITH_AS(first_of(job_on(4, 24, 3)),
+  CHECK_THROWS_WITH_AS(first_of(job_on(4, 24, {3})),
                        "no plan on 4 GPU(s): the program takes GPUs in groups of 3; ask Slurm for a multiple of that",
                        Error);
 }
@@ -111,7 +111,7 @@ TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {
 TEST_CASE("ranks that stay are spread over more, so that they keep most of a divided state; whole replicas are not") {
   const Site site = two_nodes();
   const auto grown = [&](int gpus, int unit, int more) {
-    ElasticJob job = job_on(gpus, 30, unit);
+    ElasticJob job = job_on(gpus, 30, {unit});
     job.plan = first_of(job);
     const Profile profile = profile_of(
         flat(std::vector<double>(job.plan->stages[0].replicas.size(), 120)).get<FlatProfile>(), *job.plan, job.model);

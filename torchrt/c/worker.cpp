@@ -50,13 +50,22 @@ espalier_program read_program(const espalier_program* program) {
   std::memcpy(&said, program, std::min(sizeof said, program->size));
   if (said.global_batch < 1 || said.total_steps < 1)
     throw Error("espalier_join: global_batch and total_steps must be at least 1");
+  if (said.unit_count > 0 && (said.units == nullptr || said.unit != 0 || said.unit_count > 16))
+    throw Error("espalier_join: units needs unit = 0 and a unit_count of 1 to 16");
   return said;
+}
+
+std::vector<int> units_of(const espalier_program& program) {
+  if (program.unit_count == 0) return {std::max(1, program.unit)};
+  return {program.units, program.units + program.unit_count};
 }
 
 wire::Frame hello_of(const espalier_program& program, const WorkerEnvironment& environment) {
   char node[256] = {};
   ::gethostname(node, sizeof node - 1);
-  Json capabilities{{"parallel", "data"}, {"unit", std::max(1, program.unit)}, {"global_batch", program.global_batch}};
+  const std::vector<int> units = units_of(program);
+  Json capabilities{{"parallel", "data"}, {"unit", units.front()}, {"global_batch", program.global_batch}};
+  if (units.size() > 1) capabilities["units"] = units;
   if (program.name != nullptr) capabilities["program"] = program.name;
   if (program.start_seconds > 0) capabilities["start_seconds"] = program.start_seconds;
   return {"hello",
@@ -76,7 +85,9 @@ void check(const wire::Assign& assign, const espalier_program& program, int rank
   if (plan.global_batch != program.global_batch || plan.micro_batches != 1)
     throw Error("plan: divides " + std::to_string(plan.global_batch) + " samples, the global batch is " +
                 std::to_string(program.global_batch));
-  if (plan.stages.front().tp != std::max(1, program.unit)) throw Error("plan: its replicas are no whole units");
+  const std::vector<int> units = units_of(program);
+  if (std::find(units.begin(), units.end(), plan.stages.front().tp) == units.end())
+    throw Error("plan: its replicas are no whole units");
   if (rank >= plan.gpu_count()) throw Error("plan: this is rank " + std::to_string(rank) + ", and the plan has fewer");
   if (const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
       size != nullptr && std::to_string(plan.gpu_count()) != size)
@@ -134,6 +145,7 @@ espalier_worker* espalier_join(const espalier_program* program) {
 int espalier_generation(const espalier_worker* worker) { return worker->environment.generation; }
 int espalier_rank(const espalier_worker* worker) { return worker->environment.rank; }
 int espalier_size(const espalier_worker* worker) { return worker->assign.plan.gpu_count(); }
+int espalier_unit(const espalier_worker* worker) { return worker->assign.plan.stages.front().tp; }
 int espalier_device(const espalier_worker* worker) { return worker->assign.device.value_or(0); }
 const char* espalier_plan(const espalier_worker* worker) { return worker->plan.c_str(); }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planner/core/model/degree_factor.hpp"
+
 namespace espalier {
 namespace {
 
@@ -69,6 +71,7 @@ JobCoefficients worst_of_assumed(const JobCoefficients& job) {
     worst.first.param_bytes *= kLargerGradients;
     worst.last.param_bytes *= kLargerGradients;
   }
+  count_unmeasured_degrees_as_worst(worst);
   weigh_edges(worst);
   return worst;
 }

@@ -30,7 +30,8 @@ bool gain_is_assumed(const JobCoefficients& job, const std::vector<bool>& types)
 // - overlap: none;
 // - boundary: twice the activations of the model's shape;
 // - first edge: half a layer; last edge: 1.5 times the formula's share;
-// - gradients, where nothing was measured: twice the bytes.
+// - gradients, where nothing was measured: twice the bytes;
+// - replicas of a size that was not measured: degree_factor.hpp.
 // The backward pass (assumed twice forward, 1 to 3 times) keeps its value: the gain hardly depends
 // on how the whole is divided.
 JobCoefficients worst_of_assumed(const JobCoefficients& job);

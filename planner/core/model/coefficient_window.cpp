@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/degree_factor.hpp"
 
 namespace espalier {
 namespace {
@@ -126,7 +127,9 @@ JobCoefficients CoefficientWindow::means() const {
 
 std::optional<JobCoefficients> CoefficientWindow::coefficients() const { return settled_ ? settled_ : latest_; }
 
-JobCoefficients refine(const JobCoefficients& known, JobCoefficients fresh) {
+JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
+  const JobCoefficients known = told_for_degree(before, told_degree(fresh));
+  add_known_degrees(known, fresh);
   for (std::size_t type = 0; type < std::min(known.gpu.size(), fresh.gpu.size()); ++type) {
     const GpuCoefficients& old = known.gpu[type];
     GpuCoefficients& now = fresh.gpu[type];
@@ -155,8 +158,11 @@ JobCoefficients refine(const JobCoefficients& known, JobCoefficients fresh) {
   return fresh;
 }
 
-JobCoefficients blend(const JobCoefficients& known, const JobCoefficients& fresh, double weight) {
+JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fresh, double weight) {
+  const int told = told_degree(fresh);
+  const JobCoefficients known = told_for_degree(before, told);
   JobCoefficients result = refine(known, fresh);
+  if (!degree_is_measured(before, told)) return result;  // a first measurement is no second one of the same
   for (std::size_t type = 0; type < std::min(known.gpu.size(), fresh.gpu.size()); ++type) {
     const GpuCoefficients &old = known.gpu[type], &now = fresh.gpu[type];
     for (const GpuAccess& time : kTimes)
@@ -171,6 +177,8 @@ JobCoefficients blend(const JobCoefficients& known, const JobCoefficients& fresh
   };
   mean(known.first, fresh.first, result.first);
   mean(known.last, fresh.last, result.last);
+  result.degree_factors = fresh.degree_factors;
+  add_known_degrees(known, result);
   return result;
 }
 

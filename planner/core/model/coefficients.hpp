@@ -29,12 +29,21 @@ struct EdgeCoefficients {
   bool operator==(const EdgeCoefficients&) const = default;
 };
 
+// Of a TP degree that was measured (degree_factor.hpp).
+struct DegreeFactor {
+  int tp = 1;
+  double factor = 1;
+  bool operator==(const DegreeFactor&) const = default;
+};
+
 struct JobCoefficients {
   int layers = 0;
   int global_batch = 0;  // G: samples per iteration, fixed
   // TP degrees that the model allows: ascending powers of two that divide the heads, the key and
   // value heads and the feed-forward's width.
   std::vector<int> tp_degrees{1};
+  // By degree, ascending. Empty for models of known families: their TP costs are all-reduces.
+  std::vector<DegreeFactor> degree_factors = {};
   double activ_bytes = 0;  // k_activ: one activation at a layer boundary, per sample
   // Tensors of activ_bytes that go from stage to stage together. 2 with MTP modules: the embeddings go along.
   double boundary_tensors = 1;

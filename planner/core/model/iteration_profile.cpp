@@ -130,8 +130,9 @@ JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients si
 
 JobCoefficients assumed_coefficients(const Hardware& hardware, const Topology& topology, const ModelShape& shape,
                                      const Training& training, const Plan& plan, double step_ms) {
-  return calibrate_iteration(hardware, model_sizes(shape, training, hardware.types.size()), place_plan(topology, plan),
-                             {step_ms, 0, 0});
+  JobCoefficients sizes = model_sizes(shape, training, hardware.types.size());
+  if (!shape.units.empty()) sizes.degree_factors = {{plan.stages.front().tp, 1}};
+  return calibrate_iteration(hardware, std::move(sizes), place_plan(topology, plan), {step_ms, 0, 0});
 }
 
 }  // namespace espalier

@@ -70,7 +70,8 @@ double partitioned_activations(const ModelShape& shape) {
 
 // The powers of two that the training runtime can divide a layer by (torchrt/model/units.cpp).
 std::vector<int> tp_degrees(const ModelShape& shape) {
-  if (family_of(shape.family) == Family::unknown) return {std::max(1, shape.heads)};  // the replica's GPUs
+  if (family_of(shape.family) == Family::unknown)  // the replica's GPUs
+    return shape.units.empty() ? std::vector{std::max(1, shape.heads)} : shape.units;
   std::vector<int> degrees{1};
   const auto divides = [](int degree, int count) { return count == 0 || count % degree == 0; };
   for (int next = 2; shape.heads > 0 && divides(next, shape.heads) && divides(next, shape.key_value_heads) &&

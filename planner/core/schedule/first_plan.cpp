@@ -57,6 +57,7 @@ class FirstSearch {
         bounds_(bounds_of(without_plan(job), site)),
         order_(order),
         gpus_(gpus_of(job)) {
+    if (data_parallel_only(job) && bounds_.fixed_tp == 0 && !any_measured()) bounds_.fixed_tp = preferred_unit();
     const int batch = job.model.global_batch;
     for (int count = 1; count <= batch; ++count)
       if (batch % count == 0 && (bounds_.fixed_micro_batches == 0 || count == bounds_.fixed_micro_batches))
@@ -96,14 +97,45 @@ class FirstSearch {
     return job;
   }
 
+  bool any_measured() const {
+    return std::any_of(coefficients_.gpu.begin(), coefficients_.gpu.end(),
+                       [](const GpuCoefficients& gpu) { return !gpu.assumed_comp; });
+  }
+
+  // Replica sizes of a program whose inside is unknown, those that it likes best first.
+  std::vector<int> units() const {
+    const ParallelLimits& limits = job_.parallel;
+    return limits.tp_degrees.empty() ? std::vector{std::max(1, limits.tp)} : limits.tp_degrees;
+  }
+  bool divides(int unit) const {
+    const int count = static_cast<int>(gpus_.size());
+    return order_ == RankOrder::given ? count % unit == 0 : count >= unit;
+  }
+  // The first one of which the GPUs hold whole replicas, each on one node and with a sample. 0: none. What a size costs
+  // is not known before it is measured, so the program's order decides.
+  int preferred_unit() const {
+    const int count = static_cast<int>(gpus_.size());
+    for (const int unit : units()) {
+      const int replicas = std::min(count / unit, job_.model.global_batch);
+      const bool all_used = order_ != RankOrder::given || replicas * unit == count;
+      if (divides(unit) && replicas > 0 && all_used && groups(gpus_, replicas * unit, unit)) return unit;
+    }
+    return 0;
+  }
+
   // Without enough samples, or with GPUs that fill no replica, no plan uses the ranks that run.
   void demand_samples() const {
-    const int unit = std::max(1, job_.parallel.tp), count = static_cast<int>(gpus_.size());
+    const int count = static_cast<int>(gpus_.size());
     const std::string start = "no plan on " + std::to_string(count) + " GPU(s): ";
-    if (order_ == RankOrder::given && count % unit != 0)
-      throw Error(start + "the program takes GPUs in groups of " + std::to_string(unit) +
-                  "; ask Slurm for a multiple of that");
-    if (order_ == RankOrder::given && count / unit > job_.model.global_batch)
+    const std::vector<int> sizes = units();
+    if (order_ != RankOrder::given) return;
+    if (std::none_of(sizes.begin(), sizes.end(), [&](int unit) { return divides(unit); })) {
+      std::string names = std::to_string(sizes.front());
+      for (std::size_t i = 1; i < sizes.size(); ++i) names += " or " + std::to_string(sizes[i]);
+      throw Error(start + "the program takes GPUs in groups of " + names + "; ask Slurm for a multiple of that");
+    }
+    if (std::none_of(sizes.begin(), sizes.end(),
+                     [&](int unit) { return divides(unit) && count / unit <= job_.model.global_batch; }))
       throw Error(start + "the program's global batch is " + std::to_string(job_.model.global_batch) +
                   " samples, and each replica needs one; ask Slurm for fewer GPUs or make the global batch larger");
   }
@@ -270,7 +302,7 @@ class FirstSearch {
   const Site& site_;
   const JobCoefficients coefficients_;
   JobCoefficients memory_;  // what decides whether a plan fits
-  const PlanBounds bounds_;
+  PlanBounds bounds_;
   const RankOrder order_;
   const std::vector<GpuId> gpus_;
   std::vector<int> counts_;  // N_b to weigh in uniform plans

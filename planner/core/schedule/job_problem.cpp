@@ -34,9 +34,8 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
   bounds.max_gpus = job.max_gpus;
   // Each replica needs a sample.
   if (espalier::data_parallel_only(job))
-    bounds.max_gpus =
-        static_cast<int>(std::min(std::int64_t{bounds.max_gpus},
-                                  std::int64_t{std::max(1, job.model.global_batch)} * std::max(1, job.parallel.tp)));
+    bounds.max_gpus = static_cast<int>(std::min(
+        std::int64_t{bounds.max_gpus}, std::int64_t{std::max(1, job.model.global_batch)} * largest_unit(job.parallel)));
   bounds.fixed_pp = job.parallel.pp;
   bounds.fixed_dp = job.parallel.dp;
   bounds.fixed_tp = job.parallel.tp;

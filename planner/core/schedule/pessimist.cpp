@@ -1,6 +1,9 @@
 #include "planner/core/schedule/pessimist.hpp"
 
+#include <algorithm>
+
 #include "planner/core/model/assumed_range.hpp"
+#include "planner/core/model/degree_factor.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
 
 namespace espalier {
@@ -30,7 +33,9 @@ Pessimist::Pessimist(const Problem& problem)
       evaluator_(Problem{hardware_, topology_, worst_, problem.bounds, problem.forms}) {}
 
 bool Pessimist::doubts(const PlanSketch& next) const {
-  return gain_is_assumed(expected_, types_of(next, expected_.gpu.size()));
+  return gain_is_assumed(expected_, types_of(next, expected_.gpu.size())) ||
+         std::any_of(next.stages.begin(), next.stages.end(),
+                     [&](const StageSketch& stage) { return !degree_is_measured(expected_, stage.tp); });
 }
 
 std::string Pessimist::doubted(const PlanSketch& next) const {
@@ -43,6 +48,9 @@ std::string Pessimist::doubted(const PlanSketch& next) const {
     if (type >= 0 && !types[static_cast<std::size_t>(type)]) continue;
     names += (names.empty() ? "" : ", ") + state.name;
   }
+  for (const StageSketch& stage : next.stages)
+    if (!degree_is_measured(expected_, stage.tp))
+      names += (names.empty() ? "" : ", ") + std::string("replicas_of.") + std::to_string(stage.tp);
   return names;
 }
 

@@ -98,6 +98,7 @@ class Play {
     return static_cast<int>(
         std::count_if(launchers_.begin(), launchers_.end(), [](const auto& one) { return one.second->registered(); }));
   }
+  int launchers() const { return static_cast<int>(launchers_.size()); }
   // Seconds until all launchers have registered with the espalierd that runs now; at most `most`. Those of jobs that
   // started within the last moments may still be on their way.
   double wait_registered(double most) {
@@ -262,6 +263,7 @@ Json run(const Options& options) {
   daemon.start();
   figures["all_back_s"] = play.wait_registered(120);
   figures["back"] = play.registered();
+  figures["running"] = play.launchers();  // fewer than at the beginning: the GPUs of jobs that end may be lent
   figures["restart_cpu_s"] = daemon.cpu_seconds();
   play.run_for(options.settle);
   const auto after = decisions_since(socket, slurm->pw_uid, again);

@@ -53,6 +53,10 @@ struct espalier_program {
   int unit;            /* GPUs of a replica, which the program divides among itself; on one node (1) */
   const char* name;    /* the same for programs with the same model and code, for the planner's memory (not told) */
   int start_seconds;   /* how long a generation may take from its start to espalier_start() (the site's limit) */
+  /* Since 1.1: the sizes of a replica that the program can run, the one that it likes best first; at most 16. Each
+   * generation has one of them. Needs unit = 0 (the one in `unit`). */
+  const int* units;
+  size_t unit_count;
 };
 
 /* 1: a launcher leads this process. 0: the program must train without this library. */
@@ -66,6 +70,7 @@ struct espalier_worker* espalier_join(const struct espalier_program* program);
 int espalier_generation(const struct espalier_worker* worker);
 int espalier_rank(const struct espalier_worker* worker);
 int espalier_size(const struct espalier_worker* worker);
+int espalier_unit(const struct espalier_worker* worker); /* GPUs of a replica: processes 0 to unit-1 are the first one */
 int espalier_device(const struct espalier_worker* worker); /* which of the GPUs that the process can see is its own */
 const char* espalier_plan(const struct espalier_worker* worker); /* JSON, as in espalier-worker(7) */
 /* How many samples of `step` this process's replica computes. *first: the number of the first of them, of all samples

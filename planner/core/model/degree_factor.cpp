@@ -1,0 +1,72 @@
+#include "planner/core/model/degree_factor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+constexpr double kExpected = 1.25, kWorst = 1.5;
+// Of a degree below all that were measured. Above 1, so that the size that runs is kept where nothing speaks for another.
+constexpr double kCoarser = 1.01;
+
+// `finer`: of a degree that was not measured, in multiples of the factor of the largest measured degree below it.
+double factor_of(const std::vector<DegreeFactor>& measured, int tp, double finer) {
+  if (measured.empty()) return 1;
+  const auto above = std::lower_bound(measured.begin(), measured.end(), tp,
+                                      [](const DegreeFactor& one, int degree) { return one.tp < degree; });
+  if (above != measured.end() && above->tp == tp) return above->factor;
+  return above == measured.begin() ? above->factor * kCoarser : std::prev(above)->factor * finer;
+}
+
+}  // namespace
+
+double degree_factor(const JobCoefficients& job, int tp) { return factor_of(job.degree_factors, tp, kExpected); }
+
+bool degree_is_measured(const JobCoefficients& job, int tp) {
+  return job.degree_factors.empty() || std::any_of(job.degree_factors.begin(), job.degree_factors.end(),
+                                                   [&](const DegreeFactor& one) { return one.tp == tp; });
+}
+
+void count_unmeasured_degrees_as_worst(JobCoefficients& job) {
+  if (job.degree_factors.empty()) return;
+  const std::vector<DegreeFactor> measured = job.degree_factors;
+  for (const int tp : job.tp_degrees)
+    if (!degree_is_measured(job, tp)) job.degree_factors.push_back({tp, factor_of(measured, tp, kWorst)});
+  std::sort(job.degree_factors.begin(), job.degree_factors.end(),
+            [](const DegreeFactor& a, const DegreeFactor& b) { return a.tp < b.tp; });
+}
+
+JobCoefficients told_for_degree(JobCoefficients job, int tp) {
+  if (tp < 1 || job.degree_factors.empty()) return job;
+  const double factor = degree_factor(job, tp);
+  for (GpuCoefficients& gpu : job.gpu) gpu.comp *= factor;
+  for (DegreeFactor& one : job.degree_factors) one.factor /= factor;
+  return job;
+}
+
+int told_degree(const JobCoefficients& job) {
+  for (const DegreeFactor& one : job.degree_factors)
+    if (one.factor == 1) return one.tp;
+  return 0;
+}
+
+void add_known_degrees(JobCoefficients known, JobCoefficients& fresh) {
+  const int told = told_degree(fresh);
+  if (told == 0 || known.degree_factors.empty()) return;
+  known = told_for_degree(std::move(known), told);
+  double ratio = 1;  // of the times, on a type that both have measured
+  for (std::size_t type = 0; type < std::min(known.gpu.size(), fresh.gpu.size()); ++type)
+    if (!known.gpu[type].assumed_comp && !fresh.gpu[type].assumed_comp) {
+      ratio = known.gpu[type].comp / fresh.gpu[type].comp;
+      break;
+    }
+  const std::vector<DegreeFactor> own = fresh.degree_factors;
+  for (const DegreeFactor& one : known.degree_factors)
+    if (std::none_of(own.begin(), own.end(), [&](const DegreeFactor& mine) { return mine.tp == one.tp; }))
+      fresh.degree_factors.push_back({one.tp, one.factor * ratio});
+  std::sort(fresh.degree_factors.begin(), fresh.degree_factors.end(),
+            [](const DegreeFactor& a, const DegreeFactor& b) { return a.tp < b.tp; });
+}
+
+}  // namespace espalier

@@ -1,0 +1,30 @@
+// How the computation of a replica depends on its TP degree, where no all-reduce tells it: programs whose inside the
+// planner does not know and whose replicas may have several sizes (data_parallel.hpp). Pure.
+#pragma once
+
+#include "planner/core/model/coefficients.hpp"
+
+namespace espalier {
+
+// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 for all models of known families, whose TP costs are
+// the all-reduces. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
+// since a finer division brings costs of its own; without one below it, 1.01 times that of the smallest measured degree.
+double degree_factor(const JobCoefficients& job, int tp);
+
+bool degree_is_measured(const JobCoefficients& job, int tp);
+
+// Names every degree that `job` allows, those that were not measured at the end of their range at which they are
+// slowest: 1.5 times the largest measured degree below, or 1.01 times the smallest measured one.
+void count_unmeasured_degrees_as_worst(JobCoefficients& job);
+
+// The same coefficients with k_comp told for replicas of `tp` GPUs: degree_factor(tp) is 1 then. Unchanged where `tp` is 0
+// or the family's degrees need no factors.
+JobCoefficients told_for_degree(JobCoefficients job, int tp);
+
+// `fresh` measured one degree. Adds those that only `known` measured, in proportion to it.
+void add_known_degrees(JobCoefficients known, JobCoefficients& fresh);
+
+// The degree for which k_comp is told; 0: the family's degrees need no factors.
+int told_degree(const JobCoefficients& job);
+
+}  // namespace espalier
