@@ -2,7 +2,6 @@
 generation are forked from one that has loaded torch, and go on from the checkpoint of the generation before."""
 import contextlib
 import io
-import json
 import os
 import re
 import runpy
@@ -177,7 +176,7 @@ class Training(unittest.TestCase):
             layout, replicas, *options = cases[at]
             step += 2
             processes = replicas * _layouts.Layouts([layout]).units[0]
-            self.assertEqual(self.blocks(processes, "--layouts", json.dumps([layout]), *options, last=step), "", (cases[at], step))
+            self.assertEqual(self.blocks(processes, "--layouts", "+".join(f"{name}={degree}" for name, degree in layout.items()), *options, last=step), "", (cases[at], step))
         self.is_that_of_one_process(step)
 
     def test_tensor_and_data_parallelism_by_fully_shard_move_every_tensor(self):
@@ -191,8 +190,8 @@ class Training(unittest.TestCase):
 
     def test_a_checkpoint_of_a_run_without_layouts_is_refused_and_the_other_way_round(self):
         self.assertEqual(self.blocks(1, last=2), "")
-        self.assertIn("is of a run without layouts (espalier.join(parallel=[...])), and this run has some", self.blocks(1, "--layouts", '[{"tp": 1}]'))
-        self.assertEqual(self.blocks(1, "--layouts", '[{"tp": 1}]', kept="d", last=2), "")
+        self.assertIn("is of a run without layouts (espalier.join(parallel=[...])), and this run has some", self.blocks(1, "--layouts", "tp=1"))
+        self.assertEqual(self.blocks(1, "--layouts", "tp=1", kept="d", last=2), "")
         self.assertIn("is of a run with layouts (espalier.join(parallel=[...])), and this run has none", self.blocks(1, kept="d"))
 
     def steps(self, register, layout=None, report=None, steps=2):

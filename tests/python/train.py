@@ -15,11 +15,18 @@ import time
 
 import espalier
 
+
+
+def layouts_of(text):
+    """pp=2+tp=2,tp=1: two of them."""
+    return [{name: int(degree) for name, degree in (part.split("=") for part in one.split("+"))} for one in text.split(",")]
+
+
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("width", int, 64),
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
-                            ("break-late", int, 0), ("sync", float, 0.0), ("layouts", json.loads, None), ("wrap", str, "fsdp"),
+                            ("break-late", int, 0), ("sync", float, 0.0), ("layouts", layouts_of, None), ("wrap", str, "fsdp"),
                             ("several", int, 1)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
@@ -110,7 +117,8 @@ for step, (inputs, targets) in batches():
     begin = time.time()
     for one in optimizers:
         one.zero_grad()
-    time.sleep(options.pause * len(run.slice(step)) / options.batch)  # a device whose time is that of its samples
+    # Devices whose time is that of their samples; those of a replica share it, at a price.
+    time.sleep(options.pause * len(run.slice(step)) / options.batch / (run.unit ** 0.8 if options.layouts else 1))
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
@@ -138,7 +146,7 @@ for step, (inputs, targets) in batches():
     if run.is_writer and options.metrics:
         metrics = metrics or open(options.metrics, "a")
         metrics.write(json.dumps({"step": step, "loss": mean, "seconds": time.time() - begin, "generation": run.generation,
-                                  "gpus": run.world, "plan": "dp", "at": time.time(), "cpu_ms": 1000 * sum(inside.values())}, separators=(",", ":")) + "\n")
+                                  "gpus": run.world, "plan": str(run.plan), "at": time.time(), "cpu_ms": 1000 * sum(inside.values())}, separators=(",", ":")) + "\n")
         metrics.flush()
     inside.update(dict.fromkeys(inside, 0.0))
 print(f"rank {run.rank} of {run.world} is done", file=sys.stderr, flush=True)
