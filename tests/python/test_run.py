@@ -36,6 +36,7 @@ class Slices(unittest.TestCase):
         plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["n1/0"]}, {"share": 3, "gpus": ["n-a/b/1"]}]}]}
         self.assertEqual(_slices.shares_of(plan, 8), ([5, 3], 1))
         self.assertEqual(_slices.nodes_of(plan), ["n1", "n-a/b"])
+        self.assertEqual(_slices.jobs_of(plan, {"n-a/b/1": 7}), ["", "7"])
 
     def test_a_plan_of_another_kind_is_refused_in_words(self):
         stage = {"replicas": [{"share": 8, "gpus": ["n1/0"]}]}

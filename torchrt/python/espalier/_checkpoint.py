@@ -1,8 +1,9 @@
 """The state on disk: one file, or, where it is divided among the processes, a file of each and one that names them.
 
 That one begins with "ESPPARTS"; JSON {step, world} follows. The file of a process is PATH.STEP.RANK. All processes must see the
-same folder then. Of a run with layouts it also has {named: 1}: optimizers are by the names of parameters. Where a replica has several processes, each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its
-place in the replica, and the one that names them has {step, unit}.
+same folder then. Of a run with layouts it also has {named: 1}: optimizers are by the names of parameters. Where a replica has
+several processes (unit=), each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its place in the replica,
+and the one that names them has {step, unit}.
 """
 from __future__ import annotations
 

@@ -40,8 +40,16 @@ def shares_of(plan: Dict[str, Any], global_batch: int, units: Sequence[int] = (1
 
 def nodes_of(plan: Dict[str, Any]) -> List[str]:
     """By rank."""
-    return [gpu.rpartition("/")[0] if isinstance(gpu, str) else str(gpu["node"])
-            for stage in plan["stages"] for replica in stage["replicas"] for gpu in replica["gpus"]]
+    return [gpu.rpartition("/")[0] if isinstance(gpu, str) else str(gpu["node"]) for gpu in _gpus_of(plan)]
+
+
+def jobs_of(plan: Dict[str, Any], jobs: Dict[str, Any]) -> List[str]:
+    """By rank: the Slurm job of its GPU; "" where `jobs` ("NODE/INDEX" to job) does not say it."""
+    return [str(jobs.get(gpu if isinstance(gpu, str) else f"{gpu['node']}/{gpu['index']}", "")) for gpu in _gpus_of(plan)]
+
+
+def _gpus_of(plan: Dict[str, Any]) -> List[Any]:
+    return [gpu for stage in plan["stages"] for replica in stage["replicas"] for gpu in replica["gpus"]]
 
 
 def slice_of(step: int, global_batch: int, shares: Sequence[int], replica: int) -> range:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ._channel import ChannelError
 from ._control import Control, Leave
-from ._slices import nodes_of, shares_of
+from ._slices import jobs_of, nodes_of, shares_of
 
 _PR_SET_PDEATHSIG = 1  # of sys/prctl.h
 _PEER_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused", "NCCL error",
@@ -84,6 +84,7 @@ class Worker:
         self.source: Optional[Dict[str, Any]] = assign.get("source")
         self.shares, self.unit = shares_of(self.plan, global_batch, units)  # unit: processes of a replica in this generation
         self.nodes: List[str] = nodes_of(self.plan)
+        self.jobs: List[str] = jobs_of(self.plan, assign.get("jobs") or {})
         self.device = int(assign.get("device") or 0)
         if under_torchrun:
             os.environ["LOCAL_RANK"] = str(self.device)  # torchrun numbers the processes that it has started itself: one
