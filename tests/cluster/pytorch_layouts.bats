@@ -11,7 +11,7 @@ setup_file() {
   . "$BOX_HERE/pytorch.bash"
   set_up_python
   script_options=("${options[@]}" pp=1+tp=1)
-  python_reference 1500
+  python_reference 700
 }
 setup() {
   . "$BOX_HERE/pytorch.bash"

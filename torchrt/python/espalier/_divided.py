@@ -1,5 +1,5 @@
 """Take-over and hand-over of a state that is divided among the processes (FSDP2, layouts of a replica): each process of the next
-generation reads what it needs from those of the old one, from their memory on its node and over TCP from other nodes. No process holds the whole state.
+generation reads what it needs from those of the old one, from their memory on its node and over TCP from other nodes.
 
 Every process offers its memory under its own name on its node, and serves it to other nodes. Which address and secret each process
 has is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
