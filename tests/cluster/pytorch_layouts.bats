@@ -28,8 +28,8 @@ teardown() {
 }
 one_each='dp 2 x pp 1 x tp 1/'
 
-@test "layouts: two replicas of one process become one of two stages of two shards, and are asked back" {
-  script_options=("${options[@]}" pp=1+tp=1,pp=2+tp=2)
+@test "layouts: two replicas of one process become two of two stages, and are asked back" {
+  script_options=("${options[@]}" pp=1+tp=1,pp=2)
   python_cast 2:4
   finish near
   wait_for 450 "A runs on 4 GPUs" runs_on A 4
@@ -37,18 +37,18 @@ one_each='dp 2 x pp 1 x tp 1/'
   wait_for 20 "what it was lent is asked back" as_user espalier reclaim "$A"
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
   tell
-  [ "$(layouts)" = "${one_each}dp 1 x pp 2 x tp 2/$one_each" ]
+  [ "$(layouts)" = "${one_each}dp 2 x pp 2 x tp 1/$one_each" ]
   ! grep 'training went on with' "$BOX/home/A.out"
   python_goes_on_well
 }
 
 # The smaller generation may start too slowly for the grace that Slurm gives. Then the job goes on with a snapshot.
 @test "layouts: another job takes the GPUs of an extension on the job's own node" {
-  script_options=("${options[@]}" pp=1+tp=1,pp=2+tp=2)
+  script_options=("${options[@]}" pp=1+tp=1,pp=2)
   python_cast 2:4
   python_grows_and_shrinks
   tell
-  [ "$(layouts)" = "${one_each}dp 1 x pp 2 x tp 2/$one_each" ]
+  [ "$(layouts)" = "${one_each}dp 2 x pp 2 x tp 1/$one_each" ]
   ! grep 'training went on with the initial weights' "$BOX/home/A.out"
   python_goes_on_well
 }

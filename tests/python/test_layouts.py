@@ -249,6 +249,31 @@ class Training(unittest.TestCase):
         self.assertIn("a parameter of shape (4, 3) that no registered module has", self.generation(1, self.steps(foreign, {"tp": 1})))
         twice = lambda run, mesh: {"model": [self.linear(), self.linear()]}
         self.assertIn("two of the modules have one.weight", self.generation(1, self.steps(twice, {"tp": 1})))
+        mixed = lambda run, mesh: {"model": [self.linear(), torch.amp.GradScaler()]}
+        self.assertIn("holds modules, optimizers or other objects together", self.generation(1, self.steps(mixed, {"tp": 1})))
+
+    def test_an_optimizer_is_kept_by_names_and_each_parameter_in_its_group(self):
+        import torch
+        from espalier._named import by_name
+        from espalier._state import StateError
+
+        def objects(*rates):
+            model = self.linear(more=True)
+            groups = [{"params": list(part.parameters()), "lr": rate} for part, rate in zip((model.one, model.more), rates)]
+            return by_name({"model": model, "optimizer": torch.optim.AdamW(groups or model.parameters())})["optimizer"]
+        state = objects(0.1, 0.2).state_dict()
+        self.assertEqual({name: group["lr"] for name, group in state["groups"].items()},
+                         {"model.one.weight": 0.1, "model.one.bias": 0.1, "model.more.weight": 0.2, "model.more.bias": 0.2})
+        other = objects(0.5, 0.6)
+        other.load_state_dict(state)
+        self.assertEqual(other.state_dict(), state)
+        with self.assertRaisesRegex(StateError, "model.more.weight and model.one.weight are of one group of parameters, and were of two"):
+            objects().load_state_dict(state)
+        del state["groups"]["model.more.bias"]
+        with self.assertRaisesRegex(StateError, "model.more.bias was in no optimizer before"):
+            objects(0.5, 0.6).load_state_dict(state)
+        with self.assertRaisesRegex(StateError, "not by the names of parameters"):
+            other.load_state_dict(other.parts[0].state_dict())
 
     def test_processes_without_a_loss_say_none_and_the_same_ones_do_in_each_replica(self):
         frozen = lambda run, mesh: {"model": self.linear().requires_grad_(False)}

@@ -74,6 +74,16 @@ class Optimizers(Parts):
     def _settings(group: Dict[str, Any]) -> Dict[str, Any]:
         return {key: value for key, value in group.items() if key not in ("params", "param_names")}
 
+    @staticmethod
+    def _group(group: Dict[str, Any], names: List[str], settings: Dict[str, Any]) -> Dict[str, Any]:
+        """A group as torch has it, with the settings that its parameters had. One without parameters stays as it is."""
+        mine = [names[index] for index in group["params"]]
+        for name in mine[1:]:
+            if settings[name] != settings[mine[0]]:
+                raise StateError(f"{name} and {mine[0]} are of one group of parameters, and were of two with other settings; each parameter "
+                                 "belongs to the same group in all layouts")
+        return {**group, **settings[mine[0]]} if mine else group
+
     def state_dict(self) -> Dict[str, Any]:
         state: Dict[str, Any] = {}
         groups: Dict[str, Any] = {}
@@ -93,17 +103,7 @@ class Optimizers(Parts):
         if missing:
             raise StateError(f"{missing[0]} was in no optimizer before; a parameter has the same name, and is trained, in all layouts")
         for one, names in zip(self.parts, self._names):
-            groups = []
-            for group in one.state_dict()["param_groups"]:
-                made = dict(group)
-                for index in group["params"]:
-                    settings = state["groups"][names[index]]
-                    if made.get("espalier") not in (None, settings):
-                        raise StateError(f"{names[index]} and {names[group['params'][0]]} are of one group of parameters, and were of two with other "
-                                         "settings; each parameter belongs to the same group in all layouts")
-                    made["espalier"] = settings
-                made.update(made.pop("espalier", {}))
-                groups.append(made)
+            groups = [self._group(group, names, state["groups"]) for group in one.state_dict()["param_groups"]]
             moments = {index: state["state"][name] for index, name in enumerate(names) if name in state["state"]}
             one.load_state_dict({"state": moments, "param_groups": groups})
 
@@ -113,7 +113,10 @@ def by_name(objects: Dict[str, Any]) -> Dict[str, Parts]:
     made: Dict[str, Parts] = {}
     lists = {name: list(one) if isinstance(one, (list, tuple)) else [one] for name, one in objects.items()}
     for name, parts in lists.items():
-        if all(isinstance(one, torch.nn.Module) for one in parts):
+        kinds = {(isinstance(one, torch.nn.Module), isinstance(one, torch.optim.Optimizer)) for one in parts}
+        if len(kinds) > 1:
+            raise StateError(f"run.register({name}=[...]): holds modules, optimizers or other objects together; give each kind a name of its own")
+        if kinds == {(True, False)}:
             made[name] = Modules(name, parts)
     names = {id(parameter): key for one in made.values() if isinstance(one, Modules) for key, parameter in one.parameters()}
     for name, parts in lists.items():
