@@ -27,15 +27,16 @@ class Slices(unittest.TestCase):
 
     def test_a_replica_of_several_processes_has_one_share(self):
         plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["a/0", "a/1"]}, {"share": 3, "gpus": ["b/0", "b/1"]}]}]}
-        self.assertEqual(_slices.shares_of(plan, 8, 2), [5, 3])
+        self.assertEqual(_slices.shares_of(plan, 8, (2,)), ([5, 3], 2))
         self.assertEqual(_slices.nodes_of(plan), ["a", "a", "b", "b"])
         with self.assertRaisesRegex(ValueError, "replica of 2 GPUs, and this program's replicas have 4 processes"):
-            _slices.shares_of(plan, 8, 4)
+            _slices.shares_of(plan, 8, (4,))
 
     def test_shares_come_from_the_plan_also_uneven_ones(self):
         plan = {"micro_batches": 1, "stages": [{"replicas": [{"share": 5, "gpus": ["n1/0"]}, {"share": 3, "gpus": ["n-a/b/1"]}]}]}
-        self.assertEqual(_slices.shares_of(plan, 8), [5, 3])
+        self.assertEqual(_slices.shares_of(plan, 8), ([5, 3], 1))
         self.assertEqual(_slices.nodes_of(plan), ["n1", "n-a/b"])
+        self.assertEqual(_slices.jobs_of(plan, {"n-a/b/1": 7}), ["", "7"])
 
     def test_a_plan_of_another_kind_is_refused_in_words(self):
         stage = {"replicas": [{"share": 8, "gpus": ["n1/0"]}]}

@@ -212,6 +212,8 @@ class Shards(unittest.TestCase):
     def test_copies_are_on_another_node_and_evenly_many_on_each_rank(self):
         from espalier import _partners
         self.assertEqual(_partners.partners_of(["a", "a"]), [None, None])
+        self.assertEqual(_partners.keepers_of(["a", "b"], ["7", "7"]), ["a", "b"])
+        self.assertEqual(_partners.partners_of(_partners.keepers_of(["a"] * 4, ["7", "7", "8", "8"])), [2, 3, 0, 1])
         self.assertEqual(_partners.partners_of(["a", "a", "b", "b", "b", "b"]), [2, 3, 0, 1, 0, 1])
         for nodes in (["a", "b", "c"], ["a", "b", "a", "c", "c"], ["a"] * 7 + ["b"] * 2):
             partners = _partners.partners_of(nodes)

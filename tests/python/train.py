@@ -1,6 +1,7 @@
 """A small training in double precision, for the tests: its losses are those of one process but for rounding.
 --kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(); tp and tp-pp: each replica is
-two processes with tensor parallelism of the script's own, or four with two stages besides (replicas.py). --break-at: leaves the loop in this step, before the
+two processes with tensor parallelism of the script's own, or four with two stages besides (replicas.py); blocks: another model, in
+layouts with --layouts (stages.py), --wrap fsdp or ddp, and --several stages of each process. --break-at: leaves the loop in this step, before the
 optimizer or (--break-late 1) after it. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
 with the number of processes, as the exchange of gradients does.
 
@@ -14,16 +15,25 @@ import time
 
 import espalier
 
+
+
+def layouts_of(text):
+    """pp=2+tp=2,tp=1: two of them."""
+    return [{name: int(degree) for name, degree in (part.split("=") for part in one.split("+"))} for one in text.split(",")]
+
+
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("width", int, 64),
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
-                            ("break-late", int, 0), ("sync", float, 0.0)):
+                            ("break-late", int, 0), ("sync", float, 0.0), ("layouts", layouts_of, None), ("wrap", str, "fsdp"),
+                            ("several", int, 1)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 UNITS = {"tp": 2, "tp-pp": 4}  # processes of a replica
 run = espalier.join(global_batch=options.batch, steps=options.steps, checkpoint=options.checkpoint,
-                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300, unit=UNITS.get(options.kind, 1))
+                    checkpoint_every=options.every, snapshot_seconds=options.snapshot, start_seconds=300, unit=UNITS.get(options.kind, 1),
+                    parallel=options.layouts or "data")
 
 import torch
 import torch.distributed as dist
@@ -32,6 +42,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 if options.kind in UNITS:
     import replicas
+if options.kind == "blocks":
+    import stages
 
 torch.set_num_threads(1)
 if options.kind == "accelerate":
@@ -44,7 +56,13 @@ x = torch.randn(1000, 32, dtype=torch.float64)
 y = x.sin().sum(1, keepdim=True)
 width = options.width + (options.other_model if run.generation > 0 else 0)
 model = torch.nn.Sequential(torch.nn.Linear(32, width), torch.nn.Tanh(), torch.nn.Linear(width, 1)).double()
-if options.kind in UNITS:
+if options.kind == "blocks":
+    def make():
+        torch.manual_seed(2)
+        return stages.Model(options.width).double()
+    divided = stages.Divided(make, run, options.wrap, options.several) if options.layouts else None
+    ddp = divided.parts if divided else DistributedDataParallel(make())
+elif options.kind in UNITS:
     ddp = replicas.divided(model, run)
 else:
     ddp = DistributedDataParallel(model) if options.kind == "ddp" else model
@@ -53,13 +71,19 @@ if options.kind == "fsdp":
     for layer in (model[0], model[2]):
         fully_shard(layer)
     fully_shard(model)
-optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-3)
-scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 1000)
+if isinstance(ddp, list):
+    # Tensors of several meshes: torch's foreach would mix them.
+    optimizers = [torch.optim.AdamW(part.parameters(), lr=1e-3, foreach=False) for part in ddp]
+else:
+    optimizers = [torch.optim.AdamW(ddp.parameters(), lr=1e-3)]
+schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(one, 1000) for one in optimizers]
+optimizer, scheduler = (optimizers, schedulers) if isinstance(ddp, list) else (optimizers[0], schedulers[0])
 dataset = torch.utils.data.TensorDataset(x, y)
 data = espalier.Data(dataset)
 backward = torch.Tensor.backward
 if options.kind == "accelerate":
     ddp, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
+    optimizers, schedulers = [optimizer], [scheduler]
     backward = accelerator.backward
 
 
@@ -91,13 +115,17 @@ samples = open(f"{options.metrics}.samples", "a") if options.metrics else None
 metrics = None
 for step, (inputs, targets) in batches():
     begin = time.time()
-    optimizer.zero_grad()
-    time.sleep(options.pause * len(run.slice(step)) / options.batch)  # a device whose time is that of its samples
+    for one in optimizers:
+        one.zero_grad()
+    # Devices whose time is that of their samples; those of a replica share it, at a price.
+    time.sleep(options.pause * len(run.slice(step)) / options.batch / (run.unit ** 0.8 if options.layouts else 1))
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
             inputs, targets = data.batch(part)
             run.backward(mse_loss(ddp(inputs), targets), part, by=backward)
+    elif options.layouts:
+        loss = divided.step(inputs, targets)
     else:
         loss = mse_loss(ddp(inputs), targets)
         backward(loss)
@@ -105,8 +133,8 @@ for step, (inputs, targets) in batches():
         time.sleep(options.sync * (run.world - 1) / run.world)
     if step == options.break_at and not options.break_late:
         break
-    optimizer.step()
-    scheduler.step()
+    for one in (*optimizers, *schedulers):
+        one.step()
     if step == options.break_at:
         break
     if step == options.fail_at and run.generation == 0:
@@ -118,9 +146,9 @@ for step, (inputs, targets) in batches():
     if run.is_writer and options.metrics:
         metrics = metrics or open(options.metrics, "a")
         metrics.write(json.dumps({"step": step, "loss": mean, "seconds": time.time() - begin, "generation": run.generation,
-                                  "gpus": run.world, "plan": "dp", "at": time.time(), "cpu_ms": 1000 * sum(inside.values())}, separators=(",", ":")) + "\n")
+                                  "gpus": run.world, "plan": str(run.plan), "at": time.time(), "cpu_ms": 1000 * sum(inside.values())}, separators=(",", ":")) + "\n")
         metrics.flush()
     inside.update(dict.fromkeys(inside, 0.0))
 print(f"rank {run.rank} of {run.world} is done", file=sys.stderr, flush=True)
-if options.kind in UNITS:
+if options.kind in UNITS or options.layouts:
     dist.destroy_process_group()  # of several groups' threads the interpreter's end may wait for

@@ -20,6 +20,13 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "layouts of a replica: every tensor moves between all pairs of some, losses are those of one process, and bad use is refused" {
+  run "$python" tests/python/test_layouts.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+  grep '^# ' <<< "$output" >&3
+}
+
 @test "a process that was started ahead loads torch, and learns later which rank it is" {
   run "$python" tests/python/test_spare.py
   echo "$output"
@@ -214,6 +221,10 @@ P
   for one in plain_megatron megatron; do
     processes 4 "$examples/$one.py" > "$one.out"
     grep 'step 400: loss .* on 4 processes' "$one.out"
+  done
+  for one in plain_layouts layouts; do
+    processes 4 "$examples/$one.py" > "$one.out"
+    grep 'step 40: loss .* on 4 processes' "$one.out"
   done
   processes 2 "$examples/trainer.py" > trainer.out
   grep "'train_loss'" trainer.out

@@ -17,24 +17,26 @@ README.md beside this package and espalier-worker(7) tell the rest.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence, Union
 
 from ._spare import wait_as_spare
 
 wait_as_spare()
 
 from ._channel import ChannelError
+from ._layouts import Plan
 from ._run import Part, Run, RunError
 
 if TYPE_CHECKING:
     from .data import Batches, Data
 
 __version__ = "0.1.0"
-__all__ = ["Batches", "ChannelError", "Data", "Part", "Run", "RunError", "join"]
+__all__ = ["Batches", "ChannelError", "Data", "Part", "Plan", "Run", "RunError", "join"]
 
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
-         snapshot_seconds: float = 10.0, start_seconds: int = 180, parallel: str = "data", unit: int = 1) -> Run:
+         snapshot_seconds: float = 10.0, start_seconds: int = 180, parallel: Union[str, Sequence[Dict[str, int]]] = "data",
+         unit: int = 1) -> Run:
     """Says hello to the launcher, and learns which process this is. Call it before torch is imported: importing takes
     seconds, in which the launcher would take this for a program that knows nothing of it.
 
@@ -43,9 +45,15 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
     it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
     long the processes of a generation may take to start.
 
-    parallel: "data", the only value: generations differ in the number of replicas. unit: processes of a replica, which the
-    script divides among tensor, pipeline or other parallelism of its own; they are on one node, and have the ranks from
-    run.replica * unit on. Each of them registers its own part of the model.
+    parallel: "data": generations differ in the number of replicas. Or the layouts of a replica that the script can run, the preferred
+    one first: [{"tp": 2}, {"pp": 2, "tp": 2}]. Names of dimensions are free; the product of a layout's degrees is the number of processes
+    of a replica, another one in each layout. run.plan has the degrees of this generation, and run.plan.mesh() torch's DeviceMesh of
+    them. What the processes of a replica divide must be DTensors or stages; see Run.register().
+
+    unit: with "data" the processes of a replica, which the script divides among tensor, pipeline or other parallelism of its own. Their
+    number stays the same. Each of them registers its own part of the model.
+
+    The processes of a replica are on one node, and have the ranks from run.replica * run.unit on.
 
     Outside of Slurm, or in a job without --elastic, the run is a plain one: of RANK and WORLD_SIZE if they are set
     (torchrun), else of this process alone. Raises ChannelError and RunError.

@@ -1,15 +1,16 @@
 """The state on disk: one file, or, where it is divided among the processes, a file of each and one that names them.
 
 That one begins with "ESPPARTS"; JSON {step, world} follows. The file of a process is PATH.STEP.RANK. All processes must see the
-same folder then. Where a replica has several processes, each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its
-place in the replica, and the one that names them has {step, unit}.
+same folder then. Of a run with layouts it also has {named: 1}: optimizers are by the names of parameters. Where a replica has
+several processes (unit=), each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its place in the replica,
+and the one that names them has {step, unit}.
 """
 from __future__ import annotations
 
 import glob
 import json
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 from ._memory import SharedMemory, private_map
 from ._state import Packed, StateError, apply, read
@@ -36,7 +37,8 @@ def _write_packed(path: str, packed: Packed) -> None:
         memory.close()
 
 
-def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any, unit: int = 1) -> None:
+def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any, unit: int = 1,
+          named: bool = False) -> None:
     """All processes call it. Raises OSError."""
     if not divided and unit == 1:
         if rank == 0:
@@ -47,7 +49,8 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
     barrier()
     if rank == 0:
         before = _parts(path)
-        _write_file(path, _PARTS + json.dumps({"step": step, "world": world} if divided else {"step": step, "unit": unit}).encode())
+        told = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
+        _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
         if before is not None and before["step"] != step:
             for name in glob.glob(f"{glob.escape(path)}.{before['step']}.*"):
                 os.remove(name)
@@ -66,9 +69,14 @@ def _parts(path: str) -> "Optional[Dict[str, int]]":
         raise StateError(f"the checkpoint {path}: names no parts: {error}") from error
 
 
-def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit: int = 1) -> int:
-    """The step of the checkpoint, which is in the objects then. Raises OSError and StateError."""
+def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit: int = 1, named: bool = False,
+         maximum: "Callable[[Any], None]" = lambda _: None) -> int:
+    """The step of the checkpoint, which is in the objects then. All processes call it; maximum: see assemble(). Raises OSError
+    and StateError."""
     origin, parts = f"the checkpoint {path}", _parts(path)
+    if named != bool(parts and parts.get("named")):
+        raise StateError(f"{origin}: is of a run {'without' if named else 'with'} layouts (espalier.join(parallel=[...])), and this run has "
+                         f"{'some' if named else 'none'}; give this run a path of its own")
     kept = 1 if parts is None else parts.get("unit", unit if divided else 1)
     if kept != unit and not divided:
         raise StateError(f"{origin}: is of replicas of {kept} processes, and this program's have {unit}")
@@ -84,7 +92,7 @@ def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit
 
             shelves = [Shelf(fd) for fd in files]
             step = shelves[0].head.step
-            state = assemble(objects, shelves)[0]
+            state = assemble(objects, shelves, maximum)[0]
         else:
             step, state = read(private_map(files[0]))
     finally:

@@ -1,5 +1,5 @@
-"""Take-over and hand-over of a state that is divided among the processes (FSDP2): each process of the next generation reads what it
-needs from those of the old one, from their memory on its node and over TCP from other nodes. No process holds the whole state.
+"""Take-over and hand-over of a state that is divided among the processes (FSDP2, layouts of a replica): each process of the next
+generation reads what it needs from those of the old one, from their memory on its node and over TCP from other nodes.
 
 Every process offers its memory under its own name on its node, and serves it to other nodes. Which address and secret each process
 has is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
@@ -14,12 +14,12 @@ import torch.distributed as dist
 
 from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
 from ._memory import SharedMemory
-from ._partners import Partners
+from ._partners import Partners, keepers_of
 from ._shards import Shelf, assemble
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply
 from ._transfer import Far, Server
-from ._whole import Taken, gathered
+from ._whole import Taken, gathered, largest_in
 from ._worker import Worker
 
 
@@ -30,7 +30,7 @@ class Divided:
         self._worker, self._objects, self._group = worker, objects, group
         self._server = Server()
         self._addresses = gathered(self._server.address, group)
-        self.partners = Partners(worker.nodes, worker.rank, group)
+        self.partners = Partners(keepers_of(worker.nodes, worker.jobs), worker.rank, group)
         self._memory: Optional[SharedMemory] = None
         self.listen()
 
@@ -108,7 +108,7 @@ class Divided:
             steps = sorted({shelf.head.step for shelf in shelves})
             if len(steps) != 1:
                 raise StateError(f"{origin}: its parts are of the steps {steps}")
-            state, near_bytes, far_bytes = assemble(self._objects, shelves)
+            state, near_bytes, far_bytes = assemble(self._objects, shelves, largest_in(self._group))
         finally:
             for one in remote:
                 one.close()

@@ -51,8 +51,10 @@ class Averager:
     # Without annotations: DDP compares them with types, and here they would be texts.
     def _hook(self, group, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
-        if self.weight != 1.0:
-            buffer.mul_(self.weight)
+        # A group of more processes than there are replicas: those of a replica divide the samples' tokens, and each has the mean over its own.
+        scale = self.weight * self._world / dist.get_world_size(group)
+        if scale != 1.0:
+            buffer.mul_(scale)
         if bucket.is_last():
             self.last_bucket = Mark(self._cuda)
         future = dist.all_reduce(buffer, group=group, async_op=True).get_future()

@@ -1,4 +1,4 @@
-"""Copies on other nodes of a state that is divided among the processes, so that the loss of a node loses no part of it."""
+"""Copies elsewhere of a state that is divided among the processes, so that the loss of a node, or of an extension, loses no part of it."""
 from __future__ import annotations
 
 from typing import Callable, Dict, List, Optional, Sequence
@@ -11,8 +11,14 @@ from ._memory import SharedMemory
 _CHUNK = 256 << 20  # bytes of one message
 
 
+def keepers_of(nodes: Sequence[str], jobs: Sequence[str]) -> List[str]:
+    """By rank: what its snapshots are lost with. That is its node, or, where all are on one node, its Slurm job: what an extension's
+    processes keep ends with it."""
+    return list(nodes) if len(set(nodes)) > 1 else list(jobs)
+
+
 def partners_of(nodes: Sequence[str]) -> List[Optional[int]]:
-    """By rank: the rank on the next node that keeps its copy. None: all are on one node."""
+    """By rank: the rank on the next node (keepers_of()) that keeps its copy. None: all are on one."""
     by_node: Dict[str, List[int]] = {}
     for rank, node in enumerate(nodes):
         by_node.setdefault(node, []).append(rank)

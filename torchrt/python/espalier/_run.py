@@ -8,6 +8,7 @@ import socket
 import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
+from ._layouts import Layouts, Plan
 from ._slices import even_shares, parts_of, slice_of
 from ._worker import Worker
 
@@ -33,39 +34,48 @@ class Run:
     """One process's part in a training. See join()."""
 
     def __init__(self, global_batch: int, steps: int, *, seed: int, checkpoint: Optional[str], checkpoint_every: int,
-                 snapshot_seconds: float, start_seconds: int, parallel: str = "data", unit: int = 1) -> None:
+                 snapshot_seconds: float, start_seconds: int, parallel: Any = "data", unit: int = 1) -> None:
         if global_batch < 1 or steps < 1:
             raise RunError("espalier.join(): global_batch and steps must be at least 1")
-        if parallel != "data":
-            raise RunError(f'espalier.join(parallel="{parallel}"): must be "data"; a script with its own tensor or pipeline parallelism '
-                           "says unit=, the number of processes of a replica")
-        if not 1 <= unit <= 1024:
-            raise RunError(f"espalier.join(unit={unit}): must be between 1 and 1024")
+        self._layouts = _layouts_of(parallel, unit)
+        units = self._layouts.units if self._layouts else (unit,)
         self.global_batch, self.total_steps = global_batch, steps
-        self.unit = unit  # processes of a replica
         self._seed = seed
         self._checkpoint, self._every = checkpoint, checkpoint_every
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
-            self._worker = Worker(global_batch, steps, start_seconds, unit)
+            self._worker = Worker(global_batch, steps, start_seconds, units)
             self.rank, self.generation, self._shares = self._worker.rank, self._worker.generation, self._worker.shares
+            unit = self._worker.unit
         else:
             self.rank, self.generation = int(os.environ.get("RANK", "0")), 0
             world = int(os.environ.get("WORLD_SIZE", "1"))
-            if world % unit:
+            if self._layouts:
+                try:
+                    unit = self._layouts.unit_for(world)
+                except ValueError as error:
+                    raise RunError(f"espalier.join(parallel=...): {error}") from None
+            elif world % unit:
                 raise RunError(f"espalier.join(unit={unit}): {world} processes are no whole replicas of {unit}")
             self._shares = even_shares(global_batch, world // unit)
             _set_up_alone()
+        self.unit = unit  # processes of a replica, in this generation
         self.replicas = len(self._shares)
         self.replica = self.rank // unit  # this process's
         self.world = self.replicas * unit
+        self.plan = self._layouts.plan(self.replicas, unit) if self._layouts else Plan(self.replicas, {"unit": unit})
         self._objects: Dict[str, Any] = {}
         self._done = 0
         self._committed = False
         self._trainer: Any = None  # _training.Training: it needs torch
 
     # ---- who
+
+    @property
+    def has_layouts(self) -> bool:
+        """Whether the processes of a replica may be divided in another way in the next generation."""
+        return self._layouts is not None
 
     @property
     def elastic(self) -> bool:
@@ -87,15 +97,23 @@ class Run:
 
     def register(self, **objects: Any) -> None:
         """What the training's state is made of: everything with state_dict() and load_state_dict(). Names are free; each
-        generation must register the same ones. Modules must be wrapped in DistributedDataParallel before."""
+        generation must register the same ones. Modules must be wrapped in DistributedDataParallel or by fully_shard() before.
+
+        With layouts a tensor has the same name in all of them: that of the whole model, as a stage made by taking layers away keeps
+        it. Where a process has several stages, it registers lists: model=[one, other], optimizer=[...]. Optimizers may have
+        parameters of registered modules only. What the processes of a replica divide must be a DTensor."""
         if self._trainer is not None:
             raise RunError("run.register() comes before run.steps()")
-        for name, one in objects.items():
-            if one is None:
+        for name, given in objects.items():
+            if given is None:
                 continue
-            if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
-                raise RunError(f"run.register({name}=...): {type(one).__name__} has no state_dict() and load_state_dict()")
-            self._objects[name] = one
+            if isinstance(given, (list, tuple)) and not (given and self._layouts):
+                raise RunError(f"run.register({name}=[...]): a list of parts of the model is for runs with layouts (espalier.join(parallel=[...])), "
+                               "and has at least one part")
+            for one in given if isinstance(given, (list, tuple)) else [given]:
+                if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
+                    raise RunError(f"run.register({name}=...): {type(one).__name__} has no state_dict() and load_state_dict()")
+            self._objects[name] = given
 
     def slice(self, step: int) -> range:
         """The global numbers of the samples of `step` that this process computes."""
@@ -122,7 +140,10 @@ class Run:
     def report(self, loss: Any = None, tokens: int = 0) -> float:
         """Ends a step: the loss that is the mean over this process's slice (none where run.backward() was used), and the
         tokens of the global batch. Returns the mean over the global batch. All processes call it once a step, after the
-        optimizer's step."""
+        optimizer's step.
+
+        The processes of a replica that have a loss tell the same one. Where it is known to some of them only, as to the last
+        stage of a pipeline, the others say None; so it must be in each replica. Raises StateError where it is not."""
         return self._training().report(loss, tokens)
 
     def _training(self) -> Any:
@@ -203,6 +224,22 @@ class Run:
             self._training().finish(self._done)
         else:
             self._training().leave()
+
+
+def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:
+    """None: "data", with `unit` processes of a replica for good. Raises RunError."""
+    if not isinstance(unit, int) or not 1 <= unit <= 1024:
+        raise RunError(f"espalier.join(unit={unit}): must be between 1 and 1024")
+    if isinstance(parallel, str) and parallel == "data":
+        return None
+    try:
+        layouts = Layouts(parallel)
+    except ValueError as error:
+        said = f'"{parallel}"' if isinstance(parallel, str) else "..."
+        raise RunError(f"espalier.join(parallel={said}): {error}") from None
+    if unit != 1:
+        raise RunError(f"espalier.join(parallel=[...], unit={unit}): the layouts say how many processes a replica has; leave unit= out")
+    return layouts
 
 
 def _set_up_alone() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
+from ._named import Modules, Needs, Optimizers, Parts
 from ._state import Head, Part, Place, StateError, box_of, head_bytes, is_divided, mapped, read_head
 
 Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # start and shape
@@ -117,41 +118,91 @@ class _Targets:
 
     def __init__(self, one: Any) -> None:
         self._now = _leaves(one.state_dict())
-        groups = getattr(one, "param_groups", None)
-        self._parameters = [p for group in groups for p in group["params"]] if groups else []
+        self._is_module = isinstance(one, (torch.nn.Module, Modules))
+        self._parameters: Dict[Any, torch.Tensor] = {}  # by the key in an optimizer's state
+        if isinstance(one, Optimizers):
+            self._parameters = dict(one.parameters)
+        elif not isinstance(one, Parts):
+            groups = getattr(one, "param_groups", None) or []
+            self._parameters = dict(enumerate(p for group in groups for p in group["params"]))
 
-    def like(self, path: Tuple[Any, ...], whole: Tuple[int, ...]) -> Any:
-        """The DTensor, or None: this process needs all of it."""
+    def like(self, path: Tuple[Any, ...], whole: Tuple[int, ...], what: str) -> Any:
+        """The DTensor, or None: this process needs all of it. Raises StateError."""
         there = self._now.get(path)
-        if not isinstance(there, torch.Tensor) and len(path) == 3 and path[0] == "state" and isinstance(path[1], int):
-            there = self._parameters[path[1]] if path[1] < len(self._parameters) else None
+        if self._is_module and isinstance(there, torch.Tensor) and tuple(there.shape) != whole:
+            raise StateError(f"{what}: it was of shape {whole}, and is of {tuple(there.shape)} here; a tensor that the processes of a replica "
+                             "divide must be a DTensor, and the model the same")
+        if not isinstance(there, torch.Tensor) and len(path) == 3 and path[0] == "state":
+            there = self._parameters.get(path[1])
         return there if is_divided(there) and tuple(there.shape) == whole else None
 
 
-def assemble(objects: Dict[str, Any], shelves: Sequence[Any]) -> "Tuple[Dict[str, Any], int, int]":
+def _union(trees: "Sequence[Any]", needed: Callable[[Tuple[Any, ...]], bool], path: Tuple[Any, ...] = ()) -> Any:
+    """What is needed of several processes' states: of what two have, the first one's."""
+    first = trees[0]
+    if not isinstance(first, dict):
+        return first
+    made: Dict[Any, Any] = {}
+    for tree in trees:
+        for key in tree if isinstance(tree, dict) else ():
+            if key not in made and needed(path + (key,)):
+                made[key] = _union([one[key] for one in trees if isinstance(one, dict) and key in one], needed, path + (key,))
+    try:
+        return made if type(first) is dict else type(first)(made)
+    except TypeError:
+        return made
+
+
+def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable[[torch.Tensor], None]") -> "Tuple[Dict[str, Any], int, int]":
     """The state_dict of each object, as this process needs it, and the bytes that were read from this node's memory and from
-    elsewhere. `shelves`: all of them; what comes first is preferred. Raises StateError."""
+    elsewhere. `shelves`: all of them; what comes first is preferred. `maximum`: replaces each element by the largest of all
+    processes of this program, which all call this. Raises StateError."""
     from torch.distributed.tensor import DTensor
 
-    reading, all_leaves = Reading(shelves), [_leaves(shelf.head.tree) for shelf in shelves]
-    made: Dict[int, Any] = {}  # by the identity of the leaf in the first shelf's tree
+    reading, trees = Reading(shelves), [shelf.head.tree for shelf in shelves]
+    all_leaves = [_leaves(tree) for tree in trees]
 
     def wrapped(local: torch.Tensor, like: Any) -> Any:
         local = local.to(like.to_local().device)
         return DTensor.from_local(local, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride())
 
+    if any(isinstance(one, Parts) for one in objects.values()):
+        needs = Needs(objects, trees)
+        _nothing_is_lost(needs, maximum)
+        tree = _union(trees, needs)
+    else:
+        tree = _union(trees, lambda _: True)
     targets = {name: _Targets(one) for name, one in objects.items()}
     wraps: List[Tuple[int, torch.Tensor, Any]] = []
-    for path, leaf in all_leaves[0].items():
+    for path, leaf in _leaves(tree).items():
         if not isinstance(leaf, (Place, Part)):
             continue
-        whole = leaf.whole if isinstance(leaf, Part) else leaf.shape
-        like = targets[path[0]].like(path[1:], whole) if path[0] in targets else None
-        box = ((0,) * len(whole), whole) if like is None else box_of(like)
+        what = ".".join(map(str, path))
         places = [(index, leaves[path]) for index, leaves in enumerate(all_leaves) if path in leaves]
-        wraps.append((id(leaf), reading.block(places, box, leaf.dtype, ".".join(map(str, path))), like))
+        whole = _whole_shape(leaf)
+        others = {_whole_shape(place) for _, place in places}
+        if len(others) > 1:
+            raise StateError(f"{what}: the processes of one replica had it in the shapes {sorted(others)}; a tensor that they divide must "
+                             "be a DTensor, or the layout cannot change")
+        like = targets[path[0]].like(path[1:], whole, what) if path[0] in targets else None
+        box = ((0,) * len(whole), whole) if like is None else box_of(like)
+        wraps.append((id(leaf), reading.block(places, box, leaf.dtype, what), like))
     reading.run()
-    for key, tensor, like in wraps:
-        made[key] = tensor if like is None else wrapped(tensor, like)
-    tree = mapped(shelves[0].head.tree, lambda leaf: made[id(leaf)] if isinstance(leaf, (Place, Part)) else leaf)
+    # By the identity of the leaf in the union.
+    made: Dict[int, Any] = {key: tensor if like is None else wrapped(tensor, like) for key, tensor, like in wraps}
+    tree = mapped(tree, lambda leaf: made[id(leaf)] if isinstance(leaf, (Place, Part)) else leaf)
     return tree, reading.near_bytes, reading.far_bytes
+
+
+def _whole_shape(place: Any) -> Tuple[int, ...]:
+    return place.whole if isinstance(place, Part) else place.shape  # type: ignore[no-any-return]
+
+
+def _nothing_is_lost(needs: Needs, maximum: "Callable[[torch.Tensor], None]") -> None:
+    """Raises StateError where a module's tensor is needed by no process of this program."""
+    used = torch.tensor([name in needs.mine for name in needs.known], dtype=torch.uint8)
+    maximum(used)
+    lost = [name for name, one in zip(needs.known, used.tolist()) if not one]
+    if lost:
+        raise StateError(f"{lost[0]} ({len(lost)} such names) is in the state, and no process has such a tensor; a tensor's name must be the "
+                         "same in all layouts, that which it has in the whole model")

@@ -8,6 +8,7 @@ user and job exchange such memory.
 from __future__ import annotations
 
 import io
+import math
 import mmap
 import pickle
 import sys
@@ -46,16 +47,37 @@ def is_divided(tensor: Any) -> bool:
 
 def box_of(tensor: Any) -> "Tuple[Tuple[int, ...], Tuple[int, ...]]":
     """Start and shape of the part of a DTensor that is here. Raises StateError where it is not one block."""
-    from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-
-    for placement in tensor.placements:
-        if type(placement) not in (Replicate, Shard):
-            raise StateError(f"a tensor of the state is divided as {placement}: only Shard and Replicate can be handed over")
-    shape, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    coordinate = tensor.device_mesh.get_coordinate()
+    start, shape = [0] * tensor.dim(), list(tensor.shape)
+    for at, dimension in _cuts(tensor):
+        # As torch.chunk() divides: the last blocks may be smaller, or empty.
+        size = -(-shape[dimension] // tensor.device_mesh.size(at))
+        first = min(size * coordinate[at], shape[dimension])
+        start[dimension] += first
+        shape[dimension] = min(size, shape[dimension] - first)
     if tuple(shape) != tuple(tensor.to_local().shape):
         raise StateError(f"a tensor of shape {tuple(tensor.shape)} has {tuple(tensor.to_local().shape)} here instead of {tuple(shape)}")
     return tuple(start), tuple(shape)
+
+
+def _cuts(tensor: Any) -> "List[Tuple[int, int]]":
+    """(dimension of the mesh, dimension of the tensor) in the order in which a DTensor is cut. Raises StateError."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    cuts: List[Tuple[int, int]] = []
+    late: List[Tuple[int, int]] = []
+    for at, placement in enumerate(tensor.placements):
+        if type(placement) is Shard:
+            cuts.append((at, placement.dim))
+        elif type(placement).__name__ == "_StridedShard":
+            # fully_shard() of what tensor parallelism has cut along the same dimension: cut after the later dimensions of the mesh.
+            later = [tensor.device_mesh.size(index) for index, one in enumerate(tensor.placements) if index > at and one.is_shard(placement.dim)]
+            if math.prod(later) != placement.split_factor or late:
+                raise StateError(f"a tensor of the state is divided as {tensor.placements}: what a process has is not one block of it")
+            late.append((at, placement.dim))
+        elif type(placement) is not Replicate:
+            raise StateError(f"a tensor of the state is divided as {placement}: only Shard and Replicate can be handed over")
+    return [(at, dimension % tensor.dim()) for at, dimension in cuts + late]
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
@@ -192,10 +214,12 @@ def apply(objects: Dict[str, Any], state: Dict[str, Any], origin: str) -> None:
 
 def sizes(objects: Dict[str, Any]) -> "tuple[int, int, int]":
     """Bytes of the gradients, of the parameters, and of all state."""
+    from ._named import Modules
+
     gradients = weights = whole = 0
     for one in objects.values():
-        if isinstance(one, torch.nn.Module):
-            for parameter in one.parameters():
+        for module in [one] if isinstance(one, torch.nn.Module) else one.parts if isinstance(one, Modules) else []:
+            for parameter in module.parameters():
                 weights += _bytes_of(parameter)
                 gradients += _bytes_of(parameter) if parameter.requires_grad else 0
 

@@ -13,14 +13,16 @@ from torch.nn.parallel import DistributedDataParallel
 from . import _checkpoint, _profile
 from ._control import Leave
 from ._gradients import Averager, Mark
+from ._named import by_name
 from ._numbers import SharedNumbers
 from ._snapshots import Snapshots
 from ._state import StateError, is_divided, sizes
+from ._whole import largest_in
 from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0
 # Places in the vector that all processes sum once a step; a profile's medians follow.
-_SWITCH, _SAVE, _UNKEPT, _SNAPSHOT, _LOSS, _REPORTED, _HEAD = range(7)
+_SWITCH, _SAVE, _UNKEPT, _SNAPSHOT, _LOSS, _TELLERS, _REPORTED, _HEAD = range(8)
 
 
 def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -28,6 +30,18 @@ def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = optimizer.optimizer  # type: ignore[attr-defined]
     return optimizer
+
+
+def _check_averaged(name: str, module: torch.nn.Module, replicas: int) -> None:
+    """Raises StateError where nobody averages the gradients over the replicas."""
+    if isinstance(module, DistributedDataParallel):
+        size = dist.get_world_size(module.process_group)
+        if size % replicas:
+            raise StateError(f"run.register({name}=...): its process group has {size} processes, and there are {replicas} replicas; "
+                             'DistributedDataParallel needs process_group=run.plan.mesh(...)["dp"].get_group()')
+    elif not any(hasattr(part, "set_requires_gradient_sync") for part in module.modules()):
+        raise StateError(f"run.register({name}=...): wrap the module in DistributedDataParallel or by fully_shard(), and "
+                         "register that")
 
 
 class Training:
@@ -40,18 +54,21 @@ class Training:
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
-        # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
-        self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
-        modules = {name: one for name, one in objects.items() if isinstance(one, torch.nn.Module)}
-        self._divided = any(is_divided(p) for one in modules.values() for p in one.parameters())
-        for name, one in modules.items():
-            averaged = isinstance(one, DistributedDataParallel) or any(is_divided(p) for p in one.parameters())
-            if not averaged and run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
-                raise StateError(f"run.register({name}=...): wrap the module in DistributedDataParallel or by fully_shard(), and "
-                                 "register that")
-        self._cuda = any(p.is_cuda for one in modules.values() for p in one.parameters())
-        self.averager = Averager(list(modules.values()), run.replicas, self._cuda)
-        for one in objects.values():
+        lists = {name: list(one) if isinstance(one, (list, tuple)) else [one] for name, one in objects.items()}
+        modules = [(name, one) for name, parts in lists.items() for one in parts if isinstance(one, torch.nn.Module)]
+        self._named = bool(run.has_layouts)
+        self._divided = self._named or any(is_divided(p) for _, one in modules for p in one.parameters())
+        if self._named:
+            self._objects: Dict[str, Any] = dict(by_name(objects))
+        else:
+            # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
+            self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
+        for name, one in modules:
+            if run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
+                _check_averaged(name, one, run.replicas)
+        self._cuda = any(p.is_cuda for _, one in modules for p in one.parameters())
+        self.averager = Averager([one for _, one in modules], run.replicas, self._cuda)
+        for one in (one for parts in lists.values() for one in parts):
             if isinstance(one, torch.optim.Optimizer):
                 _innermost(one).register_step_pre_hook(self._before_optimizer)
             if hasattr(one, "split_batches") and hasattr(one, "step_with_optimizer"):
@@ -125,7 +142,8 @@ class Training:
     def _from_checkpoint(self) -> int:
         if not self._path or not os.path.exists(self._path):
             return self._begun
-        return _checkpoint.load(self._path, self._objects, self._divided, self._run.rank % self._run.unit, self._run.unit)
+        return _checkpoint.load(self._path, self._objects, self._divided, self._run.rank % self._run.unit, self._run.unit,
+                                self._named, largest_in(self._group))
 
     # ---- a step
 
@@ -136,7 +154,8 @@ class Training:
         self._began = Mark(self._cuda)
 
     def _begin_step(self, step: int) -> None:
-        self._began_at, self._reported, self._loss_here = time.perf_counter(), False, 0.0
+        self._began_at, self._reported = time.perf_counter(), False
+        self._loss_here: Any = None  # what add_loss() was told
         self._optimizes: Optional[Mark] = None
         self._step = step
 
@@ -151,7 +170,8 @@ class Training:
         weighed.backward() if by is None else by(weighed)
 
     def add_loss(self, loss: Any) -> None:
-        self._loss_here = self._loss_here + (loss.detach() if isinstance(loss, torch.Tensor) else loss)
+        loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
+        self._loss_here = loss if self._loss_here is None else self._loss_here + loss
 
     def report(self, loss: Any, tokens: int) -> float:
         if self._reported:
@@ -159,16 +179,15 @@ class Training:
         self._reported = True
         value = self._loss_here if loss is None else loss
         value = value.detach() if isinstance(value, torch.Tensor) else value
-        # All processes of a replica tell the same loss.
-        mine = float(value) * (1.0 if loss is None else self._own_share) / self._run.unit
+        mine = 0.0 if value is None else float(value) * (1.0 if loss is None else self._own_share)
         ended = Mark(self._cuda)
         if self._optimizes is not None:
             ready = self.averager.last_bucket
             self._samples.add((ready or self._optimizes).ms_since(self._began),
                               None if ready is None else max(0.0, self._optimizes.ms_since(ready)),
                               max(0.0, ended.ms_since(self._optimizes)))
-        self._agree(mine)
-        total = float(self._agreed[_LOSS])
+        self._agree(mine, value is not None)
+        total = self._of_one_teller()
         worker = self._worker
         if worker is not None and self._run.rank == 0:
             seconds = max(time.perf_counter() - self._began_at, 1e-9)
@@ -177,7 +196,17 @@ class Training:
                                 settled=self._agreed[_UNKEPT] == 0)
         return total
 
-    def _agree(self, loss: float) -> None:
+    def _of_one_teller(self) -> float:
+        """The mean loss over the global batch: all of a replica that tell a loss tell the same."""
+        total, tellers, replicas = float(self._agreed[_LOSS]), round(self._agreed[_TELLERS]), self._run.replicas
+        if self._run.unit == 1 or tellers == 0:
+            return total
+        if tellers % replicas:
+            raise StateError(f"run.report() in step {self._step}: {tellers} processes told a loss, which is not the same number in each of "
+                             f"{replicas} replicas; the same processes of each replica must tell it")
+        return total * replicas / tellers
+
+    def _agree(self, loss: float, tells: bool) -> None:
         """The one exchange of a step that is ours."""
         self._listen()
         self._steps_here += 1
@@ -187,7 +216,7 @@ class Training:
         told = numbers.values
         told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked, unkept
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
-        told[_LOSS], told[_REPORTED] = loss, self._reported
+        told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
             for at, value in enumerate(self._samples.medians(), _HEAD + 3 * self._run.rank):
                 told[at] = value
@@ -232,7 +261,7 @@ class Training:
         if self._hand is not None:
             self._hand.settle()
         if not self._reported:
-            self._agree(0.0)
+            self._agree(0.0, False)
         save, self._save_asked = self._agreed[_SAVE] > 0, False
         stands = self._agreed[_SWITCH] > 0 and step < self._run.total_steps
         # All at the same step: parts of a divided state belong together.
@@ -246,7 +275,7 @@ class Training:
     def _write_checkpoint(self, step: int) -> None:
         assert self._path is not None
         _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, self._barrier,
-                          self._run.unit)
+                          self._run.unit, self._named)
 
     def _stand(self, step: int) -> None:
         """Until the launcher says `resume` (returns) or `exit` (Leave)."""

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
+import torch
 import torch.distributed as dist
 
 from ._handover import Found, Offer, from_vaults, lowest_by_node, offer_name, spread, take
@@ -27,6 +28,14 @@ def gathered(value: Any, group: "Optional[dist.ProcessGroup]") -> List[Any]:
     told: List[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(told, value, group=group)
     return told
+
+
+def largest_in(group: "Optional[dist.ProcessGroup]") -> Callable[[torch.Tensor], None]:
+    """What replaces each element of a tensor by the largest of all processes."""
+    def largest(tensor: torch.Tensor) -> None:
+        if group is not None and tensor.numel():
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX, group=group)
+    return largest
 
 
 def newest_of_all(found: "List[List[tuple[int, int]]]", unit: int) -> "Optional[tuple[int, int]]":

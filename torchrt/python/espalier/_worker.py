@@ -8,11 +8,11 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from ._channel import ChannelError
 from ._control import Control, Leave
-from ._slices import nodes_of, shares_of
+from ._slices import jobs_of, nodes_of, shares_of
 
 _PR_SET_PDEATHSIG = 1  # of sys/prctl.h
 _PEER_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused", "NCCL error",
@@ -52,8 +52,8 @@ def _die_with_parent() -> None:
 class Worker:
     """What the launcher has assigned. Made by join()."""
 
-    def __init__(self, global_batch: int, steps: int, start_seconds: int, unit: int) -> None:
-        self.unit = unit  # processes of a replica
+    def __init__(self, global_batch: int, steps: int, start_seconds: int, units: Sequence[int]) -> None:
+        """units: how many processes a replica may have, the preferred number first."""
         self.token = os.environ.get("ESPALIER_TOKEN", "")
         self.generation: int = _number("ESPALIER_GENERATION")
         self.rank: int = _number("OMPI_COMM_WORLD_RANK")
@@ -72,17 +72,19 @@ class Worker:
             _die_with_parent()
         heartbeat = float(os.environ.get("ESPALIER_HEARTBEAT", "0"))
         self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat)
+        several = {"units": list(units)} if len(units) > 1 else {}
         self.control.hello(generation=self.generation, rank=self.rank, node=socket.gethostname(), pid=os.getpid(),
                            total_steps=steps, handoff="device", spare=True,
-                           capabilities={"parallel": "data", "unit": unit, "global_batch": global_batch,
+                           capabilities={"parallel": "data", "unit": units[0], **several, "global_batch": global_batch,
                                          "program": program_name(), "start_seconds": start_seconds,
                                          "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})
         sys.excepthook = self._last_words
         assign = self.control.expect("assign")
         self.plan: Dict[str, Any] = assign["plan"]
         self.source: Optional[Dict[str, Any]] = assign.get("source")
-        self.shares: List[int] = shares_of(self.plan, global_batch, unit)
+        self.shares, self.unit = shares_of(self.plan, global_batch, units)  # unit: processes of a replica in this generation
         self.nodes: List[str] = nodes_of(self.plan)
+        self.jobs: List[str] = jobs_of(self.plan, assign.get("jobs") or {})
         self.device = int(assign.get("device") or 0)
         if under_torchrun:
             os.environ["LOCAL_RANK"] = str(self.device)  # torchrun numbers the processes that it has started itself: one

@@ -1,0 +1,85 @@
+"""The tests' model of blocks, as torchtitan divides one: stages by taking layers away, tensor parallelism by parallelize_module(), and
+fully_shard() or DistributedDataParallel over the replicas. Its losses are those of the model in one process but for rounding."""
+import torch
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe, ScheduleInterleaved1F1B
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
+
+BLOCKS = 4
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = torch.nn.LayerNorm(width), torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(self.norm(x))))
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = torch.nn.Linear(32, width)
+        self.layers = torch.nn.ModuleDict({str(one): Block(width) for one in range(BLOCKS)})
+        self.last = torch.nn.Linear(width, 1)
+
+    def forward(self, x):
+        x = self.first(x) if self.first is not None else x
+        for layer in self.layers.values():
+            x = layer(x)
+        return self.last(x) if self.last is not None else x
+
+    def without(self, stages, stage):
+        """Leaves what is of one of `stages` stages. Names remain."""
+        for one in range(BLOCKS):
+            if one * stages // BLOCKS != stage:
+                del self.layers[str(one)]
+        self.first = self.first if stage == 0 else None
+        self.last = self.last if stage == stages - 1 else None
+        return self
+
+
+def loss_of(output, target):
+    return torch.nn.functional.mse_loss(output, target)
+
+
+class Divided:
+    """The parts of the model that this process has in run.plan, and a step of them. wrap: "fsdp" or "ddp"; several: parts of each
+    process where there are stages."""
+
+    def __init__(self, make, run, wrap, several=1):
+        plan, mesh = run.plan, run.plan.mesh("cpu")
+        stages = plan.pp * (several if plan.pp > 1 else 1)
+        own = range(mesh["pp"].get_local_rank() if plan.pp > 1 else 0, stages, plan.pp)
+        self.parts = [self._divide(make().without(stages, stage), mesh, plan, wrap) for stage in own]
+        self.last, self._schedule = stages - 1 in own, None
+        if plan.pp > 1:
+            self._stages = [PipelineStage(part, stage, stages, torch.device("cpu"), group=mesh["pp"].get_group())
+                            for part, stage in zip(self.parts, own)]
+            samples = len(run.slice(1))  # a micro-batch of one sample each: slices may differ in size
+            self._schedule = (ScheduleGPipe(self._stages[0], samples, loss_of) if several == 1 else
+                              ScheduleInterleaved1F1B(self._stages, samples, loss_of))
+        self._first = 0 in own
+
+    @staticmethod
+    def _divide(part, mesh, plan, wrap):
+        if plan.tp > 1:
+            for layer in part.layers.values():
+                parallelize_module(layer, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+        if wrap == "ddp":
+            return DistributedDataParallel(part, process_group=mesh["dp"].get_group())
+        for layer in part.layers.values():
+            fully_shard(layer, mesh=mesh["dp"])
+        return fully_shard(part, mesh=mesh["dp"])
+
+    def step(self, inputs, targets):
+        """The mean loss where it is known, else None."""
+        if self._schedule is None:
+            loss = loss_of(self.parts[0](inputs), targets)
+            loss.backward()
+            return loss
+        losses = []
+        self._schedule.step(*([inputs] if self._first else []), target=targets if self.last else None, losses=losses if self.last else None)
+        return torch.stack(losses).mean() if self.last else None
