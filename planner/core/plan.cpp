@@ -1,6 +1,8 @@
 #include "planner/core/plan.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -8,9 +10,10 @@
 namespace espalier {
 
 int Plan::total_layers() const {
-  int sum = 0;
+  std::int64_t sum = 0;  // of a peer's numbers
   for (const Stage& stage : stages) sum += stage.layers;
-  return sum;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(sum, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
 }
 
 int Plan::gpu_count() const {
@@ -54,7 +57,7 @@ void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std:
   if (stage.layers < 1) broken.push_back(where + " has no layer; every stage needs at least one");
   if (stage.tp < 1) broken.push_back(where + " has TP degree " + std::to_string(stage.tp) + "; it must be at least 1");
   if (stage.replicas.empty()) broken.push_back(where + " has no replica");
-  int shares = 0;
+  std::int64_t shares = 0;
   for (std::size_t j = 0; j < stage.replicas.size(); ++j) {
     const Replica& replica = stage.replicas[j];
     const auto name = [&] { return where + " replica " + std::to_string(j); };
@@ -76,7 +79,7 @@ void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std:
 }
 
 void validate_chunks(const Plan& plan, std::vector<std::string>& broken) {
-  std::vector<int> held(plan.stages.size(), 0), layers(plan.stages.size(), 0);
+  std::vector<std::int64_t> held(plan.stages.size(), 0), layers(plan.stages.size(), 0);
   for (std::size_t c = 0; c < plan.chunks.size(); ++c) {
     const Chunk& chunk = plan.chunks[c];
     const std::string where = "chunk " + std::to_string(c);

@@ -100,9 +100,26 @@ nlohmann::json try_json(std::istream& in) {
   }
 }
 
+namespace {
+bool is_utf8(std::string_view text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+}  // namespace
+
+// toml11 3 reads beyond a string that is no UTF-8.
 void check_toml(std::string_view text) {
   if (text.size() > kMaxTomlText) throw Error("it is larger than " + std::to_string(kMaxTomlText) + " bytes");
   if (toml_depth(text) > kMaxDepth) throw Error("it is nested more than " + std::to_string(kMaxDepth) + " levels deep");
+  if (is_utf8(text)) return;
+  std::size_t line = 1;
+  for (std::size_t end; (end = text.find('\n')) != text.npos && is_utf8(text.substr(0, end)); ++line)
+    text.remove_prefix(end + 1);
+  throw Error("line " + std::to_string(line) + " is no UTF-8");
 }
 
 std::string read_text(std::istream& in, std::size_t most) {

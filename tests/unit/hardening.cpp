@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <limits>
 
 #include "planner/core/text_limits.hpp"
 #include "planner/daemon/answers.hpp"
@@ -253,6 +254,31 @@ TEST_CASE("texts that are nested without end never reach a parser") {
   std::string floats = "x = [";
   for (int i = 0; i < 1000; ++i) floats += "0.5, ";
   check_toml(floats + "]");
+}
+
+TEST_CASE("TOML that is no UTF-8 never reaches its parser, and the line is named") {
+  CHECK_THROWS_WITH_AS(check_toml("a = 1\nb = \"caf\xe9\"\n"), "line 2 is no UTF-8", Error);
+  CHECK_THROWS_WITH_AS(check_toml("a = '''\n\xff\n'''"), "line 2 is no UTF-8", Error);
+  CHECK_THROWS_WITH_AS(check_toml("# \xc0\x80"), "line 1 is no UTF-8", Error);
+  check_toml("a = \"caf\xc3\xa9 \xf0\x9f\x8c\xb3\"\n");
+}
+
+TEST_CASE("a plan whose numbers have no sum is refused in words") {
+  Plan plan;
+  plan.global_batch = plan.micro_batches = 1;
+  Stage stage;
+  stage.layers = std::numeric_limits<int>::max();
+  stage.replicas = {{std::numeric_limits<int>::max(), {{"n1", 0}}}, {std::numeric_limits<int>::max(), {{"n1", 1}}}};
+  plan.stages = {stage, stage};
+  CHECK(plan.total_layers() == std::numeric_limits<int>::max());
+  plan.chunks = {{0, std::numeric_limits<int>::max()}, {0, std::numeric_limits<int>::max()}, {1, 1}};
+  const auto broken = validate(plan, 8);
+  const auto tells = [&](const std::string& what) {
+    return std::any_of(broken.begin(), broken.end(),
+                       [&](const std::string& one) { return one.find(what) != one.npos; });
+  };
+  CHECK(tells("has shares that sum to 4294967294"));
+  CHECK(tells("its chunks hold 4294967294"));
 }
 
 TEST_CASE("texts with values without end never reach a parser") {

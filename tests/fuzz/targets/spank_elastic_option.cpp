@@ -26,6 +26,11 @@ void option(const std::string& text) {
   require(value.min >= 0 && value.min <= ESPALIER_GPUS_LIMIT && value.max >= 0 && value.max <= ESPALIER_GPUS_LIMIT);
   require(value.min == 0 || value.max == 0 || value.min <= value.max);
   require(value.base >= 0 && value.base <= ESPALIER_GPUS_LIMIT && (value.base == 0 || value.movable != 0));
+  for (const int number : {0, 1, 8, ESPALIER_GPUS_LIMIT}) {
+    for (const int rc : {espalier_elastic_fits_site(text.c_str(), &value, number, why, sizeof(why)),
+                         espalier_elastic_fits_request(text.c_str(), &value, number, why, sizeof(why))})
+      require(rc == 0 || std::strlen(why) < sizeof(why) - 1);
+  }
   require(std::strlen(value.deadline) == 0 || std::strlen(value.deadline) == ESPALIER_DEADLINE_MAX - 1);
 }
 
@@ -56,6 +61,17 @@ void spank_elastic_option(std::string_view input) {
   grant(text);
   const long gpus = espalier_gpus_in(text.c_str());
   require(gpus >= 0 && gpus <= ESPALIER_GPUS_LIMIT);
+  const char* const parts = espalier_gpu_parts_in(text.c_str());
+  require(parts == nullptr || *parts != '\0');
+  espalier_shape shape{};
+  shape.per_job = shape.per_node = shape.per_socket = shape.per_task = text.c_str();
+  shape.nodes = shape.tasks = shape.sockets_per_node = ESPALIER_GPUS_LIMIT;
+  int exact = -1;
+  for (const char** const one : {&shape.per_job, &shape.per_node, &shape.per_task}) {
+    const long all = espalier_gpus_requested(&shape, &exact);
+    require(all >= 0 && all <= ESPALIER_GPUS_LIMIT && (exact == 0 || exact == 1));
+    *one = nullptr;
+  }
   espalier_is_multi_prog(text.c_str());
 }
 
