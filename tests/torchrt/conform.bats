@@ -51,6 +51,13 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
   nothing_failed
 }
 
+@test "the Python package changes from two stages to one process, and back" {
+  [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
+  conform --patience 200 --only change-of-unit -- "$here/../python/python.sh" "$here/../python/train.py" --kind blocks --width 16 --batch 8 \
+    --layouts pp=2,tp=1 --steps 1000000 --pause 0.05
+  nothing_failed
+}
+
 @test "a program that speaks another protocol, none, or not at all fails in words" {
   run conform --only login,done --patience 2 -- sleep 60
   [ "$status" = 1 ]
