@@ -36,7 +36,7 @@ $(SIM_PRODUCT): $(DAEMON) $(LAUNCHER) $(WIRE)
 	$(link)ar rcsT $@ $^
 $(SIM_TEST): $(call objects,$(wildcard tests/sim/*.cpp)) $(SIM_PRODUCT) $(CORE)
 	@mkdir -p $(@D)
-	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc -lcrypto -lslurm
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -lsqlite3 -lspdlog -lfmt -lhwloc -lcrypto -lmunge -lslurm
 
 # From SEED on; the seed of a history that breaks an invariant is printed.
 HISTORIES ?= 100000
