@@ -50,9 +50,7 @@ Answer left_by(JobId job, int restarts) {
 
 }  // namespace
 
-void LeftJobs::ask(Told told) {
-  ask(1, told);
-}
+void LeftJobs::ask(Told told) { ask(1, told); }
 
 // `question`: the number of this question. Without an answer a second base would be submitted beside one that is held.
 void LeftJobs::ask(int question, const Told& told) {

@@ -1,5 +1,5 @@
-// Slurm jobs that an earlier launcher of the same job has left: its bases and extensions. They outlive a launcher that was
-// lost with its node. Callbacks run on the loop.
+// Slurm jobs that an earlier launcher of the same job has left: its bases and extensions. They outlive a launcher that
+// was lost with its node. Callbacks run on the loop.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class LeftJobs {
   // not answer, for five minutes. After that none is told, and the log says so.
   void ask(Told told);
   bool asking() const { return asking_; }  // Slurm has a question
-  void stop();  // asks no more; a question that Slurm has already is still answered
+  void stop();                             // asks no more; a question that Slurm has already is still answered
 
   // Not where Slurm has requeued the job meanwhile: they are its next launcher's.
   void give_back(const std::vector<SlurmJob>& extensions);

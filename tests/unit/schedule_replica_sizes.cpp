@@ -222,6 +222,26 @@ TEST_CASE("a growth into larger replicas that nobody measured must hold at the e
   CHECK(grown[0].reason.find("replicas_of.8") != std::string::npos);
 }
 
+TEST_CASE("two replicas of one GPU become one of four where the batch feeds no more than two") {
+  for (const auto& units : {std::vector{1, 4}, std::vector{1, 2, 4}, std::vector{1, 2}}) {
+    CAPTURE(units.size());
+    ElasticJob job = job_on(2, units, 2);
+    job.plan = first_of(job);
+    job.phase = JobPhase::running;
+    job.step_seconds = 12;
+    PlanningInput input = test::input_of({test::node("n1", 4)}, {job});
+    JobCoefficients known = measured_at(units, 1, 24000);
+    known.global_batch = 2;
+    for (GpuCoefficients& gpu : known.gpu) gpu.comp *= 12;  // as long for 2 samples as for 24
+    input.coefficients[7] = known;
+    const auto scheduler = make_suika_scheduler(test::bold());
+    const auto grown = scheduler->decide(input);
+    for (const auto& one : scheduler->weighed()) MESSAGE(one.verdict);
+    REQUIRE(grown.size() == 1);
+    CHECK(grown[0].plan.gpu_count() == 4);
+  }
+}
+
 TEST_CASE("hello names the replica sizes, or one") {
   CHECK(hello_with({{"unit", 2}}).can.units == std::vector{2});
   const wire::WorkerHello several = hello_with({{"unit", 4}, {"units", {1, 2, 4}}});

@@ -120,7 +120,7 @@ class Expansion {
       for (const Piece& piece : merged_) common = std::gcd(common, static_cast<int>(piece.gpus));
       for (const int tp : evaluator_.tp_degrees()) {
         const int now = base.sketch.stages[s].tp;
-        if (common % tp != 0 || (options_.near_tp && (tp > 2 * now || 2 * tp < now))) continue;
+        if (common % tp != 0 || (options_.near_tp && !near(now, tp))) continue;
         const StageShape shape = stage_shape(evaluator_.problem(), merged_, {}, tp);
         if (shape.replicas == 0 || repeated(base, added, s, shape)) continue;
         evaluator_.start(scratch_, shape);
@@ -130,6 +130,14 @@ class Expansion {
         consider(winner, s, tp, false);
       }
     }
+  }
+
+  // Within a factor of two, or without a degree between them that the job allows.
+  bool near(int now, int tp) const {
+    if (tp <= 2 * now && now <= 2 * tp) return true;
+    return std::none_of(
+        evaluator_.tp_degrees().begin(), evaluator_.tp_degrees().end(),
+        [low = std::min(now, tp), high = std::max(now, tp)](int one) { return one > low && one < high; });
   }
 
   // True: the next stage is equal, and the change would make it the same shape.
