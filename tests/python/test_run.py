@@ -161,6 +161,8 @@ class Join(unittest.TestCase):
         code, said = self.run_script("import espalier, sys; espalier.join(global_batch=4, steps=1); sys.exit('torch' in sys.modules)")
         self.assertEqual(code, 0, said)
         for call, words in (("espalier.join(global_batch=0, steps=1)", "must be at least 1"),
+                            ("espalier.join(global_batch=4, steps=1, checkpoint_minutes=-1)", "checkpoint_minutes=-1): must be between 0"),
+                            ("espalier.join(global_batch=4, steps=1, checkpoint_minutes=float('nan'))", "must be between 0"),
                             ("espalier.join(global_batch=4, steps=1, unit=0)", "unit=0): must be between 1 and 1024"),
                             ("espalier.join(global_batch=4, steps=1, unit=2)", "1 processes are no whole replicas of 2"),
                             ("espalier.join(global_batch=4, steps=1, parallel='3d')", 'must be "data"'),

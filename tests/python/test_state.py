@@ -3,7 +3,9 @@ tests/torchrt/python.bats."""
 import mmap
 import os
 import pickle
+import tempfile
 import threading
+import time
 import unittest
 
 from espalier import _handover, _memory, _vault
@@ -101,6 +103,35 @@ class State(unittest.TestCase):
         self.assertEqual(newest_of_all([[(20, 1)], [(10, 1)], [(10, 1)], [(20, 1)]], 2), (20, 1))
         self.assertIsNone(newest_of_all([[(20, 1)], []], 2))
         self.assertIsNone(newest_of_all([[], []], 1))
+
+    def test_a_checkpoint_is_written_when_the_minutes_without_one_have_passed(self):
+        import espalier
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file")
+
+            def run(steps, minutes):
+                """Up to so many steps, and leaves the loop before the training ends."""
+                run = espalier.join(global_batch=5, steps=100, checkpoint=path, checkpoint_minutes=minutes)
+                objects = self.training()
+                run.register(**objects)
+                done = []
+                for step in run.steps():
+                    self.train(objects, 1)
+                    run.report(0.0)
+                    done.append(step)
+                    if step == steps:
+                        break
+                return done
+
+            self.assertEqual(run(2, 0), [1, 2])
+            self.assertFalse(os.path.exists(path))
+            self.assertEqual(run(2, 30), [1, 2])
+            self.assertFalse(os.path.exists(path))
+            self.assertEqual(run(3, 1e-9), [1, 2, 3])  # the loop was left before the end of step 3
+            self.assertEqual(run(4, 30), [3, 4])
+            os.utime(path, (time.time() - 1860,) * 2)  # 31 minutes old
+            self.assertEqual(run(5, 30), [3, 4, 5])
+            self.assertEqual(run(6, 0), [4, 5, 6])
 
     def test_state_that_does_not_fit_is_refused_in_words(self):
         from espalier import _state

@@ -35,14 +35,14 @@ __all__ = ["Batches", "ChannelError", "Data", "Part", "Plan", "Run", "RunError",
 
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
-         snapshot_seconds: float = 10.0, start_seconds: int = 180, parallel: Union[str, Sequence[Dict[str, int]]] = "data",
-         unit: int = 1) -> Run:
+         checkpoint_minutes: float = 30.0, snapshot_seconds: float = 10.0, start_seconds: int = 180,
+         parallel: Union[str, Sequence[Dict[str, int]]] = "data", unit: int = 1) -> Run:
     """Says hello to the launcher, and learns which process this is. Call it before torch is imported: importing takes
     seconds, in which the launcher would take this for a program that knows nothing of it.
 
     global_batch: samples of a step, whatever the number of processes. steps: of the whole training. checkpoint: a file that
-    the first process writes every `checkpoint_every` steps and where it is asked to; a training that finds it goes on from
-    it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
+    the first process writes every `checkpoint_every` steps (0: not by steps), after `checkpoint_minutes` without one (0: not by
+    time), so that no loss costs more, and where it is asked to; a training that finds it goes on from it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
     long the processes of a generation may take to start.
 
     parallel: "data": generations differ in the number of replicas. Or the layouts of a replica that the script can run, the preferred
@@ -59,7 +59,7 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
     (torchrun), else of this process alone. Raises ChannelError and RunError.
     """
     return Run(global_batch, steps, seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-               snapshot_seconds=snapshot_seconds, start_seconds=start_seconds, parallel=parallel, unit=unit)
+               checkpoint_minutes=checkpoint_minutes, snapshot_seconds=snapshot_seconds, start_seconds=start_seconds, parallel=parallel, unit=unit)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import time
 from typing import Any, Callable, Dict, Optional
 
 from ._memory import SharedMemory, private_map
@@ -26,6 +27,28 @@ def _write_file(path: str, data: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
+
+
+class Due:
+    """Whether another checkpoint is due, by time: counted from the file that is there, else from the process's start. Counted
+    by a clock that is never set back, so that a wrong date of the file costs one checkpoint more or one later, not all."""
+
+    def __init__(self, path: Optional[str], minutes: float) -> None:
+        """minutes: 0 is never."""
+        age = 0.0
+        if path:
+            try:
+                age = max(0.0, time.time() - os.stat(path).st_mtime)
+            except OSError:
+                pass
+        self._seconds = 60 * minutes if path else 0.0
+        self._begun = time.monotonic() - age
+
+    def now(self) -> bool:
+        return self._seconds > 0 and time.monotonic() - self._begun >= self._seconds
+
+    def written(self) -> None:
+        self._begun = time.monotonic()
 
 
 def _write_packed(path: str, packed: Packed) -> None:

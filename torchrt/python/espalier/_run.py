@@ -34,14 +34,16 @@ class Run:
     """One process's part in a training. See join()."""
 
     def __init__(self, global_batch: int, steps: int, *, seed: int, checkpoint: Optional[str], checkpoint_every: int,
-                 snapshot_seconds: float, start_seconds: int, parallel: Any = "data", unit: int = 1) -> None:
+                 checkpoint_minutes: float, snapshot_seconds: float, start_seconds: int, parallel: Any = "data", unit: int = 1) -> None:
         if global_batch < 1 or steps < 1:
             raise RunError("espalier.join(): global_batch and steps must be at least 1")
+        if not 0 <= checkpoint_minutes <= 1e6:  # NaN is neither
+            raise RunError(f"espalier.join(checkpoint_minutes={checkpoint_minutes}): must be between 0 (no limit) and 1000000")
         self._layouts = _layouts_of(parallel, unit)
         units = self._layouts.units if self._layouts else (unit,)
         self.global_batch, self.total_steps = global_batch, steps
         self._seed = seed
-        self._checkpoint, self._every = checkpoint, checkpoint_every
+        self._checkpoint, self._every, self._minutes = checkpoint, checkpoint_every, checkpoint_minutes
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
@@ -195,7 +197,7 @@ class Run:
             raise RunError("a run's steps can be done once: run.steps() or run.start() was called before")
         if not self._objects:
             raise RunError("run.register() must name the model and the optimizer before run.steps()")
-        self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._snapshot_seconds)
+        self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._minutes, self._snapshot_seconds)
         self._done = self._trainer.start(done)
         self._committed = True
         return self._done

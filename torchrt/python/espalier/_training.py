@@ -46,9 +46,10 @@ def _check_averaged(name: str, module: torch.nn.Module, replicas: int) -> None:
 
 class Training:
     def __init__(self, run: Any, worker: Optional[Worker], objects: Dict[str, Any], checkpoint: Optional[str], every: int,
-                 snapshot_seconds: float) -> None:
+                 minutes: float, snapshot_seconds: float) -> None:
         self._run, self._worker = run, worker
         self._path, self._every = checkpoint, every
+        self._due = _checkpoint.Due(checkpoint, minutes)
         if run.world > 1 and not dist.is_initialized():
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{run.world} processes")
@@ -214,7 +215,7 @@ class Training:
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
         numbers = SharedNumbers(_HEAD + 3 * self._run.world) if due else self._head
         told = numbers.values
-        told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked, unkept
+        told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked or (self._run.rank == 0 and self._due.now()), unkept
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
@@ -274,6 +275,7 @@ class Training:
 
     def _write_checkpoint(self, step: int) -> None:
         assert self._path is not None
+        self._due.written()
         _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, self._barrier,
                           self._run.unit, self._named)
 
