@@ -58,7 +58,8 @@ refused() { # WHY ARGUMENT-OF-submits...
   id=0123456789abcdef expiry=$((now + 119)) # made a second ago
   good=$(sealed $id 4242 77 n2 2 10 $expiry)
   options=(-p elastic -w n2 -N1 --gres=gpu:2 -t 10 "--comment=espalier:ext:77:$id")
-  refused 'its grant is not of espalierd' boxuser "${good%?}0" "${options[@]}"
+  forged=${good%?}$(tr 0-9a-f 1-9a-f0 <<< "${good: -1}") # its last digit is another one
+  refused 'its grant is not of espalierd' boxuser "$forged" "${options[@]}"
   refused 'its grant is not of espalierd' boxuser "${good/:77:/:78:}" "${options[@]}"
   refused 'its grant is not of espalierd' boxuser nonsense "${options[@]}"
   refused "its grant is another user's" mallory "$good" "${options[@]}"
