@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/base/base_request.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 

@@ -9,7 +9,6 @@
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/slurm/job_record.h"
-#include "planner/wire/handshake.hpp"
 #include "planner/wire/stage_queries.hpp"
 
 namespace espalier::launcher {
@@ -28,25 +27,6 @@ std::string joined(const std::vector<std::string>& names) {
 
 std::string base_comment(JobId submitted, const std::string& nonce) {
   return "espalier:base:" + std::to_string(submitted) + ":" + nonce;
-}
-
-BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<std::string> only,
-                 std::vector<std::string> environment, bool immediate) {
-  BaseJob job;
-  job.shape = shape;
-  job.only = std::move(only);
-  job.partition = context.partition;
-  job.qos = context.qos;
-  job.account = context.account;
-  job.reservation = context.reservation;
-  job.name = "espalier-base";
-  job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8));
-  job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
-  job.environment = std::move(environment);
-  job.directory = "/";
-  job.ends = context.ends;
-  job.immediate = immediate;
-  return job;
 }
 
 std::vector<NodeCapacity> partition_nodes(const std::string& partition) {

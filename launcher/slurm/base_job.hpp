@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "launcher/base/base_shape.hpp"
-#include "launcher/slurm/job_context.hpp"
 #include "launcher/slurm/slurm.hpp"
 
 namespace espalier::launcher {
@@ -26,11 +25,6 @@ struct BaseJob {
   std::time_t ends = 0;
   bool immediate = false;  // fail unless it can start now
 };
-
-// A base of the movable job. `environment`: what a keeper needs to find the launcher. Pure but for a nonce. The other
-// arguments as above.
-BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<std::string> only,
-                 std::vector<std::string> environment, bool immediate);
 
 // The nodes of a partition. Throws Error also when there is no such partition.
 std::vector<NodeCapacity> partition_nodes(const std::string& partition);

@@ -1,0 +1,28 @@
+#include "launcher/base/base_request.hpp"
+
+#include <utility>
+
+#include "planner/wire/handshake.hpp"
+
+namespace espalier::launcher {
+
+BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<std::string> only,
+                 std::vector<std::string> environment, bool immediate) {
+  BaseJob job;
+  job.shape = shape;
+  job.only = std::move(only);
+  job.partition = context.partition;
+  job.qos = context.qos;
+  job.account = context.account;
+  job.reservation = context.reservation;
+  job.name = "espalier-base";
+  job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8));
+  job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
+  job.environment = std::move(environment);
+  job.directory = "/";
+  job.ends = context.ends;
+  job.immediate = immediate;
+  return job;
+}
+
+}  // namespace espalier::launcher
