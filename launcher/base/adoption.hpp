@@ -1,4 +1,5 @@
-// Which base that an earlier launcher has left a job goes on with. The keepers of the bases tell it. Pure.
+// An earlier launcher of a movable job may have left bases. This object chooses the one on which training goes on, by
+// what the keepers of these bases tell. Pure.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ class Adoption {
   };
 
   void await(JobId base) { awaited_.insert(base); }
-  // What a keeper has from a launcher. The newest counts.
+  // A keeper tells what its launcher had told it. The newest such message counts.
   void heard(const wire::Continuation& left);
   // The keepers of the base have come, or the base has ended. False: it is none of those that were left.
   bool came(JobId base);

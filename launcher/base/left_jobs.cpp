@@ -32,12 +32,12 @@ void end(JobId id) {
 Answer left_by(JobId job, int restarts) {
   Answer answer;
   try {
-    // A launcher that was lost with its node may have left one, which its keepers hold. One of a launcher that ended
-    // by itself is of no use: the script has gone on to its next step.
+    // A launcher that was lost with its node may have left a base, which the base's keepers hold. The base of a
+    // launcher that ended by itself is of no use: the script has gone on to its next step.
     for (SlurmJob& left : bases_of(job))
       if (restarts > 0 && left.state == SlurmJob::State::running) answer.bases.push_back(std::move(left));
       else end(left.id);
-    // They are of use together with a base only.
+    // Extensions are of use together with a base only.
     for (SlurmJob& left : extensions_of(job))
       if (!answer.bases.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
         answer.extensions.push_back(std::move(left));

@@ -23,7 +23,7 @@ class LeftJobs {
   bool asking() const { return asking_; }  // Slurm has a question
   void stop();                             // asks no more; a question that Slurm has already is still answered
 
-  // Not where Slurm has requeued the job meanwhile: they are its next launcher's.
+  // Gives the extensions back, unless Slurm has requeued the job meanwhile: its next launcher has them then.
   void give_back(const std::vector<SlurmJob>& extensions);
 
  private:

@@ -30,6 +30,8 @@ ParallelLimits data_parallel_limits(const std::vector<int>& units) {
   return limits;
 }
 
+bool has_several_units(const ModelShape& shape) { return shape.family == kDataFamily && shape.units.size() > 1; }
+
 int largest_unit(const ParallelLimits& limits) {
   int most = std::max(1, limits.tp);
   for (const int unit : limits.tp_degrees) most = std::max(most, unit);

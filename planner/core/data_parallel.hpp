@@ -24,6 +24,9 @@ ModelShape data_parallel_shape(int global_batch, const std::vector<int>& units, 
 // One stage, whose TP degree is one of `units`.
 ParallelLimits data_parallel_limits(const std::vector<int>& units);
 
+// Whether replicas of such a model may have several sizes. Other families have TP degrees.
+bool has_several_units(const ModelShape& shape);
+
 // GPUs of the largest replica that the program can run.
 int largest_unit(const ParallelLimits& limits);
 

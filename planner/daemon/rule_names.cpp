@@ -32,8 +32,7 @@ class Search {
   void name(const std::string& where, const Kind& kind, const std::string& name) {
     if (kind.known->empty() || kind.known->contains(name) || !told_.emplace(where + kind.name, name).second) return;
     if (++count_ > kMostWarnings) return;
-    const auto same = std::find_if(kind.known->begin(), kind.known->end(),
-                                   [&](const std::string& other) { return lower(other) == lower(name); });
+    const auto same = kind.known->find(lower(name));  // Slurm's accounting makes names lower-case
     const std::string meant = same == kind.known->end() ? "" : " (it has \"" + printable(*same, 64) + "\")";
     warnings_.push_back(where + ": Slurm has no " + kind.name + " \"" + printable(name, 64) + "\"" + meant + "; " +
                         kind.unknown + "; " + kind.listed + " lists those that it has");

@@ -75,14 +75,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_cast 2:6
   finish far
   wait_for 300 "A runs on n2 too" runs_on A 6
-  wait_for 100 "it does 60 steps there" stepped_past A $(($(step_of A) + 60))
-  as_user espalier hold "$A"
-  ip link set v2 down
-  scontrol update nodename=n2 state=down reason=test
-  wait_for 300 "A runs on 2 GPUs" runs_on A 2
-  ip link set v2 up
-  scontrol update nodename=n2 state=resume
-  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
+  python_loses_n2
   grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
   grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well

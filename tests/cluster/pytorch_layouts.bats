@@ -59,14 +59,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_cast 2:4
   finish far
   wait_for 300 "A runs on n2 too" runs_on A 4
-  wait_for 100 "it does 60 steps there" stepped_past A $(($(step_of A) + 60))
-  as_user espalier hold "$A"
-  ip link set v2 down
-  scontrol update nodename=n2 state=down reason=test
-  wait_for 300 "A runs on 2 GPUs" runs_on A 2
-  ip link set v2 up
-  scontrol update nodename=n2 state=resume
-  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
+  python_loses_n2
   wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
   tell
   grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"

@@ -40,6 +40,27 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
   grep -q 'hello.capabilities.units: names a number twice' conform.out
 }
 
+@test "the library refuses replica sizes that cannot be, in words" {
+  python3 - "$built/lib/libespalier-worker.so" << 'P'
+import ctypes, sys
+class Program(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("global_batch", ctypes.c_int), ("total_steps", ctypes.c_int64), ("unit", ctypes.c_int),
+                ("name", ctypes.c_char_p), ("start_seconds", ctypes.c_int), ("units", ctypes.POINTER(ctypes.c_int)), ("unit_count", ctypes.c_size_t)]
+library = ctypes.CDLL(sys.argv[1])
+library.espalier_join.restype, library.espalier_error.restype = ctypes.c_void_p, ctypes.c_char_p
+def said(unit, units, count):
+    program = Program(ctypes.sizeof(Program), 8, 10, unit, None, 0, units, count)
+    assert library.espalier_join(ctypes.byref(program)) is None
+    return library.espalier_error(None).decode()
+some = (ctypes.c_int * 17)(*range(1, 18))
+words = "espalier_join: units needs unit = 0 and a unit_count of 1 to 16"
+assert said(2, some, 2) == words, said(2, some, 2)
+assert said(0, None, 2) == words, said(0, None, 2)
+assert said(0, some, 17) == words, said(0, some, 17)
+assert "no launcher leads this process" in said(0, some, 16), said(0, some, 16)
+P
+}
+
 @test "the library exports the functions of its header and nothing else" {
   exported=$(nm -D --defined-only "$built/lib/libespalier-worker.so" | awk '{print $3}' | sort)
   [ "$exported" = "$(grep -o '\bespalier_[a-z_]*(' "$here/../../torchrt/c/espalier/worker.h" | tr -d '(' | sort -u)" ]

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/report_check.hpp"
@@ -52,6 +53,18 @@ TEST_CASE("a model's setting must be plain text of a sane length, and its heads 
   expect("not plain text", setting([](TrainingSetting& told) { told.runtime = "torch\n2"; }));
   expect("key_value_heads", [](ElasticJob& job) { job.model.key_value_heads = -1; });
   expect("intermediate", [](ElasticJob& job) { job.model.intermediate = kHuge; });
+}
+
+TEST_CASE("replica sizes must ascend, and be as many and as large as a program may have") {
+  const auto units = [](std::vector<int> list) { return [=](ElasticJob& job) { job.model.units = list; }; };
+  CHECK(refused(units({1, 2, 4})).empty());
+  expect("replica sizes that do not ascend", units({2, 1}));
+  expect("replica sizes that do not ascend", units({2, 2}));
+  expect("a replica of", units({0, 1}));
+  expect("a replica of", units({1, kHuge}));
+  std::vector<int> many(33);
+  std::iota(many.begin(), many.end(), 1);
+  expect("a number of replica sizes of", units(many));
 }
 
 TEST_CASE("a plan whose batch or micro-batches nobody could compute with is refused") {

@@ -2,49 +2,19 @@
 // what is predicted from it.
 #include <doctest/doctest.h>
 
-#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/flat_profile.hpp"
 #include "planner/core/model/calibrate.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/profile_check.hpp"
-#include "planner/core/schedule/first_plan.hpp"
-#include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/scheduler.hpp"
-#include "planner/core/topology/from_view.hpp"
+#include "tests/unit/data_parallel_cases.hpp"
 
 using namespace espalier;
+using namespace espalier::test;
 
 namespace {
-
-Site two_nodes() {
-  ClusterView view;
-  for (const char* name : {"n1", "n2"}) {
-    NodeView& node = view.nodes.emplace_back();
-    node.name = name;
-    node.gpu_type = "h100";
-    node.gpu_owner.assign(8, 0);
-  }
-  return site_from_view(view, {}).site;
-}
-
-ElasticJob job_on(int gpus, int global_batch, const std::vector<int>& units = {1}) {
-  ElasticJob job;
-  job.id = 7;
-  job.accuracy = Accuracy::relaxed;
-  job.model = data_parallel_shape(global_batch, units, "train.py");
-  job.parallel = data_parallel_limits(units);
-  job.max_gpus = 16;
-  job.anchor = {{7, "n1", {}}};
-  for (int i = 0; i < gpus; ++i) job.anchor[0].gpus.push_back(i);
-  return job;
-}
-
-Plan first_of(const ElasticJob& job) {
-  const Site site = two_nodes();
-  return first_plan(job, site, sheet_for(job, site), RankOrder::given).plan;
-}
 
 Json flat(std::vector<double> compute_ms) {
   Json json = {{"step", 25},          {"steps", 20},           {"compute_ms", compute_ms},
@@ -59,7 +29,7 @@ Json flat(std::vector<double> compute_ms) {
 
 TEST_CASE("a program that is data-parallel only starts on any number of GPUs, in one stage") {
   for (const int gpus : {1, 2, 3, 5, 7, 8}) {
-    const Plan plan = first_of(job_on(gpus, 24));
+    const Plan plan = first_of(data_job(gpus, 24));
     CAPTURE(describe(plan));
     REQUIRE(plan.stages.size() == 1);
     CHECK(plan.stages[0].tp == 1);
@@ -67,31 +37,31 @@ TEST_CASE("a program that is data-parallel only starts on any number of GPUs, in
     CHECK(plan.micro_batches == 1);
     CHECK(validate(plan, 1).empty());
   }
-  const Plan grouped = first_of(job_on(6, 24, {3}));
+  const Plan grouped = first_of(data_job(6, 24, {3}));
   CHECK(grouped.stages[0].tp == 3);
   CHECK(grouped.stages[0].replicas.size() == 2);
 }
 
 TEST_CASE("too few samples, or GPUs that fill no group, are refused in words") {
   CHECK_THROWS_WITH_AS(
-      first_of(job_on(4, 3)),
+      first_of(data_job(4, 3)),
       "no plan on 4 GPU(s): the program's global batch is 3 samples, and each replica needs one; ask Slurm for "
       "fewer GPUs or make the global batch larger",
       Error);
-  CHECK_THROWS_WITH_AS(first_of(job_on(4, 24, {3})),
+  CHECK_THROWS_WITH_AS(first_of(data_job(4, 24, {3})),
                        "no plan on 4 GPU(s): the program takes GPUs in groups of 3; ask Slurm for a multiple of that",
                        Error);
 }
 
 TEST_CASE("a flat profile predicts the step on more GPUs: what is divided by them, and what is not") {
-  const Site site = two_nodes();
-  const ElasticJob job = job_on(2, 24);
+  const Site site = two_nodes_of_8();
+  const ElasticJob job = data_job(2, 24);
   const Plan plan = first_of(job);
   const Profile profile = profile_of(flat({120, 120}).get<FlatProfile>(), plan, job.model);
   REQUIRE(unfit(profile, plan, job.model) == "");
   const JobCoefficients measured = calibrate(site.hardware, site.topology, profile).job;
   const auto ms = [&](int gpus) {
-    return evaluate_plan(site.hardware, site.topology, measured, first_of(job_on(gpus, 24))).exact_ms;
+    return evaluate_plan(site.hardware, site.topology, measured, first_of(data_job(gpus, 24))).exact_ms;
   };
   CHECK(ms(2) == doctest::Approx(123).epsilon(0.01));
   CHECK(ms(4) == doctest::Approx(63).epsilon(0.02));
@@ -100,7 +70,7 @@ TEST_CASE("a flat profile predicts the step on more GPUs: what is divided by the
 }
 
 TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {
-  ElasticJob job = job_on(4, 24);
+  ElasticJob job = data_job(4, 24);
   job.plan = first_of(job);
   const auto plan = plan_on_subset(job, {{"n1", 0}, {"n1", 2}, {"n1", 3}}, nullptr);
   REQUIRE(plan);
@@ -109,9 +79,9 @@ TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {
 }
 
 TEST_CASE("ranks that stay are spread over more, so that they keep most of a divided state; whole replicas are not") {
-  const Site site = two_nodes();
+  const Site site = two_nodes_of_8();
   const auto grown = [&](int gpus, int unit, int more) {
-    ElasticJob job = job_on(gpus, 30, {unit});
+    ElasticJob job = data_job(gpus, 30, {unit});
     job.plan = first_of(job);
     const Profile profile = profile_of(
         flat(std::vector<double>(job.plan->stages[0].replicas.size(), 120)).get<FlatProfile>(), *job.plan, job.model);
@@ -133,7 +103,7 @@ TEST_CASE("ranks that stay are spread over more, so that they keep most of a div
 }
 
 TEST_CASE("a flat profile of another plan, or with a field that is missing, is refused by name") {
-  const ElasticJob job = job_on(2, 24);
+  const ElasticJob job = data_job(2, 24);
   CHECK_THROWS_WITH_AS(profile_of(flat({120}).get<FlatProfile>(), first_of(job), job.model),
                        "profile.flat: it tells of 1 replicas, which is not what the plan has", Error);
   Json without = flat({120, 120});

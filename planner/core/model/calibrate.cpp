@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
@@ -27,7 +28,7 @@ class Inversion {
       throw Error("profile: its plan holds " + std::to_string(profile.plan.total_layers()) + " layers, its model has " +
                   std::to_string(profile.shape.layers));
     job().global_batch = profile.plan.global_batch;
-    if (!profile.shape.units.empty()) job().degree_factors = {{profile.plan.stages.front().tp, 1}};
+    if (has_several_units(profile.shape)) job().degree_factors = {{profile.plan.stages.front().tp, 1}};
     for (const ReplicaProfile& one : profile.replicas) {
       if (one.stage < 0 || one.stage >= stages() || one.replica < 0 ||
           static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())

@@ -10,6 +10,8 @@ constexpr double kExpected = 1.25, kWorst = 1.5;
 // Of a degree below all that were measured. Above 1, so that the size that runs is kept where nothing speaks for
 // another.
 constexpr double kCoarser = 1.01;
+// A user's figures may say that one size is any times as slow as another. No such figure may overflow in a plan's time.
+constexpr double kMostFactor = 1e6;
 
 // `finer`: of a degree that was not measured, in multiples of the factor of the largest measured degree below it.
 double factor_of(const std::vector<DegreeFactor>& measured, int tp, double finer) {
@@ -65,7 +67,7 @@ void add_known_degrees(JobCoefficients known, JobCoefficients& fresh) {
   const std::vector<DegreeFactor> own = fresh.degree_factors;
   for (const DegreeFactor& one : known.degree_factors)
     if (std::none_of(own.begin(), own.end(), [&](const DegreeFactor& mine) { return mine.tp == one.tp; }))
-      fresh.degree_factors.push_back({one.tp, one.factor * ratio});
+      fresh.degree_factors.push_back({one.tp, std::clamp(one.factor * ratio, 1 / kMostFactor, kMostFactor)});
   std::sort(fresh.degree_factors.begin(), fresh.degree_factors.end(),
             [](const DegreeFactor& a, const DegreeFactor& b) { return a.tp < b.tp; });
 }

@@ -22,10 +22,11 @@ void count_unmeasured_degrees_as_worst(JobCoefficients& job);
 // is 0 or the family's degrees need no factors.
 JobCoefficients told_for_degree(JobCoefficients job, int tp);
 
-// `fresh` measured one degree. Adds those that only `known` measured, in proportion to it.
+// `fresh` has measured one degree. It also gets the degrees that only `known` has measured. Their factors are such that
+// a replica of them takes as long as `known` says, but for factors beyond a million, which a user's wrong figures give.
 void add_known_degrees(JobCoefficients known, JobCoefficients& fresh);
 
-// The degree for which k_comp is told; 0: the family's degrees need no factors.
+// The degree for which k_comp is told, which is the one with the factor 1. 0: the family's degrees need no factors.
 int told_degree(const JobCoefficients& job);
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/monotone_root.hpp"
 
@@ -131,7 +132,7 @@ JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients si
 JobCoefficients assumed_coefficients(const Hardware& hardware, const Topology& topology, const ModelShape& shape,
                                      const Training& training, const Plan& plan, double step_ms) {
   JobCoefficients sizes = model_sizes(shape, training, hardware.types.size());
-  if (!shape.units.empty()) sizes.degree_factors = {{plan.stages.front().tp, 1}};
+  if (has_several_units(shape)) sizes.degree_factors = {{plan.stages.front().tp, 1}};
   return calibrate_iteration(hardware, std::move(sizes), place_plan(topology, plan), {step_ms, 0, 0});
 }
 

@@ -1,5 +1,4 @@
 // The reverse of growing, for callers without a scheduler: a launcher whose GPUs Slurm takes.
-#include "planner/core/data_parallel.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -79,8 +78,6 @@ std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::ve
 std::optional<Plan> solve_for(ElasticJob job, const Site& site, const std::vector<NodeGpus>& kept,
                               const JobCoefficients& coefficients) {
   if (auto plan = solve(job, site, kept, coefficients)) return plan;
-  // A program that is data-parallel only runs no other plans, whoever takes its GPUs.
-  if (data_parallel_only(job)) return std::nullopt;
   if (job.parallel.pp == 0 && job.parallel.dp == 0 && job.parallel.tp_degrees.empty()) return std::nullopt;
   job.parallel.pp = job.parallel.dp = 0;
   job.parallel.tp_degrees.clear();

@@ -132,7 +132,7 @@ class Expansion {
     }
   }
 
-  // Within a factor of two, or without a degree between them that the job allows.
+  // Whether one degree is at most twice the other, or the job allows no degree between them.
   bool near(int now, int tp) const {
     if (tp <= 2 * now && now <= 2 * tp) return true;
     return std::none_of(

@@ -90,3 +90,14 @@ python_grows_and_shrinks() {
   wait_for 100 "A does 20 steps there" stepped_past A $(($(step_of A) + 20))
   finish urgent
 }
+# n2, on which A trains too, is cut off and down in Slurm until A goes on with two GPUs. A keeps these then.
+python_loses_n2() {
+  wait_for 100 "it does 60 steps there" stepped_past A $(($(step_of A) + 60))
+  as_user espalier hold "$A"
+  ip link set v2 down
+  scontrol update nodename=n2 state=down reason=test
+  wait_for 300 "A runs on 2 GPUs" runs_on A 2
+  ip link set v2 up
+  scontrol update nodename=n2 state=resume
+  wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -p main -o %t)" = idle ]'
+}

@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define ESPALIER_WORKER_VERSION 1 /* of this interface; fields are only ever added at the end of a struct */
+#define ESPALIER_WORKER_VERSION 2 /* of this interface; fields are only ever added at the end of a struct */
 
 enum { ESPALIER_OK = 0, ESPALIER_FAILED = -1, ESPALIER_LEAVE = -2 };
 
@@ -53,8 +53,8 @@ struct espalier_program {
   int unit;            /* GPUs of a replica, which the program divides among itself; on one node (1) */
   const char* name;    /* the same for programs with the same model and code, for the planner's memory (not told) */
   int start_seconds;   /* how long a generation may take from its start to espalier_start() (the site's limit) */
-  /* Since 1.1: the sizes of a replica that the program can run, the one that it likes best first; at most 16. Each
-   * generation has one of them. Needs unit = 0 (the one in `unit`). */
+  /* Since version 2: the sizes of a replica that the program can run, at most 16, the preferred one first. Each
+   * generation has one of them, which espalier_unit() tells. `unit` must be 0 beside them (only `unit`). */
   const int* units;
   size_t unit_count;
 };
