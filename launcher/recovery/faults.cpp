@@ -62,7 +62,8 @@ void Faults::excuse() {
   last_tried_.clear();
 }
 
-std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const {
+std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor,
+                                  int least) const {
   if (step_is_to_blame()) return {};
   const auto unfit_now = unfit(now);
   std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the GPU on which the fewest ranks died
@@ -80,7 +81,7 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
   for (const auto& [gpus, most] :
        {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, kAttemptsOnAll}}) {
     const auto before = tried_.find(gpus);
-    if (!gpus.empty() && (before == tried_.end() || before->second < most)) return gpus;
+    if (gpus.size() >= static_cast<std::size_t>(std::max(1, least)) && (before == tried_.end() || before->second < most)) return gpus;
   }
   return {};
 }

@@ -28,13 +28,15 @@ class Faults {
   void failed(Time now, const std::set<GpuId>& died);
 
   // Returns the GPUs for the next attempt, in the order of `left`. `left`: the lost generation's GPUs that are left.
-  // Empty: another attempt is of no use. Attempts use, one after the other:
+  // Empty: another attempt is of no use. `least`: the job does not train on fewer GPUs. Attempts use, one after the
+  // other, where they are so many:
   // 1. Four times: all fit GPUs. On a node without a fit GPU one unfit GPU is used as well, because only a process on
   //    the node reaches the state that was left there.
   // 2. Once: the GPUs of 1 on which no rank has died or failed to start since the last progress.
   // 3. Once: the anchor's GPUs among the GPUs of 2, or among the GPUs of 1 if there are none in 2.
-  // 4. Four times: all of `left`. All of them may be unfit.
-  std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor) const;
+  // 4. Four times: all of `left`. All of them may be unfit, or too few without the unfit ones.
+  std::vector<GpuId> choose(Time now, const std::vector<GpuId>& left, const std::set<GpuId>& anchor,
+                            int least = 1) const;
   // choose() returned `gpus`, and an attempt was made on them or no plan fits on them.
   void tried(const std::vector<GpuId>& gpus);
   // The last attempt does not count: it failed for a reason that has nothing to do with its GPUs, e.g. a restart of

@@ -17,8 +17,8 @@ std::optional<RecoveryPlan> choose_recovery_plan(Faults& faults, Faults::Time no
   candidates = with_lead(std::move(candidates), gpus.own);
   const std::set<GpuId> anchor(gpus.anchor.begin(), gpus.anchor.end());
   for (;;) {
-    const auto chosen = faults.choose(now, candidates, anchor);
-    if (chosen.empty() || static_cast<int>(chosen.size()) < gpus.least) return std::nullopt;
+    const auto chosen = faults.choose(now, candidates, anchor, gpus.least);
+    if (chosen.empty()) return std::nullopt;
     if (std::is_permutation(ranks.begin(), ranks.end(), chosen.begin(), chosen.end()))
       return RecoveryPlan{lost, chosen};
     if (auto plan = plan_on_subset(job, chosen, &known); plan && plan->gpu_count() >= gpus.least)

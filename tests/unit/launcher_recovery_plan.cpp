@@ -57,6 +57,30 @@ TEST_CASE("MIN is a floor") {
   CHECK(one.choose());
 }
 
+// A job of 2:4 ended when two processes had died on one of its last two GPUs within an hour.
+TEST_CASE("a GPU where two ranks died is used where the job would end without it") {
+  Loss one;
+  one.gpus.left = {a, b};
+  one.gpus.least = 2;
+  one.lost = uniform_plan(1, 2, 8, 16, 4, {a, b});
+  one.faults.lost({}, 20, {b}, false);
+  one.faults.lost({}, 30, {b}, false);
+  REQUIRE(one.faults.unfit({}) == std::set<GpuId>{b});
+  int attempts = 0;
+  for (; attempts < 100; ++attempts) {
+    const auto choice = one.choose();
+    if (!choice) break;
+    CHECK(choice->plan == one.lost);
+    one.faults.tried(choice->chosen);
+  }
+  CHECK(attempts == 4);
+  one.gpus.least = 1;
+  one.faults.lost({}, 40, {}, false);
+  const auto fewer = one.choose();
+  REQUIRE(fewer);
+  CHECK(fewer->chosen == std::vector<GpuId>{a});
+}
+
 TEST_CASE("without a GPU there is no plan, and attempts are used up") {
   Loss none;
   none.gpus.left.clear();
