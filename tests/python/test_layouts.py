@@ -209,8 +209,9 @@ class Training(unittest.TestCase):
         return script
 
     @staticmethod
-    def linear(rows=4, name="one", more=False):
+    def linear(rows=4, name="one", more=False, seed=0):
         import torch
+        torch.manual_seed(seed)
         model = torch.nn.Module()
         setattr(model, name, torch.nn.Linear(3, rows))
         if more:
@@ -234,6 +235,62 @@ class Training(unittest.TestCase):
         self.assertEqual(self.generation(2, self.steps(lambda run, mesh: {"model": self.linear(rows=4 + run.rank)})), "")
         said = self.generation(1, self.steps(lambda run, mesh: {"model": self.linear()}, {"tp": 1}, steps=9))
         self.assertIn("model.one.weight: the processes of one replica had it in the shapes [(4, 3), (5, 3)]", said)
+
+    def test_a_tensor_that_processes_divide_by_hand_into_like_shapes_is_refused_at_the_first_step(self):
+        words = "model.one.weight: the processes of one replica have different values of it"
+        other = lambda run, mesh: {"model": self.linear(seed=run.rank % 2).requires_grad_(False)}
+        self.assertIn(words, self.generation(2, self.steps(other)))
+        self.assertIn(words, self.generation(4, self.steps(other)))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "c")))
+        # Seeded alike, they become other ones by training.
+        def apart(run, mesh):
+            import torch
+            model = self.linear().requires_grad_(False)
+            loss = lambda run: model.one.weight.add_(0.1 * run.rank) is not None and 1.5
+            apart.report = loss
+            return {"model": model}
+        self.assertEqual(self.generation(2, self.steps(apart, report=lambda run: apart.report(run))), "")
+        self.assertIn(words, self.generation(2, self.steps(apart, steps=9, report=lambda run: apart.report(run))))
+
+    def test_samples_of_one_replica_may_differ_by_rounding_only(self):
+        import torch
+        from espalier._alike import check_alike, sample_of
+        from espalier._named import by_name
+        from espalier._state import StateError
+
+        def sample(change=0.0, **options):
+            model = self.linear(**options)
+            with torch.no_grad():
+                next(model.parameters())[-1, -1] += change
+            return sample_of(by_name({"model": model}))
+        self.assertEqual({name: len(values) for name, values in sample().items()}, {"model.one.weight": 12, "model.one.bias": 4})
+        self.assertEqual(len(sample(rows=100)["model.one.weight"]), 32)
+        check_alike([sample(), None, sample(1e-4), sample(name="other", seed=1)])
+        for other in (sample(0.1), sample(seed=1)):
+            with self.assertRaisesRegex(StateError, "model.one.weight: the processes of one replica have different values"):
+                check_alike([sample(), None, other])
+
+    def test_ddp_that_hides_divided_tensors_is_refused(self):
+        def hidden(run, mesh):
+            import torch
+            from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+            model = self.linear()
+            parallelize_module(model, mesh["tp"], {"one": ColwiseParallel()})
+            return {"model": torch.nn.parallel.DistributedDataParallel(model, device_mesh=mesh["dp"])}
+        self.assertIn("DistributedDataParallel(device_mesh=...) takes the tensors that are divided out of the model", self.generation(2, self.steps(hidden)))
+
+    def test_a_part_that_cannot_be_written_leaves_the_checkpoint_of_before(self):
+        kept = os.path.join(self.folder, "c")
+
+        def full(run):  # no room for the second process's part of step 2
+            if run.rank == 1 and not os.path.exists(f"{kept}.2.1"):
+                os.mkdir(f"{kept}.2.1")
+            return 1.5
+        self.assertIn("another process could not write its part", self.generation(2, self.steps(lambda run, mesh: {"model": self.linear()}, report=full)))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["c", "c.1.0", "c.1.1", "c.2.1"])
+        os.rmdir(f"{kept}.2.1")
+        self.assertEqual(self.generation(1, self.steps(lambda run, mesh: {"model": self.linear()}, {"tp": 1})), "")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["c", "c.2.0"])
 
     def test_gradients_that_nobody_averages_and_parameters_of_nobody_are_refused(self):
         import torch

@@ -13,20 +13,38 @@ import os
 import time
 from typing import Any, Callable, Dict, Optional
 
+import torch
+
+from ._alike import sample_of
 from ._memory import SharedMemory, private_map
 from ._state import Packed, StateError, apply, read
 
 _PARTS = b"ESPPARTS"
 
 
+class Elsewhere(OSError):
+    """Another process could not write its part, and says why."""
+
+
 def _write_file(path: str, data: Any) -> None:
     """Whole or not at all."""
     part = f"{path}.{os.getpid()}.part"
-    with open(part, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        _remove(part)
+        raise
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:
+        pass
 
 
 class Due:
@@ -60,23 +78,32 @@ def _write_packed(path: str, packed: Packed) -> None:
         memory.close()
 
 
-def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, barrier: Any, unit: int = 1,
-          named: bool = False) -> None:
-    """All processes call it. Raises OSError."""
+def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, maximum: "Callable[[Any], None]",
+          unit: int = 1, named: bool = False) -> None:
+    """All processes call it; maximum: see assemble(). Raises OSError: the checkpoint of before is still there. Each process whose own
+    part could not be written says why, and the others raise Elsewhere."""
     if not divided and unit == 1:
         if rank == 0:
             _write_packed(path, Packed(step, objects))
         return
+    mine, before, problem = f"{path}.{step}.{rank}", _parts(path), None
     if divided or rank < unit:
-        _write_packed(f"{path}.{step}.{rank}", Packed(step, objects))
-    barrier()
+        try:
+            _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None))
+        except OSError as error:
+            problem = error
+    failed = torch.tensor([problem is not None], dtype=torch.uint8)
+    maximum(failed)
+    if failed.item():
+        if before is None or before["step"] != step:
+            _remove(mine)
+        raise problem or Elsewhere("another process could not write its part")
     if rank == 0:
-        before = _parts(path)
         told = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
         _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
         if before is not None and before["step"] != step:
             for name in glob.glob(f"{glob.escape(path)}.{before['step']}.*"):
-                os.remove(name)
+                _remove(name)
 
 
 def _parts(path: str) -> "Optional[Dict[str, int]]":

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import torch.distributed as dist
 
+from ._alike import sample_of
 from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
 from ._memory import SharedMemory
 from ._partners import Partners, keepers_of
@@ -38,7 +39,8 @@ class Divided:
         self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
 
     def pack(self, step: int) -> Packed:
-        return Packed(step, self._objects, self._addresses)
+        worker = self._worker
+        return Packed(step, self._objects, self._addresses, sample_of(self._objects) if worker.rank < worker.unit else None)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
         worker, generation = self._worker, int(source["generation"])

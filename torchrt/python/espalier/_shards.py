@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
+from ._alike import check_alike
 from ._named import Modules, Needs, Optimizers, Parts
 from ._state import Head, Part, Place, StateError, box_of, head_bytes, is_divided, mapped, read_head
 
@@ -187,6 +188,7 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
         like = targets[path[0]].like(path[1:], whole, what) if path[0] in targets else None
         box = ((0,) * len(whole), whole) if like is None else box_of(like)
         wraps.append((id(leaf), reading.block(places, box, leaf.dtype, what), like))
+    check_alike([shelf.head.sample for shelf in shelves])
     reading.run()
     # By the identity of the leaf in the union.
     made: Dict[int, Any] = {key: tensor if like is None else wrapped(tensor, like) for key, tensor, like in wraps}

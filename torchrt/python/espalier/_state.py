@@ -1,7 +1,7 @@
 """The training's state as one piece of memory: what every registered object's state_dict() holds, and how it is put back.
 
 The memory begins with a head: 8 bytes "ESPSTATE", the head's length (8 bytes, little-endian), and a pickle of (step, tree,
-note). Tensors follow, each at a multiple of 64 bytes. In the tree a Place stands for each tensor, and a Part for each tensor
+note, sample). Tensors follow, each at a multiple of 64 bytes. In the tree a Place stands for each tensor, and a Part for each tensor
 that is divided among the processes (a DTensor): the memory then holds this process's part of it. Only processes of the same
 user and job exchange such memory.
 """
@@ -109,8 +109,9 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
 class Packed:
     """State that can be written: its size is known, its tensors are still where they train."""
 
-    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None) -> None:
-        """note: goes with the state; anything that can be pickled."""
+    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None) -> None:
+        """note: goes with the state; anything that can be pickled. sample: of a process of the first replica, where the layout may
+        change (_alike.py)."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
         end = 0
 
@@ -131,7 +132,7 @@ class Packed:
 
         tree = mapped({name: one.state_dict() for name, one in objects.items()}, place)
         try:
-            head = pickle.dumps((step, tree, note), protocol=4)
+            head = pickle.dumps((step, tree, note, sample), protocol=4)
         except Exception as error:
             raise StateError(f"the state cannot be packed: {error}") from error
         self._head = _MAGIC + len(head).to_bytes(8, "little") + head
@@ -165,21 +166,22 @@ class Head(NamedTuple):
     tree: Dict[str, Any]
     note: Any
     first: int  # offset of the tensors
+    sample: Any = None
 
 
 def read_head(head: bytes) -> Head:
     """`head`: head_bytes() bytes. Raises StateError."""
     try:
-        step, tree, note = _Unpickler(io.BytesIO(head[16:])).load()
+        step, tree, note, *more = _Unpickler(io.BytesIO(head[16:])).load()  # a checkpoint may be older than samples
     except Exception as error:
         raise StateError(f"the state cannot be read: {error}") from error
-    return Head(step, tree, note, _aligned(len(head)))
+    return Head(step, tree, note, _aligned(len(head)), *more[:1])
 
 
 def read(memory: Any) -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
     change afterwards; they are writable where it is."""
-    step, tree, _, first = read_head(bytes(memory[:head_bytes(memory[:16])]))
+    head = read_head(bytes(memory[:head_bytes(memory[:16])]))
 
     def tensor(value: Any) -> Any:
         if isinstance(value, Part):
@@ -191,9 +193,9 @@ def read(memory: Any) -> Tuple[int, Dict[str, Any]]:
             count *= extent
         if count == 0:
             return torch.empty(value.shape, dtype=value.dtype)
-        return torch.frombuffer(memory, dtype=value.dtype, count=count, offset=first + value.offset).view(value.shape)
+        return torch.frombuffer(memory, dtype=value.dtype, count=count, offset=head.first + value.offset).view(value.shape)
 
-    return step, mapped(tree, tensor)
+    return head.step, mapped(head.tree, tensor)
 
 
 def apply(objects: Dict[str, Any], state: Dict[str, Any], origin: str) -> None:

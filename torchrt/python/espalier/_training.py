@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from typing import Any, Callable, Dict, List, Optional
 
@@ -17,7 +18,7 @@ from ._named import by_name
 from ._numbers import SharedNumbers
 from ._snapshots import Snapshots
 from ._state import StateError, is_divided, sizes
-from ._whole import largest_in
+from ._whole import gathered, largest_in
 from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0
@@ -30,6 +31,13 @@ def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = optimizer.optimizer  # type: ignore[attr-defined]
     return optimizer
+
+
+def _check_not_hidden(name: str, module: torch.nn.Module) -> None:
+    """Raises StateError where torch has replaced divided tensors by others of its own, which no state_dict() has after a step."""
+    if any(hasattr(parameter, "_st_info") for parameter in module.parameters()):
+        raise StateError(f"run.register({name}=...): DistributedDataParallel(device_mesh=...) takes the tensors that are divided out of the "
+                         'model, and they could not be kept; use fully_shard(module, mesh=...["dp"]) instead')
 
 
 def _check_averaged(name: str, module: torch.nn.Module, replicas: int) -> None:
@@ -65,6 +73,7 @@ class Training:
             # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
             self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
         for name, one in modules:
+            _check_not_hidden(name, one)
             if run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
                 _check_averaged(name, one, run.replicas)
         self._cuda = any(p.is_cuda for _, one in modules for p in one.parameters())
@@ -88,6 +97,8 @@ class Training:
         """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
         self._begun = begun
         worker = self._worker
+        if worker is None or worker.source is None:
+            self._check_alike()
         if worker is None:
             return self._from_checkpoint()
         source = worker.source
@@ -109,6 +120,18 @@ class Training:
             self._snapshots.make(done, elsewhere=False)
         worker.control.expect("commit")
         return done
+
+    def _check_alike(self) -> None:
+        """Before the first step, and not only when the layout changes for the first time. Raises StateError in the first replica."""
+        unit = self._run.unit
+        if not self._named or unit == 1:
+            return
+        from ._alike import check_alike, sample_of
+
+        group = dist.new_group(list(range(unit)), backend="gloo")
+        if self._run.rank < unit:
+            check_alike(gathered(sample_of(self._objects), group))
+            dist.destroy_process_group(group)
 
     def _take_over(self, worker: Worker, source: Dict[str, Any]) -> int:
         assert self._snapshots is not None
@@ -241,6 +264,7 @@ class Training:
     # ---- the boundary after a step
 
     _save_asked = False
+    _written = -1  # the step of the last checkpoint
 
     def _listen(self) -> None:
         worker = self._worker
@@ -269,15 +293,26 @@ class Training:
         if self._snapshots is not None and not stands and (save or self._agreed[_SNAPSHOT] > 0):
             self._snapshots.make(step)
         if self._path and (save or (self._every > 0 and step % self._every == 0)):
-            self._write_checkpoint(step)
+            self._try_checkpoint(step)
         if stands:
             self._stand(step)
 
     def _write_checkpoint(self, step: int) -> None:
+        """Raises OSError."""
         assert self._path is not None
         self._due.written()
-        _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, self._barrier,
+        _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, largest_in(self._group),
                           self._run.unit, self._named)
+        self._written = step
+
+    def _try_checkpoint(self, step: int) -> None:
+        """A full disk does not end a training that may go on for days."""
+        try:
+            self._write_checkpoint(step)
+        except OSError as error:
+            if self._run.rank == 0 or not isinstance(error, _checkpoint.Elsewhere):
+                print(f"espalier: checkpoint: {self._path} was not written after step {step}: {error}; the training goes on, and the "
+                      "checkpoint of before remains; make room, or give checkpoint= another folder", file=sys.stderr, flush=True)
 
     def _stand(self, step: int) -> None:
         """Until the launcher says `resume` (returns) or `exit` (Leave)."""
@@ -300,7 +335,7 @@ class Training:
         self._hand.withdraw()  # the next generation has failed
 
     def finish(self, step: int) -> None:
-        if self._path and self._every > 0:
+        if self._path and self._every > 0 and self._written != step:
             self._write_checkpoint(step)
         self._tell_done(step)
 
