@@ -81,7 +81,9 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
   for (const auto& [gpus, most] :
        {std::pair{fit, kAttemptsOnAll}, std::pair{quiet, 1}, std::pair{own, 1}, std::pair{left, kAttemptsOnAll}}) {
     const auto before = tried_.find(gpus);
-    if (gpus.size() >= static_cast<std::size_t>(std::max(1, least)) && (before == tried_.end() || before->second < most)) return gpus;
+    if (gpus.size() >= static_cast<std::size_t>(std::max(1, least)) &&
+        (before == tried_.end() || before->second < most))
+      return gpus;
   }
   return {};
 }
