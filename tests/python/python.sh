@@ -4,6 +4,7 @@
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 tree=${TORCH_HOME:?}/..
 more=${ACCELERATE_HOME:-$tree/../accelerate-1.15.0} # etc/deps/accelerate.txt; tests that need it ask whether it is there
+[ "$(readlink -f "${PYTHON:-}")" != "$(readlink -f "$0")" ] || PYTHON= # it would call itself for ever
 for python in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.11; do
   [ "$("$python" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)" = '3 11' ] || continue
   export PYTHONPATH=$tree:$more:${ESPALIER_PACKAGE:-$here/../../torchrt/python} LD_LIBRARY_PATH=$tree/absent OMP_NUM_THREADS=1
