@@ -8,8 +8,7 @@ more=${ACCELERATE_HOME:-$tree/../accelerate-1.15.0} # etc/deps/accelerate.txt; t
 for python in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.11; do
   [ "$("$python" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)" = '3 11' ] || continue
   export PYTHONPATH=$tree:$more:${ESPALIER_PACKAGE:-$here/../../torchrt/python} LD_LIBRARY_PATH=$tree/absent OMP_NUM_THREADS=1
-  # The tree of torch has no bytecode, and to compile it takes longer than all else that a process does. Kept for the next ones.
-  export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-$(realpath -m "${BUILD:-$here/../../build}")/test/pycache}
+  unset PYTHONPYCACHEPREFIX # the bytecode of torch lies beside it (etc/deps/bytecode.sh)
   exec "$python" -s "$@"
 done
 echo "espalier: test: no Python 3.11 for the pinned torch; set PYTHON= to one" >&2

@@ -14,7 +14,7 @@ set_up_python() {
   make -s -C "$BOX_REPO" BUILD="$BUILD" "$BUILD"/espalier-0.1.0.dist-info/{METADATA,entry_points.txt} > /dev/null
   cp -r "$BUILD"/espalier-0.1.0.dist-info "$BOX/share/python/"
   cp "$BOX_REPO"/tests/python/*.{sh,py} "$BOX/share/python/"
-  [ ! -d "$accelerate" ] || cp -r "$accelerate" "$BOX/share/python/accelerate"
+  [ ! -d "$accelerate" ] || cp -r --preserve=timestamps "$accelerate" "$BOX/share/python/accelerate"
   chmod -R a+rX "$BOX/share/python"
 }
 # Tests of other libraries than torch.
@@ -28,8 +28,7 @@ runner=()
 interpreter=$BOX/share/python/python.sh
 use_python_itself() {
   interpreter='python3 -s'
-  python_environment+=(PYTHONPATH="${torch_home%/*}:$BOX/share/python" LD_LIBRARY_PATH="${torch_home%/*}/absent" OMP_NUM_THREADS=1
-    PYTHONPYCACHEPREFIX="$BUILD/test/pycache")
+  python_environment+=(PYTHONPATH="${torch_home%/*}:$BOX/share/python" LD_LIBRARY_PATH="${torch_home%/*}/absent" OMP_NUM_THREADS=1)
 }
 # The same script as one process without Slurm, for so many steps. Kept for other boxes of the same build.
 python_reference() { # STEPS
