@@ -23,6 +23,7 @@ Adoption::Choice Adoption::choose(const std::function<bool(const wire::Continuat
   const JobId wanted = continuation_ ? continuation_->base : came.empty() ? 0 : *came.rbegin();
   Choice choice;
   if (fits && came.contains(wanted)) choice.base = wanted;
+  else if (fits && !came.empty()) choice.base = *came.rbegin();  // the one before, with what is left there
   else choice.why_none = fits ? "its keepers have ended" : "another program ran there";
   for (const JobId id : came)
     if (id != choice.base) choice.others.push_back(id);

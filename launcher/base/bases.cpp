@@ -27,6 +27,20 @@ constexpr wire::Loop::Milliseconds kBothHeld{60000};
 constexpr int kLooksPerQuestion = 3;
 constexpr int kMostTries = 3;  // of a move to a base that has arrived
 
+// Whether a generation that an earlier launcher had has state on one of these GPUs.
+bool holds_state(const std::vector<Holding>& holdings, const std::optional<wire::Continuation>& left) {
+  if (!left || !left->source) return false;
+  const auto used = [&](const auto& of) {
+    const auto ranks = of.plan.ranks();
+    return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) {
+      return std::any_of(holdings.begin(), holdings.end(), [&](const Holding& held) {
+        return held.node == gpu.node && std::find(held.gpus.begin(), held.gpus.end(), gpu.index) != held.gpus.end();
+      });
+    });
+  };
+  return used(*left->source) || std::any_of(left->source->earlier.begin(), left->source->earlier.end(), used);
+}
+
 }  // namespace
 
 Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
@@ -36,6 +50,7 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       context_(context),
       environment_(std::move(environment)),
       callbacks_(std::move(callbacks)),
+      first_base_(loop, slurm, context, environment_),
       left_jobs_(loop, slurm, context) {}
 
 void Bases::start() {
@@ -70,7 +85,12 @@ void Bases::await_left(const std::vector<SlurmJob>& left) {
 // All keepers of the bases that were left have come, or will not come.
 void Bases::choose_left() {
   const Adoption::Choice choice = adoption_.choose(callbacks_.suits);
-  for (const JobId id : choice.others) release(id);
+  for (const JobId id : choice.others) {
+    // Training was moving, and the state is in part on the base before: that is left some steps later.
+    if (choice.base != 0 && before_ == 0 && holds_state(bases_.at(id).holdings, adoption_.continuation())) before_ = id;
+    else release(id);
+  }
+  if (before_ != 0) deadline_ = loop_.after(kBothHeld, [this] { give_back_before(); });
   if (choice.base == 0) {
     spdlog::warn("espalier: launch: what the earlier launcher has left is of no use: {}; training starts on a new base",
                  choice.why_none);
@@ -105,22 +125,10 @@ void Bases::ask_about_job() {
 // ---- the first base
 
 void Bases::submit_first() {
-  ++submitting_;
-  slurm_.post([this, partition = context_.partition, gpus = context_.base_gpus,
-               types = context_.types]() -> std::function<void()> {
-    BaseShape shape;
-    std::string why;
-    try {
-      shape = base_shape(gpus, partition_nodes(partition), types);
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    return [this, shape, why] {
-      --submitting_;
-      if (ending_) return;
-      if (!why.empty()) return refused("the job's base cannot be submitted: " + why);
-      submit(shape, {}, true, false);
-    };
+  first_base_.submit([this](JobId id, const BaseShape& shape, const std::string& why) {
+    if (id != 0) submitted(id, shape, true);
+    if (id != 0 && ending_) return release(id);
+    if (id == 0 && !ending_) refused("the job's base cannot be submitted: " + why);
   });
 }
 
@@ -149,13 +157,13 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   const std::chrono::seconds waits = kSecondWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
   deadline_ =
       loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
-  submit(same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus), std::move(only), false, true);
+  submit_second(same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus), std::move(only), true);
 }
 
-void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate) {
+void Bases::submit_second(const BaseShape& shape, std::vector<std::string> only, bool immediate) {
   ++submitting_;
   const BaseJob job = base_job(context_, shape, std::move(only), environment_, immediate);
-  slurm_.post([this, job, first, attempt = attempt_]() -> std::function<void()> {
+  slurm_.post([this, job, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
     try {
@@ -163,16 +171,15 @@ void Bases::submit(const BaseShape& shape, std::vector<std::string> only, bool f
     } catch (const Error& error) {
       why = error.what();
     }
-    return [this, job, first, attempt, id, why] {
+    return [this, job, attempt, id, why] {
       --submitting_;
-      const bool stale = ending_ || (!first && (attempt != attempt_ || !acquiring_));
+      const bool stale = ending_ || attempt != attempt_ || !acquiring_;
       if (id == 0) {
         if (stale) return;
-        if (first) return refused(why);
         // A refusal to start at once only means that it must wait in the queue, for some seconds.
-        return job.immediate ? submit(job.shape, job.only, false, false) : fail(why);
+        return job.immediate ? submit_second(job.shape, job.only, false) : fail(why);
       }
-      submitted(id, job.shape, first);
+      submitted(id, job.shape, false);
       if (!stale) return;
       if (second_ == id) second_ = 0;  // nobody waits for it any more
       release(id);
@@ -411,6 +418,7 @@ void Bases::confirm_release(JobId id) {
 
 void Bases::release_all() {
   left_jobs_.stop();
+  first_base_.stop();
   give_back_extensions();
   ending_ = true;
   acquiring_ = false;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "launcher/base/adoption.hpp"
+#include "launcher/base/first_base.hpp"
 #include "launcher/base/left_jobs.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/base_job.hpp"
@@ -76,7 +77,7 @@ class Bases {
   // loss needs is on the new base, and the plan has left the one before. After a minute it is given back anyway.
   void stepped(bool settled);
   void release_all();  // for the end of the job
-  bool empty() const { return bases_.empty() && submitting_ == 0 && !left_jobs_.asking(); }
+  bool empty() const { return bases_.empty() && submitting_ == 0 && !left_jobs_.asking() && !first_base_.asking(); }
   bool superseded() const { return superseded_; }
 
   // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
@@ -110,7 +111,7 @@ class Bases {
   void choose_left();
   void give_back_extensions();
   void ask_about_job();
-  void submit(const BaseShape& shape, std::vector<std::string> only, bool first, bool immediate);
+  void submit_second(const BaseShape& shape, std::vector<std::string> only, bool immediate);
   void submitted(JobId id, const BaseShape& shape, bool first);
   void ask(JobId id);
   void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
@@ -130,6 +131,7 @@ class Bases {
   Callbacks callbacks_;
   std::map<JobId, Base> bases_;
   JobId first_waits_ = 0;  // the first base, until it is granted
+  FirstBase first_base_;
   LeftJobs left_jobs_;
   Adoption adoption_;  // of a base that an earlier launcher has left
   std::vector<SlurmJob> extensions_left_;

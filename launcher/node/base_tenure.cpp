@@ -4,8 +4,9 @@ namespace espalier::launcher {
 namespace {
 
 constexpr auto kAsks = std::chrono::seconds(2), kAsksSeldom = std::chrono::seconds(30);
-// If nobody has listened at the launcher's place for so long, and the submitted job runs where it ran, the launcher has
-// ended by itself.
+// If nobody has listened at the launcher's place for so long, and Slurm says then that the submitted job runs where it
+// ran, the launcher has ended by itself. An answer from before that does not count: the launcher's node may have been
+// lost, and Slurm may not have noticed.
 constexpr auto kNobody = std::chrono::seconds(10);
 // A base that has just started is awaited by its launcher.
 constexpr auto kFirst = std::chrono::seconds(60);
@@ -17,6 +18,7 @@ constexpr auto kFirstAtMost = std::chrono::minutes(10);
 void BaseTenure::found() {
   connected_ = ever_ = true;
   nobody_since_.reset();
+  ended_itself_ = false;
   state_.reset();
   requeued_ = false;
   first_restarts_.reset();
@@ -29,14 +31,15 @@ void BaseTenure::lost(Time now) {
 }
 
 void BaseTenure::looked(Time now, bool nobody) {
-  if (!nobody) nobody_since_.reset();
+  if (!nobody) nobody_since_.reset(), ended_itself_ = false;
   else if (!nobody_since_) nobody_since_ = now;
 }
 
-void BaseTenure::heard(Submitted state, int restarts) {
+void BaseTenure::heard(Submitted state, int restarts, Time now) {
   state_ = state;
   if (!first_restarts_) first_restarts_ = restarts;
   requeued_ = requeued_ || state == Submitted::waits || restarts > *first_restarts_;
+  ended_itself_ = state == Submitted::runs && !requeued_ && nobody_since_ && now - *nobody_since_ >= kNobody;
 }
 
 bool BaseTenure::asks(Time now) {
@@ -51,7 +54,7 @@ bool BaseTenure::stays(Time now) const {
   if (now - since_ >= (ever_ ? holds_ : kFirstAtMost) || state_ == Submitted::ended) return false;
   if (state_ != Submitted::runs || requeued_) return true;
   if (!ever_) return now - since_ < kFirst;
-  return !nobody_since_ || now - *nobody_since_ < kNobody;
+  return !ended_itself_;
 }
 
 }  // namespace espalier::launcher

@@ -28,7 +28,7 @@ class BaseTenure {
   // The places where a launcher may be were tried. `nobody`: the launcher's host says that nobody listens there.
   void looked(Time now, bool nobody);
   // Slurm's word on the submitted job. `restarts`: how often it was requeued.
-  void heard(Submitted state, int restarts);
+  void heard(Submitted state, int restarts, Time now);
 
   bool asks(Time now);         // Slurm is to be asked now
   bool stays(Time now) const;  // false: the keeper gives its node back
@@ -42,6 +42,7 @@ class BaseTenure {
   bool connected_ = false, ever_ = false;
   std::optional<Time> nobody_since_, asked_;
   std::optional<Submitted> state_;
+  bool ended_itself_ = false;  // the launcher has
   std::optional<int> first_restarts_;
   bool requeued_ = false;
 };

@@ -27,9 +27,9 @@ bool over(const std::optional<SlurmJob>& job) {
 void ask_about(JobId submitted, BaseTenure& tenure) {
   try {
     const auto job = load_job(submitted);
-    if (over(job)) return tenure.heard(BaseTenure::Submitted::ended, 0);
+    if (over(job)) return tenure.heard(BaseTenure::Submitted::ended, 0, Clock::now());
     const bool runs = job->state == SlurmJob::State::running;
-    tenure.heard(runs ? BaseTenure::Submitted::runs : BaseTenure::Submitted::waits, job->restarts);
+    tenure.heard(runs ? BaseTenure::Submitted::runs : BaseTenure::Submitted::waits, job->restarts, Clock::now());
   } catch (const Error&) {
     // slurmctld is away: asked again
   }

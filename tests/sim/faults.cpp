@@ -7,11 +7,17 @@
 #include "planner/core/error.hpp"
 
 namespace espalier::sim {
+namespace {
+
+constexpr std::size_t kOfAnchored = 17;  // kinds of faults; the others are of movable jobs
+
+}  // namespace
 
 Faults::Faults(History& history) : history_(history) {
   Random& random = history_.random;
   // A history has few kinds of faults, so that some of its reconfigurations get far.
-  for (double& weight : weights_) weight = random.chance(0.3) ? random.real(0.1, 1) : 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i)
+    if (i < kOfAnchored || history.movable) weights_[i] = random.chance(0.3) ? random.real(0.1, 1) : 0;
   rate_ = random.chance(0.1) ? 0 : random.real(0.05, 0.5);
   in_change_ = random.chance(0.4) ? 0 : random.real(0.02, 0.25);
   Trouble& trouble = history_.training->trouble;
@@ -31,6 +37,7 @@ bool Faults::loses_answer() { return history_.random.chance(lost_answers_); }
 
 void Faults::begin(Seconds until) {
   if (rate_ > 0) next(until);
+  if (history_.movable && history_.random.chance(0.7)) user_moves(until);
   history_.timeline.at(until, nullptr, [this] {
     history_.calm_ = true;
     history_.crash_in_ = 0;  // a crash that was to come does not
@@ -65,14 +72,18 @@ void Faults::next(Seconds until) {
 }
 
 void Faults::strike() {
-  static constexpr std::array<Kind, 17> kinds{
-      &Faults::plain_job,           &Faults::planner_dies,  &Faults::dies_in_between,   &Faults::launcher_dies,
-      &Faults::keeper_dies,         &Faults::rank_dies,     &Faults::rank_stands_still, &Faults::link_breaks,
-      &Faults::node_fails,          &Faults::node_is_cut,   &Faults::slurmctld_stands,  &Faults::somebody_stands_still,
-      &Faults::extension_cancelled, &Faults::job_cancelled, &Faults::disk_fills,        &Faults::user_asks,
-      &Faults::store_is_lost};
+  ++strikes_;
+  static constexpr std::array<Kind, 19> kinds{
+      &Faults::plain_job,           &Faults::planner_dies,     &Faults::dies_in_between,
+      &Faults::launcher_dies,       &Faults::keeper_dies,      &Faults::rank_dies,
+      &Faults::rank_stands_still,   &Faults::link_breaks,      &Faults::node_fails,
+      &Faults::node_is_cut,         &Faults::slurmctld_stands, &Faults::somebody_stands_still,
+      &Faults::extension_cancelled, &Faults::job_cancelled,    &Faults::disk_fills,
+      &Faults::user_asks,           &Faults::store_is_lost,    &Faults::base_cancelled,
+      &Faults::launchers_node_fails};
   // Faults that end a job are rare, because nothing more can be seen of an ended job.
-  static constexpr std::array<double, 17> share{4, 2, 1, 0.2, 0.4, 0.5, 0.3, 1.5, 0.2, 0.4, 1, 1, 1, 0.1, 0.3, 1, 0.2};
+  static constexpr std::array<double, 19> share{4, 2, 1, 0.2, 0.4, 0.5, 0.3, 1.5, 0.2, 0.4,
+                                                1, 1, 1, 0.1, 0.3, 1,   0.2, 0.2, 0.5};
   // Only the loss of two extensions in a row needs an older generation's state. That is too rare to wait for.
   if (history_.mutant == Mutant::forgetful_vault && history_.random.chance(0.5)) return keeper_dies();
   double sum = 0;
@@ -145,6 +156,13 @@ void Faults::keeper_dies() {
       history_.kill_keeper(*keeper, false);
       return;
     }
+  for (const HolderPtr& one : history_.holders->alive())
+    if (history_.random.chance(0.6)) {
+      history_.note([&] { return "fault: " + one->party->name + " is killed"; });
+      may_end_ = may_end_ || !one->extension;  // a base ends with its batch script
+      history_.holders->kill(one, false);
+      return;
+    }
 }
 
 void Faults::rank_dies() {
@@ -189,20 +207,37 @@ void Faults::node_fails() {
   loss();
   const auto& nodes = history_.slurm->nodes();
   const SimNode& node = nodes[static_cast<std::size_t>(history_.random.below(static_cast<int>(nodes.size())))];
-  if (!node.up) return;
-  history_.note([&] { return "fault: node " + node.name + " dies"; });
+  if (node.up) node_dies(node.name);
+}
+
+// That of a movable job, which Slurm requeues.
+void Faults::launchers_node_fails() {
+  loss();
+  for (const auto& [id, process] : history_.launchers)
+    if (process.movable && process.launcher && history_.random.chance(0.7)) return node_dies(process.party->node);
+}
+
+void Faults::node_dies(const std::string& name) {
+  history_.note([&] { return "fault: node " + name + " dies"; });
   disturbed(20);
-  history_.slurm->fail_node(node.name);
-  history_.training->kill_node(node.name);
+  history_.slurm->fail_node(name);
+  history_.training->kill_node(name);
+  if (history_.movable) history_.network.cut(name);
   for (auto& [id, process] : history_.launchers)
-    if (process.party->node == node.name) {
-      may_end_ = true;
+    if (process.party->node == name) {
+      may_end_ = may_end_ || !process.movable;
       history_.end_launcher(process, true);
     }
+  for (const HolderPtr& one : history_.holders->alive())
+    if (one->party->node == name) {
+      may_end_ = may_end_ || !one->extension;
+      history_.holders->kill(one, true);
+    }
   for (auto& [id, keeper] : history_.keepers_)
-    if (keeper->party->node == node.name) history_.kill_keeper(*keeper, true);
-  history_.timeline.at(history_.timeline.now() + history_.random.real(10, 20), nullptr, [this, name = node.name] {
+    if (keeper->party->node == name) history_.kill_keeper(*keeper, true);
+  history_.timeline.at(history_.timeline.now() + history_.random.real(10, 20), nullptr, [this, name] {
     history_.note([&] { return "node " + name + " is back"; });
+    history_.network.heal(name);
     history_.slurm->restore_node(name);
   });
 }
@@ -217,7 +252,17 @@ void Faults::node_is_cut() {
   for (const auto& [id, process] : history_.launchers)
     may_end_ = may_end_ || (process.launcher && process.party->node == name);
   history_.network.cut(name);
-  history_.timeline.at(history_.timeline.now() + away, nullptr, [this, name] { history_.network.heal(name); });
+  // slurmctld takes it for down, and runs its jobs elsewhere. What is on the node goes on for a while.
+  const bool down = history_.movable && away > 12 && !history_.slurm->is_down(name);
+  if (down)
+    history_.timeline.at(history_.timeline.now() + away - 10, nullptr,
+                         [this, name] { history_.slurm->fail_node(name); });
+  history_.timeline.at(history_.timeline.now() + away, nullptr, [this, name, down] {
+    history_.note([&] { return "node " + name + " is reached again"; });
+    history_.network.heal(name);
+    if (down)
+      history_.timeline.at(history_.timeline.now() + 3, nullptr, [this, name] { history_.slurm->restore_node(name); });
+  });
 }
 
 void Faults::slurmctld_stands() {
@@ -234,6 +279,7 @@ void Faults::somebody_stands_still() {
     if (process.launcher) parties.push_back(process.party);
   for (const auto& [id, keeper] : history_.keepers_)
     if (keeper->party->alive) parties.push_back(keeper->party);
+  for (const HolderPtr& one : history_.holders->alive()) parties.push_back(one->party);
   const PartyPtr& party = parties[static_cast<std::size_t>(history_.random.below(static_cast<int>(parties.size())))];
   const Seconds length = history_.random.chance(0.7) ? history_.random.real(0.05, 3) : history_.random.real(3, 14);
   history_.note([&] { return "fault: " + party->name + " stands still for " + std::to_string(length) + " s"; });
@@ -258,8 +304,45 @@ void Faults::extension_cancelled() {
 void Faults::job_cancelled() {
   may_lose_ = may_end_ = true;
   for (const auto& [id, job] : history_.slurm->jobs())
-    if (job.kind == SimJob::Kind::anchor && job.state == SlurmJobState::running && history_.random.chance(0.6)) {
+    if ((job.kind == SimJob::Kind::anchor || job.kind == SimJob::Kind::submitted) &&
+        job.state == SlurmJobState::running && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: job " + std::to_string(job.id) + " is cancelled"; });
+      history_.slurm->cancel(id);
+      return;
+    }
+}
+
+// Users move bases in most histories, whatever else happens.
+void Faults::user_moves(Seconds until) {
+  const Seconds when = history_.timeline.now() + history_.random.real(2, 8);
+  if (when >= until) return;
+  history_.timeline.at(when, nullptr, [this, until] {
+    if (history_.planner_.party->alive)
+      history_.timeline.at(history_.timeline.now(), history_.planner_.party, [this] {
+        for (const auto& [id, live] : history_.planner_.planner->jobs()) {
+          if (!history_.random.chance(0.7)) continue;
+          MoveWish wish;  // as many other nodes, some of which may stay
+          for (const SimNode& node : history_.slurm->nodes())
+            if (wish.nodes.size() < live.job.anchor.size() && !node.owner.empty() && history_.random.chance(0.4))
+              wish.nodes.push_back(node.name);
+          try {
+            history_.planner_.planner->migrate(id, wish);
+            history_.note([job = id] { return "a user moves the base of job " + std::to_string(job); });
+          } catch (const Error& error) {
+            history_.note([&] { return std::string("a user is told: ") + error.what(); });
+          }
+          return;
+        }
+      });
+    user_moves(until);
+  });
+}
+
+void Faults::base_cancelled() {
+  may_lose_ = may_end_ = true;
+  for (const auto& [id, job] : history_.slurm->jobs())
+    if (job.kind == SimJob::Kind::base && job.state != SlurmJobState::ended && history_.random.chance(0.6)) {
+      history_.note([&] { return "fault: base " + std::to_string(job.id) + " is cancelled by its user"; });
       history_.slurm->cancel(id);
       return;
     }

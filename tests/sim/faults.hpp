@@ -20,6 +20,7 @@ class Faults {
   bool may_delay() const { return may_delay_; }
   // The end of the last disturbance of the surroundings. Time limits count from there.
   Seconds last() const { return last_; }
+  int strikes() const { return strikes_; }  // the number of faults so far
 
  private:
   using Kind = void (Faults::*)();
@@ -45,15 +46,19 @@ class Faults {
   void disk_fills();
   void user_asks();
   void store_is_lost();
+  void base_cancelled();
+  void launchers_node_fails();
+  void node_dies(const std::string& name);
+  void user_moves(Seconds until);
 
   History& history_;
-  std::array<double, 17> weights_{};
+  std::array<double, 19> weights_{};
   double rate_ = 0;       // faults per second
   double in_change_ = 0;  // probability of a fault per change of a launcher's state
   double lost_answers_ = 0;
   Seconds last_ = 0;
   Seconds silence_ = 0;  // in total, in which launchers and keepers stood still
-  int losses_ = 0;
+  int losses_ = 0, strikes_ = 0;
   bool may_lose_ = false, may_end_ = false, may_delay_ = false;
 };
 

@@ -32,12 +32,14 @@ class ModelSlurm final : public Slurm {
   }
 };
 
-std::vector<SimNode> small_cluster(Random& random) {
+// `cpus_only`: there is also a node without GPUs.
+std::vector<SimNode> small_cluster(Random& random, bool cpus_only) {
   std::vector<SimNode> nodes;
-  const int count = 2 + random.below(2);
+  const int count = (cpus_only ? 3 : 2) + random.below(2);
   for (int n = 1; n <= count; ++n)
     nodes.push_back(
         {"n" + std::to_string(n), std::vector<JobId>(static_cast<std::size_t>(2 + random.below(2)), 0), true});
+  if (cpus_only) nodes.insert(nodes.begin(), SimNode{"c1", {}, true});
   return nodes;
 }
 
@@ -45,8 +47,8 @@ std::vector<SimNode> small_cluster(Random& random) {
 
 History& history() { return *running; }
 
-History::History(std::uint64_t seed, Mutant broken, bool log)
-    : random(seed), network(timeline, random), mutant(broken), logging_(log) {
+History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable)
+    : random(seed), network(timeline, random), mutant(broken), movable(with_movable), logging_(log) {
   running = this;
   config.planner_host = kHead;
   config.planner_port = kPlannerPort;
@@ -57,6 +59,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   config.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   config.max_lease_minutes = 1;
   if (random.chance(0.3)) config.heartbeat_seconds = random.real(1, 5);
+  if (movable) config.adoption_minutes = 0.6;
   StepEvents events;
   events.completed = [this](JobId job, int generation, std::int64_t step) {
     invariants_->completed(job, generation, step);
@@ -72,12 +75,14 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   };
   events.keeps = [this](JobId step_of, const std::string& node, const std::string& reader) {
     if (!network.reaches(node, reader)) return false;
+    if (holders->keeps(step_of, node)) return true;
     if (const auto at = launchers.find(step_of); at != launchers.end()) return at->second.launcher != nullptr;
     const auto at = keepers_.find(step_of);
     return at != keepers_.end() && at->second->party->alive;
   };
-  events.kept = [this](JobId step_of, int generation) {
+  events.kept = [this](JobId step_of, const std::string& node, int generation) {
     if (mutant == Mutant::forgetful_vault && generation < training->newest_committed(step_of)) return false;
+    if (holders->keeps(step_of, node)) return holders->kept(step_of, node, generation);
     if (const auto at = launchers.find(step_of); at != launchers.end()) return generation >= at->second.keep.generation;
     const auto at = keepers_.find(step_of);
     return at != keepers_.end() && generation >= at->second->keep.generation;
@@ -86,18 +91,24 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
     violate("job " + std::to_string(job) + ": generation " + std::to_string(generation) +
             " left the state after step " + std::to_string(left) + ", and it is not gone on from");
   };
+  events.superseded = [this](JobId job, const PartyPtr& launcher) {
+    const auto at = launchers.find(job);
+    return at != launchers.end() && at->second.party != launcher;
+  };
   events.placed = [this](JobId job, const GpuId& gpu, JobId step_of) { invariants_->placed(job, gpu, step_of); };
   training = std::make_unique<Training>(timeline, random, network, mutant, std::move(events));
   training->total_steps = 15 + random.below(200);
   training->heartbeat = config.heartbeat_seconds;
   training->step_seconds = random.real(0.7, 2.5);
   training->by_checkpoint = random.chance(0.15);
+  training->needs_network = movable;
   SlurmModel::Hooks hooks;
   hooks.start = [this](const SimJob& job) { slurm_started(job); };
   hooks.signal = [this](const SimJob& job) {
     note([&] { return "slurm: SIGTERM to the steps of " + std::to_string(job.id); });
     if (mutant != Mutant::silent_notice) training->signal_steps(job.id);
-    if (job.kind == SimJob::Kind::anchor) signal_launcher(job.id, SIGTERM);
+    if (job.kind == SimJob::Kind::anchor || job.kind == SimJob::Kind::submitted) signal_launcher(job.id, SIGTERM);
+    if (mutant != Mutant::silent_notice && random.chance(0.3)) holders->signal(job.id);
     if (const auto keeper = keepers_.find(job.id);
         keeper != keepers_.end() && mutant != Mutant::silent_notice && random.chance(0.3)) {
       keeper->second->tenure->signalled();
@@ -106,8 +117,10 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   };
   hooks.kill = [this](const SimJob& job) { slurm_killed(job); };
   hooks.kill_steps = [this](JobId job) { training->kill_steps(job); };
+  hooks.leave_node = [this](JobId job, const std::string& node) { training->kill_steps(job, node); };
   hooks.event = [this](const std::string& text) { datagram(text); };
-  slurm = std::make_unique<SlurmModel>(timeline, random, mutant, small_cluster(random), std::move(hooks));
+  slurm = std::make_unique<SlurmModel>(timeline, random, mutant, small_cluster(random, movable), std::move(hooks));
+  holders = std::make_unique<Holders>(*this);
   store_ = std::make_unique<Store>(":memory:");
   invariants_ = std::make_unique<Invariants>(*this);
   faults_ = std::make_unique<Faults>(*this);
@@ -118,15 +131,22 @@ History::History(std::uint64_t seed, Mutant broken, bool log)
   const int jobs = 1 + random.below(2);
   for (int i = 0; i < jobs; ++i) {
     SimJob job;
-    job.kind = SimJob::Kind::anchor;
+    job.kind = movable && random.chance(0.8) ? SimJob::Kind::submitted : SimJob::Kind::anchor;
     job.gpus = 1 + random.below(2);
     timeline.at(random.real(0, 2), nullptr, [this, job] { slurm->submit(job); });
   }
-  chaos_until_ = random.real(8, 30);
+  for (int i = 0; movable && i < 3; ++i) {  // others hold GPUs at first, so that some bases wait
+    SimJob job;
+    job.gpus = 1 + random.below(2);
+    if (random.chance(0.5)) timeline.at(random.real(0, 1), nullptr, [this, job] { slurm->submit(job); });
+  }
+  chaos_until_ = random.real(8, movable ? 50 : 30);
   faults_->begin(chaos_until_);
 }
 
 History::~History() {
+  holders.reset();
+  for (auto& one : cut_off_) one.mapped().launcher.reset();
   for (auto& [id, process] : launchers) process.launcher.reset();
   planner_ = {};
   network.drop_all();
@@ -233,7 +253,8 @@ void History::datagram(const std::string& text) {
 
 // ---- launchers
 
-void History::start_launcher(const SimJob& job) {
+// What a movable job asks for stays the same when it is started again.
+launcher::JobContext History::context_of(const SimJob& job) {
   launcher::JobContext context;
   context.job = job.id;
   context.node = job.holdings.front().node;
@@ -247,8 +268,40 @@ void History::start_launcher(const SimJob& job) {
   context.config = config;
   context.site.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   context.site.grace_seconds[SlurmModel::kPartition] = static_cast<int>(SlurmModel::kGrace);
+  if (job.kind != SimJob::Kind::submitted) return context;
+  Random own(static_cast<std::uint64_t>(job.id) * 7919 + static_cast<std::uint64_t>(job.submitted * 1e6));
+  context.program = {own.chance(0.5) ? "describes itself" : "train"};
+  context.accuracy = own.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
+  context.movable = true;
+  context.anchor.clear();
+  context.floor_gpus = context.min_gpus = 1 + own.below(2);
+  context.base_gpus = context.min_gpus + (own.chance(0.5) ? own.below(3) : 0);
+  const auto possible = [&](int gpus) {
+    try {
+      launcher::base_shape(gpus, launcher::partition_nodes(""), {});
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  while (context.base_gpus > context.min_gpus && !possible(context.base_gpus)) --context.base_gpus;
+  context.max_gpus = context.base_gpus + own.below(4);
+  context.partition = "main";
+  context.restarts = job.restarts;
+  context.site.backfill_seconds = static_cast<int>(SlurmModel::kBackfill);
+  return context;
+}
+
+void History::start_launcher(const SimJob& job) {
+  launcher::JobContext context = context_of(job);
+  if (const auto old = launchers.find(job.id); old != launchers.end() && old->second.party->alive)
+    cut_off_.push_back(launchers.extract(old));
   LauncherProcess& process = launchers[job.id];
+  process.signals.clear();
+  process.seen = JobPhase::launching;
   process.job = job.id;
+  process.movable = context.movable;
+  process.restarts = context.restarts;
   process.party = born = std::make_shared<Party>();
   born->name = "launcher " + std::to_string(job.id);
   born->node = context.node;
@@ -262,10 +315,11 @@ void History::start_launcher(const SimJob& job) {
       if (process.launcher->serve()) process.party->stopped = true;
     }
     if (!process.party->stopped) return;
-    invariants_->job_ended(process.job);
+    if (!superseded(process.job, process.party)) invariants_->job_ended(process.job);
     end_launcher(process, false);
   };
   note([&] { return "launcher " + std::to_string(job.id) + ": starts on " + context.node; });
+  if (context.restarts > 0) invariants_->requeued(job.id, context.node);
   try {
     process.launcher = std::make_unique<launcher::Launcher>(
         std::move(context), [&process](const wire::Keep& keep) { process.keep = keep; });
@@ -283,7 +337,22 @@ void History::end_launcher(LauncherProcess& process, bool with_node) {
   process.launcher.reset();
   process.signals.clear();
   if (with_node) return;
-  timeline.at(timeline.now() + random.real(0.02, 0.3), nullptr, [this, id = process.job] { slurm->over(id); });
+  timeline.at(timeline.now() + random.real(0.02, 0.3), nullptr, [this, id = process.job, restarts = process.restarts] {
+    if (const SimJob* job = slurm->find(id); job != nullptr && job->restarts == restarts) slurm->over(id);
+  });
+}
+
+int History::restarts_of(const PartyPtr& launcher) const {
+  for (const auto& [id, process] : launchers)
+    if (process.party == launcher) return process.restarts;
+  for (const auto& one : cut_off_)
+    if (one.mapped().party == launcher) return one.mapped().restarts;
+  return 0;  // one of before
+}
+
+bool History::superseded(JobId job, const PartyPtr& launcher) const {
+  const SimJob* const now = slurm->find(job);
+  return now != nullptr && now->restarts > restarts_of(launcher);
 }
 
 void History::signal_launcher(JobId job, int number) {
@@ -296,7 +365,10 @@ void History::signal_launcher(JobId job, int number) {
 // ---- processes that Slurm starts and kills
 
 void History::slurm_started(const SimJob& job) {
-  if (job.kind == SimJob::Kind::anchor) start_launcher(job);
+  if (job.kind == SimJob::Kind::anchor || job.kind == SimJob::Kind::submitted) start_launcher(job);
+  const SimJob* const of = slurm->find(job.anchor);
+  const bool held = job.kind == SimJob::Kind::base || (of != nullptr && of->kind == SimJob::Kind::submitted);
+  if (held) return holders->start(job);
   if (job.kind == SimJob::Kind::extension) start_keeper(job);
   if (job.kind == SimJob::Kind::plain)
     timeline.at(timeline.now() + random.real(3, 15), nullptr, [this, id = job.id] { slurm->over(id); });
@@ -304,9 +376,30 @@ void History::slurm_started(const SimJob& job) {
 
 void History::slurm_killed(const SimJob& job) {
   note([&] { return "slurm: " + std::to_string(job.id) + " is ending"; });
+  if (movable) {
+    for (const Holding& held : job.holdings) kill_on(held.node, job.id, job.restarts);
+    return;
+  }
   training->kill_steps(job.id);
   if (const auto at = launchers.find(job.id); at != launchers.end()) end_launcher(at->second, false);
   if (const auto at = keepers_.find(job.id); at != keepers_.end()) kill_keeper(*at->second, false);
+}
+
+// slurmd kills the job's processes as soon as it hears of that.
+void History::kill_on(const std::string& node, JobId job, int restarts) {
+  if (!network.reaches(node, kHead)) {
+    timeline.at(timeline.now() + random.real(0.2, 1.5), nullptr,
+                [this, node, job, restarts] { kill_on(node, job, restarts); });
+    return;
+  }
+  training->kill_steps(job, node);
+  const auto end = [&](LauncherProcess& process) {
+    if (process.job == job && process.restarts == restarts && process.party->node == node) end_launcher(process, false);
+  };
+  for (auto& [id, process] : launchers) end(process);
+  for (auto& one : cut_off_) end(one.mapped());
+  if (const auto at = keepers_.find(job); at != keepers_.end()) kill_keeper(*at->second, false);
+  holders->kill(job, node);
 }
 
 // ---- keepers of extensions: launcher/node/keeper.cpp without its system calls

@@ -8,12 +8,14 @@
 #include "planner/daemon/planner.hpp"
 #include "planner/wire/config.hpp"
 #include "planner/wire/server.hpp"
+#include "tests/sim/holders.hpp"
 #include "tests/sim/slurm_model.hpp"
 #include "tests/sim/training.hpp"
 
 namespace espalier::launcher {
 class Launcher;
-}
+struct JobContext;
+}  // namespace espalier::launcher
 
 namespace espalier::sim {
 
@@ -24,6 +26,8 @@ struct Crash {};
 struct LauncherProcess {
   PartyPtr party;
   JobId job = 0;
+  bool movable = false;
+  int restarts = 0;                              // how often Slurm had requeued the job when it started
   std::unique_ptr<launcher::Launcher> launcher;  // null: the process is gone
   std::multimap<int, Callback> signals;
   JobPhase seen = JobPhase::launching;  // its state after the last event
@@ -57,7 +61,8 @@ class History {
   static constexpr const char* kHead = "head";
   static constexpr std::uint16_t kPlannerPort = 7321;
 
-  History(std::uint64_t seed, Mutant mutant, bool log);
+  // `movable`: most of its elastic jobs are.
+  History(std::uint64_t seed, Mutant mutant, bool log, bool movable = false);
   ~History();
   History(const History&) = delete;
   History& operator=(const History&) = delete;
@@ -72,12 +77,14 @@ class History {
   Random random;
   Network network;
   Mutant mutant;
+  const bool movable;
   PartyPtr born;             // the process whose loop is being made
   bool slurm_fails = false;  // the call that is being carried out finds no slurmctld
   bool answer_lost = false;  // the call is carried out, and its answer never comes
   bool disk_full = false;
   std::unique_ptr<SlurmModel> slurm;
   std::unique_ptr<Training> training;
+  std::unique_ptr<Holders> holders;
   std::map<JobId, LauncherProcess> launchers;
   // Schedules a call to slurmctld from `node`. `work` carries out the call, with the two flags above set for it.
   // Returns the delay of the call.
@@ -87,6 +94,8 @@ class History {
     if (logging_) add_line(text());
   }
   void violate(const std::string& what);
+  int restarts_of(const PartyPtr& launcher) const;
+  bool superseded(JobId job, const PartyPtr& launcher) const;  // Slurm has requeued its job
   wire::Config config;
 
  private:
@@ -95,6 +104,7 @@ class History {
   void start_planner();
   void kill_planner(Seconds back_after);
   void start_launcher(const SimJob& job);
+  launcher::JobContext context_of(const SimJob& job);
   void end_launcher(LauncherProcess& process, bool with_node);
   void start_keeper(const SimJob& job);
   void keeper_looks(const std::shared_ptr<KeeperProcess>& keeper);
@@ -106,6 +116,7 @@ class History {
   void datagram(const std::string& text);
   void slurm_started(const SimJob& job);
   void slurm_killed(const SimJob& job);
+  void kill_on(const std::string& node, JobId job, int restarts);
   void add_line(const std::string& text);
 
   bool logging_;
@@ -114,6 +125,8 @@ class History {
   std::unique_ptr<Store> store_;
   PlannerProcess planner_;
   std::map<JobId, std::shared_ptr<KeeperProcess>> keepers_;  // by extension
+  // Launchers on nodes that are cut off, whose jobs Slurm has started elsewhere.
+  std::vector<std::map<JobId, LauncherProcess>::node_type> cut_off_;
   std::unique_ptr<class Invariants> invariants_;
   std::unique_ptr<class Faults> faults_;
   // After this many sends, the last of which is not done, `crash_party_` dies. 0: it does not die.

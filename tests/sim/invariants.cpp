@@ -12,6 +12,8 @@ namespace {
 constexpr Seconds kLook = 0.5;
 // Timers of the product and of the model may be late by this much.
 constexpr Seconds kSlack = 3;
+// A second base is withdrawn after 10 s and the backfill scheduler's period.
+constexpr Seconds kSecondBase = 10 + SlurmModel::kBackfill;
 
 std::string name(JobId job) { return "job " + std::to_string(job); }
 
@@ -28,7 +30,8 @@ void Invariants::after_event() { one_generation_trains(); }
 void Invariants::one_generation_trains() {
   std::map<JobId, int> training;
   for (const auto& generation : history_.training->all())
-    if (generation->training() && ++training[generation->job()] > 1)
+    if (generation->training() && !history_.superseded(generation->job(), generation->launcher()) &&
+        ++training[generation->job()] > 1)
       history_.violate(name(generation->job()) + ": two generations train at once");
 }
 
@@ -61,7 +64,19 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
     return name(job) + ": generation " + std::to_string(generation) + " goes on from " + from + " after step " +
            std::to_string(step);
   });
-  if (step > steps.last || ((from == "generation" || from == "earlier") && step != steps.last))
+  const auto left = left_.find(job);
+  const bool next = left != left_.end();  // the first recovery of a requeued job's launcher
+  if (next) {
+    if (step < left->second.step && history_.faults_->strikes() == left->second.strikes && from != "generation" &&
+        from != "earlier")
+      history_.violate(name(job) + ": its keepers held the state after step " + std::to_string(left->second.step) +
+                       ", and its next launcher goes on after step " + std::to_string(step));
+    left_.erase(left);
+  }
+  // The launcher before may have been cut off, and its ranks may have trained on until the next one stopped them.
+  const bool may_be_ahead = next && from != "checkpoint";
+  if ((step > steps.last && !may_be_ahead) ||
+      ((from == "generation" || from == "earlier") && (step < steps.last || (step > steps.last && !may_be_ahead))))
     history_.violate(name(job) + ": goes on with the state of its lost generation after step " + std::to_string(step) +
                      ", and step " + std::to_string(steps.last) + " was done");
   steps.last = step;
@@ -77,6 +92,20 @@ bool Invariants::leaves_late(JobId job) const {
         (extension.preempted || history_.timeline.now() - extension.started >= extension.limit))
       return true;
   return false;
+}
+
+void Invariants::requeued(JobId job, const std::string& node) {
+  // Without a base there is nothing to go on with.
+  const auto alive = history_.holders->alive();
+  const bool held = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
+    const SimJob* const base = history_.slurm->find(one->job);
+    return one->submitted == job && !one->extension && base != nullptr && base->state == SlurmJobState::running;
+  });
+  const bool ending = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
+    const SimJob* const base = history_.slurm->find(one->job);
+    return one->submitted == job && base != nullptr && base->state == SlurmJobState::completing;
+  });
+  left_[job] = {held && !ending ? history_.training->left_of(job, node) : 0, history_.faults_->strikes()};
 }
 
 // Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
@@ -114,7 +143,8 @@ void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
   const SimJob* holder = history_.slurm->find(step_of);
   if (holder == nullptr || (step_of != job && holder->anchor != job))
     return history_.violate(name(job) + ": a rank on " + place + " runs in a step of job " + std::to_string(step_of));
-  if (history_.slurm->owner(gpu) != step_of)
+  // Slurm may have ended the job, and not reach the node.
+  if (history_.slurm->owner(gpu) != step_of && history_.network.reaches(gpu.node, History::kHead))
     return history_.violate(name(job) + ": a rank takes GPU " + place + ", which Slurm gave to job " +
                             std::to_string(history_.slurm->owner(gpu)));
   for (const auto& other : history_.training->all())
@@ -140,6 +170,7 @@ void Invariants::each_half_second() {
   jobs_progress();
   phases_end();
   extensions_are_owned();
+  bases_are_owned();
   decisions_end();
   end_of_history();
   history_.timeline.at(history_.timeline.now() + kLook, nullptr, [this] { each_half_second(); });
@@ -156,7 +187,9 @@ void Invariants::jobs_progress() {
   const Seconds longest = history_.config.hang_seconds + 2.0 * at_a_boundary + reading + kSlack;
   for (const auto& [id, process] : history_.launchers) {
     const bool has_begun = steps_.contains(id);
-    const bool recovers = process.launcher && process.launcher->phase() == JobPhase::recovering;
+    const bool recovers =
+        process.launcher && (process.launcher->phase() == JobPhase::recovering ||
+                             (process.restarts > 0 && process.launcher->phase() == JobPhase::launching));
     holds(name(id) + " steps", process.launcher && has_begun && !recovers, longest, name(id) + ": makes no step");
   }
 }
@@ -173,6 +206,7 @@ void Invariants::phases_end() {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::launching) bound = config.protocol_seconds + config.hang_seconds + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
+      if (phase == JobPhase::acquiring && process.movable) bound = kSecondBase + kSlack;
       if (phase == JobPhase::starting) bound = 1.5 * config.start_seconds + kSlack;  // with early_seconds()
       if (phase == JobPhase::ready || phase == JobPhase::switching) bound = at_a_boundary + kSlack;
       if (phase == JobPhase::saving || phase == JobPhase::restarting)
@@ -187,6 +221,8 @@ void Invariants::phases_end() {
 void Invariants::extensions_are_owned() {
   for (const auto& [id, job] : history_.slurm->jobs()) {
     if (job.kind != SimJob::Kind::extension || job.state == SlurmJobState::ended) continue;
+    if (const SimJob* of = history_.slurm->find(job.anchor); of != nullptr && of->kind == SimJob::Kind::submitted)
+      continue;  // held for the next launcher: bases_are_owned()
     const std::string what = "extension " + std::to_string(id) + " of " + name(job.anchor);
     const auto at = history_.launchers.find(job.anchor);
     const bool orphan = at == history_.launchers.end() || !at->second.launcher;
@@ -204,6 +240,55 @@ void Invariants::extensions_are_owned() {
         !orphan && at->second.launcher->phase() == JobPhase::running && !at->second.launcher->owns(id);
     holds(what + " unclaimed", unclaimed && planner, 30 + 4 + 10 + kSlack, what + ": its launcher does not know it");
   }
+}
+
+// What is held for a movable job ends with it, and is held for its next launcher for adoption_minutes at most.
+void Invariants::bases_are_owned() {
+  for (const auto& [id, job] : history_.slurm->jobs()) {
+    const SimJob* const of = job.anchor == 0 ? nullptr : history_.slurm->find(job.anchor);
+    if (of == nullptr || of->kind != SimJob::Kind::submitted || job.state == SlurmJobState::ended) continue;
+    const std::string what =
+        (job.kind == SimJob::Kind::base ? "base " : "extension ") + std::to_string(id) + " of " + name(job.anchor);
+    const auto at = history_.launchers.find(job.anchor);
+    const bool orphan = at == history_.launchers.end() || !at->second.launcher;
+    const bool planner = history_.planner_.party->alive;
+    // The keeper in a base's batch script asks Slurm every 2 s, the others every 30 s after up to 10 s. Where all are
+    // gone, the planner ends it: after 10 s, seen every 4 s, again after 10 s.
+    const bool over = of->state == SlurmJobState::ended;
+    holds(what + " over", over && planner, 10 + 4 + 10 + kSlack, what + ": its job has ended");
+    holds(what + " over alone", over, 10 + 30 + 10 + kSlack, what + ": its job has ended");
+    holds(what + " orphan", orphan && !over, 60 * history_.config.adoption_minutes + 20 + kSlack,
+          what + ": has no launcher");
+    const bool settled = !orphan && at->second.launcher->phase() == JobPhase::running;
+    const bool unclaimed = settled && job.kind == SimJob::Kind::extension && !at->second.launcher->owns(id);
+    holds(what + " unclaimed", unclaimed && planner, 30 + 4 + 10 + kSlack, what + ": its launcher does not know it");
+  }
+}
+
+// The bases in Slurm are those that the planner was told of, and training is on one of them. A base that waits beside
+// it is larger.
+std::string Invariants::bases_differ(JobId id) const {
+  const SimJob* const submitted = history_.slurm->find(id);
+  if (submitted == nullptr || submitted->kind != SimJob::Kind::submitted) return "";
+  const auto bases = history_.slurm->marked(id, SimJob::Kind::base);
+  const auto& told = history_.planner_.planner->jobs().at(id).bases;
+  if (std::set<JobId>(told.begin(), told.end()) != std::set<JobId>(bases.begin(), bases.end()))
+    return name(id) + ": the planner does not know its bases";
+  const ElasticJob job = history_.launchers.at(id).launcher->state();
+  if (job.phase != JobPhase::running) return "";
+  if (job.anchor.empty()) return name(id) + ": trains without a base";
+  const JobId base = job.anchor.front().job;
+  if (std::find(bases.begin(), bases.end(), base) == bases.end()) return name(id) + ": its base does not exist";
+  const SimJob* const own = history_.slurm->find(base);
+  for (const JobId other : bases) {
+    const SimJob* const beside = history_.slurm->find(other);
+    if (other != base &&
+        (beside->state != SlurmJobState::pending || beside->nodes * beside->gpus <= own->nodes * own->gpus))
+      return name(id) + ": holds base " + std::to_string(other) + " for nothing";
+  }
+  for (const GpuId& gpu : job.plan->ranks())
+    if (history_.slurm->owner(gpu) == base) return "";
+  return name(id) + ": trains on extensions alone";
 }
 
 void Invariants::decisions_end() {
@@ -241,6 +326,7 @@ std::string Invariants::disagreement() {
     const ElasticJob& told = live->second.job;
     if (job.phase != JobPhase::running && job.phase != JobPhase::launching) return name(id) + " is being changed";
     if (live->second.open) return name(id) + ": a decision is open";
+    if (const std::string why = bases_differ(id); !why.empty()) return why;
     if (told.phase != job.phase || told.generation != job.generation || told.extensions != job.extensions ||
         told.plan != job.plan)
       return name(id) + ": the planner's record is not the launcher's state";
@@ -251,6 +337,7 @@ std::string Invariants::disagreement() {
       claimed.insert(held.job);
       if (!used.contains(held.job)) return name(id) + ": holds extension " + std::to_string(held.job) + " for nothing";
     }
+    for (const Holding& own : job.anchor) used.erase(own.job);
     for (const JobId owner : used)
       if (owner != id && !extensions.contains(owner)) return name(id) + ": its plan uses a GPU that is not its own";
   }
@@ -301,7 +388,8 @@ std::string Invariants::leftover() {
 
 void Invariants::end_of_history() {
   constexpr Seconds kLasts = 4, kEnd = 60;
-  const Seconds agree = history_.training->by_checkpoint ? 120 : 60;  // a change by checkpoint takes longer
+  // A change by checkpoint takes longer, and two bases are held for a minute and more.
+  const Seconds agree = (history_.training->by_checkpoint ? 120 : 60) + (history_.movable ? 120 : 0);
   const Seconds now = history_.timeline.now();
   if (!history_.calm_ || now < history_.faults_->last()) return;
   if (calm_since_ < 0) calm_since_ = now;
@@ -321,7 +409,7 @@ void Invariants::end_of_history() {
       agreed_since_ = now;
       agreed_at_.clear();
       for (const auto& [id, process] : history_.launchers)
-        if (process.launcher) agreed_at_[id] = steps_[id].last;
+        if (process.launcher && process.launcher->phase() != JobPhase::launching) agreed_at_[id] = steps_[id].last;
     }
     if (!lasted) return;
     for (const auto& [id, step] : agreed_at_)
@@ -329,7 +417,7 @@ void Invariants::end_of_history() {
     history_.note([] { return "all agree; the jobs are cancelled"; });
     ended_since_ = now;
     for (const auto& [id, job] : history_.slurm->jobs())
-      if (job.kind != SimJob::Kind::extension) history_.slurm->cancel(id);
+      if (job.kind != SimJob::Kind::extension && job.kind != SimJob::Kind::base) history_.slurm->cancel(id);
     return;
   }
   const std::string why = leftover();

@@ -16,7 +16,8 @@ class Invariants {
   void completed(JobId job, int generation, std::int64_t step);
   void recovered(JobId job, int generation, std::int64_t step, const std::string& from);
   void generation_lost(JobId job);
-  void job_ended(JobId job);  // its launcher ended it
+  void requeued(JobId job, const std::string& node);  // its next launcher starts there
+  void job_ended(JobId job);                          // its launcher ended it
   void placed(JobId job, const GpuId& gpu, JobId step_of);
 
  private:
@@ -30,12 +31,19 @@ class Invariants {
     std::map<int, std::int64_t> first;  // the first step of each generation that has trained
   };
   class Patience;
+  struct Left {
+    std::int64_t step = 0;
+    int strikes = 0;
+  };
+  std::map<JobId, Left> left_;  // when its launcher started: the state that the keepers held
   Seconds longest_switch() const;
   void each_half_second();
   void one_generation_trains();
   void jobs_progress();
   void phases_end();
   void extensions_are_owned();
+  void bases_are_owned();
+  std::string bases_differ(JobId job) const;
   void decisions_end();
   void end_of_history();
   std::string disagreement();  // between planner, launchers and Slurm; empty: none

@@ -7,7 +7,8 @@
 // Models: Slurm (slurm_model), the ranks of generations (training), the network (network).
 //
 // The seed decides the history: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want their
-// GPUs, and faults (faults.cpp):
+// GPUs, and faults (faults.cpp). With --movable most elastic jobs are movable: they hold their GPUs by bases, which are
+// replaced, and Slurm requeues the job when it loses the launcher's node.
 // - Connections break, or are cut for a while. Datagrams are lost, doubled or overtaken.
 // - Processes die or stand still. The planner and launchers also die in the middle of an event.
 // - Workers and nodes are lost while a job trains. The next generation takes the state that survives.
@@ -40,13 +41,13 @@ namespace {
 struct Options {
   std::uint64_t seed = 1;
   long histories = 1, steps = std::numeric_limits<long>::max(), jobs = 1;
-  bool verbose = false, mutants = false, survey = false;
+  bool verbose = false, mutants = false, survey = false, movable = false;
   Mutant mutant = Mutant::none;
 };
 
 constexpr const char* kUsage =
-    "Usage: sim [--seed N] [--histories N] [--jobs N] [--steps N] [--mutant NAME] [--verbose | --survey]\n"
-    "       sim --mutants [--seed N] [--histories N]\n";
+    "Usage: sim [--movable] [--seed N] [--histories N] [--jobs N] [--steps N] [--mutant NAME] [--verbose | --survey]\n"
+    "       sim [--movable] --mutants [--seed N] [--histories N]\n";
 
 [[noreturn]] void usage() {
   std::fputs(kUsage, stderr);
@@ -69,6 +70,7 @@ Options parse(int argc, char** argv) {
     else if (word == "--verbose") options.verbose = true;
     else if (word == "--mutants") options.mutants = true;
     else if (word == "--survey") options.survey = true;
+    else if (word == "--movable") options.movable = true;
     else if (word == "--mutant" && i + 1 < argc && mutant_from(argv[i + 1])) options.mutant = *mutant_from(argv[++i]);
     else usage();
   }
@@ -91,7 +93,7 @@ void name_seed(int number) {
 std::string run_one(std::uint64_t seed, const Options& options, Mutant mutant, long& events) {
   seed_high = static_cast<std::sig_atomic_t>(seed >> 32);
   seed_low = static_cast<std::sig_atomic_t>(seed & 0xffffffff);
-  History history(seed, mutant, false);
+  History history(seed, mutant, false, options.movable);
   std::string what = history.run(options.steps);
   events += history.steps();
   return what;
@@ -110,11 +112,11 @@ class Teller final : public spdlog::sinks::base_sink<spdlog::details::null_mutex
   History& history_;
 };
 
-void tell(std::uint64_t seed, Mutant mutant, long steps) {
-  History told(seed, mutant, true);
+void tell(std::uint64_t seed, Mutant mutant, const Options& options) {
+  History told(seed, mutant, true, options.movable);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("told", std::make_shared<Teller>(told)));
   spdlog::set_level(spdlog::level::debug);
-  const std::string broken = told.run(steps);
+  const std::string broken = told.run(options.steps);
   spdlog::set_level(spdlog::level::off);
   for (const std::string& line : told.log()) std::printf("%s\n", line.c_str());
   std::printf("seed %llu: %ld events, %.1f s: %s\n", static_cast<unsigned long long>(seed), told.steps(),
@@ -146,7 +148,7 @@ bool survey(const Options& options) {
 bool all_mutants_noticed(const Options& options) {
   bool all = true;
   for (const std::string& name : mutant_names()) {
-    if (name == "none") continue;
+    if (name == "none" || needs_movable(*mutant_from(name)) != options.movable) continue;
     long events = 0;
     std::string what;
     const std::uint64_t seed =
@@ -161,7 +163,7 @@ bool all_mutants_noticed(const Options& options) {
 int run(const Options& options) {
   if (options.mutants) return all_mutants_noticed(options) ? 0 : 1;
   if (options.survey) return survey(options) ? 0 : 1;
-  if (options.verbose) return tell(options.seed, options.mutant, options.steps), 0;
+  if (options.verbose) return tell(options.seed, options.mutant, options), 0;
   const auto start = std::chrono::steady_clock::now();
   long events = 0;
   std::string what;
@@ -172,8 +174,9 @@ int run(const Options& options) {
                 static_cast<unsigned long long>(options.seed), events, seconds);
     return 0;
   }
-  tell(seed, options.mutant, options.steps);
-  std::printf("again: sim --seed %llu --verbose\n", static_cast<unsigned long long>(seed));
+  tell(seed, options.mutant, options);
+  std::printf("again: sim%s --seed %llu --verbose\n", options.movable ? " --movable" : "",
+              static_cast<unsigned long long>(seed));
   return 1;
 }
 

@@ -5,11 +5,23 @@
 namespace espalier::sim {
 
 const std::vector<std::string>& mutant_names() {
-  static const std::vector<std::string> names{
-      "none",         "deaf_to_exit",   "stale_state",    "skipped_step",  "immortal_keeper", "undying_extension",
-      "double_grant", "stuck_boundary", "stale_recovery", "silent_notice", "forgetful_vault"};
+  static const std::vector<std::string> names{"none",
+                                              "deaf_to_exit",
+                                              "stale_state",
+                                              "skipped_step",
+                                              "immortal_keeper",
+                                              "undying_extension",
+                                              "double_grant",
+                                              "stuck_boundary",
+                                              "stale_recovery",
+                                              "silent_notice",
+                                              "forgetful_vault",
+                                              "undying_base",
+                                              "forgetful_keeper"};
   return names;
 }
+
+bool needs_movable(Mutant mutant) { return mutant == Mutant::undying_base || mutant == Mutant::forgetful_keeper; }
 
 std::optional<Mutant> mutant_from(const std::string& name) {
   const auto& names = mutant_names();

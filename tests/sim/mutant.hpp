@@ -20,9 +20,12 @@ enum class Mutant {
   stale_recovery,     // a generation after a lost one begins a step too early
   silent_notice,      // no process hears that Slurm takes an extension, and Slurm does not tell it when asked
   forgetful_vault,    // a vault lets older generations go as soon as another is committed
+  undying_base,       // a base that is given back, or whose keeper has ended, goes on
+  forgetful_keeper,   // a keeper of a base does not tell the next launcher what the last one has left
 };
 
 const std::vector<std::string>& mutant_names();  // in the order of the enumeration
+bool needs_movable(Mutant mutant);               // it breaks what only movable jobs build on
 std::optional<Mutant> mutant_from(const std::string& name);
 
 }  // namespace espalier::sim

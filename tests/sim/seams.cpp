@@ -1,6 +1,6 @@
 // The product's edges to the outside: the same classes and functions on virtual time and on the model of Slurm. They
 // replace planner/wire/{loop,clock,listener,dialler,handshake,side_thread}.cpp,
-// launcher/{process/child,process/blocking_thread,node/directory,slurm/slurm,world/rank_servers}.cpp and
+// launcher/{process/child,process/blocking_thread,node/directory,slurm/slurm,slurm/base_job,world/rank_servers}.cpp and
 // planner/daemon/slurm_agent.cpp.
 #include <csignal>
 
@@ -274,8 +274,24 @@ RankServers::RankServers(wire::Loop& loop, RankServersSettings settings, std::fu
 RankServers::~RankServers() = default;
 void RankServers::start() {}
 void RankServers::adopt(const wire::ConnectionPtr&, const wire::RankServerHello&) {}
-void RankServers::serve(const ServerId&, int) {}
-void RankServers::forget(JobId) {}
+// The server starts as a step, and is tried again where that fails.
+void RankServers::serve(const ServerId& id, int gpus) {
+  if (!history().movable) return;
+  const auto party = loop_.base()->party;
+  history().call_slurm(
+      party->node, [this, party, id, gpus, submitted = settings_.anchor, place = sim::place_in(settings_.environment)] {
+        if (!party->alive) return;
+        if (!history().slurm_fails && history().slurm->runs_steps(id.job, id.node))
+          return history().holders->served(party, submitted, id.job, id.node, place);
+        const sim::SimJob* job = history().slurm->find(id.job);
+        if (job == nullptr || job->state == SlurmJobState::ended) return;
+        auto& timeline = history().timeline;
+        timeline.at(timeline.now() + 1, party, [this, id, gpus] { serve(id, gpus); });
+      });
+}
+void RankServers::forget(JobId job) {
+  if (history().movable) history().holders->forget(loop_.base()->party, job);
+}
 std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {
   if (history().disk_full) throw Error("ranks: cannot be started");
   return std::make_unique<SimRanks>(
@@ -345,6 +361,10 @@ std::optional<SlurmJob> load_job(JobId id) {
   result.comment = job->comment;
   result.holdings = job->holdings;
   result.preempted = history().slurm->tells_preemption(*job);
+  result.restarts = job->restarts;
+  result.runs_again = job->runs_again;
+  result.cpus = job->nodes;
+  if (job->kind == sim::SimJob::Kind::submitted) result.holdings.clear();
   return result;
 }
 
@@ -379,14 +399,59 @@ void give_back(JobId id, std::optional<std::uint32_t>) {
 }
 
 SlurmSite load_site(const std::string&) { return {}; }
-std::vector<NodeView> load_nodes(const std::vector<std::string>&) { return {}; }
+std::vector<NodeView> load_nodes(const std::vector<std::string>& names) {
+  if (!history().movable) return {};
+  reach_slurmctld();
+  std::vector<NodeView> nodes;
+  for (const sim::SimNode& one : history().slurm->nodes()) {
+    if (std::find(names.begin(), names.end(), one.name) == names.end()) continue;
+    NodeView view;
+    view.name = one.name;
+    view.gpu_type = "h100";
+    view.gpu_owner.assign(one.owner.size(), 0);
+    nodes.push_back(std::move(view));
+  }
+  return nodes;
+}
 
-// The jobs of these histories are anchored.
-std::vector<NodeCapacity> partition_nodes(const std::string&) { return {}; }
-JobId submit_base(const BaseJob&) { throw Error("slurm: no movable job is simulated"); }
-std::string base_comment(JobId, const std::string&) { return {}; }
-std::vector<SlurmJob> bases_of(JobId) { return {}; }
-std::vector<SlurmJob> extensions_of(JobId) { return {}; }
+// ---- bases of movable jobs
+
+std::vector<NodeCapacity> partition_nodes(const std::string&) {
+  reach_slurmctld();
+  std::vector<NodeCapacity> nodes;
+  for (const sim::SimNode& one : history().slurm->nodes())
+    nodes.push_back({one.name, one.owner.empty() ? "" : "h100", static_cast<int>(one.owner.size()), 64, 64000});
+  return nodes;
+}
+
+JobId submit_base(const BaseJob& job) {
+  reach_slurmctld();
+  const JobId id = history().slurm->submit_base(job);
+  history().note([&] {
+    return "slurm: base " + std::to_string(id) + " of " + std::to_string(job.shape.nodes) + " x " +
+           std::to_string(job.shape.gpus_per_node) + " GPUs submitted" +
+           (history().answer_lost ? ", the answer is lost" : "");
+  });
+  if (history().answer_lost) throw Error("slurm: socket timed out");
+  return id;
+}
+
+std::string base_comment(JobId submitted, const std::string& nonce) {
+  return "espalier:base:" + std::to_string(submitted) + ":" + nonce;
+}
+
+namespace {
+std::vector<SlurmJob> marked(JobId submitted, sim::SimJob::Kind kind) {
+  reach_slurmctld();
+  std::vector<SlurmJob> jobs;
+  for (const JobId id : history().slurm->marked(submitted, kind))
+    if (auto job = load_job(id)) jobs.push_back(std::move(*job));
+  return jobs;
+}
+}  // namespace
+
+std::vector<SlurmJob> bases_of(JobId submitted) { return marked(submitted, sim::SimJob::Kind::base); }
+std::vector<SlurmJob> extensions_of(JobId submitted) { return marked(submitted, sim::SimJob::Kind::extension); }
 
 // ---- the launcher's thread for Slurm: one call after the other, each takes its time
 

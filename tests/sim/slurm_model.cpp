@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::sim {
 
@@ -37,6 +38,7 @@ JobId SlurmModel::owner(const GpuId& gpu) const {
 bool SlurmModel::runs_steps(JobId id, const std::string& node) const {
   const SimJob* job = find(id);
   return job != nullptr && job->state == SlurmJobState::running &&
+         std::any_of(job->holdings.begin(), job->holdings.end(), [&](const Holding& h) { return h.node == node; }) &&
          std::any_of(nodes_.begin(), nodes_.end(), [&](const SimNode& one) { return one.name == node && one.up; });
 }
 
@@ -61,18 +63,59 @@ JobId SlurmModel::submit_extension(const launcher::ExtensionJob& request) {
   job.limit = kMinute * std::max(request.request.lease_minutes, 1);
   job.deadline = job.submitted + request.grant_seconds + job.limit + kMinute;
   job.anchor = anchor_of_comment(job.comment);
-  const bool somebody_waits = std::any_of(jobs_.begin(), jobs_.end(), [](const auto& one) {
-    return one.second.state == SlurmJobState::pending && one.second.kind != SimJob::Kind::extension;
-  });
-  if (request.immediate && (somebody_waits || random_.chance(0.3) || !try_start(job)))
+  if (request.immediate && (somebody_waits() || random_.chance(0.3) || !try_start(job)))
     throw Error("slurm: insufficient priority (2013)");
   jobs_[job.id] = job;
   return job.id;
 }
 
-bool SlurmModel::try_start(SimJob& job) {
+JobId SlurmModel::submit_base(const launcher::BaseJob& request) {
+  SimJob job;
+  job.id = ++last_;
+  job.kind = SimJob::Kind::base;
+  job.nodes = request.shape.nodes;
+  job.gpus = request.shape.gpus_per_node;
+  job.only = request.only;
+  job.comment = request.comment;
+  job.environment = request.environment;
+  job.submitted = timeline_.now();
+  job.anchor = submitted_of_base(job.comment);
+  if (request.immediate && (somebody_waits() || random_.chance(0.3) || !try_start(job)))
+    throw Error("slurm: insufficient priority (2013)");
+  jobs_[job.id] = job;
+  if (!request.immediate) timeline_.at(timeline_.now() + random_.real(0.01, 0.3), nullptr, [this] { schedule(); });
+  return job.id;
+}
+
+bool SlurmModel::somebody_waits() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& one) {
+    return one.second.state == SlurmJobState::pending && one.second.kind != SimJob::Kind::extension;
+  });
+}
+
+std::vector<JobId> SlurmModel::marked(JobId submitted, SimJob::Kind kind) const {
+  std::vector<JobId> ids;
+  for (const auto& [id, job] : jobs_)
+    if (job.kind == kind && job.anchor == submitted &&
+        (job.state == SlurmJobState::pending || job.state == SlurmJobState::running))
+      ids.push_back(id);
+  return ids;
+}
+
+// Finds its nodes and takes their GPUs.
+bool SlurmModel::place(SimJob& job) {
+  if (job.kind == SimJob::Kind::submitted) {
+    std::vector<std::string> up;
+    for (const SimNode& node : nodes_)
+      if (node.up) up.push_back(node.name);
+    if (up.empty()) return false;
+    job.holdings = {{job.id, up[static_cast<std::size_t>(random_.below(static_cast<int>(up.size())))], {}}};
+    return true;
+  }
+  std::vector<std::pair<SimNode*, std::vector<int>>> chosen;
   const auto fits = [&](SimNode& node) {
     if (!node.up || (!job.node.empty() && job.node != node.name)) return false;
+    if (!job.only.empty() && std::find(job.only.begin(), job.only.end(), node.name) == job.only.end()) return false;
     std::vector<int> idle;
     for (std::size_t i = 0; i < node.owner.size(); ++i) {
       const bool taken = node.owner[i] != 0 && !(mutant_ == Mutant::double_grant && random_.chance(0.5));
@@ -81,11 +124,20 @@ bool SlurmModel::try_start(SimJob& job) {
     if (static_cast<int>(idle.size()) < job.gpus) return false;
     while (static_cast<int>(idle.size()) > job.gpus)
       idle.erase(idle.begin() + random_.below(static_cast<int>(idle.size())));
-    for (const int index : idle) node.owner[static_cast<std::size_t>(index)] = job.id;
-    job.holdings = {{job.id, node.name, idle}};
-    return true;
+    chosen.emplace_back(&node, idle);
+    return static_cast<int>(chosen.size()) == job.nodes;
   };
   if (!std::any_of(nodes_.begin(), nodes_.end(), fits)) return false;
+  job.holdings.clear();
+  for (const auto& [node, idle] : chosen) {
+    for (const int index : idle) node->owner[static_cast<std::size_t>(index)] = job.id;
+    job.holdings.push_back({job.id, node->name, idle});
+  }
+  return true;
+}
+
+bool SlurmModel::try_start(SimJob& job) {
+  if (timeline_.now() < job.begin || !place(job)) return false;
   job.state = SlurmJobState::running;
   job.started = timeline_.now();
   timeline_.at(timeline_.now() + random_.real(0.05, 0.6), nullptr, [this, id = job.id] {
@@ -102,10 +154,10 @@ bool SlurmModel::try_start(SimJob& job) {
 
 void SlurmModel::schedule() {
   if (!answers()) return;
-  bool somebody_waits = false;
+  bool somebody_waits = false;  // for GPUs
   for (auto& [id, job] : jobs_) {
     if (job.state != SlurmJobState::pending || job.kind == SimJob::Kind::extension) continue;
-    if (try_start(job)) continue;
+    if (try_start(job) || job.kind == SimJob::Kind::submitted) continue;
     somebody_waits = true;
     make_room(job);
   }
@@ -120,31 +172,40 @@ void SlurmModel::schedule() {
   }
 }
 
-// Preemption: extensions on one node are ended, so that the job fits there.
+// Preemption: extensions on as many nodes as the job wants are ended, so that it fits there.
 void SlurmModel::make_room(const SimJob& job) {
+  std::vector<std::pair<SimNode*, int>> chosen;  // and the GPUs that it lacks there
   for (SimNode& node : nodes_) {
     if (!node.up || (!job.node.empty() && job.node != node.name)) continue;
-    int room = 0;
-    std::vector<SimJob*> victims;
+    if (!job.only.empty() && std::find(job.only.begin(), job.only.end(), node.name) == job.only.end()) continue;
+    int room = 0, may_go = 0;
     for (const JobId owner : node.owner) {
-      SimJob* holder = owner == 0 ? nullptr : &jobs_.at(owner);
+      const SimJob* holder = owner == 0 ? nullptr : &jobs_.at(owner);
       const bool goes = holder != nullptr && (holder->preempted || holder->state == SlurmJobState::completing);
       if (holder == nullptr || goes || holder->kind == SimJob::Kind::extension) ++room;
-      if (holder != nullptr && !goes && holder->kind == SimJob::Kind::extension) victims.push_back(holder);
+      if (holder != nullptr && !goes && holder->kind == SimJob::Kind::extension) ++may_go;
     }
     if (room < job.gpus) continue;
-    int lacking = job.gpus - (room - static_cast<int>(victims.size()));
-    for (SimJob* victim : victims) {  // `victims` has one entry per GPU
-      if (lacking-- <= 0) break;
-      if (victim->preempted) continue;
-      victim->preempted = true;
-      hooks_.signal(*victim);
-      timeline_.at(timeline_.now() + kGrace + random_.real(0, 5), nullptr, [this, id = victim->id] {
-        SimJob& late = jobs_.at(id);
-        if (late.state == SlurmJobState::running) end(late, 0);
-      });
-    }
+    chosen.emplace_back(&node, job.gpus - (room - may_go));
+    if (static_cast<int>(chosen.size()) < job.nodes) continue;
+    for (const auto& [where, lacking] : chosen) preempt(*where, lacking);
     return;
+  }
+}
+
+void SlurmModel::preempt(SimNode& node, int lacking) {
+  for (const JobId owner : std::vector(node.owner)) {  // an entry for each GPU
+    SimJob* victim = owner == 0 ? nullptr : &jobs_.at(owner);
+    if (victim == nullptr || victim->kind != SimJob::Kind::extension || victim->state == SlurmJobState::completing)
+      continue;
+    if (lacking-- <= 0) break;
+    if (victim->preempted) continue;
+    victim->preempted = true;
+    hooks_.signal(*victim);
+    timeline_.at(timeline_.now() + kGrace + random_.real(0, 5), nullptr, [this, id = victim->id] {
+      SimJob& late = jobs_.at(id);
+      if (late.state == SlurmJobState::running) end(late, 0);
+    });
   }
 }
 
@@ -185,7 +246,14 @@ void SlurmModel::kill(SimJob& job) {
   hooks_.kill(job);
   timeline_.at(timeline_.now() + random_.real(0.01, 0.3), nullptr, [this, id = job.id] {
     SimJob& gone = jobs_.at(id);
-    if (gone.state == SlurmJobState::ended) return;
+    if (gone.state == SlurmJobState::ended || gone.state == SlurmJobState::pending) return;
+    if (std::exchange(gone.runs_again, false)) {
+      gone.state = SlurmJobState::pending;
+      gone.holdings.clear();
+      gone.begin = timeline_.now() + random_.real(2, 12);
+      ++gone.restarts;
+      return;
+    }
     gone.state = SlurmJobState::ended;
     gone.ended = timeline_.now();
     for (SimNode& node : nodes_) {
@@ -199,13 +267,26 @@ void SlurmModel::kill(SimJob& job) {
 
 void SlurmModel::fail_node(const std::string& name) {
   named(name).up = false;
-  // slurmctld notices later. The node's processes are dead already.
   timeline_.at(timeline_.now() + random_.real(1, 8), nullptr, [this, name] {
-    for (auto& [id, job] : jobs_)
-      if ((job.state == SlurmJobState::running || job.state == SlurmJobState::completing) &&
-          std::any_of(job.holdings.begin(), job.holdings.end(), [&](const Holding& h) { return h.node == name; }))
-        kill(job);
+    for (auto& [id, job] : jobs_) {
+      if ((job.state != SlurmJobState::running && job.state != SlurmJobState::completing) ||
+          std::none_of(job.holdings.begin(), job.holdings.end(), [&](const Holding& h) { return h.node == name; }))
+        continue;
+      // A base is submitted with --no-kill, and a movable job with --requeue, as sbatch has it by default.
+      if (job.kind == SimJob::Kind::base && job.state == SlurmJobState::running && job.holdings.size() > 1) {
+        excise(job, name);
+        continue;
+      }
+      job.runs_again = job.kind == SimJob::Kind::submitted && job.state == SlurmJobState::running;
+      kill(job);
+    }
   });
+}
+
+void SlurmModel::excise(SimJob& job, const std::string& name) {
+  std::erase_if(job.holdings, [&](const Holding& held) { return held.node == name; });
+  std::replace(named(name).owner.begin(), named(name).owner.end(), job.id, JobId{0});
+  hooks_.leave_node(job.id, name);
 }
 
 SlurmSnapshot SlurmModel::snapshot() const {
@@ -233,16 +314,22 @@ SlurmSnapshot SlurmModel::snapshot() const {
     record.id = id;
     record.uid = ::getuid();
     record.comment = job.comment;
+    record.submitted = wire::unix_seconds() - (timeline_.now() - job.submitted);
+    record.wanted_gpus = job.kind == SimJob::Kind::submitted ? 0 : job.gpus * job.nodes;
     record.partition = job.kind == SimJob::Kind::extension ? kPartition : "main";
     record.state = job.state;
     if (job.state == SlurmJobState::running || job.state == SlurmJobState::completing) record.holdings = job.holdings;
+    if (job.kind == SimJob::Kind::submitted) record.holdings.clear();  // Slurm names what has GPUs
     record.preempted = tells_preemption(job) && job.state == SlurmJobState::running;
     result.jobs[id] = std::move(record);
-    if (job.state == SlurmJobState::pending && job.kind != SimJob::Kind::extension) {
+    if (job.state == SlurmJobState::pending && job.kind != SimJob::Kind::extension &&
+        job.kind != SimJob::Kind::submitted) {
       WaitingJob waiting;
       waiting.id = id;
-      waiting.gpus = job.gpus;
+      waiting.gpus = job.gpus * job.nodes;
+      waiting.nodes = job.nodes;
       if (!job.node.empty()) waiting.only_nodes = {job.node};
+      if (!job.only.empty()) waiting.only_nodes = job.only;
       waiting.priority = 1000.0 - id;
       result.cluster.waiting.push_back(waiting);
     }

@@ -38,8 +38,8 @@ std::shared_ptr<Generation> Training::start(const PartyPtr& launcher, JobId job,
 }
 
 Generation* Training::find(JobId job, int generation) const {
-  for (const auto& one : all_)
-    if (one->job() == job && one->number() == generation) return one.get();
+  for (auto one = all_.rbegin(); one != all_.rend(); ++one)  // a requeued job may count anew
+    if ((*one)->job() == job && (*one)->number() == generation) return one->get();
   return nullptr;
 }
 
@@ -47,6 +47,19 @@ bool Training::crowds(const Generation& one) const {
   return std::any_of(all_.begin(), all_.end(), [&](const auto& other) {
     return other.get() != &one && other->job() == one.job() && other->running() && other->ranks().front().assigned;
   });
+}
+
+std::int64_t Training::left_of(JobId job, const std::string& reader) const {
+  std::vector<Generation::Link> chain;
+  for (auto one = all_.rbegin(); one != all_.rend(); ++one)
+    if ((*one)->job() == job && (chain.empty() || (*one)->era_ == chain.front().generation->era_) &&
+        std::any_of((*one)->ranks_.begin(), (*one)->ranks_.end(), [](const auto& rank) { return rank.committed; }))
+      chain.push_back({one->get(), INT64_MAX});
+  for (std::size_t i = 1; i < chain.size(); ++i)
+    chain[i].until = std::min(chain[i - 1].until, chain[i - 1].generation->begun_);
+  if (chain.empty()) return 0;
+  const auto left = chain.front().generation->newest_left(chain, reader, false);
+  return left.generation == nullptr ? 0 : left.generation->step_;
 }
 
 int Training::newest_committed(JobId step_of) const {
@@ -61,8 +74,8 @@ void Training::signal_steps(JobId job) {
   for (const auto& one : all_) one->notice(job);
 }
 
-void Training::kill_steps(JobId job) {
-  for (const auto& one : all_) one->lose_server(job);
+void Training::kill_steps(JobId job, const std::string& node) {
+  for (const auto& one : all_) one->lose_server(job, node);
 }
 
 void Training::kill_node(const std::string& node) {
@@ -102,7 +115,7 @@ void Generation::launch(const std::string& host, std::uint16_t port) {
             return self->started(r, host, port);
           self->training_.events.start_step(rank.party, rank.step_of, [self, host, port, r](bool started) {
             if (started) return self->started(r, host, port);
-            self->lose_server(self->ranks_[r].step_of);
+            self->lose_server(self->ranks_[r].step_of, self->ranks_[r].party->node);
           });
         });
   }
@@ -163,7 +176,13 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     rank.gpu = assign_->plan.ranks().at(r);
     training_.events.placed(job_, *rank.gpu, rank.step_of);
     if (!all([](const Rank& one) { return one.assigned; })) return;
-    const bool reads = number_ > 0 && !assign_->source;  // the newest checkpoint
+    const bool anew = starts_anew();
+    const bool reads = (number_ > 0 || anew) && !assign_->source;  // the newest checkpoint
+    if (anew) {
+      taken_.emplace();
+      taken_->step = training_.checkpoints[job_];
+      taken_->from = taken_->step == 0 ? "start" : "checkpoint";
+    }
     if (reads) begun_ = step_ = mark_ = training_.checkpoints[job_];
     if (reads && training_.random.chance(training_.trouble.unreadable)) return lose_rank(r, false);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -194,6 +213,21 @@ void Generation::hear(std::size_t r, const wire::Frame& frame) {
     return;
   }
   train_frame(r, frame);
+}
+
+// Whether it is the first of a launcher that goes on with nothing of an earlier launcher but the checkpoint.
+bool Generation::starts_anew() {
+  int last = -1;
+  bool first = true;
+  for (const auto& other : training_.all()) {
+    if (other.get() == this) break;
+    if (other->job_ != job_) continue;
+    last = std::max(last, other->era_);
+    first = first && other->launcher_ != launcher_;
+  }
+  const bool anew = last >= 0 && first && !assign_->source;
+  era_ = std::max(0, last + (anew ? 1 : 0));
+  return anew;
 }
 
 void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
@@ -266,9 +300,19 @@ void Generation::begin_step() {
               [self = shared_from_this()] { self->end_step(); });
 }
 
+bool Generation::reaches_all() const {
+  return all(
+      [this](const Rank& rank) { return training_.network.reaches(rank.party->node, ranks_.front().party->node); });
+}
+
 void Generation::end_step() {
   stepping_ = false;
   if (!training()) return;  // a rank was lost: the others wait in a collective for ever
+  if (training_.needs_network && !reaches_all()) {
+    stepping_ = true;
+    training_.timeline.at(training_.timeline.now() + 0.2, nullptr, [self = shared_from_this()] { self->end_step(); });
+    return;
+  }
   for (const Rank& rank : ranks_)
     if (rank.party->stands_until > training_.timeline.now()) {
       stepping_ = true;
@@ -280,10 +324,11 @@ void Generation::end_step() {
   mark_ = ++step_;
   trained_ = true;
   const bool settled = settles_after_-- <= 0;
-  training_.events.completed(job_, number_, step_);
+  const bool counts = !training_.events.superseded(job_, launcher_);
+  if (counts) training_.events.completed(job_, number_, step_);
   bool asked = step_ % Training::kCheckpointSteps == 0;
   for (Rank& rank : ranks_) asked = std::exchange(rank.checkpoints, false) || asked;
-  if (asked) training_.checkpoints[job_] = step_;
+  if (asked && counts) training_.checkpoints[job_] = step_;
   wire::Step report;
   report.step = step_;
   report.settled = settled;
@@ -317,7 +362,7 @@ bool Generation::survives(const Generation& old, const std::string& reader, bool
     return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
       return rank.gpu == gpu && rank.loaded_state(old.number_) &&
              training_.events.keeps(rank.step_of, rank.party->node, reader) &&
-             (truly || training_.events.kept(rank.step_of, old.number_));
+             (truly || training_.events.kept(rank.step_of, rank.party->node, old.number_));
     });
   };
   for (const Stage& stage : old.assign_->plan.stages)
@@ -332,7 +377,7 @@ bool Generation::survives(const Generation& old, const std::string& reader, bool
 bool Generation::speaks(const Generation& old, const std::string& reader, bool truly) const {
   return std::any_of(old.ranks_.begin(), old.ranks_.end(), [&](const Rank& rank) {
     return rank.assigned && training_.events.keeps(rank.step_of, rank.party->node, reader) &&
-           (truly || training_.events.kept(rank.step_of, old.number_));
+           (truly || training_.events.kept(rank.step_of, rank.party->node, old.number_));
   });
 }
 
@@ -370,7 +415,7 @@ void Generation::choose_source(const std::string& reader) {
     if (Generation* const earlier = training_.find(job_, one.generation); earlier != nullptr && !one.copies_only)
       told.push_back({earlier, one.step});
   for (const auto& other : training_.all()) {
-    if (other->job_ != job_ || other->number_ >= number_) continue;
+    if (other->job_ != job_ || other->number_ >= number_ || other->era_ != era_) continue;
     const bool was_the_job =
         other->number_ == source.generation ||
         std::any_of(other->ranks_.begin(), other->ranks_.end(), [](const Rank& rank) { return rank.committed; });
@@ -496,10 +541,11 @@ void Generation::lose_rank(std::size_t r, bool with_node, int code) {
   if (number_ == 0) end_all(random.real(0.01, 1.5));  // the first generation ends as a whole
 }
 
-void Generation::lose_server(JobId step_of) {
+void Generation::lose_server(JobId step_of, const std::string& node) {
   std::vector<int> lost;
   for (std::size_t r = 0; r < ranks_.size(); ++r)
-    if (ranks_[r].step_of == step_of && !ranks_[r].gone) lost.push_back(static_cast<int>(r));
+    if (ranks_[r].step_of == step_of && !ranks_[r].gone && (node.empty() || node == ranks_[r].party->node))
+      lost.push_back(static_cast<int>(r));
   if (lost.empty()) return;
   tell_launcher(training_.random.real(0.001, 0.5),
                 [self = shared_from_this(), lost] { self->callbacks_.lost(lost, "a rank server was lost"); });

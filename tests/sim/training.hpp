@@ -21,12 +21,14 @@ struct StepEvents {
   std::function<void(JobId job, int generation, std::int64_t step, const std::string& from)> recovered;
   // Whether a rank on node `reader` can read what ranks in steps of job `step_of` left in the vault of `node`.
   std::function<bool(JobId step_of, const std::string& node, const std::string& reader)> keeps;
-  // Whether the vault of job `step_of` still keeps the state that the generation trained on.
-  std::function<bool(JobId step_of, int generation)> kept;
+  // Whether the vault of job `step_of` on the node still keeps the state that the generation trained on.
+  std::function<bool(JobId step_of, const std::string& node, int generation)> kept;
   // State after step `left` was there, and the job goes on from older state.
   std::function<void(JobId job, int generation, std::int64_t left)> forgotten;
   // A rank takes a GPU, in a step of job `step_of`.
   std::function<void(JobId job, const GpuId& gpu, JobId step_of)> placed;
+  // Whether the job has a newer launcher: what this one still does on a node that is cut off is of no account.
+  std::function<bool(JobId job, const PartyPtr& launcher)> superseded;
 };
 
 struct Trouble {
@@ -49,8 +51,8 @@ class Training {
   bool crowds(const Generation& one) const;   // another generation of the job has GPUs beside it
   int newest_committed(JobId step_of) const;  // generation with a rank in a step of that job
   const std::vector<std::shared_ptr<Generation>>& all() const { return all_; }
-  void signal_steps(JobId job);  // SIGTERM to the processes in the job's steps
-  void kill_steps(JobId job);
+  void signal_steps(JobId job);                              // SIGTERM to the processes in the job's steps
+  void kill_steps(JobId job, const std::string& node = "");  // empty: on all nodes
   void kill_node(const std::string& node);
   std::vector<PartyPtr> ranks_alive() const;
   void kill_rank(const PartyPtr& rank);
@@ -67,6 +69,9 @@ class Training {
   Seconds heartbeat = 1;
   Seconds step_seconds = 0.5;
   bool by_checkpoint = false;  // the hand-off's method is `checkpoint`
+  bool needs_network = false;  // a step waits for the network between its ranks
+  // The newest step of which `reader` can read the state that is left of the job's ranks. 0: there is none.
+  std::int64_t left_of(JobId job, const std::string& reader) const;
   // What every program trains.
   wire::Description description() const {
     return {{"gpt2", 4, 256, 4, 128, 1000, 8, 4},
@@ -105,8 +110,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void launch(const std::string& host, std::uint16_t port);
   void signal(int number);
   void abandon() { abandoned_ = true; }  // the launcher hears no more of this generation
-  void lose_server(JobId step_of);       // the rank servers of that job are lost, with their ranks
-  bool training() const;                 // committed, complete, and not at a boundary
+  // The rank servers of that job are lost, with their ranks: on one node, or on all where `node` is empty.
+  void lose_server(JobId step_of, const std::string& node = "");
+  bool training() const;  // committed, complete, and not at a boundary
   JobId job() const { return job_; }
   int number() const { return number_; }
   const std::vector<Rank>& ranks() const { return ranks_; }
@@ -121,12 +127,14 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
  private:
   friend class Training;
+  bool reaches_all() const;
   void started(std::size_t rank, const std::string& host, std::uint16_t port);
   void connect(std::size_t rank, const std::string& host, std::uint16_t port);
   void hear(std::size_t rank, const wire::Frame& frame);
   void train_frame(std::size_t rank, const wire::Frame& frame);
   void stand(std::size_t rank);
   void go_on(std::size_t rank);
+  bool starts_anew();
   void begin_step();
   void end_step();
   void finish();
@@ -176,6 +184,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   int settles_after_ = 0;       // steps until it has settled
   std::int64_t load_step_ = 0;  // the step of its source's state
   std::int64_t begun_ = 0;      // the step after which it began
+  int era_ = -1;                // how often the job has started from a checkpoint, with another launcher; -1: not known
   std::optional<bool> torn_;    // whether it was lost while the optimizer changed the state
   std::int64_t step_ = 0;
   std::int64_t mark_ = 0;  // the step of its state; -1 while a step is under way

@@ -47,7 +47,7 @@ TEST_CASE("where no launcher had started ranks a job takes its newest base") {
   CHECK(adoption.choose(suits).base == 12);
 }
 
-TEST_CASE("a base that ends is not chosen, before its keepers have come or after") {
+TEST_CASE("a base that ends is not chosen, before its keepers have come or after, but the one beside it") {
   for (const bool had_come : {false, true}) {
     Adoption adoption;
     adoption.await(11);
@@ -58,10 +58,15 @@ TEST_CASE("a base that ends is not chosen, before its keepers have come or after
     CHECK(adoption.came(12));
     REQUIRE(adoption.complete());
     const Adoption::Choice choice = adoption.choose(suits);
-    CHECK(choice.base == 0);
-    CHECK(choice.others == std::vector<JobId>{12});
-    CHECK(choice.why_none == "its keepers have ended");
+    CHECK(choice.base == 12);
+    CHECK(choice.others.empty());
   }
+  Adoption none;
+  none.await(11);
+  none.heard(left(11, 1, 1));
+  CHECK(none.ended(11));
+  CHECK(none.choose(suits).base == 0);
+  CHECK(none.choose(suits).why_none == "its keepers have ended");
 }
 
 TEST_CASE("what another program has left is of no use") {

@@ -61,13 +61,13 @@ using Submitted = BaseTenure::Submitted;
 TEST_CASE("a keeper of a base leaves as soon as Slurm says that the submitted job has ended") {
   Kept kept;
   CHECK(kept.stays(1s));
-  kept.tenure.heard(Submitted::ended, 0);
+  kept.tenure.heard(Submitted::ended, 0, kept.start);
   CHECK_FALSE(kept.stays(2s));
 }
 
 TEST_CASE("a keeper whose launcher is there stays, whatever was heard before") {
   Kept kept;
-  kept.tenure.heard(Submitted::runs, 0);
+  kept.tenure.heard(Submitted::runs, 0, kept.start);
   kept.tenure.found();
   CHECK(kept.stays(86400s));
   CHECK_FALSE(kept.tenure.asks(kept.start + 86400s));
@@ -75,7 +75,7 @@ TEST_CASE("a keeper whose launcher is there stays, whatever was heard before") {
 
 TEST_CASE("a keeper that never finds its launcher leaves after a minute") {
   Kept kept;
-  kept.tenure.heard(Submitted::runs, 0);
+  kept.tenure.heard(Submitted::runs, 0, kept.start);
   CHECK(kept.stays(59s));
   CHECK_FALSE(kept.stays(60s));
 }
@@ -85,14 +85,15 @@ TEST_CASE("a launcher that ended by itself is waited for 10 s, one that is only 
   ended.tenure.found();
   ended.tenure.lost(ended.start + 100s);
   ended.tenure.looked(ended.start + 101s, true);
-  ended.tenure.heard(Submitted::runs, 0);
-  CHECK(ended.stays(110s));
+  ended.tenure.heard(Submitted::runs, 0, ended.start + 110s);
+  CHECK(ended.stays(115s));  // that may have been before Slurm noticed that the launcher's node is lost
+  ended.tenure.heard(Submitted::runs, 0, ended.start + 111s);
   CHECK_FALSE(ended.stays(111s));
   Kept cut_off;
   cut_off.tenure.found();
   cut_off.tenure.lost(cut_off.start + 100s);
   cut_off.tenure.looked(cut_off.start + 101s, false);
-  cut_off.tenure.heard(Submitted::runs, 0);
+  cut_off.tenure.heard(Submitted::runs, 0, cut_off.start);
   CHECK(cut_off.stays(699s));
   CHECK_FALSE(cut_off.stays(700s));
 }
@@ -102,10 +103,10 @@ TEST_CASE("a base is held for 10 minutes while its submitted job waits to run ag
   kept.tenure.found();
   kept.tenure.lost(kept.start);
   kept.tenure.looked(kept.start + 1s, true);
-  kept.tenure.heard(Submitted::runs, 2);
-  kept.tenure.heard(Submitted::waits, 3);
+  kept.tenure.heard(Submitted::runs, 2, kept.start);
+  kept.tenure.heard(Submitted::waits, 3, kept.start);
   CHECK(kept.stays(300s));
-  kept.tenure.heard(Submitted::runs, 3);
+  kept.tenure.heard(Submitted::runs, 3, kept.start);
   CHECK(kept.stays(599s));
   CHECK_FALSE(kept.stays(600s));
 }
@@ -135,7 +136,7 @@ TEST_CASE("how long a base is held without a launcher is the site's to say") {
   BaseTenure tenure(BaseTenure::Time{}, true, 60s);
   tenure.found();
   tenure.lost(BaseTenure::Time{});
-  tenure.heard(Submitted::waits, 1);
+  tenure.heard(Submitted::waits, 1, {});
   CHECK(tenure.stays(BaseTenure::Time{} + 59s));
   CHECK_FALSE(tenure.stays(BaseTenure::Time{} + 60s));
 }
@@ -144,12 +145,12 @@ TEST_CASE(
     "an extension that no launcher has accepted in time is given back; one that was accepted is held as a base is") {
   const BaseTenure::Time start{};
   BaseTenure tenure(start, false, 60s, 5s);
-  tenure.heard(Submitted::waits, 1);
+  tenure.heard(Submitted::waits, 1, {});
   CHECK(tenure.stays(start + 4s));
   CHECK_FALSE(tenure.stays(start + 5s));
   tenure.found();
   tenure.lost(start + 10s);
-  tenure.heard(Submitted::waits, 1);
+  tenure.heard(Submitted::waits, 1, {});
   CHECK(tenure.stays(start + 69s));
   CHECK_FALSE(tenure.stays(start + 70s));
 }
