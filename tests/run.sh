@@ -116,6 +116,8 @@ suite_sim() {
   heading "simulation"
   one_of_sim "each way to break the model is noticed" --mutants
   one_of_sim "launchers, planner and Slurm under faults" --histories 2000
+  one_of_sim "the same with movable jobs: each way to break the model is noticed" --movable --mutants
+  one_of_sim "movable jobs under faults" --movable --histories 1000
 }
 
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box

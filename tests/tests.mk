@@ -46,6 +46,8 @@ test-sim:
 	$(call build_after_deps,$(SIM_TEST))
 	@$(SIM_TEST) --mutants
 	@$(SIM_TEST) --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
+	@$(SIM_TEST) --movable --mutants
+	@$(SIM_TEST) --movable --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
 
 .PHONY: test check demo bench bench-train bench-pytorch
 test:

@@ -108,6 +108,7 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   put(json, job, kSizes);
   put(json, job, kFacts);
   if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
+  if (job.sync_beyond > 0) json["sync_beyond"] = job.sync_beyond;
   for (const DegreeFactor& one : job.degree_factors) json["degree_factors"][std::to_string(one.tp)] = one.factor;
   for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
     put(json[name], *edge, kEdge);
@@ -133,7 +134,8 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
                                    "zero1",          "boundary_assumed",
                                    "memory_assumed", "boundary_tensors",
                                    "degree_factors", "first",
-                                   "last",           "gpu"});
+                                   "last",           "gpu",
+                                   "sync_beyond"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);
@@ -143,6 +145,11 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   take(fields, what, job, kSizes);
   if (job.deferred > 1) throw Error(what + ".deferred: must be at most 1");
   take(fields, job, kFacts);
+  if (fields.has("sync_beyond")) {  // added later
+    fields.get("sync_beyond", job.sync_beyond);
+    if (!(job.sync_beyond >= 0 && job.sync_beyond <= kMost))
+      throw Error(what + ".sync_beyond: must be finite and not negative");
+  }
   if (fields.has("boundary_tensors")) {  // added later
     fields.get("boundary_tensors", job.boundary_tensors);
     if (!(job.boundary_tensors >= 1 && job.boundary_tensors <= 2))

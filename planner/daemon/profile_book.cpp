@@ -18,7 +18,7 @@ bool usable(const JobCoefficients& job) {
   const auto finite = [](double value) { return value >= 0 && value <= kMost; };  // NaN is neither
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
               finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
-              finite(job.tied_bytes);
+              finite(job.tied_bytes) && finite(job.sync_beyond);
   for (const EdgeCoefficients& edge : {job.first, job.last})
     good = good && finite(edge.compute_layers) && finite(edge.param_bytes) && finite(edge.param_optim_bytes) &&
            finite(edge.activation_bytes);

@@ -156,6 +156,10 @@ TEST_CASE("refining goes value by value") {
   CHECK(result.gpu[0].comp == 4);
   CHECK(result.gpu[0].overlap == 2);
   CHECK_FALSE(result.gpu[0].assumed_overlap);
+  known.sync_beyond = 7;
+  CHECK(refine(known, fresh).sync_beyond == 7);  // as the overlap: it was not seen again
+  fresh.gpu[0].assumed_overlap = false;
+  CHECK(refine(known, fresh).sync_beyond == 0);
   CHECK(result.first.compute_layers == 0.5);
 }
 
@@ -174,6 +178,34 @@ TEST_CASE("one calm profile is enough, and one that is not calm changes nothing 
   window.start_generation();
   CHECK_FALSE(window.stable());
   CHECK(window.coefficients()->gpu[0].comp == 3);
+}
+
+// Such a job never grew: each of its profiles was for itself too uncertain.
+TEST_CASE("where no profile is calm, the mean of many counts, once it is known well enough") {
+  const auto told_until_stable = [](double deviation) {
+    CoefficientWindow window;
+    for (int i = 0; i < 200; ++i) {
+      window.add_told(measured(i % 2 == 0 ? 4 - deviation : 4 + deviation), false);
+      if (window.stable()) {
+        CHECK(window.coefficients()->gpu[0].comp == doctest::Approx(4).epsilon(0.05));
+        return i + 1;
+      }
+    }
+    return 0;
+  };
+  CHECK(told_until_stable(0.1) == 8);
+  const int many = told_until_stable(0.6);
+  CHECK(many > 16);
+  CHECK(many < 40);
+  CHECK(told_until_stable(3) == 0);
+  CoefficientWindow window;
+  for (int i = 0; i < 8; ++i) window.add_told(measured(4), false);
+  window.add_told(measured(3), true);  // a calm one counts more
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+  for (int i = 0; i < 64; ++i) window.add_told(measured(4), false);
+  CHECK(window.coefficients()->gpu[0].comp == 3);
+  window.start_generation();
+  CHECK_FALSE(window.stable());
 }
 
 TEST_CASE("recalled coefficients count until a calm profile, and then where it has only assumptions") {

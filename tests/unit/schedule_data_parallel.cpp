@@ -2,6 +2,7 @@
 // what is predicted from it.
 #include <doctest/doctest.h>
 
+#include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/flat_profile.hpp"
 #include "planner/core/model/calibrate.hpp"
@@ -67,6 +68,27 @@ TEST_CASE("a flat profile predicts the step on more GPUs: what is divided by the
   CHECK(ms(4) == doctest::Approx(63).epsilon(0.02));
   CHECK(ms(8) == doctest::Approx(33).epsilon(0.04));
   CHECK(measured.param_optim_bytes == doctest::Approx(12e6));
+}
+
+// It was predicted to take half of its time on twice the GPUs, whatever its synchronization took.
+TEST_CASE("synchronization that the gradients' bytes do not explain is predicted as measured, with a ring's share") {
+  const Site site = two_nodes_of_8();
+  const ElasticJob job = data_job(2, 24);
+  const Plan plan = first_of(job);
+  Json told = flat({120, 120});
+  told["sync_ms"] = 50;
+  const Calibration found =
+      calibrate(site.hardware, site.topology, profile_of(told.get<FlatProfile>(), plan, job.model));
+  CHECK(found.job.sync_beyond == doctest::Approx(100).epsilon(0.01));
+  CHECK(found.doubts.empty());
+  const auto ms = [&](int gpus) {
+    return evaluate_plan(site.hardware, site.topology, found.job, first_of(data_job(gpus, 24))).exact_ms;
+  };
+  CHECK(ms(1) == doctest::Approx(240 + 3).epsilon(0.01));
+  CHECK(ms(2) == doctest::Approx(120 + 50 + 3).epsilon(0.01));
+  CHECK(ms(4) == doctest::Approx(60 + 75 + 3).epsilon(0.01));
+  CHECK(ms(8) == doctest::Approx(30 + 87.5 + 3).epsilon(0.01));
+  CHECK(coefficients_from(coefficients_json(found.job, site.hardware), site.hardware) == found.job);
 }
 
 TEST_CASE("a job is shrunk to fewer GPUs also when nothing was measured") {

@@ -207,6 +207,7 @@ class Inversion {
     for (const auto& [index, one] : slowest) {
       if (stage_plan(*one).replicas.size() < 2 || !one->sync || one->bwd <= 0) continue;
       synchronizes = true;
+      beyond(*one);
       const auto type = static_cast<std::size_t>(types_[static_cast<std::size_t>(one - profile_.replicas.data())]);
       const Overlap overlap = overlap_of(*one);
       GpuCoefficients& gpu = job().gpu[type];
@@ -219,14 +220,24 @@ class Inversion {
       result_.remarks.push_back("no synchronization of gradients was seen: none of it is taken to overlap");
   }
 
+  // A program of unknown kind is planned by what it measured, whatever its bytes and the cluster's bandwidths say.
+  void beyond(const ReplicaProfile& one) {
+    if (profile_.shape.family != kDataFamily) return;
+    const auto replicas = static_cast<double>(stage_plan(one).replicas.size());
+    const double more = *one.sync - whole_sync(one);
+    job().sync_beyond = std::max(0.0, more) * replicas / (replicas - 1) / stage_plan(one).layers;
+  }
+  double whole_sync(const ReplicaProfile& one) {
+    const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
+    return load(one).gradient_bytes * stage_rates(hardware_, job(), stage.shape, stage.shares).gradient_ms_per_byte;
+  }
+
   struct Overlap {
     double exponent = 1;
     bool within = false;  // an exponent explains the measurement
   };
   Overlap overlap_of(const ReplicaProfile& one) {
-    const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
-    const double whole =
-        load(one).gradient_bytes * stage_rates(hardware_, job(), stage.shape, stage.shares).gradient_ms_per_byte;
+    const double whole = whole_sync(one);
     const double least = exposed_gradients(job(), one.bwd, whole, kMostOverlap);
     // The part that the backward pass may hide.
     const double hidden = job().zero1 ? whole / 2 : whole;
@@ -249,6 +260,7 @@ class Inversion {
     return {-increasing_root(exposed, sync, -kMostOverlap, -1.0), true};
   }
   void doubt(const ReplicaProfile& one, double modelled, double explaining) {
+    if (job().sync_beyond > 0) return;  // it is in the coefficients
     result_.doubts.push_back({one.stage, modelled, explaining});
     result_.remarks.push_back("stage " + std::to_string(one.stage) + ": the gradient synchronization should take " +
                               std::to_string(modelled) + " ms, " + std::to_string(explaining) +

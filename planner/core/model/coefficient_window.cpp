@@ -25,6 +25,10 @@ constexpr double JobCoefficients::*kSizes[] = {&JobCoefficients::activ_bytes,   
 constexpr double EdgeCoefficients::*kEdgeSizes[] = {
     &EdgeCoefficients::param_bytes, &EdgeCoefficients::param_optim_bytes, &EdgeCoefficients::activation_bytes};
 
+// Of profiles that are not calm: how many are kept, and the largest standard error of their mean.
+constexpr std::size_t kMostTold = 64;
+constexpr double kMostError = 0.03;
+
 // Sizes decide whether a plan fits. Their fluctuation therefore counts even where it hardly changes
 // the iteration time.
 enum class Kind { size, speed };
@@ -35,6 +39,7 @@ template <class Job, class Visit>
 void for_each(Job& job, Visit visit) {
   for (const auto size : kSizes) visit(job.*size, 0.0, Kind::size);
   visit(job.deferred, 1.0, Kind::speed);
+  visit(job.sync_beyond, 0.0, Kind::speed);
   for (auto* edge : {&job.first, &job.last}) {
     for (const auto size : kEdgeSizes) visit(edge->*size, 0.0, Kind::size);
     visit(edge->compute_layers, static_cast<double>(job.layers), Kind::speed);
@@ -74,9 +79,31 @@ void CoefficientWindow::add(JobCoefficients coefficients, const IterationModel& 
 
 void CoefficientWindow::add_told(JobCoefficients coefficients, bool calm) {
   latest_ = coefficients;
-  if (!calm) return;
+  if (!calm) {
+    window_.push_back(inverted(coefficients));
+    if (window_.size() > kMostTold) window_.pop_front();
+    if ((stable_ && !by_mean_) || !mean_is_known()) return;
+    coefficients = inverted(means());
+  }
+  by_mean_ = !calm;
   stable_ = true;
   settled_ = settled_ ? refine(*settled_, std::move(coefficients)) : std::move(coefficients);
+}
+
+bool CoefficientWindow::mean_is_known() const {
+  if (window_.size() < static_cast<std::size_t>(limits_.profiles)) return false;
+  const auto count = static_cast<double>(window_.size());
+  for (std::size_t type = 0; type < window_.front().gpu.size(); ++type) {
+    double sum = 0, squares = 0;
+    for (const JobCoefficients& job : window_) {
+      const double time = job.gpu[type].comp * (1 + job.gpu[type].backward);
+      sum += time;
+      squares += time * time;
+    }
+    const double mean = sum / count, variance = std::max(0.0, squares / count - mean * mean) * count / (count - 1);
+    if (!(std::sqrt(variance / count) <= kMostError * mean)) return false;
+  }
+  return true;
 }
 
 bool CoefficientWindow::calm(const IterationModel& iteration) const {
@@ -139,6 +166,7 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
       now.*assumed = false;
     };
     for (const GpuAccess& time : kTimes) keep(time.value, time.assumed);
+    if (now.assumed_overlap && !old.assumed_overlap) fresh.sync_beyond = known.sync_beyond;
     keep(&GpuCoefficients::overlap, &GpuCoefficients::assumed_overlap);
   }
   for (const auto edge : {&JobCoefficients::first, &JobCoefficients::last})
@@ -168,6 +196,8 @@ JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fres
     for (const GpuAccess& time : kTimes)
       if (!(old.*time.assumed) && !(now.*time.assumed))
         result.gpu[type].*time.value = old.*time.value + weight * (now.*time.value - old.*time.value);
+    if (!old.assumed_overlap && !now.assumed_overlap)
+      result.sync_beyond = known.sync_beyond + weight * (fresh.sync_beyond - known.sync_beyond);
     if (!old.assumed_overlap && !now.assumed_overlap)
       result.gpu[type].overlap = 1 / (1 / old.overlap + weight * (1 / now.overlap - 1 / old.overlap));
   }

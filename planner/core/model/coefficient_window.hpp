@@ -36,7 +36,9 @@ class CoefficientWindow {
   // Adds the coefficients of the latest profile. Every call must pass the same GPU types.
   // `iteration` is not kept.
   void add(JobCoefficients coefficients, const IterationModel& iteration);
-  // The same for a profile that tells its statistics. `calm`: it is reliable by itself.
+  // The same for a profile that tells its statistics. `calm`: it is reliable by itself. Of others the mean counts, once
+  // there are enough of them for how much their speeds differ: the steps of a job may vary for good, e.g. with the
+  // lengths of its sequences.
   void add_told(JobCoefficients coefficients, bool calm);
   // Coefficients of an earlier job like this. They count until this job has measured its own.
   void recall(JobCoefficients known) { settled_ = std::move(known); }
@@ -49,11 +51,11 @@ class CoefficientWindow {
   // Coefficients from earlier stable windows stay known.
   void start_generation() {
     window_.clear();
-    stable_ = false;
+    stable_ = by_mean_ = false;
   }
 
   // True: this generation's window is full, and its coefficients fluctuate within the limit; or it
-  // has had a calm profile.
+  // has had a calm profile; or the mean of the others is known.
   bool stable() const { return stable_; }
   // Means of the newest stable window. A value that this window only assumes comes from an earlier
   // stable window that measured it. Without a stable window: the latest profile's coefficients.
@@ -64,11 +66,13 @@ class CoefficientWindow {
 
  private:
   bool calm(const IterationModel& iteration) const;
+  bool mean_is_known() const;
   JobCoefficients means() const;  // 1 / k_overlap in place of k_overlap
 
   WindowLimits limits_;
   std::deque<JobCoefficients> window_;  // 1 / k_overlap in place of k_overlap
   bool stable_ = false;
+  bool by_mean_ = false;  // of profiles that are not calm
   std::optional<JobCoefficients> settled_, latest_;
 };
 

@@ -67,6 +67,10 @@ struct JobCoefficients {
   bool boundary_assumed = false;
   bool memory_assumed = false;       // activ_p/activ_np are bounds or estimates, not observed
   std::vector<GpuCoefficients> gpu;  // by GPU type index of the Hardware
+  // Of a program that divides its data only (data_parallel.hpp): ms of synchronization a step that the bytes of its
+  // gradients do not explain, e.g. a framework's own work, with very many replicas. n replicas take (n - 1) / n of it,
+  // as the part of a ring's traffic.
+  double sync_beyond = 0;
   bool operator==(const JobCoefficients&) const = default;
 };
 

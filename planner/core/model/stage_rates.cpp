@@ -108,6 +108,7 @@ StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, con
     rates.optim = std::max(rates.optim, gpu.optim / shape.tp);
   }
   if (job.zero1) rates.optim /= shape.replicas;
+  if (shape.replicas > 1) rates.optim += job.sync_beyond * (shape.replicas - 1) / shape.replicas;
   rates.gradient_ms_per_byte = gradient_rate(hardware, shape);
   rates.extra = with_extra ? stage_extra(job, rates) : std::numeric_limits<double>::quiet_NaN();
   return rates;
