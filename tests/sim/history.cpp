@@ -385,10 +385,11 @@ void History::slurm_killed(const SimJob& job) {
   if (const auto at = keepers_.find(job.id); at != keepers_.end()) kill_keeper(*at->second, false);
 }
 
-// slurmd kills the job's processes as soon as it hears of that.
+// slurmd kills the job's processes when it hears of that: on a node that was cut off, some seconds after it is reached
+// again.
 void History::kill_on(const std::string& node, JobId job, int restarts) {
   if (!network.reaches(node, kHead)) {
-    timeline.at(timeline.now() + random.real(0.2, 1.5), nullptr,
+    timeline.at(timeline.now() + random.real(0.2, random.chance(0.3) ? 12 : 1.5), nullptr,
                 [this, node, job, restarts] { kill_on(node, job, restarts); });
     return;
   }

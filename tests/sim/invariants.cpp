@@ -143,8 +143,8 @@ void Invariants::placed(JobId job, const GpuId& gpu, JobId step_of) {
   const SimJob* holder = history_.slurm->find(step_of);
   if (holder == nullptr || (step_of != job && holder->anchor != job))
     return history_.violate(name(job) + ": a rank on " + place + " runs in a step of job " + std::to_string(step_of));
-  // Slurm may have ended the job, and not reach the node.
-  if (history_.slurm->owner(gpu) != step_of && history_.network.reaches(gpu.node, History::kHead))
+  // Slurm may have ended the job on a node that is cut off, and its processes there go on for a while.
+  if (history_.slurm->owner(gpu) != step_of && !(history_.movable && holder->state != SlurmJobState::running))
     return history_.violate(name(job) + ": a rank takes GPU " + place + ", which Slurm gave to job " +
                             std::to_string(history_.slurm->owner(gpu)));
   for (const auto& other : history_.training->all())

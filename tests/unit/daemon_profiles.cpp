@@ -91,12 +91,15 @@ TEST_CASE("one profile that is calm by its own statistics makes a job's coeffici
   CHECK(book.add(job.site, job.told(6, 0.01), 1) == News::ready);  // of the next generation
 }
 
-TEST_CASE("many profiles that say that they are not calm do not add up to one that is") {
+TEST_CASE("eight profiles that say that they are not calm, and agree, count together") {
   const Measured job;
   ProfileBook book;
-  for (int i = 1; i <= 30; ++i) CHECK(book.add(job.site, job.told(i, 0.03, 16), 0) == News::taken);
+  for (int i = 1; i <= 7; ++i) CHECK(book.add(job.site, job.told(i, 0.03, 16), 0) == News::taken);
   CHECK_FALSE(book.coefficients(job.site));
   CHECK(book.latest(job.site));
+  CHECK(book.add(job.site, job.told(8, 0.03, 16), 0) == News::ready);
+  CHECK(book.coefficients(job.site)->gpu[0].comp == doctest::Approx(job.known.gpu[0].comp).epsilon(0.01));
+  CHECK(book.spread() == 0.03);
 }
 
 TEST_CASE("recalled coefficients count until the job has its own, and are forgotten without a trace") {
