@@ -117,9 +117,13 @@ void Bases::ask_about_job() {
       // slurmctld is away: asked again later
     }
     return [this, newer] {
-      if (newer && !ending_ && !std::exchange(superseded_, true)) callbacks_.superseded();
+      if (newer) supersede();
     };
   });
+}
+
+void Bases::supersede() {
+  if (!ending_ && !std::exchange(superseded_, true)) callbacks_.superseded();
 }
 
 // ---- the first base
@@ -207,7 +211,8 @@ void Bases::saw(const wire::KeeperHello& hello) {
   at->second.keepers.insert(hello.node);
   if (hello.continuation) adoption_.heard(*hello.continuation);
   if (!at->second.running) return ask(hello.job);
-  check_granted(hello.job, true);
+  // What follows may fail, e.g. for lack of disk, and that is no fault of the keeper's, which would be refused for it.
+  loop_.defer([this, id = hello.job] { check_granted(id, true); });
 }
 
 void Bases::noticed(JobId id) {

@@ -79,6 +79,7 @@ class Bases {
   void release_all();  // for the end of the job
   bool empty() const { return bases_.empty() && submitting_ == 0 && !left_jobs_.asking() && !first_base_.asking(); }
   bool superseded() const { return superseded_; }
+  void supersede();  // Slurm says that it has requeued the job
 
   // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
   void noticed(JobId id);

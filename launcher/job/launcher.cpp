@@ -19,6 +19,9 @@ namespace espalier::launcher {
 namespace {
 // Those on an extension that goes end MPI together with the others; without them these would wait in vain.
 constexpr wire::Loop::Milliseconds kRanksLeave{500};
+// Generations that an earlier launcher may have started without a keeper to tell. A number that it has used is not used
+// again: the state in the nodes' vaults goes by these numbers.
+constexpr int kUntold = 100;
 }  // namespace
 
 Launcher::~Launcher() = default;
@@ -305,12 +308,12 @@ void Launcher::take_over(const std::optional<wire::Continuation>& left, const st
   }
   if (!left || !left->source) {
     extensions_.release_all();
-    if (left) generations_.go_on_after(left->last_generation);
+    if (left) generations_.go_on_after(left->last_generation + kUntold);
     return begin();
   }
   rank_servers_.start();
   generation_zero_.skip();
-  generations_.take_over(left->last_generation, *left->source);
+  generations_.take_over(left->last_generation + kUntold, *left->source);
   for (const Holding& held : extensions_.holdings(false)) {
     const auto used = [&](const auto& of) { return uses(of.plan, held); };
     if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))

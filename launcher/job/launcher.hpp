@@ -23,6 +23,7 @@
 #include "launcher/recovery/recovery.hpp"
 #include "launcher/slurm/extensions.hpp"
 #include "launcher/world/rank_servers.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 
@@ -86,7 +87,7 @@ class Launcher {
   void give_back_own();  // the bases of a movable job, and what keepers hold
 
   JobContext context_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point began_ = wire::steady_now();
   std::int64_t continuations_ = 0;  // that were told
   bool continuation_due_ = false;
   wire::Loop loop_;

@@ -337,9 +337,12 @@ Recovery::Callbacks Launcher::of_recovery() {
   on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
   on.ask = [this](const std::set<JobId>& jobs, const std::function<void(const SlurmAnswer&)>& answer) {
     bases_.look();
-    slurm_.post_first([context = context_, jobs, answer]() -> std::function<void()> {
+    slurm_.post_first([this, context = context_, jobs, answer]() -> std::function<void()> {
       const SlurmAnswer said = ask_slurm(context, jobs);
-      return [answer, said] { answer(said); };
+      return [this, answer, said] {
+        if (said.requeued) bases_.supersede();
+        else answer(said);
+      };
     });
   };
   on.doubt = [this](const std::set<GpuId>& died) { keepers_.doubt(died); };

@@ -1,5 +1,6 @@
 #include "launcher/recovery/slurm_answer.hpp"
 
+#include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -7,6 +8,10 @@ namespace espalier::launcher {
 SlurmAnswer ask_slurm(const JobContext& context, const std::set<JobId>& jobs) {
   SlurmAnswer answer;
   try {
+    if (context.movable && has_been_requeued(context.job, context.restarts)) {
+      answer.requeued = true;
+      return answer;
+    }
     for (const JobId id : jobs) {
       const auto job = load_job(id);
       if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended) {

@@ -261,7 +261,7 @@ void Faults::node_is_cut() {
     history_.note([&] { return "node " + name + " is reached again"; });
     history_.network.heal(name);
     if (down)
-      history_.timeline.at(history_.timeline.now() + 14, nullptr, [this, name] { history_.slurm->restore_node(name); });
+      history_.timeline.at(history_.timeline.now() + 42, nullptr, [this, name] { history_.slurm->restore_node(name); });
   });
 }
 

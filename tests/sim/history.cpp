@@ -389,7 +389,7 @@ void History::slurm_killed(const SimJob& job) {
 // again.
 void History::kill_on(const std::string& node, JobId job, int restarts) {
   if (!network.reaches(node, kHead)) {
-    timeline.at(timeline.now() + random.real(0.2, random.chance(0.3) ? 12 : 1.5), nullptr,
+    timeline.at(timeline.now() + random.real(0.2, random.chance(0.3) ? 40 : 1.5), nullptr,
                 [this, node, job, restarts] { kill_on(node, job, restarts); });
     return;
   }

@@ -121,6 +121,11 @@ void Holders::hear(const HolderPtr& one, const Place& place, const wire::Frame& 
   }
   one->heard = history_.timeline.now();
   if (frame.type == wire::Keep::type) one->keep = wire::from_frame<wire::Keep>(frame);
+  if (frame.type == wire::Continuation::type) {
+    one->told = true;
+    if (const auto now = wire::from_frame<wire::Continuation>(frame); now.source)
+      one->told_generation = now.source->generation;
+  }
   if (frame.type == wire::Continuation::type && history_.mutant != Mutant::forgetful_keeper)
     one->continuation = wire::from_frame<wire::Continuation>(frame);
 }

@@ -66,6 +66,7 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
   });
   const auto left = left_.find(job);
   const bool next = left != left_.end();  // the first recovery of a requeued job's launcher
+  const bool told = !next || left->second.told;
   if (next) {
     if (step < left->second.step && history_.faults_->strikes() == left->second.strikes && from != "generation" &&
         from != "earlier")
@@ -75,8 +76,11 @@ void Invariants::recovered(JobId job, int generation, std::int64_t step, const s
   }
   // The launcher before may have been cut off, and its ranks may have trained on until the next one stopped them.
   const bool may_be_ahead = next && from != "checkpoint";
+  // Or its keepers did not reach it to hear of a generation.
+  const bool may_be_behind = next && !told;
   if ((step > steps.last && !may_be_ahead) ||
-      ((from == "generation" || from == "earlier") && (step < steps.last || (step > steps.last && !may_be_ahead))))
+      ((from == "generation" || from == "earlier") &&
+       ((step < steps.last && !may_be_behind) || (step > steps.last && !may_be_ahead))))
     history_.violate(name(job) + ": goes on with the state of its lost generation after step " + std::to_string(step) +
                      ", and step " + std::to_string(steps.last) + " was done");
   steps.last = step;
@@ -95,17 +99,26 @@ bool Invariants::leaves_late(JobId job) const {
 }
 
 void Invariants::requeued(JobId job, const std::string& node) {
-  // Without a base there is nothing to go on with.
+  // Without a base whose keepers know what was left there is nothing to go on with.
   const auto alive = history_.holders->alive();
   const bool held = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
     const SimJob* const base = history_.slurm->find(one->job);
-    return one->submitted == job && !one->extension && base != nullptr && base->state == SlurmJobState::running;
+    return one->submitted == job && one->told && base != nullptr && base->state == SlurmJobState::running;
   });
   const bool ending = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
     const SimJob* const base = history_.slurm->find(one->job);
     return one->submitted == job && base != nullptr && base->state == SlurmJobState::completing;
   });
-  left_[job] = {held && !ending ? history_.training->left_of(job, node) : 0, history_.faults_->strikes()};
+  left_[job] = {held && !ending && !history_.network.any_cut() ? history_.training->left_of(job, node) : 0,
+                history_.faults_->strikes()};
+  int newest = 0, told = -1;
+  for (const auto& generation : history_.training->all())
+    for (const auto& rank : generation->ranks())
+      if (generation->job() == job && rank.committed) newest = std::max(newest, generation->number());
+  for (const HolderPtr& one : alive)
+    if (one->submitted == job && one->told) told = std::max(told, one->told_generation);
+  left_[job].told = told >= newest;
+  if (told < newest) left_[job].step = 0;
 }
 
 // Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.
@@ -279,11 +292,12 @@ std::string Invariants::bases_differ(JobId id) const {
   if (job.anchor.empty()) return name(id) + ": trains without a base";
   const JobId base = job.anchor.front().job;
   if (std::find(bases.begin(), bases.end(), base) == bases.end()) return name(id) + ": its base does not exist";
-  const SimJob* const own = history_.slurm->find(base);
+  std::size_t own = 0;  // without nodes that were lost
+  for (const Holding& held : history_.slurm->find(base)->holdings) own += held.gpus.size();
   for (const JobId other : bases) {
-    const SimJob* const beside = history_.slurm->find(other);
-    if (other != base &&
-        (beside->state != SlurmJobState::pending || beside->nodes * beside->gpus <= own->nodes * own->gpus))
+    const SimJob& beside = *history_.slurm->find(other);
+    const bool larger = static_cast<std::size_t>(beside.nodes) * static_cast<std::size_t>(beside.gpus) > own;
+    if (other != base && (beside.state != SlurmJobState::pending || !larger))
       return name(id) + ": holds base " + std::to_string(other) + " for nothing";
   }
   for (const GpuId& gpu : job.plan->ranks())

@@ -34,6 +34,7 @@ class Invariants {
   struct Left {
     std::int64_t step = 0;
     int strikes = 0;
+    bool told = true;  // a keeper was told of the newest generation
   };
   std::map<JobId, Left> left_;  // when its launcher started: the state that the keepers held
   Seconds longest_switch() const;

@@ -68,6 +68,7 @@ class Network {
   void died(const PartyPtr& party, bool with_node);
   void cut(const std::string& node) { cut_.insert(node); }
   void heal(const std::string& node) { cut_.erase(node); }
+  bool any_cut() const { return !cut_.empty(); }
   bool reaches(const std::string& a, const std::string& b) const {
     return a == b || (!cut_.contains(a) && !cut_.contains(b));
   }

@@ -400,6 +400,7 @@ Generation::Left Generation::newest_left(const std::vector<Link>& chain, const s
 // Reports the recovery once: when a rank hears that the generation is committed, or when a later generation hears that
 // it was.
 void Generation::tell_recovery() {
+  if (training_.events.superseded(job_, launcher_)) return;
   if (taken_ && !std::exchange(told_, true)) training_.events.recovered(job_, number_, taken_->step, taken_->from);
 }
 
