@@ -254,6 +254,8 @@ void Faults::node_is_cut() {
   history_.network.cut(name);
   // slurmctld takes it for down, and runs its jobs elsewhere. What is on the node goes on for a while.
   const bool down = history_.movable && away > 12 && !history_.slurm->is_down(name);
+  for (const HolderPtr& one : history_.holders->alive())
+    may_end_ = may_end_ || (down && one->party->node == name && !one->extension);
   if (down)
     history_.timeline.at(history_.timeline.now() + away - 10, nullptr,
                          [this, name] { history_.slurm->fail_node(name); });
