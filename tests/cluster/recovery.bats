@@ -395,7 +395,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   pgrep -u boxuser -x espalier-keeper | xargs kill -KILL
   wait_for 120 "A trains in another generation" in_generation_after "$grown_to"
   report "$(grep 'training went on' "$BOX/home/A.out")"
-  said 'training went on with the state that a generation before it left behind'
+  wait_for 60 "it is told" said 'training went on with the state that a generation before it left behind'
   refute said 'training went on with .* of step'
   goes_on_well
 }
