@@ -319,7 +319,7 @@ void History::start_launcher(const SimJob& job) {
     end_launcher(process, false);
   };
   note([&] { return "launcher " + std::to_string(job.id) + ": starts on " + context.node; });
-  if (context.restarts > 0) invariants_->requeued(job.id, context.node);
+  if (context.restarts > 0) invariants_->requeued(job.id, context.node, process.ended);
   try {
     process.launcher = std::make_unique<launcher::Launcher>(
         std::move(context), [&process](const wire::Keep& keep) { process.keep = keep; });
@@ -333,6 +333,7 @@ void History::end_launcher(LauncherProcess& process, bool with_node) {
   if (!process.party->alive) return;
   note([&] { return process.party->name + ": is gone"; });
   process.party->alive = false;
+  process.ended = timeline.now();
   network.died(process.party, with_node);
   process.launcher.reset();
   process.signals.clear();

@@ -98,7 +98,7 @@ bool Invariants::leaves_late(JobId job) const {
   return false;
 }
 
-void Invariants::requeued(JobId job, const std::string& node) {
+void Invariants::requeued(JobId job, const std::string& node, Seconds lost) {
   // Without a base whose keepers know what was left there is nothing to go on with.
   const auto alive = history_.holders->alive();
   const bool held = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
@@ -118,7 +118,9 @@ void Invariants::requeued(JobId job, const std::string& node) {
   for (const HolderPtr& one : alive)
     if (one->submitted == job && one->told) told = std::max(told, one->told_generation);
   left_[job].told = told >= newest;
-  if (told < newest) left_[job].step = 0;
+  // Keepers hold a node for so long, and need some seconds to find the next launcher.
+  const bool late = lost > 0 && history_.timeline.now() - lost > 60 * history_.config.adoption_minutes - 10;
+  if (told < newest || late) left_[job].step = 0;
 }
 
 // Preemption, the end of a lease and the planner's troubles are no reason to lose a generation.

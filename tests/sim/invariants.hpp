@@ -16,8 +16,9 @@ class Invariants {
   void completed(JobId job, int generation, std::int64_t step);
   void recovered(JobId job, int generation, std::int64_t step, const std::string& from);
   void generation_lost(JobId job);
-  void requeued(JobId job, const std::string& node);  // its next launcher starts there
-  void job_ended(JobId job);                          // its launcher ended it
+  // Its next launcher starts there. `lost`: when the one before ended; 0: it has not.
+  void requeued(JobId job, const std::string& node, Seconds lost);
+  void job_ended(JobId job);  // its launcher ended it
   void placed(JobId job, const GpuId& gpu, JobId step_of);
 
  private:
