@@ -157,6 +157,7 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   acquiring_ = true;
   const BaseShape& now = bases_.at(current_ != 0 ? current_ : first_waits_).shape;
   std::vector<std::string> only;
+  only.reserve(nodes.size());
   for (const ExtensionRequest& request : nodes) only.push_back(request.node);
   const std::chrono::seconds waits = kSecondWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
   deadline_ =

@@ -21,7 +21,7 @@ FirstBase::FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& 
                      std::vector<std::string> environment)
     : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)) {}
 
-void FirstBase::submit(Told told) {
+void FirstBase::submit(const Told& told) {
   attempts_ = 0;
   attempt(told);
 }

@@ -19,7 +19,7 @@ class FirstBase {
   using Told = std::function<void(JobId id, const BaseShape& shape, const std::string& why)>;
   FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment);
 
-  void submit(Told told);
+  void submit(const Told& told);
   // For the end of the job: nothing is submitted any more. `told` still follows where a submission is under way.
   void stop();
   bool asking() const { return asking_; }  // a call to slurmctld is under way

@@ -342,7 +342,7 @@ std::string Invariants::disagreement() {
     const ElasticJob& told = live->second.job;
     if (job.phase != JobPhase::running && job.phase != JobPhase::launching) return name(id) + " is being changed";
     if (live->second.open) return name(id) + ": a decision is open";
-    if (const std::string why = bases_differ(id); !why.empty()) return why;
+    if (std::string why = bases_differ(id); !why.empty()) return why;
     if (told.phase != job.phase || told.generation != job.generation || told.extensions != job.extensions ||
         told.plan != job.plan)
       return name(id) + ": the planner's record is not the launcher's state";
