@@ -47,7 +47,7 @@ struct StageRates {
   double fwd = 0, bwd = 0;  // computation + TP communication of the slowest replica
   // The computation in fwd and bwd. An edge costs this much for each of its compute_layers.
   double comp_fwd = 0, comp_bwd = 0;
-  double optim = 0;  // and what JobCoefficients::sync_beyond says
+  double optim = 0;                 // and what JobCoefficients::sync_beyond says
   double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)
   double overlap = 1;               // k_overlap of the slowest replica's type
   // Synchronization + optimizer of a layer of a stage without an edge. NaN: not computed
