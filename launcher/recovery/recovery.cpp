@@ -150,6 +150,10 @@ bool Recovery::tries() const { return callbacks_.phase() == JobPhase::recovering
 
 void Recovery::attempt() {
   now_->at = {{"start", wire::steady_now()}};
+  // The nodes of a base may be cut off for a while. If Slurm ends the base, the job ends by that.
+  const auto patience = std::chrono::seconds(context_.config.hang_seconds);
+  if (held_.own().empty() && context_.movable && wire::steady_now() - now_->since < patience)
+    return retry_in(kLocalTrouble);
   if (held_.own().empty())  // a job never trains on extensions alone
     return callbacks_.hopeless(now_->why +
                                "; nothing is left of its basic demand; submit the job again to go on from "

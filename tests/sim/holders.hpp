@@ -36,8 +36,8 @@ struct Holder {
   Place last;
   int newest = 0;
   std::optional<wire::Continuation> continuation;
-  bool told = false;        // a continuation, which a mutant may forget
-  int told_generation = 0;  // the running one that it named
+  bool told = false;         // a continuation, which a mutant may forget
+  int told_generation = -1;  // the running one that it named
   wire::Keep keep;
   EndPtr line;
   bool knows_us = false, noticed = false, told_notice = false, leaving = false;

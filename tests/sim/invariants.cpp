@@ -107,7 +107,7 @@ void Invariants::requeued(JobId job, const std::string& node, Seconds lost) {
   });
   const bool ending = std::any_of(alive.begin(), alive.end(), [&](const HolderPtr& one) {
     const SimJob* const base = history_.slurm->find(one->job);
-    return one->submitted == job && base != nullptr && base->state == SlurmJobState::completing;
+    return one->submitted == job && base != nullptr && base->state != SlurmJobState::running;
   });
   left_[job] = {held && !ending && !history_.network.any_cut() ? history_.training->left_of(job, node) : 0,
                 history_.faults_->strikes()};
@@ -302,8 +302,9 @@ std::string Invariants::bases_differ(JobId id) const {
     if (other != base && (beside.state != SlurmJobState::pending || !larger))
       return name(id) + ": holds base " + std::to_string(other) + " for nothing";
   }
-  for (const GpuId& gpu : job.plan->ranks())
-    if (history_.slurm->owner(gpu) == base) return "";
+  for (const GpuId& gpu : job.plan->ranks())  // the base's own GPUs there may be unfit
+    for (const Holding& held : history_.slurm->find(base)->holdings)
+      if (held.node == gpu.node) return "";
   return name(id) + ": trains on extensions alone";
 }
 

@@ -67,7 +67,9 @@ class Network {
   // it when TCP times out.
   void died(const PartyPtr& party, bool with_node);
   void cut(const std::string& node) { cut_.insert(node); }
-  void heal(const std::string& node) { cut_.erase(node); }
+  void heal(const std::string& node) {  // the end of one cut; several may overlap
+    if (const auto at = cut_.find(node); at != cut_.end()) cut_.erase(at);
+  }
   bool any_cut() const { return !cut_.empty(); }
   bool reaches(const std::string& a, const std::string& b) const {
     return a == b || (!cut_.contains(a) && !cut_.contains(b));
@@ -84,7 +86,7 @@ class Network {
   Random& random_;
   std::map<std::pair<std::string, std::uint16_t>, std::pair<PartyPtr, OnConnection>> listeners_;
   std::vector<std::weak_ptr<End>> ends_;
-  std::set<std::string> cut_;
+  std::multiset<std::string> cut_;
 };
 
 }  // namespace espalier::sim
