@@ -212,7 +212,8 @@ void Bases::saw(const wire::KeeperHello& hello) {
   at->second.keepers.insert(hello.node);
   if (hello.continuation) adoption_.heard(*hello.continuation);
   if (!at->second.running) return ask(hello.job);
-  // What follows may fail, e.g. for lack of disk, and that is no fault of the keeper's, which would be refused for it.
+  // Training may start in check_granted(). If that fails, e.g. because the disk is full, the job ends with that error.
+  // Called from here, the error would only make the launcher refuse the keeper.
   loop_.defer([this, id = hello.job] { check_granted(id, true); });
 }
 

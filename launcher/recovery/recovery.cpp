@@ -15,6 +15,8 @@ namespace espalier::launcher {
 namespace {
 
 constexpr auto kLocalTrouble = std::chrono::seconds(1);  // until the next attempt, if this node or Slurm is the problem
+// The same if the base's nodes are cut off. A switch that fails may cut off many jobs, and each try asks Slurm.
+constexpr auto kBaseTrouble = std::chrono::seconds(5);
 // Limit of an answer from slurmctld. Longer than Slurm's MessageTimeout, which is 10 s by default.
 constexpr auto kSlurmAnswers = std::chrono::seconds(30);
 // After its restart slurmctld refuses steps until the nodes have registered.
@@ -152,8 +154,14 @@ void Recovery::attempt() {
   now_->at = {{"start", wire::steady_now()}};
   // The nodes of a base may be cut off for a while. If Slurm ends the base, the job ends by that.
   const auto patience = std::chrono::seconds(context_.config.hang_seconds);
-  if (held_.own().empty() && context_.movable && wire::steady_now() - now_->since < patience)
-    return retry_in(kLocalTrouble);
+  if (held_.own().empty() && context_.movable && wire::steady_now() - now_->since < patience) {
+    if (!std::exchange(now_->waits_for_base, true))
+      spdlog::warn(
+          "espalier: launch: {}; no node of its base answers: training goes on when one does, within {} s "
+          "(launch.hang_seconds)",
+          now_->why, patience.count());
+    return retry_in(kBaseTrouble);
+  }
   if (held_.own().empty())  // a job never trains on extensions alone
     return callbacks_.hopeless(now_->why +
                                "; nothing is left of its basic demand; submit the job again to go on from "

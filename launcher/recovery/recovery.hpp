@@ -65,6 +65,7 @@ class Recovery {
     std::map<std::string, Time> at;
     std::optional<wire::Loaded> taken;  // once committed
     bool waits_for_slurm = false;       // and the user has been told
+    bool waits_for_base = false;        // no node of it answers, and that was said
     std::optional<Time> slurm_back;
   };
   void ask_slurm_first();

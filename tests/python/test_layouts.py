@@ -292,6 +292,25 @@ class Training(unittest.TestCase):
         self.assertEqual(self.generation(1, self.steps(lambda run, mesh: {"model": self.linear()}, {"tp": 1})), "")
         self.assertEqual(sorted(os.listdir(self.folder)), ["c", "c.2.0"])
 
+    def test_a_process_that_cannot_write_takes_part_in_the_exchange_that_the_others_wait_in(self):
+        from espalier import _checkpoint
+        from espalier._named import by_name
+        told, kept = [], os.path.join(self.folder, "c")
+
+        def write(fails, step=1, world=1):
+            _checkpoint.write(kept, step, by_name({"model": self.linear()}), 0, world, True, lambda one: (told.append(one.item()), one.fill_(one.item() or fails)), named=True)
+        with self.assertRaises(_checkpoint.Elsewhere):
+            write(1)
+        self.assertEqual((told, os.listdir(self.folder)), ([0], []))
+        os.mkdir(kept)  # neither can it be read
+        with self.assertRaises(IsADirectoryError):
+            write(0)
+        self.assertEqual((told, os.listdir(self.folder)), ([0, 1], ["c"]))
+        os.rmdir(kept)
+        write(0)
+        write(0, 2)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["c", "c.2.0"])
+
     def test_gradients_that_nobody_averages_and_parameters_of_nobody_are_refused(self):
         import torch
 

@@ -63,10 +63,17 @@ JobId SlurmModel::submit_extension(const launcher::ExtensionJob& request) {
   job.limit = kMinute * std::max(request.request.lease_minutes, 1);
   job.deadline = job.submitted + request.grant_seconds + job.limit + kMinute;
   job.anchor = anchor_of_comment(job.comment);
-  if (request.immediate && (somebody_waits() || random_.chance(0.3) || !try_start(job)))
+  return admit(std::move(job), request.immediate);
+}
+
+// `immediate`: it starts now, or is refused.
+JobId SlurmModel::admit(SimJob job, bool immediate) {
+  job.submitted = timeline_.now();
+  if (immediate && (somebody_waits() || random_.chance(0.3) || !try_start(job)))
     throw Error("slurm: insufficient priority (2013)");
-  jobs_[job.id] = job;
-  return job.id;
+  const JobId id = job.id;
+  jobs_[id] = std::move(job);
+  return id;
 }
 
 JobId SlurmModel::submit_base(const launcher::BaseJob& request) {
@@ -78,13 +85,10 @@ JobId SlurmModel::submit_base(const launcher::BaseJob& request) {
   job.only = request.only;
   job.comment = request.comment;
   job.environment = request.environment;
-  job.submitted = timeline_.now();
   job.anchor = submitted_of_base(job.comment);
-  if (request.immediate && (somebody_waits() || random_.chance(0.3) || !try_start(job)))
-    throw Error("slurm: insufficient priority (2013)");
-  jobs_[job.id] = job;
+  const JobId id = admit(std::move(job), request.immediate);
   if (!request.immediate) timeline_.at(timeline_.now() + random_.real(0.01, 0.3), nullptr, [this] { schedule(); });
-  return job.id;
+  return id;
 }
 
 bool SlurmModel::somebody_waits() const {

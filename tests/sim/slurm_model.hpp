@@ -90,6 +90,7 @@ class SlurmModel {
   void schedule();
   bool try_start(SimJob& job);
   bool place(SimJob& job);
+  JobId admit(SimJob job, bool immediate);
   bool somebody_waits() const;
   void make_room(const SimJob& job);
   void preempt(SimNode& node, int lacking);

@@ -48,5 +48,5 @@ def check_alike(samples: "Sequence[Optional[Sample]]") -> None:
 
 def _close(one: List[float], other: List[float]) -> bool:
     largest = max(abs(value) for value in one + other)
-    # What is no number is for others to judge: it is in the whole model soon.
+    # A comparison with NaN is false: a model that has diverged is no sign of a divided tensor.
     return not any(abs(a - b) > _DRIFT * largest for a, b in zip(one, other))

@@ -40,6 +40,11 @@ def _write_file(path: str, data: Any) -> None:
         raise
 
 
+def _remove_parts(path: str, step: Optional[int]) -> None:
+    for name in [] if step is None else glob.glob(f"{glob.escape(path)}.{step}.*"):
+        _remove(name)
+
+
 def _remove(path: str) -> None:
     try:
         os.remove(path)
@@ -86,24 +91,29 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
         if rank == 0:
             _write_packed(path, Packed(step, objects))
         return
-    mine, before, problem = f"{path}.{step}.{rank}", _parts(path), None
-    if divided or rank < unit:
-        try:
+    mine, same, before, problem = f"{path}.{step}.{rank}", True, None, None
+    # An error of one process must not keep it from the exchange below, in which the others would wait for it.
+    try:
+        before = _parts(path)
+        same = before is not None and before["step"] == step  # else the parts of this step belong to no checkpoint yet
+        if divided or rank < unit:
             _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None))
-        except OSError as error:
-            problem = error
+    except OSError as error:
+        problem = error
     failed = torch.tensor([problem is not None], dtype=torch.uint8)
     maximum(failed)
     if failed.item():
-        if before is None or before["step"] != step:
+        if not same:
             _remove(mine)
         raise problem or Elsewhere("another process could not write its part")
     if rank == 0:
         told = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
-        _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
-        if before is not None and before["step"] != step:
-            for name in glob.glob(f"{glob.escape(path)}.{before['step']}.*"):
-                _remove(name)
+        try:
+            _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
+        except OSError:
+            _remove_parts(path, None if same else step)
+            raise
+        _remove_parts(path, None if same or before is None else before["step"])
 
 
 def _parts(path: str) -> "Optional[Dict[str, int]]":
