@@ -259,7 +259,9 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   }
   if (submitted_at_) {
     trigger = stronger(trigger, Trigger::job_submitted);
-    moments["event"] = *submitted_at_;
+    // The decision answers both a release and a submission: the delay counts from the first.
+    const auto event = moments.try_emplace("event", *submitted_at_).first;
+    event->second = std::min(event->second, *submitted_at_);
   }
 
   auto input = make_input(slurm, jobs_, trigger,

@@ -95,8 +95,6 @@ void sum_up(const std::vector<const Way*>& sound, Findings& findings) {
     nics = static_cast<int>(upper_median(rails[nearest]));
     findings.nics = nics == streams ? 0 : nics;
   }
-  if (nearest == 1) findings.nic_gb_s = std::max(fastest / nics, 0.001);
-  else findings.notes.push_back("no two of the nodes are under one leaf switch: nic_gb_s and crossing are not known");
   // log(bandwidth) falls by log(crossing) for every level above the leaf.
   double sum = 0, weight = 0;
   for (const auto& [distance, value] : findings.by_distance) {
@@ -104,7 +102,16 @@ void sum_up(const std::vector<const Way*>& sound, Findings& findings) {
     sum += (distance - nearest) * std::log(value / fastest);
     weight += (distance - nearest) * (distance - nearest);
   }
-  if (weight > 0 && nearest == 1) findings.crossing = std::clamp(std::exp(sum / weight), 0.01, 1.0);
+  if (weight > 0) findings.crossing = std::clamp(std::exp(sum / weight), 0.01, 1.0);
+  double nic = fastest / nics;
+  if (nearest > 1) {
+    // A default for the links would be a guess; what was measured farther away is none. With one distance alone nothing
+    // tells a leaf's links from those above it: then all are as fast as what was measured.
+    if (!findings.crossing) findings.crossing = 1;
+    nic /= std::pow(*findings.crossing, nearest - 1);
+    findings.notes.push_back("no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
+  }
+  findings.nic_gb_s = std::max(nic, 0.001);
 }
 
 }  // namespace

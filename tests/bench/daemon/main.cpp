@@ -196,11 +196,11 @@ void add_delays(const std::vector<Json>& decisions, Json& figures) {
     if (!moments.contains("decided")) continue;
     if (moments.contains("seen"))
       thought.push_back(1000 * (moments.at("decided").get<double>() - moments.at("seen").get<double>()));
-    if (moments.contains("event") && one.at("trigger") == "gpus_released")
+    if (moments.contains("event"))  // GPUs that were released, a job that was submitted, or both
       delays.push_back(1000 * (moments.at("decided").get<double>() - moments.at("event").get<double>()));
   }
   figures["decisions"] = decisions.size();
-  figures["releases_decided"] = delays.size();
+  figures["events_decided"] = delays.size();
   figures["decision_delay_p50_ms"] = percentile(delays, 0.5);
   figures["decision_delay_p99_ms"] = percentile(delays, 0.99);
   figures["decision_delay_max_ms"] = percentile(delays, 1);
