@@ -109,6 +109,14 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   put(json, job, kFacts);
   if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
   if (job.sync_beyond > 0) json["sync_beyond"] = job.sync_beyond;
+  if (!job.assumed_rail || job.rail_ms_per_byte > 0) {
+    json["rail_ms_per_byte"] = job.rail_ms_per_byte;
+    json["assumed_rail"] = job.assumed_rail;
+  }
+  if (!job.assumed_tensor_sums || job.tensor_sums != 1) {
+    json["tensor_sums"] = job.tensor_sums;
+    json["assumed_tensor_sums"] = job.assumed_tensor_sums;
+  }
   for (const DegreeFactor& one : job.degree_factors) json["degree_factors"][std::to_string(one.tp)] = one.factor;
   for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
     put(json[name], *edge, kEdge);
@@ -125,17 +133,32 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
 
 JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   const std::string what = "coefficients";
-  const Fields fields(json, what, {"layers",         "global_batch",
-                                   "tp_degrees",     "activ_bytes",
-                                   "param_bytes",    "param_optim_bytes",
-                                   "weight_bytes",   "activ_p_bytes",
-                                   "activ_np_bytes", "tied_bytes",
-                                   "deferred",       "recompute",
-                                   "zero1",          "boundary_assumed",
-                                   "memory_assumed", "boundary_tensors",
-                                   "degree_factors", "first",
-                                   "last",           "gpu",
-                                   "sync_beyond"});
+  const Fields fields(json, what,
+                      {"layers",
+                       "global_batch",
+                       "tp_degrees",
+                       "activ_bytes",
+                       "param_bytes",
+                       "param_optim_bytes",
+                       "weight_bytes",
+                       "activ_p_bytes",
+                       "activ_np_bytes",
+                       "tied_bytes",
+                       "deferred",
+                       "recompute",
+                       "zero1",
+                       "boundary_assumed",
+                       "memory_assumed",
+                       "boundary_tensors",
+                       "degree_factors",
+                       "first",
+                       "last",
+                       "gpu",
+                       "sync_beyond",
+                       "rail_ms_per_byte",
+                       "assumed_rail",
+                       "tensor_sums",
+                       "assumed_tensor_sums"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);

@@ -77,6 +77,15 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   if (live.not_before > now)
     list.push_back("the last " + std::to_string(live.failures) + " decision(s) about it failed; the next try is in " +
                    std::to_string(std::lround(std::ceil(live.not_before - now))) + " s");
+  std::vector<std::string> avoided;
+  for (const auto& [node, until] : live.avoided)
+    if (until > now) avoided.push_back(node);
+  if (!avoided.empty())
+    list.push_back("a growth onto " + fold_hosts(avoided) +
+                   " made its steps slower; it gets no GPUs there for up to an hour");
+  if (live.grow_not_before > now)
+    list.push_back("its last growth made its steps slower and was taken back; it may grow again in " +
+                   std::to_string(std::lround(std::ceil(live.grow_not_before - now))) + " s");
   if (weighed != nullptr) list.push_back(sentence(*weighed));
   if (weighed != nullptr && weighed->standing) list.push_back("objective " + describe(*weighed->standing));
   if (slurm == nullptr) {

@@ -12,6 +12,7 @@
 #include "planner/core/json.hpp"
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/topology/site.hpp"
+#include "planner/daemon/profile_book.hpp"
 
 namespace espalier {
 
@@ -80,5 +81,11 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
 // The coefficients that `rows` tell for a job on GPUs of `types`. Each value comes from the first
 // row that measured it. nullopt: none measured a speed on one of the types.
 std::optional<JobCoefficients> recalled(const std::vector<Knowledge>& rows, const std::string& types, const Site& site);
+
+// What other kinds of jobs than `job`, a description(), have measured of sums. For a job that has seen none.
+// overlaps: k_overlap by GPU type, the mean of 1 / k over the `rows` that measured it. Jobs count that have program,
+// accuracy, precision, schedule and ZeRO-1 in common with `job`.
+// rail_ms_per_byte, tensor_sums: the lower median over all rows that measured it (coefficients.hpp).
+UsualSums usual_sums(const std::vector<Knowledge>& rows, const std::string& job);
 
 }  // namespace espalier

@@ -1,6 +1,7 @@
 // One elastic job whose launcher the planner knows.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "planner/daemon/growth_regret.hpp"
 #include "planner/daemon/profile_book.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/wire/server.hpp"
@@ -53,14 +55,21 @@ struct LiveJob {
   std::vector<std::string> types;  // GPU types that a movable job may run on; empty: any
   // The base that waits while the job has none, where fewer GPUs are enough to start; 0: there is none.
   JobId base_waits = 0;
-  int smaller_failures = 0;                // smaller bases that did not start
-  double smaller_not_before = 0;           // no other one before this time
-  std::vector<double> moves;               // when its base was to be replaced, within the last hour
-  std::set<JobId> before;                  // extensions and bases when `open` was proposed
-  std::optional<DecisionRecord> measured;  // committed; its step time is still being measured
-  std::string shadowed;                    // the last decision that --shadow recorded
-  bool excess_told = false;                // whether a warning about too many of its reports was logged
-  int confirmed_gpus = 0;                  // the most GPUs that Slurm has confirmed for it
+  int smaller_failures = 0;                   // smaller bases that did not start
+  double smaller_not_before = 0;              // no other one before this time
+  std::vector<double> moves;                  // when its base was to be replaced, within the last hour
+  std::set<JobId> before;                     // extensions and bases when `open` was proposed
+  std::optional<DecisionRecord> measured;     // committed; its step time is still being measured
+  std::optional<BeforeGrowth> before_growth;  // the plan that a growth took it from, until it has paid or is taken back
+  std::map<std::string, double> slow_nodes;   // compute_shares() of its last profile
+  // Nodes where a growth made its steps slower, and until when it gets no extension there. After such a growth it gets
+  // none anywhere for a while, twice as long each time.
+  std::map<std::string, double> avoided;
+  int regrets = 0;  // growths in a row that were taken back
+  double grow_not_before = 0;
+  std::string shadowed;      // the last decision that --shadow recorded
+  bool excess_told = false;  // whether a warning about too many of its reports was logged
+  int confirmed_gpus = 0;    // the most GPUs that Slurm has confirmed for it
 };
 
 }  // namespace espalier

@@ -188,8 +188,11 @@ class Planner {
   void tell_known(LiveJob& live, const std::vector<ExtensionRequest>& more = {});
   void finish(LiveJob& live, DecisionRecord record, double now);
   void measure(LiveJob& live);
+  // Proposes the way back where the job's last growth made its steps slower. `steps`: since it was committed.
+  bool take_back(LiveJob& live, std::int64_t steps);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
+  void expect_sums(LiveJob& live);
   void save_coefficients(const LiveJob& live);
   // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);

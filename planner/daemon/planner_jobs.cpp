@@ -14,7 +14,10 @@
 namespace espalier {
 namespace {
 
-constexpr std::int64_t kMeasuredSteps = 20;
+// After a growth that was taken back: seconds until the job may grow again, doubled each time, and until it may grow
+// onto these nodes again.
+constexpr double kRegretRests = 60, kAvoidSeconds = 3600;
+constexpr int kMostRegrets = 6;
 
 }  // namespace
 
@@ -65,9 +68,34 @@ void Planner::measure(LiveJob& live) {
     store_.update(*live.measured);
     charge_writes(live, now);
   }
-  if (live.job.step < live.measured->step + kMeasuredSteps) return;
+  const std::int64_t steps = live.job.step - live.measured->step;
+  if (take_back(live, steps) || steps < kStepsToCompare) return;
   if (observer_ != nullptr) observer_->measured(*live.measured);
   live.measured.reset();
+  live.before_growth.reset();
+}
+
+bool Planner::take_back(LiveJob& live, std::int64_t steps) {
+  const auto& before = live.before_growth;
+  if (!before || !live.measured || before->decision != live.measured->decision.id) return false;
+  if (live.open || !live.link || live.job.held || live.job.phase != JobPhase::running) return false;
+  auto back = taken_back(*before, live.job, steps, live.slow_nodes);
+  if (!back) {
+    if (steps >= kStepsToCompare) live.regrets = 0;
+    return false;
+  }
+  const double now = clock_seconds();
+  back->time = now;
+  live.regrets = std::min(live.regrets + 1, kMostRegrets);
+  live.grow_not_before = now + kRegretRests * (1 << (live.regrets - 1));
+  std::erase_if(live.avoided, [&](const auto& one) { return one.second <= now; });
+  for (const std::string& node : nodes_left(live.job, *back)) live.avoided[node] = now + kAvoidSeconds;
+  if (observer_ != nullptr) observer_->measured(*live.measured);
+  DecisionRecord record;
+  record.decision = std::move(*back);
+  record.moments = {{"decided", now}};
+  propose(live, std::move(record));
+  return true;
 }
 
 void Planner::save(LiveJob& live, double now) {

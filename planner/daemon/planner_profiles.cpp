@@ -7,6 +7,7 @@
 #include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/assumed_range.hpp"
+#include "planner/core/model/compared_nodes.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
@@ -56,6 +57,9 @@ void Planner::take_profile(LiveJob& live) {
     return;
   }
   live.driver = profile->driver;
+  live.slow_nodes = compute_shares(*site_, *profile);
+  // For each generation anew: other jobs may have learnt it meanwhile.
+  if (live.profiles.generation() != live.job.generation) expect_sums(live);
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:
@@ -77,6 +81,15 @@ void Planner::take_profile(LiveJob& live) {
     case ProfileBook::News::none:
       break;
   }
+}
+
+void Planner::expect_sums(LiveJob& live) {
+  constexpr int kLooked = 64;  // rows
+  const std::string job = description(live.job);
+  if (job.empty()) return;
+  const auto rows =
+      settings_.share_profiles ? store_.newest_knowledge(kLooked) : store_.newest_knowledge_of(live.job.uid, kLooked);
+  live.profiles.expect(usual_sums(rows, job));
 }
 
 void Planner::save_coefficients(const LiveJob& live) {

@@ -127,6 +127,8 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.before.insert(live.bases.begin(), live.bases.end());
   live.measured.reset();
+  live.before_growth =
+      decision.kind == DecisionKind::grow ? before_growth(live.job, decision.id) : std::optional<BeforeGrowth>();
   if (observer_ != nullptr) observer_->decided(record);
   live.open = std::move(record);
   store_.update(*live.open);  // last, because the proposal is already under way if the store fails

@@ -25,6 +25,8 @@ JobView view_of(const LiveJob& live) {
   view.last_change = live.last_change;
   view.failures = live.failures;
   view.not_before = live.not_before;
+  view.avoided = live.avoided;
+  view.grow_not_before = live.grow_not_before;
   return view;
 }
 

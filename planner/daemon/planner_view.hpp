@@ -26,6 +26,8 @@ struct JobView {
   std::optional<double> last_change;
   int failures = 0;
   double not_before = 0;
+  std::map<std::string, double> avoided;  // as LiveJob has them
+  double grow_not_before = 0;
 };
 JobView view_of(const LiveJob& live);
 

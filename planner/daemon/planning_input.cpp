@@ -113,6 +113,21 @@ std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
   return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
 }
 
+namespace {
+
+void avoid(std::map<JobId, NodeNames>& closed, const LiveJob& live, double now) {
+  std::vector<std::string> names;
+  if (const auto found = closed.find(live.job.id); found != closed.end()) names = *found->second;
+  const std::size_t before = names.size();
+  for (const auto& [node, until] : live.avoided)
+    if (until > now) names.push_back(node);
+  if (names.size() == before) return;
+  std::sort(names.begin(), names.end());
+  closed[live.job.id] = std::make_shared<const std::vector<std::string>>(std::move(names));
+}
+
+}  // namespace
+
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          const PlanningContext& context) {
   PlanningInput input;
@@ -144,7 +159,8 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = closed.to(anchor, kept_type(job, input.cluster))) input.closed[id] = std::move(names);
-    job.held = job.held || !barred(anchor, slurm, context.rules).empty();
+    avoid(input.closed, live, slurm.time);
+    job.held = job.held || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)
       input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);

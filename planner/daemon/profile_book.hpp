@@ -2,6 +2,7 @@
 // then those of an earlier job like it count, where they are known. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,13 @@
 
 namespace espalier {
 
+// What sums of gradients and activations show with other jobs (usual_sums() of knowledge.hpp).
+struct UsualSums {
+  std::map<std::string, double> overlaps;  // k_overlap by GPU type
+  double rail_ms_per_byte = 0;             // as JobCoefficients has it
+  double tensor_sums = 1;                  // likewise
+};
+
 class ProfileBook {
  public:
   enum class News { none, taken, ready, unusable };  // ready: the coefficients have just become stable
@@ -19,6 +27,10 @@ class ProfileBook {
   // unusable profile sets trouble(). Coefficients belong to GPU types, so the book starts again
   // when the hardware changes.
   News add(const Site& site, const Profile& profile, int generation);
+
+  // What counts until this job has measured its own. Otherwise nothing is taken to overlap, and the links to be as the
+  // site has them. For profiles that are added from now on.
+  void expect(UsualSums usual) { usual_ = std::move(usual); }
 
   // Coefficients of earlier jobs like this one. They count until a profile of this job is calm;
   // what that one does not show, they go on to tell.
@@ -47,6 +59,7 @@ class ProfileBook {
 
  private:
   std::optional<Hardware> hardware_;
+  UsualSums usual_;
   CoefficientWindow window_;
   int generation_ = -1;
   std::int64_t step_ = -1;

@@ -183,6 +183,12 @@ std::vector<Knowledge> StoreReader::newest_knowledge(int limit, std::int64_t fir
   return all_knowledge(std::move(query));
 }
 
+std::vector<Knowledge> StoreReader::newest_knowledge_of(uid_t user, int limit) {
+  auto query = db_->prepare(std::string(kKnowledge) + "WHERE uid=? ORDER BY updated DESC, id DESC LIMIT ?");
+  query.bind(std::int64_t{user}, limit);
+  return all_knowledge(std::move(query));
+}
+
 std::vector<Knowledge> StoreReader::knowledge_of(const std::string& job, std::optional<uid_t> user) {
   auto query = db_->prepare(std::string(kKnowledge) + (user ? "WHERE job=? AND uid=?" : "WHERE job=?") +
                             " ORDER BY updated DESC, id DESC");

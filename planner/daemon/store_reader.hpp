@@ -67,7 +67,8 @@ class StoreReader {
 
   std::optional<Knowledge> knowledge(std::int64_t id);
   std::vector<Knowledge> newest_knowledge(int limit, std::int64_t first = 0);  // of all users, newest first
-  // The same, of jobs like this; of `user` only, if one is named.
+  std::vector<Knowledge> newest_knowledge_of(uid_t user, int limit);
+  // Of jobs like this, newest first; of `user` only, if one is named.
   std::vector<Knowledge> knowledge_of(const std::string& description, std::optional<uid_t> user = std::nullopt);
 
   // What a Slurm job of an elastic training held: the anchor or an extension. Times as Slurm's, seconds since the

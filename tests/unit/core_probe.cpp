@@ -91,7 +91,8 @@ TEST_CASE("calibrate finds rails, their bandwidth and the crossing") {
   CHECK(*apart.nic_gb_s == doctest::Approx(6));
   CHECK(*apart.crossing == 1);
   CHECK(apart.by_distance.at(2) == doctest::Approx(6));
-  CHECK(apart.notes.back() == "no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
+  CHECK(apart.notes.back() ==
+        "no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
   const Findings levels = findings_of(links_of({"n0", "n2", "n4"}, topology, 1, same), topology, {});
   CHECK(*levels.nic_gb_s == doctest::Approx(10));
   CHECK(*levels.crossing == doctest::Approx(0.6));

@@ -42,6 +42,35 @@ TEST_CASE("a synchronization longer than the model's says that the bandwidth is 
   CHECK(found.doubts[0].stage == 0);
   CHECK(found.doubts[0].modelled_ms == doctest::Approx(whole));
   CHECK(found.doubts[0].explaining_ms == doctest::Approx(1.25 * whole));
+  CHECK(found.job.assumed_rail);  // it is between GPUs of one node
+  CHECK(found.job.rail_ms_per_byte == 0);
+}
+
+TEST_CASE("sums between nodes that take longer than the links allow tell the links' bandwidth") {
+  const Cluster c = cluster(6);
+  const JobCoefficients known = known_job({});
+  for (const int other : {1, 4}) {  // under the same leaf, and under another one
+    CAPTURE(other);
+    const Plan plan{16, 4, {{12, 1, {replica(2, 0, 0, 1), replica(2, other, 0, 1)}}}};
+    const PlacedPlan placed = place_plan(c.topology, plan);
+    const double whole = evaluate_plan(c.hardware, known, placed).stages[0].gradients;
+    const auto found_with = [&](double sync) {
+      Profile profile = profile_of(c, known, plan);
+      for (ReplicaProfile& one : profile.replicas) one.sync = sync;
+      return calibrate(c.hardware, c.topology, profile).job;
+    };
+    const JobCoefficients slow = found_with(8 * whole);
+    CHECK_FALSE(slow.assumed_rail);
+    CHECK(slow.rail_ms_per_byte == doctest::Approx(8 / c.hardware.kinds[0].nic_bandwidth));
+    CHECK(evaluate_plan(c.hardware, slow, placed).stages[0].gradients == doctest::Approx(8 * whole));
+    // The links inside a node are as they were.
+    const PlacedPlan inside = place_plan(c.topology, two_replicas());
+    CHECK(evaluate_plan(c.hardware, slow, inside).stages[0].gradients ==
+          doctest::Approx(evaluate_plan(c.hardware, known, inside).stages[0].gradients));
+    const JobCoefficients sound = found_with(0.9 * whole);
+    CHECK_FALSE(sound.assumed_rail);
+    CHECK(sound.rail_ms_per_byte == 0);
+  }
 }
 
 TEST_CASE(

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/model/communication_time.hpp"
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
 #include "planner/core/model/placed_plan.hpp"
@@ -14,7 +16,7 @@
 namespace espalier {
 namespace {
 
-constexpr double kMostOverlap = 64;
+constexpr double kMostOverlap = 64, kMostTensorSums = 64;
 constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed to measurement
 
 class Inversion {
@@ -34,13 +36,16 @@ class Inversion {
           static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())
         throw Error("profile: stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica) +
                     " is not in its plan");
-      types_.push_back(replica_class(topology, replica_plan(one)).type);
+      const auto replicas = replica_class(topology, replica_plan(one));
+      types_.push_back(replicas.type);
+      kinds_.push_back(replicas.kind);
     }
   }
 
   Calibration solve() {
     sizes();
     times();
+    tensor_sums();
     overlaps();
     unseen_types();
     memory();
@@ -180,6 +185,22 @@ class Inversion {
       throw Error("profile: no replica reports its forward and backward times");
   }
 
+  // Bandwidths are measured with nothing beside. In a step the ranks of a replica also wait for each other.
+  void tensor_sums() {
+    double measured = 0, modelled = 0;
+    for (std::size_t i = 0; i < profile_.replicas.size(); ++i) {
+      const ReplicaProfile& one = profile_.replicas[i];
+      const Stage& stage = stage_plan(one);
+      if (stage.tp < 2 || !(one.comm_fwd > 0)) continue;
+      const double bytes = job().activ_bytes * replica_plan(one).share;
+      measured += one.comm_fwd;
+      modelled += stage.layers * 2 * tensor_sum_ms(hardware_, kinds_[i], stage.tp, bytes);
+    }
+    if (!(modelled > 0)) return;
+    job().tensor_sums = std::clamp(measured / modelled, 1 / kMostTensorSums, kMostTensorSums);
+    job().assumed_tensor_sums = false;
+  }
+
   // Measures the edges' computation by comparison with an inner stage, so no formula is needed.
   void edge_computation(const ReplicaProfile& compared, int type) {
     if (!inner(compared)) return;
@@ -198,6 +219,7 @@ class Inversion {
   // backward pass hides the synchronization.
   void overlaps() {
     bool synchronizes = false;
+    double rail = 0;
     std::map<int, const ReplicaProfile*> slowest;  // by stage
     for (const ReplicaProfile& one : profile_.replicas) {
       const ReplicaProfile*& at = slowest[one.stage];
@@ -208,6 +230,7 @@ class Inversion {
       if (stage_plan(*one).replicas.size() < 2 || !one->sync || one->bwd <= 0) continue;
       synchronizes = true;
       beyond(*one);
+      rail = std::max(rail, slower_rail(*one));
       const auto type = static_cast<std::size_t>(types_[static_cast<std::size_t>(one - profile_.replicas.data())]);
       const Overlap overlap = overlap_of(*one);
       GpuCoefficients& gpu = job().gpu[type];
@@ -216,6 +239,7 @@ class Inversion {
       gpu.assumed_overlap = false;
       within[type] = overlap.within;
     }
+    job().rail_ms_per_byte = rail;
     if (!synchronizes)
       result_.remarks.push_back("no synchronization of gradients was seen: none of it is taken to overlap");
   }
@@ -226,6 +250,20 @@ class Inversion {
     const auto replicas = static_cast<double>(stage_plan(one).replicas.size());
     const double more = *one.sync - whole_sync(one);
     job().sync_beyond = std::max(0.0, more) * replicas / (replicas - 1) / stage_plan(one).layers;
+  }
+  // Sums between nodes that take longer than the links allow, though nothing were hidden: the links are slower.
+  double slower_rail(const ReplicaProfile& one) {
+    const StageShape& shape = placed_.stages[static_cast<std::size_t>(one.stage)].shape;
+    if (shape.level == 0 || profile_.shape.family == kDataFamily) return 0;
+    job().assumed_rail = false;
+    const double modelled = whole_sync(one);
+    if (!(modelled > 0) || *one.sync <= modelled * (1 + kRounding)) return 0;
+    double nic = std::numeric_limits<double>::infinity();
+    for (int c = 0; c < shape.class_count; ++c)
+      nic = std::min(
+          nic,
+          hardware_.kinds[static_cast<std::size_t>(shape.classes[static_cast<std::size_t>(c)].kind)].nic_bandwidth);
+    return *one.sync / modelled / nic;
   }
   double whole_sync(const ReplicaProfile& one) {
     const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
@@ -319,7 +357,7 @@ class Inversion {
   const Hardware& hardware_;
   const Profile& profile_;
   const PlacedPlan placed_;
-  std::vector<int> types_;  // GPU type of each entry of profile_.replicas
+  std::vector<int> types_, kinds_;  // GPU type, and kind of node, of each entry of profile_.replicas
   Calibration result_;
 };
 

@@ -40,6 +40,8 @@ void for_each(Job& job, Visit visit) {
   for (const auto size : kSizes) visit(job.*size, 0.0, Kind::size);
   visit(job.deferred, 1.0, Kind::speed);
   visit(job.sync_beyond, 0.0, Kind::speed);
+  visit(job.rail_ms_per_byte, 0.0, Kind::speed);
+  visit(job.tensor_sums, 0.0, Kind::speed);
   for (auto* edge : {&job.first, &job.last}) {
     for (const auto size : kEdgeSizes) visit(edge->*size, 0.0, Kind::size);
     visit(edge->compute_layers, static_cast<double>(job.layers), Kind::speed);
@@ -169,6 +171,14 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
     if (now.assumed_overlap && !old.assumed_overlap) fresh.sync_beyond = known.sync_beyond;
     keep(&GpuCoefficients::overlap, &GpuCoefficients::assumed_overlap);
   }
+  if (fresh.assumed_rail && !known.assumed_rail) {
+    fresh.rail_ms_per_byte = known.rail_ms_per_byte;
+    fresh.assumed_rail = false;
+  }
+  if (fresh.assumed_tensor_sums && !known.assumed_tensor_sums) {
+    fresh.tensor_sums = known.tensor_sums;
+    fresh.assumed_tensor_sums = false;
+  }
   for (const auto edge : {&JobCoefficients::first, &JobCoefficients::last})
     if ((fresh.*edge).assumed_compute && !(known.*edge).assumed_compute) {
       (fresh.*edge).compute_layers = (known.*edge).compute_layers;
@@ -201,6 +211,10 @@ JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fres
     if (!old.assumed_overlap && !now.assumed_overlap)
       result.gpu[type].overlap = 1 / (1 / old.overlap + weight * (1 / now.overlap - 1 / old.overlap));
   }
+  if (!known.assumed_rail && !fresh.assumed_rail)
+    result.rail_ms_per_byte = known.rail_ms_per_byte + weight * (fresh.rail_ms_per_byte - known.rail_ms_per_byte);
+  if (!known.assumed_tensor_sums && !fresh.assumed_tensor_sums)
+    result.tensor_sums = known.tensor_sums + weight * (fresh.tensor_sums - known.tensor_sums);
   const auto mean = [&](const EdgeCoefficients& old, const EdgeCoefficients& now, EdgeCoefficients& edge) {
     if (!old.assumed_compute && !now.assumed_compute)
       edge.compute_layers = old.compute_layers + weight * (now.compute_layers - old.compute_layers);

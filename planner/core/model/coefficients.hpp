@@ -71,6 +71,13 @@ struct JobCoefficients {
   // gradients do not explain, e.g. a framework's own work, with very many replicas. n replicas take (n - 1) / n of it,
   // as the part of a ring's traffic.
   double sync_beyond = 0;
+  // Ms per byte on one rail to another node, under one leaf switch, as the sums of the job's gradients showed it where
+  // Hardware says that it is faster. 0: as Hardware says.
+  double rail_ms_per_byte = 0;
+  bool assumed_rail = true;  // no sum between nodes was seen
+  // What the all-reduces of tensor parallelism took, over what Hardware says.
+  double tensor_sums = 1;
+  bool assumed_tensor_sums = true;  // it ran without tensor parallelism
   bool operator==(const JobCoefficients&) const = default;
 };
 

@@ -10,10 +10,12 @@ namespace espalier {
 double tensor_sum_ms(const Hardware& hardware, int kind, int tp, double bytes);
 
 // Ms per byte of a stage's gradients (of all TP ranks together) that its replicas sum; 0 without a second replica.
-double gradient_rate(const Hardware& hardware, const StageShape& shape);
+// `rail_ms_per_byte`: JobCoefficients::rail_ms_per_byte.
+double gradient_rate(const Hardware& hardware, const StageShape& shape, double rail_ms_per_byte = 0);
 
 // Ms from the end of a micro-batch on stage `from` until its activations have reached `to`, over the boundary
 // from.next. `activation_bytes`: per sample.
-double send_ms(const Hardware& hardware, double activation_bytes, const PlacedStage& from, const PlacedStage& to);
+double send_ms(const Hardware& hardware, double activation_bytes, const PlacedStage& from, const PlacedStage& to,
+               double rail_ms_per_byte = 0);
 
 }  // namespace espalier

@@ -164,7 +164,8 @@ std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficien
     const PlacedStage& stage = plan.stages[s];
     const StageRates rates = stage_rates(hardware, job, stage.shape, stage.shares);
     times.push_back(stage_time(job, rates, stage.layers, s == 0, s == last));
-    times.back().send = send_ms(hardware, job.boundary_tensors * job.activ_bytes, stage, plan.stages[(s + 1) % count]);
+    times.back().send = send_ms(hardware, job.boundary_tensors * job.activ_bytes, stage, plan.stages[(s + 1) % count],
+                                job.rail_ms_per_byte);
   }
   return times;
 }

@@ -26,7 +26,7 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
   times.comp_bwd = gpu.backward * times.comp_fwd;
   if (tp > 1) {
     // Each layer does two all-reduces of k_activ * b bytes each.
-    times.comm_fwd = 2 * tensor_sum_ms(hardware, replicas.kind, tp, job.activ_bytes * share);
+    times.comm_fwd = job.tensor_sums * 2 * tensor_sum_ms(hardware, replicas.kind, tp, job.activ_bytes * share);
     times.comm_bwd = times.comm_fwd;
   }
   if (job.recompute) {
@@ -109,7 +109,7 @@ StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, con
   }
   if (job.zero1) rates.optim /= shape.replicas;
   if (shape.replicas > 1) rates.optim += job.sync_beyond * (shape.replicas - 1) / shape.replicas;
-  rates.gradient_ms_per_byte = gradient_rate(hardware, shape);
+  rates.gradient_ms_per_byte = gradient_rate(hardware, shape, job.rail_ms_per_byte);
   rates.extra = with_extra ? stage_extra(job, rates) : std::numeric_limits<double>::quiet_NaN();
   return rates;
 }

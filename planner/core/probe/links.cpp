@@ -109,7 +109,8 @@ void sum_up(const std::vector<const Way*>& sound, Findings& findings) {
     // tells a leaf's links from those above it: then all are as fast as what was measured.
     if (!findings.crossing) findings.crossing = 1;
     nic /= std::pow(*findings.crossing, nearest - 1);
-    findings.notes.push_back("no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
+    findings.notes.push_back(
+        "no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
   }
   findings.nic_gb_s = std::max(nic, 0.001);
 }

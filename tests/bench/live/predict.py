@@ -59,7 +59,8 @@ def one(load):
         return {"name": name, "gpus": done[-1]["gpus"], "plan": done[-1]["plan"], "accuracy": load["accuracy"],
                 "predicted_s": committed["predicted_step_seconds"], "measured_s": measured,
                 "error_pct": 100 * (committed["predicted_step_seconds"] / measured - 1),
-                "communication_pct": 100 * (1 - alone / measured), "first_gpus": first}
+                "communication_pct": 100 * (1 - alone / measured), "first_gpus": first,
+                "coefficients_after": of_job(job).get("coefficients")}
     finally:
         end(job, *others)
 

@@ -1,0 +1,41 @@
+// A growth after which steps take longer than before is taken back. The model may be wrong, e.g. where a node or a link is
+// slower than its like, or where programs of others disturb the job. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/core/decision.hpp"
+#include "planner/core/job.hpp"
+
+namespace espalier {
+
+// A job as it was when a growth was proposed to it.
+struct BeforeGrowth {
+  std::int64_t decision = 0;
+  Plan plan;
+  double step_seconds = 0;         // above 0
+  std::vector<JobId> extensions;  // sorted
+};
+
+// nullopt: its steps were not measured, so nothing can be compared.
+std::optional<BeforeGrowth> before_growth(const ElasticJob& job, std::int64_t decision);
+
+// The way back: the plan before, without the extensions that came with the growth. nullopt: the growth pays, too few steps
+// were done since, or the GPUs of the plan before are not all held any more.
+// `steps`: since the growth was committed. `slow`: compute_shares() of the present plan.
+std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob& now, std::int64_t steps,
+                                   const std::map<std::string, double>& slow);
+
+// Nodes of the extensions that `decision` gives back; sorted.
+std::vector<std::string> nodes_left(const ElasticJob& job, const Decision& decision);
+
+// After so many steps it is certain whether a growth pays.
+inline constexpr std::int64_t kStepsToCompare = 20;
+// A node that computes at less than this share of its like is slow.
+inline constexpr double kSlowNode = 0.8;
+
+}  // namespace espalier
