@@ -17,6 +17,8 @@ TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/
 TRAIN_CUDA   := $(call objects,$(addprefix torchrt/,device/cuda.cpp device/cuda_driver.cpp device/cuda_ipc.cpp comm/nccl_calls.cpp \
                   comm/nccl_fabric.cpp comm/nccl_group.cpp comm/nccl_transport.cpp) \
                   $(addsuffix /flavour/cuda.cpp,$(addprefix torchrt/,device comm profiler model)))
+# Compiled by nvcc for every generation of GPUs that it knows, and as PTX for later ones.
+CUDA_KERNELS := $(BUILD)/obj/torchrt/model/flavour/fixed_point.cu.o
 TRAIN_COMMON := $(filter-out $(TRAIN_CUDA),$(call objects,$(TRAIN_ALL) torchrt/main.cpp))
 TRAIN_BINS   := $(BUILD)/bin/espalier-train $(if $(filter 1,$(CUDA)),$(BUILD)/bin/espalier-train-cuda)
 
@@ -51,10 +53,21 @@ TRAIN_LINK = $(LDFLAGS) -fopenmp -Wl,--export-dynamic-symbol=sched_yield -Wl,--e
 $(BUILD)/bin/espalier-train: $(TRAIN_COMMON) $(TRAIN_CPU) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
-$(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(WIRE) $(CORE)
+$(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(CUDA_KERNELS) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -Wl,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--as-needed -ltorch_cpu -lc10 \
 	  $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART))) $(NCCL_LIB) -Wl,-rpath,$(realpath $(dir $(NCCL_LIB))) $(MPI_LIBS) $(WIRE_LIBS)
+
+$(CUDA_KERNELS): $(BUILD)/obj/%.cu.o: %.cu torchrt/model/flavour/fixed_point_kernels.hpp
+	@mkdir -p $(@D)
+	$(say)$(CUDA_HOME)/bin/nvcc -ccbin $(CXX) -I. -std=c++20 -O3 -lineinfo -arch=all-major -Xcompiler -fPIC,-fstack-protector-strong -c -o $@ $<
+
+# The kernels against the loops of processors that they replace. Built with the CUDA flavour, run by tests/gpu/run.
+FIXED_POINT := $(BUILD)/test/fixed_point
+$(call objects,tests/gpu/fixed_point.cpp): CPPFLAGS += $(CUDA_INC)
+$(FIXED_POINT): $(call objects,tests/gpu/fixed_point.cpp) $(CUDA_KERNELS)
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 
 # Adoption and copies of a GPU's memory between processes. Built with the CUDA flavour, run by tests/gpu/run.
 STATE_MEMORY := $(BUILD)/test/state_memory

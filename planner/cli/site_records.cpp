@@ -29,6 +29,13 @@ Record node_record(const Json& node) {
        {"FreeMemory", std::to_string(node.at("free_memory_mb").get<long>()) + "M"}},
       {{"Switches", text_or_null(switches)}, {"TopologyKnown", node.value("topology_known", false) ? "Yes" : "No"}},
   };
+  if (node.contains("slow")) {
+    const Json& slow = node.at("slow");
+    const int jobs = slow.at("jobs");
+    record.push_back(
+        {{"Slow", "computes at " + std::to_string(std::lround(100 * slow.at("share").get<double>())) +
+                      "% of its like, as " + std::to_string(jobs) + (jobs == 1 ? " job measured" : " jobs measured")}});
+  }
   if (const std::string fault = node.value("unhealthy", ""); !fault.empty()) record.push_back({{"Health", fault}});
   return record;
 }

@@ -27,6 +27,9 @@ constexpr Named<JobCoefficients, bool> kFacts[] = {{"recompute", &JobCoefficient
                                                    {"zero1", &JobCoefficients::zero1},
                                                    {"boundary_assumed", &JobCoefficients::boundary_assumed},
                                                    {"memory_assumed", &JobCoefficients::memory_assumed}};
+// Absent in older records.
+constexpr Named<JobCoefficients, double> kAddedLater[] = {{"sync_beyond", &JobCoefficients::sync_beyond},
+                                                          {"rail_ms_per_byte", &JobCoefficients::rail_ms_per_byte}};
 constexpr Named<EdgeCoefficients, double> kEdge[] = {{"compute_layers", &EdgeCoefficients::compute_layers},
                                                      {"param_bytes", &EdgeCoefficients::param_bytes},
                                                      {"param_optim_bytes", &EdgeCoefficients::param_optim_bytes},
@@ -113,10 +116,6 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
     json["rail_ms_per_byte"] = job.rail_ms_per_byte;
     json["assumed_rail"] = job.assumed_rail;
   }
-  if (!job.assumed_tensor_sums || job.tensor_sums != 1) {
-    json["tensor_sums"] = job.tensor_sums;
-    json["assumed_tensor_sums"] = job.assumed_tensor_sums;
-  }
   for (const DegreeFactor& one : job.degree_factors) json["degree_factors"][std::to_string(one.tp)] = one.factor;
   for (const auto& [name, edge] : {std::pair("first", &job.first), std::pair("last", &job.last)}) {
     put(json[name], *edge, kEdge);
@@ -133,32 +132,18 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
 
 JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   const std::string what = "coefficients";
-  const Fields fields(json, what,
-                      {"layers",
-                       "global_batch",
-                       "tp_degrees",
-                       "activ_bytes",
-                       "param_bytes",
-                       "param_optim_bytes",
-                       "weight_bytes",
-                       "activ_p_bytes",
-                       "activ_np_bytes",
-                       "tied_bytes",
-                       "deferred",
-                       "recompute",
-                       "zero1",
-                       "boundary_assumed",
-                       "memory_assumed",
-                       "boundary_tensors",
-                       "degree_factors",
-                       "first",
-                       "last",
-                       "gpu",
-                       "sync_beyond",
-                       "rail_ms_per_byte",
-                       "assumed_rail",
-                       "tensor_sums",
-                       "assumed_tensor_sums"});
+  const Fields fields(json, what, {"layers",         "global_batch",
+                                   "tp_degrees",     "activ_bytes",
+                                   "param_bytes",    "param_optim_bytes",
+                                   "weight_bytes",   "activ_p_bytes",
+                                   "activ_np_bytes", "tied_bytes",
+                                   "deferred",       "recompute",
+                                   "zero1",          "boundary_assumed",
+                                   "memory_assumed", "boundary_tensors",
+                                   "degree_factors", "first",
+                                   "last",           "gpu",
+                                   "sync_beyond",    "rail_ms_per_byte",
+                                   "assumed_rail"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);
@@ -168,11 +153,12 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   take(fields, what, job, kSizes);
   if (job.deferred > 1) throw Error(what + ".deferred: must be at most 1");
   take(fields, job, kFacts);
-  if (fields.has("sync_beyond")) {  // added later
-    fields.get("sync_beyond", job.sync_beyond);
-    if (!(job.sync_beyond >= 0 && job.sync_beyond <= kMost))
-      throw Error(what + ".sync_beyond: must be finite and not negative");
+  for (const auto& [name, value] : kAddedLater) {
+    if (!fields.has(name)) continue;
+    fields.get(name, job.*value);
+    if (!(job.*value >= 0 && job.*value <= kMost)) throw Error(what + "." + name + ": must be finite and not negative");
   }
+  if (fields.has("assumed_rail")) fields.get("assumed_rail", job.assumed_rail);
   if (fields.has("boundary_tensors")) {  // added later
     fields.get("boundary_tensors", job.boundary_tensors);
     if (!(job.boundary_tensors >= 1 && job.boundary_tensors <= 2))

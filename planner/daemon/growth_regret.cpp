@@ -67,8 +67,7 @@ std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob&
                 ", and took " + seconds(before.step_seconds) + " before it: its GPUs on " + fold_hosts(nodes) +
                 " are given back";
   for (const auto& [node, share] : slow)
-    if (share < kSlowNode)
-      back.reason += "; " + node + " computes at " + std::to_string(std::lround(100 * share)) + "% of its like";
+    back.reason += "; " + node + " computes at " + std::to_string(std::lround(100 * share)) + "% of its like";
   return back;
 }
 

@@ -1,5 +1,5 @@
-// A growth after which steps take longer than before is taken back. The model may be wrong, e.g. where a node or a link is
-// slower than its like, or where programs of others disturb the job. Pure.
+// A growth after which steps take longer than before is taken back. The model may be wrong, e.g. where a node or a link
+// is slower than its like, or where programs of others disturb the job. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace espalier {
 struct BeforeGrowth {
   std::int64_t decision = 0;
   Plan plan;
-  double step_seconds = 0;         // above 0
+  double step_seconds = 0;        // above 0
   std::vector<JobId> extensions;  // sorted
 };
 
 // nullopt: its steps were not measured, so nothing can be compared.
 std::optional<BeforeGrowth> before_growth(const ElasticJob& job, std::int64_t decision);
 
-// The way back: the plan before, without the extensions that came with the growth. nullopt: the growth pays, too few steps
-// were done since, or the GPUs of the plan before are not all held any more.
-// `steps`: since the growth was committed. `slow`: compute_shares() of the present plan.
+// The way back: the plan before, without the extensions that came with the growth. nullopt: the growth pays, too few
+// steps were done since, or the GPUs of the plan before are not all held any more. `steps`: since the growth was
+// committed. `slow`: slow nodes, with compute_shares().
 std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob& now, std::int64_t steps,
                                    const std::map<std::string, double>& slow);
 

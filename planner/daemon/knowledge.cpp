@@ -190,42 +190,19 @@ std::optional<JobCoefficients> recalled(const std::vector<Knowledge>& rows, cons
   return known ? found : std::nullopt;
 }
 
-UsualSums usual_sums(const std::vector<Knowledge>& rows, const std::string& job) {
-  const auto program_of = [](const std::string& description) {
-    const Json all = Json::parse(description, nullptr, false);
-    Json program = Json::object();
-    for (const char* key : {"program", "accuracy", "precision", "schedule", "zero1"})
-      if (all.is_object() && all.contains(key)) program[key] = all[key];
-    return program;
-  };
-  const Json wanted = program_of(job);
-  std::map<std::string, std::pair<double, int>> sums;  // of 1 / k, by type
-  std::vector<double> rails, tensor_sums;
+double usual_rail(const std::vector<Knowledge>& rows, const std::string& job) {
+  std::vector<double> rails;
   for (const Knowledge& row : rows) {
     if (row.job == job || !row.coefficients.is_object()) continue;
     try {
       if (!row.coefficients.value("assumed_rail", true)) rails.push_back(row.coefficients.at("rail_ms_per_byte"));
-      if (!row.coefficients.value("assumed_tensor_sums", true))
-        tensor_sums.push_back(row.coefficients.at("tensor_sums"));
-      if (program_of(row.job) != wanted) continue;
-      for (const auto& [type, gpu] : row.coefficients.at("gpu").items()) {
-        const double overlap = gpu.at("overlap");
-        if (gpu.at("assumed_overlap").get<bool>() || !(overlap >= 1)) continue;
-        sums[type].first += 1 / overlap, ++sums[type].second;
-      }
     } catch (const std::exception&) {  // of another version of this program
     }
   }
-  UsualSums usual;
-  for (const auto& [type, sum] : sums) usual.overlaps[type] = sum.second / sum.first;
-  for (auto [values, median] :
-       {std::pair(&rails, &usual.rail_ms_per_byte), std::pair(&tensor_sums, &usual.tensor_sums)}) {
-    if (values->empty()) continue;
-    const auto middle = values->begin() + static_cast<std::ptrdiff_t>((values->size() - 1) / 2);
-    std::nth_element(values->begin(), middle, values->end());
-    *median = *middle;
-  }
-  return usual;
+  if (rails.empty()) return 0;
+  const auto middle = rails.begin() + static_cast<std::ptrdiff_t>((rails.size() - 1) / 2);
+  std::nth_element(rails.begin(), middle, rails.end());
+  return *middle;
 }
 
 }  // namespace espalier

@@ -12,7 +12,6 @@
 #include "planner/core/json.hpp"
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/topology/site.hpp"
-#include "planner/daemon/profile_book.hpp"
 
 namespace espalier {
 
@@ -82,10 +81,9 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
 // row that measured it. nullopt: none measured a speed on one of the types.
 std::optional<JobCoefficients> recalled(const std::vector<Knowledge>& rows, const std::string& types, const Site& site);
 
-// What other kinds of jobs than `job`, a description(), have measured of sums. For a job that has seen none.
-// overlaps: k_overlap by GPU type, the mean of 1 / k over the `rows` that measured it. Jobs count that have program,
-// accuracy, precision, schedule and ZeRO-1 in common with `job`.
-// rail_ms_per_byte, tensor_sums: the lower median over all rows that measured it (coefficients.hpp).
-UsualSums usual_sums(const std::vector<Knowledge>& rows, const std::string& job);
+// JobCoefficients::rail_ms_per_byte for a job, of description() `job`, that has seen no sum between nodes: the lower
+// median of the rows of other kinds of jobs that have. 0: none has, or the links are as the site says. How much of a
+// sum is hidden behind computation is not learnt so, as it differs between plans.
+double usual_rail(const std::vector<Knowledge>& rows, const std::string& job);
 
 }  // namespace espalier

@@ -192,7 +192,8 @@ class Planner {
   bool take_back(LiveJob& live, std::int64_t steps);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
-  void expect_sums(LiveJob& live);
+  void note_slow_nodes(LiveJob& live, const Profile& profile);
+  void expect_rail(LiveJob& live);
   void save_coefficients(const LiveJob& live);
   // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);

@@ -2,12 +2,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/assumed_range.hpp"
 #include "planner/core/model/compared_nodes.hpp"
+#include "planner/core/model/step_statistics.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
@@ -57,9 +59,9 @@ void Planner::take_profile(LiveJob& live) {
     return;
   }
   live.driver = profile->driver;
-  live.slow_nodes = compute_shares(*site_, *profile);
+  note_slow_nodes(live, *profile);
   // For each generation anew: other jobs may have learnt it meanwhile.
-  if (live.profiles.generation() != live.job.generation) expect_sums(live);
+  if (live.profiles.generation() != live.job.generation) expect_rail(live);
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:
@@ -83,13 +85,24 @@ void Planner::take_profile(LiveJob& live) {
   }
 }
 
-void Planner::expect_sums(LiveJob& live) {
+void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
+  if (!calm(profile)) return;
+  auto slow = compute_shares(*site_, profile);
+  std::erase_if(slow, [](const auto& node) { return node.second >= kSlowNode; });
+  for (const auto& [node, share] : slow)
+    if (!live.slow_nodes.contains(node))
+      spdlog::warn("node {}: computes at {}% of its like, as job {} measured", node, std::lround(100 * share),
+                   live.job.id);
+  live.slow_nodes = std::move(slow);
+}
+
+void Planner::expect_rail(LiveJob& live) {
   constexpr int kLooked = 64;  // rows
   const std::string job = description(live.job);
   if (job.empty()) return;
   const auto rows =
       settings_.share_profiles ? store_.newest_knowledge(kLooked) : store_.newest_knowledge_of(live.job.uid, kLooked);
-  live.profiles.expect(usual_sums(rows, job));
+  live.profiles.expect_rail(usual_rail(rows, job));
 }
 
 void Planner::save_coefficients(const LiveJob& live) {

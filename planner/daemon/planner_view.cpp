@@ -59,6 +59,11 @@ std::shared_ptr<const PlannerView> Planner::view() {
   for (const auto& [id, live] : jobs_) {
     view->jobs.push_back(std::make_shared<const JobView>(view_of(live)));
     if (live.open) view->promised.emplace(id, promise_of(live));
+    for (const auto& [node, share] : live.slow_nodes) {
+      SlowNode& slow = view->slow[node];
+      slow.share = std::min(slow.share, share);
+      ++slow.jobs;
+    }
   }
   view->slurm = last_;
   view->trouble = trouble_;

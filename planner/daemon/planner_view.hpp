@@ -31,9 +31,16 @@ struct JobView {
 };
 JobView view_of(const LiveJob& live);
 
+// A node that computes more slowly than its like, as jobs that run on it measured.
+struct SlowNode {
+  double share = 1;  // the lowest of compute_shares()
+  int jobs = 0;
+};
+
 struct PlannerView {
   std::vector<std::shared_ptr<const JobView>> jobs;  // sorted by id
   std::map<JobId, LiveJob> promised;                 // with open decisions: only id, uid, `open` and `before` are set
+  std::map<std::string, SlowNode> slow;              // by node
   std::shared_ptr<const SlurmSnapshot> slurm;        // null: Slurm has not answered yet
   std::optional<std::string> trouble;                // why Slurm does not answer
   std::shared_ptr<const std::vector<Weighed>> weighed;  // of the last decision, sorted by job

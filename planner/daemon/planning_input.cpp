@@ -1,6 +1,7 @@
 #include "planner/daemon/planning_input.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
@@ -115,14 +116,25 @@ std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
 
 namespace {
 
-void avoid(std::map<JobId, NodeNames>& closed, const LiveJob& live, double now) {
+// Nodes that computed slowly for running jobs, by the user whose jobs told. What one user's jobs tell does not decide
+// where another user's jobs go.
+std::map<std::uint32_t, std::set<std::string>> slow_nodes(const std::map<JobId, LiveJob>& jobs) {
+  std::map<std::uint32_t, std::set<std::string>> slow;
+  for (const auto& [id, live] : jobs)
+    for (const auto& [node, share] : live.slow_nodes) slow[live.job.uid].insert(node);
+  return slow;
+}
+
+void avoid(std::map<JobId, NodeNames>& closed, const LiveJob& live, const std::set<std::string>& slow, double now) {
   std::vector<std::string> names;
   if (const auto found = closed.find(live.job.id); found != closed.end()) names = *found->second;
   const std::size_t before = names.size();
+  names.insert(names.end(), slow.begin(), slow.end());
   for (const auto& [node, until] : live.avoided)
     if (until > now) names.push_back(node);
   if (names.size() == before) return;
   std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   closed[live.job.id] = std::make_shared<const std::vector<std::string>>(std::move(names));
 }
 
@@ -143,6 +155,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
   ClosedNodes closed(slurm, context.rules);
+  auto slow = slow_nodes(jobs);
   const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
@@ -159,7 +172,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = closed.to(anchor, kept_type(job, input.cluster))) input.closed[id] = std::move(names);
-    avoid(input.closed, live, slurm.time);
+    avoid(input.closed, live, slow[live.job.uid], slurm.time);
     job.held = job.held || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)

@@ -18,8 +18,7 @@ bool usable(const JobCoefficients& job) {
   const auto finite = [](double value) { return value >= 0 && value <= kMost; };  // NaN is neither
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
               finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
-              finite(job.tied_bytes) && finite(job.sync_beyond) && finite(job.rail_ms_per_byte) &&
-              finite(job.tensor_sums);
+              finite(job.tied_bytes) && finite(job.sync_beyond) && finite(job.rail_ms_per_byte);
   for (const EdgeCoefficients& edge : {job.first, job.last})
     good = good && finite(edge.compute_layers) && finite(edge.param_bytes) && finite(edge.param_optim_bytes) &&
            finite(edge.activation_bytes);
@@ -34,9 +33,9 @@ bool usable(const JobCoefficients& job) {
 ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int generation) {
   if (generation == generation_ && profile.step == step_) return News::none;
   if (hardware_ && !(*hardware_ == site.hardware)) {
-    auto usual = std::move(usual_);
+    const double usual = usual_rail_;
     *this = ProfileBook();
-    expect(std::move(usual));
+    expect_rail(usual);
   }
   const bool other_generation = generation != generation_;
   generation_ = generation;
@@ -48,12 +47,7 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
     trouble_ = error.what();
     return News::unusable;
   }
-  for (std::size_t type = 0; type < found.gpu.size(); ++type) {
-    const auto usual = usual_.overlaps.find(site.hardware.types[type].name);
-    if (found.gpu[type].assumed_overlap && usual != usual_.overlaps.end()) found.gpu[type].overlap = usual->second;
-  }
-  if (found.assumed_rail) found.rail_ms_per_byte = usual_.rail_ms_per_byte;
-  if (found.assumed_tensor_sums) found.tensor_sums = usual_.tensor_sums;
+  if (found.assumed_rail) found.rail_ms_per_byte = usual_rail_;
   // A user may run degrees that are no powers of two. The plan that runs must stay possible.
   for (const Stage& stage : profile.plan.stages) found.tp_degrees.push_back(stage.tp);
   std::sort(found.tp_degrees.begin(), found.tp_degrees.end());

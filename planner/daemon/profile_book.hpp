@@ -2,7 +2,6 @@
 // then those of an earlier job like it count, where they are known. Pure.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 
@@ -11,13 +10,6 @@
 #include "planner/core/topology/site.hpp"
 
 namespace espalier {
-
-// What sums of gradients and activations show with other jobs (usual_sums() of knowledge.hpp).
-struct UsualSums {
-  std::map<std::string, double> overlaps;  // k_overlap by GPU type
-  double rail_ms_per_byte = 0;             // as JobCoefficients has it
-  double tensor_sums = 1;                  // likewise
-};
 
 class ProfileBook {
  public:
@@ -28,9 +20,9 @@ class ProfileBook {
   // when the hardware changes.
   News add(const Site& site, const Profile& profile, int generation);
 
-  // What counts until this job has measured its own. Otherwise nothing is taken to overlap, and the links to be as the
-  // site has them. For profiles that are added from now on.
-  void expect(UsualSums usual) { usual_ = std::move(usual); }
+  // JobCoefficients::rail_ms_per_byte until this job has measured its own (usual_rail() of knowledge.hpp). For profiles
+  // that are added from now on.
+  void expect_rail(double ms_per_byte) { usual_rail_ = ms_per_byte; }
 
   // Coefficients of earlier jobs like this one. They count until a profile of this job is calm;
   // what that one does not show, they go on to tell.
@@ -59,7 +51,7 @@ class ProfileBook {
 
  private:
   std::optional<Hardware> hardware_;
-  UsualSums usual_;
+  double usual_rail_ = 0;
   CoefficientWindow window_;
   int generation_ = -1;
   std::int64_t step_ = -1;

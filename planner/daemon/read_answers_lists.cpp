@@ -147,6 +147,8 @@ std::string ReadAnswers::nodes(const Asked& asked) {
     Json json = node;
     json["idle_gpus"] = node.idle_gpus();
     json["topology_known"] = known.contains(node.name);
+    if (const auto slow = view.slow.find(node.name); slow != view.slow.end())
+      json["slow"] = {{"share", slow->second.share}, {"jobs", slow->second.jobs}};
     list.add(text_of(json));
   }
   list.begin("waiting");

@@ -117,6 +117,9 @@ TEST_CASE("a node's record names the holders of its GPUs") {
   const std::string record = text(node_record(json));
   CHECK(holds(record, "HeldGPUs=10/[0-1],20/4,unknown/3 "));
   CHECK(holds(record, "IdleGPUs=1 "));
+  CHECK_FALSE(holds(record, "Slow="));
+  json["slow"] = {{"share", 0.614}, {"jobs", 1}};
+  CHECK(holds(text(node_record(json)), "Slow=computes at 61% of its like, as 1 job measured"));
   CHECK(holds(record, "Switches=spine.leaf1"));
 }
 

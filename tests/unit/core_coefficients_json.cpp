@@ -49,6 +49,22 @@ TEST_CASE("the tensors at a boundary come back, and files from before them say o
         "coefficients.boundary_tensors: must lie between 1 and 2");
 }
 
+TEST_CASE("what sums take comes back, and records from before it say nothing of it") {
+  Known known;
+  known.job.rail_ms_per_byte = known.job.sync_beyond = 0;
+  known.job.assumed_rail = true;
+  const Json before = coefficients_json(known.job, known.hardware);
+  for (const char* name : {"rail_ms_per_byte", "assumed_rail", "sync_beyond"}) CHECK_FALSE(before.contains(name));
+  CHECK(coefficients_from(before, known.hardware) == known.job);
+  known.job.rail_ms_per_byte = 2e-5;
+  known.job.sync_beyond = 3;
+  known.job.assumed_rail = false;
+  CHECK(coefficients_from(coefficients_json(known.job, known.hardware), known.hardware) == known.job);
+  for (const std::string name : {"rail_ms_per_byte", "sync_beyond"})
+    CHECK(refusal([&](Json& json) { json[name] = -1; }) ==
+          "coefficients." + name + ": must be finite and not negative");
+}
+
 TEST_CASE("coefficients come back as they were told, by the names of GPU types") {
   const Known known;
   const Json json = coefficients_json(known.job, known.hardware);

@@ -147,47 +147,31 @@ TEST_CASE("a type that has joined the cluster is scaled from one that was measur
   CHECK_FALSE(stored_coefficients(nullptr, site_of().hardware));
 }
 
-TEST_CASE("what sums of gradients show is learnt from other jobs, where they measured it") {
+TEST_CASE("how fast links are is learnt from other kinds of jobs, where they measured it") {
   const Site site = site_of();
-  const auto row_with = [&](double overlap, bool assumed, auto change) {
+  const auto row_with = [&](std::optional<double> rail) {
     ElasticJob of = training(10);
     of.model.hidden *= 2;  // another kind of job
-    change(of.model.setting.value());
+    of.model.setting->program = "other 1.0";
     Knowledge row;
     row.job = description(of);
     row.gpus = "h100";
     auto measured = known_coefficients();
-    measured.gpu[0].overlap = overlap;
-    measured.gpu[0].assumed_overlap = assumed;
+    measured.assumed_rail = !rail;
+    measured.rail_ms_per_byte = rail.value_or(0);
     learn(row, measured, 0.01, site);
     return row;
   };
-  const auto same = [](TrainingSetting&) {};
   const std::string job = description(training(11));
-  CHECK(usual_sums({}, job).overlaps.empty());
-  CHECK(usual_sums({row_with(8, true, same)}, job).overlaps.empty());
-  CHECK(usual_sums({row_with(8, false, same)}, job).overlaps.at("h100") == doctest::Approx(8));
-  // Half of 1/2 and 1/6 is 1/3.
-  CHECK(usual_sums({row_with(2, false, same), row_with(6, false, same)}, job).overlaps.at("h100") ==
-        doctest::Approx(3));
-  CHECK(usual_sums({row_with(8, false, [](TrainingSetting& setting) { setting.program = "other 1.0"; })}, job)
-            .overlaps.empty());
-  CHECK(usual_sums({row_with(8, false, [](TrainingSetting& setting) { setting.zero1 = true; })}, job).overlaps.empty());
-  CHECK(usual_sums({row_with(8, false, same)}, row_with(8, false, same).job).overlaps.empty());  // it recalls this row
-  // Of links, any program tells. The lower of two figures counts, so that one job's trouble is not the next one's.
-  CHECK(usual_sums({row_with(8, false, same)}, job).rail_ms_per_byte == 0);
-  std::vector<Knowledge> rows;
-  for (const double rail : {3e-5, 1e-5, 2e-5}) {
-    rows.push_back(row_with(8, false, [](TrainingSetting& setting) { setting.program = "other 1.0"; }));
-    rows.back().coefficients["assumed_rail"] = false;
-    rows.back().coefficients["rail_ms_per_byte"] = rail;
-  }
-  CHECK(usual_sums(rows, job).rail_ms_per_byte == 2e-5);
-  rows.pop_back();
-  CHECK(usual_sums(rows, job).rail_ms_per_byte == 1e-5);
-  Knowledge broken = row_with(8, false, same);
-  broken.coefficients["gpu"]["h100"].erase("overlap");
-  CHECK(usual_sums({broken}, job).overlaps.empty());
+  CHECK(usual_rail({}, job) == 0);
+  CHECK(usual_rail({row_with({})}, job) == 0);
+  // The lower of two figures counts, so that one job's trouble is not the next one's.
+  CHECK(usual_rail({row_with(3e-5), row_with(1e-5), row_with(2e-5), row_with({})}, job) == 2e-5);
+  CHECK(usual_rail({row_with(3e-5), row_with(1e-5)}, job) == 1e-5);
+  CHECK(usual_rail({row_with(1e-5)}, row_with(1e-5).job) == 0);  // it recalls this row
+  Knowledge broken = row_with(1e-5);
+  broken.coefficients["rail_ms_per_byte"] = "fast";
+  CHECK(usual_rail({broken}, job) == 0);
 }
 
 TEST_CASE("a second job like the first is planned with the first one's coefficients from its registration") {

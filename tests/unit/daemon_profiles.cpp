@@ -126,19 +126,17 @@ TEST_CASE("recalled coefficients count until the job has its own, and are forgot
   CHECK_FALSE(other.coefficients(job.site));
 }
 
-TEST_CASE("what the job has not seen of sums is taken to be as other jobs measured it") {
+TEST_CASE("links that the job has not seen are taken to be as other jobs measured them") {
   const Measured job;
   ProfileBook book;
-  book.expect({{{"a100", 5}, {"h100", 9}}, 2e-5});
+  book.expect_rail(2e-5);
   CHECK(book.add(job.site, job.told(1, 0), 0) == News::ready);
-  CHECK(book.coefficients(job.site)->gpu[0].overlap == 9);
-  CHECK(book.coefficients(job.site)->gpu[0].assumed_overlap);
   CHECK(book.coefficients(job.site)->rail_ms_per_byte == 2e-5);
   CHECK(book.coefficients(job.site)->assumed_rail);
   ProfileBook alone;
   CHECK(alone.add(job.site, job.told(1, 0), 0) == News::ready);
-  CHECK(alone.coefficients(job.site)->gpu[0].overlap == 1);
-  CHECK(alone.coefficients(job.site)->gpu[0].assumed_overlap);
+  CHECK(alone.coefficients(job.site)->rail_ms_per_byte == 0);
+  CHECK(alone.coefficients(job.site)->assumed_rail);
 }
 
 TEST_CASE("restored coefficients are the job's own, and the profile that they came from is no news") {

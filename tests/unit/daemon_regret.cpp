@@ -25,16 +25,17 @@ struct Grown {
 
 TEST_CASE("a growth that makes steps slower is taken back to the plan before it") {
   const Grown grown;
-  const auto back = taken_back(grown.before, grown.now, 20, {{"n1", 1.0}, {"n2", 0.55}});
+  const auto back = taken_back(grown.before, grown.now, 20, {{"n2", 0.55}});
   REQUIRE(back);
   CHECK(back->kind == DecisionKind::shrink);
   CHECK(back->job == 10);
   CHECK(back->release == std::vector<JobId>{21});
   CHECK(back->plan == grown.before.plan);
   CHECK(back->predicted_step_seconds == 0.5);
-  CHECK(back->reason ==
-        "steps take 0.9 s since decision 7, and took 0.5 s before it: its GPUs on n2 are given back; n2 computes at 55% "
-        "of its like");
+  CHECK(
+      back->reason ==
+      "steps take 0.9 s since decision 7, and took 0.5 s before it: its GPUs on n2 are given back; n2 computes at 55% "
+      "of its like");
   CHECK(nodes_left(grown.now, *back) == std::vector<std::string>{"n2"});
 }
 
@@ -72,6 +73,53 @@ TEST_CASE("without a measured step, or a plan, nothing is remembered of the time
   grown.now.step_seconds = 1;
   grown.now.plan.reset();
   CHECK_FALSE(before_growth(grown.now, 8));
+}
+
+TEST_CASE("a node that one job finds slow is named, and no other job of that user grows onto it") {
+  Daemon daemon;
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    slurm.cluster.nodes.push_back(node("n3", 4));
+    run_job(slurm, slurm_job(21, 1000, {{21, "n2", {0, 1}}}, "espalier:ext:10:ab"));
+    for (const JobId id : {11u, 12u})
+      run_job(slurm, slurm_job(id, id == 11 ? 1000 : 1001, {{id, "n3", {static_cast<int>(id) - 11}}}));
+  });
+  auto slowed = job(10, "n1", {0, 1});
+  slowed.extensions = {{21, "n2", {0, 1}}};
+  slowed.plan = {4, 1, {{8, 1, {{2, {{"n1", 0}}}, {2, {{"n2", 0}}}}}}};
+  slowed.held = true;
+  Profile profile;
+  profile.plan = *slowed.plan;
+  profile.shape = slowed.model;
+  profile.steps = 8;
+  profile.step = 9;
+  for (const int replica : {0, 1}) {
+    ReplicaProfile one;
+    one.replica = replica, one.fwd = replica == 0 ? 10 : 20, one.bwd = 2 * one.fwd, one.sync = 1, one.spread = 0.01;
+    profile.replicas.push_back(one);
+  }
+  const auto link = daemon.connect(1000);
+  link->says(wire::Register{slowed, "n1", 1});
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  daemon.planner->hold(10, true);
+  slowed.profile = profile;
+  link->says(wire::Status{slowed});
+  CHECK(daemon.planner->jobs().at(10).slow_nodes.at("n2") == doctest::Approx(0.5));
+  REQUIRE(daemon.planner->view()->slow.contains("n2"));
+  CHECK(daemon.planner->view()->slow.at("n2").jobs == 1);
+  // Both may grow onto n1 and n2. The job of the same user leaves n2 alone.
+  const auto nodes_of_growth = [&](JobId id, uid_t uid) {
+    const auto other = daemon.connect(uid);
+    auto grows = job(id, "n3", {static_cast<int>(id) - 11});
+    other->says(wire::Register{grows, "n3", static_cast<int>(id)});
+    REQUIRE(daemon.until([&] { return other->got<wire::Propose>().has_value(); }));
+    std::set<std::string> nodes;
+    const Decision growth = other->got<wire::Propose>()->decision;
+    for (const ExtensionRequest& one : growth.acquire) nodes.insert(one.node);
+    other->close();
+    return nodes;
+  };
+  CHECK_FALSE(nodes_of_growth(11, 1000).contains("n2"));
+  CHECK(nodes_of_growth(12, 1001).contains("n2"));
 }
 
 TEST_CASE("a job that grew and got slower gets its old plan back, and nothing for a while on those nodes") {

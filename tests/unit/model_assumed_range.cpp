@@ -15,7 +15,7 @@ JobCoefficients measured() {
   job.gpu[0] = {3, 2, 6, 2, false, false, false, false};
   job.gpu[1] = {9, 2, 18, 2, false, false, false, false};
   job.boundary_assumed = job.memory_assumed = job.first.assumed_compute = job.last.assumed_compute = false;
-  job.assumed_rail = job.assumed_tensor_sums = false;
+  job.assumed_rail = false;
   return job;
 }
 
@@ -35,7 +35,7 @@ bool state(const JobCoefficients& job, const std::string& name) {
 TEST_CASE("every coefficient says of itself whether it was measured") {
   JobCoefficients job = measured();
   for (const char* name : {"computation.h100", "backward.a100", "optimizer.h100", "overlap.a100", "boundary", "network",
-                           "tensor_sums", "first_edge", "last_edge", "memory"})
+                           "first_edge", "last_edge", "memory"})
     CHECK(state(job, name));
   job.gpu[0].assumed_overlap = job.boundary_assumed = true;
   CHECK_FALSE(state(job, "overlap.h100"));

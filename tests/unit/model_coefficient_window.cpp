@@ -163,6 +163,22 @@ TEST_CASE("refining goes value by value") {
   CHECK(result.first.compute_layers == 0.5);
 }
 
+TEST_CASE("the links' bandwidth stays known until it is measured again") {
+  JobCoefficients known = measured(3, true), fresh = measured(4, true);
+  known.assumed_rail = false;
+  known.rail_ms_per_byte = 4e-5;
+  fresh.assumed_rail = true;
+  fresh.rail_ms_per_byte = 9e-5;  // other jobs' figure
+  for (const JobCoefficients& result : {refine(known, fresh), blend(known, fresh, 0.5)}) {
+    CHECK(result.rail_ms_per_byte == 4e-5);
+    CHECK_FALSE(result.assumed_rail);
+  }
+  fresh.assumed_rail = false;
+  fresh.rail_ms_per_byte = 0;  // as fast as the site says
+  CHECK(refine(known, fresh).rail_ms_per_byte == 0);
+  CHECK(blend(known, fresh, 0.5).rail_ms_per_byte == doctest::Approx(2e-5));
+}
+
 TEST_CASE("one calm profile is enough, and one that is not calm changes nothing that is settled") {
   CoefficientWindow window;
   window.add_told(measured(4), false);

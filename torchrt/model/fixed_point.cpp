@@ -1,16 +1,18 @@
 #include "torchrt/model/fixed_point.hpp"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/mul.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+
+#include "torchrt/model/fixed_point_device.hpp"
+#include "torchrt/model/fixed_point_units.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-constexpr double kUnits = 0x1p50;
 constexpr std::int64_t kGrain = 1 << 15;
 
 // The compiler can vectorize it: see this file's flags in torchrt.mk.
@@ -19,7 +21,7 @@ bool add_range(std::int64_t* total, const float* values, std::int64_t count, flo
   bool good = true;
   for (std::int64_t i = 0; i < count; ++i) {
     good &= std::fabs(values[i]) < most;
-    const std::int64_t units = std::llrint(static_cast<double>(values[i]) * kUnits);
+    const std::int64_t units = units_of(values[i]);
     total[i] = fresh ? units : total[i] + units;
   }
   return good;
@@ -42,22 +44,16 @@ void add_on_host(const at::Tensor& total, const at::Tensor& values, bool fresh, 
 
 void add_fixed_point(const at::Tensor& total, const at::Tensor& values, bool fresh, double most,
                      const at::Tensor& out_of_range) {
-  if (values.is_cpu()) return add_on_host(total, values, fresh, static_cast<float>(most), out_of_range);
-  out_of_range.logical_or_(values.abs().lt(most).logical_not_().any());
-  const at::Tensor units = values.to(at::kDouble).mul_(kUnits).round_().to(at::kLong);
-  if (fresh) total.copy_(units);
-  else total.add_(units);
+  if (values.is_cpu()) add_on_host(total, values, fresh, static_cast<float>(most), out_of_range);
+  else add_fixed_point_on_device(total, values, fresh, static_cast<float>(most), out_of_range);
 }
 
 void from_fixed_point(const at::Tensor& values, const at::Tensor& total) {
-  if (!values.is_cpu()) {
-    values.copy_(at::mul(total.to(at::kDouble), 1 / kUnits));
-    return;
-  }
+  if (!values.is_cpu()) return from_fixed_point_on_device(values, total);
   float* const to = values.mutable_data_ptr<float>();
   const std::int64_t* const from = total.const_data_ptr<std::int64_t>();
   at::parallel_for(0, total.numel(), kGrain, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) to[i] = static_cast<float>(static_cast<double>(from[i]) * (1 / kUnits));
+    for (std::int64_t i = first; i < end; ++i) to[i] = value_of(from[i]);
   });
 }
 

@@ -42,7 +42,6 @@ std::vector<CoefficientState> coefficient_states(const JobCoefficients& job, con
   }
   states.push_back({"boundary", !job.boundary_assumed});
   states.push_back({"network", !job.assumed_rail});
-  states.push_back({"tensor_sums", !job.assumed_tensor_sums});
   states.push_back({"first_edge", !job.first.assumed_compute});
   states.push_back({"last_edge", !job.last.assumed_compute});
   states.push_back({"memory", !job.memory_assumed});
@@ -82,7 +81,7 @@ void count_as_measured(JobCoefficients& job) {
   for (GpuCoefficients& gpu : job.gpu)
     gpu.assumed_comp = gpu.assumed_backward = gpu.assumed_optim = gpu.assumed_overlap = false;
   job.first.assumed_compute = job.last.assumed_compute = job.boundary_assumed = job.memory_assumed = job.assumed_rail =
-      job.assumed_tensor_sums = false;
+      false;
 }
 
 }  // namespace espalier

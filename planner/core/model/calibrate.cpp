@@ -8,7 +8,6 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/model/communication_time.hpp"
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
 #include "planner/core/model/placed_plan.hpp"
@@ -16,7 +15,7 @@
 namespace espalier {
 namespace {
 
-constexpr double kMostOverlap = 64, kMostTensorSums = 64;
+constexpr double kMostOverlap = 64;
 constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed to measurement
 
 class Inversion {
@@ -36,16 +35,13 @@ class Inversion {
           static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())
         throw Error("profile: stage " + std::to_string(one.stage) + " replica " + std::to_string(one.replica) +
                     " is not in its plan");
-      const auto replicas = replica_class(topology, replica_plan(one));
-      types_.push_back(replicas.type);
-      kinds_.push_back(replicas.kind);
+      types_.push_back(replica_class(topology, replica_plan(one)).type);
     }
   }
 
   Calibration solve() {
     sizes();
     times();
-    tensor_sums();
     overlaps();
     unseen_types();
     memory();
@@ -183,22 +179,6 @@ class Inversion {
     }
     if (std::all_of(job().gpu.begin(), job().gpu.end(), [](const GpuCoefficients& g) { return g.assumed_comp; }))
       throw Error("profile: no replica reports its forward and backward times");
-  }
-
-  // Bandwidths are measured with nothing beside. In a step the ranks of a replica also wait for each other.
-  void tensor_sums() {
-    double measured = 0, modelled = 0;
-    for (std::size_t i = 0; i < profile_.replicas.size(); ++i) {
-      const ReplicaProfile& one = profile_.replicas[i];
-      const Stage& stage = stage_plan(one);
-      if (stage.tp < 2 || !(one.comm_fwd > 0)) continue;
-      const double bytes = job().activ_bytes * replica_plan(one).share;
-      measured += one.comm_fwd;
-      modelled += stage.layers * 2 * tensor_sum_ms(hardware_, kinds_[i], stage.tp, bytes);
-    }
-    if (!(modelled > 0)) return;
-    job().tensor_sums = std::clamp(measured / modelled, 1 / kMostTensorSums, kMostTensorSums);
-    job().assumed_tensor_sums = false;
   }
 
   // Measures the edges' computation by comparison with an inner stage, so no formula is needed.
@@ -357,7 +337,7 @@ class Inversion {
   const Hardware& hardware_;
   const Profile& profile_;
   const PlacedPlan placed_;
-  std::vector<int> types_, kinds_;  // GPU type, and kind of node, of each entry of profile_.replicas
+  std::vector<int> types_;  // GPU type of each entry of profile_.replicas
   Calibration result_;
 };
 

@@ -41,7 +41,6 @@ void for_each(Job& job, Visit visit) {
   visit(job.deferred, 1.0, Kind::speed);
   visit(job.sync_beyond, 0.0, Kind::speed);
   visit(job.rail_ms_per_byte, 0.0, Kind::speed);
-  visit(job.tensor_sums, 0.0, Kind::speed);
   for (auto* edge : {&job.first, &job.last}) {
     for (const auto size : kEdgeSizes) visit(edge->*size, 0.0, Kind::size);
     visit(edge->compute_layers, static_cast<double>(job.layers), Kind::speed);
@@ -175,10 +174,6 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
     fresh.rail_ms_per_byte = known.rail_ms_per_byte;
     fresh.assumed_rail = false;
   }
-  if (fresh.assumed_tensor_sums && !known.assumed_tensor_sums) {
-    fresh.tensor_sums = known.tensor_sums;
-    fresh.assumed_tensor_sums = false;
-  }
   for (const auto edge : {&JobCoefficients::first, &JobCoefficients::last})
     if ((fresh.*edge).assumed_compute && !(known.*edge).assumed_compute) {
       (fresh.*edge).compute_layers = (known.*edge).compute_layers;
@@ -213,8 +208,6 @@ JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fres
   }
   if (!known.assumed_rail && !fresh.assumed_rail)
     result.rail_ms_per_byte = known.rail_ms_per_byte + weight * (fresh.rail_ms_per_byte - known.rail_ms_per_byte);
-  if (!known.assumed_tensor_sums && !fresh.assumed_tensor_sums)
-    result.tensor_sums = known.tensor_sums + weight * (fresh.tensor_sums - known.tensor_sums);
   const auto mean = [&](const EdgeCoefficients& old, const EdgeCoefficients& now, EdgeCoefficients& edge) {
     if (!old.assumed_compute && !now.assumed_compute)
       edge.compute_layers = old.compute_layers + weight * (now.compute_layers - old.compute_layers);

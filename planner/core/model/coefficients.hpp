@@ -75,9 +75,6 @@ struct JobCoefficients {
   // Hardware says that it is faster. 0: as Hardware says.
   double rail_ms_per_byte = 0;
   bool assumed_rail = true;  // no sum between nodes was seen
-  // What the all-reduces of tensor parallelism took, over what Hardware says.
-  double tensor_sums = 1;
-  bool assumed_tensor_sums = true;  // it ran without tensor parallelism
   bool operator==(const JobCoefficients&) const = default;
 };
 

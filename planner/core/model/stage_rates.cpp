@@ -26,7 +26,7 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
   times.comp_bwd = gpu.backward * times.comp_fwd;
   if (tp > 1) {
     // Each layer does two all-reduces of k_activ * b bytes each.
-    times.comm_fwd = job.tensor_sums * 2 * tensor_sum_ms(hardware, replicas.kind, tp, job.activ_bytes * share);
+    times.comm_fwd = 2 * tensor_sum_ms(hardware, replicas.kind, tp, job.activ_bytes * share);
     times.comm_bwd = times.comm_fwd;
   }
   if (job.recompute) {

@@ -15,12 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/error.hpp"
 #include "tests/gpu/standin/api.hpp"
 #include "tests/gpu/standin/context.hpp"
 #include "tests/gpu/standin/memory.hpp"
 #include "tests/gpu/standin/settings.hpp"
 #include "tests/gpu/standin/streams.hpp"
 #include "torchrt/model/fixed_point.hpp"
+#include "torchrt/model/fixed_point_device.hpp"
 #include "torchrt/model/squared_sum.hpp"
 #include "torchrt/model/tensor_device.hpp"
 
@@ -140,6 +142,12 @@ c10::Device tensor_device(const Device& device) {
 std::size_t most_torch_memory(const Device&) { return CachingAllocator::instance().most(); }
 void reset_most_torch_memory(const Device&) { CachingAllocator::instance().reset(); }
 void release_torch_memory(const Device&) { CachingAllocator::instance().empty(); }
+
+// Tensors are in host memory, where the loops of processors stand for the kernels.
+void add_fixed_point_on_device(const at::Tensor&, const at::Tensor&, bool, float, const at::Tensor&) {
+  ESPALIER_INVARIANT(false);
+}
+void from_fixed_point_on_device(const at::Tensor&, const at::Tensor&) { ESPALIER_INVARIANT(false); }
 
 }  // namespace espalier::torchrt
 

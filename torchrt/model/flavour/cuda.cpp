@@ -1,9 +1,46 @@
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <string>
+
+#include "torchrt/device/device_error.hpp"
+#include "torchrt/model/fixed_point_device.hpp"
+#include "torchrt/model/flavour/fixed_point_kernels.hpp"
 #include "torchrt/model/host_memory.hpp"
 #include "torchrt/model/tensor_device.hpp"
 
 namespace espalier::torchrt {
+namespace {
+
+// The stream on which torch's operators on this tensor run, which all others on it wait for.
+void* stream_of(const at::Tensor& tensor) {
+  return c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()).native_handle();
+}
+
+void check(int code, const char* what) {
+  if (code == 0) return;
+  const std::string words = std::string("CUDA: ") + what + ": error " + std::to_string(code);
+  if (loses_device(code)) throw DeviceError(words);
+  throw Error(words);
+}
+
+}  // namespace
+
+void add_fixed_point_on_device(const at::Tensor& total, const at::Tensor& values, bool fresh, float most,
+                               const at::Tensor& out_of_range) {
+  const c10::DeviceGuard here(values.device());
+  check(launch_add_fixed_point(total.mutable_data_ptr<std::int64_t>(), values.const_data_ptr<float>(), values.numel(),
+                               fresh, most, out_of_range.mutable_data_ptr<bool>(), stream_of(values)),
+        "the sum of gradients as integers");
+}
+
+void from_fixed_point_on_device(const at::Tensor& values, const at::Tensor& total) {
+  const c10::DeviceGuard here(values.device());
+  check(launch_from_fixed_point(values.mutable_data_ptr<float>(), total.const_data_ptr<std::int64_t>(), values.numel(),
+                                stream_of(values)),
+        "gradients from their sum as integers");
+}
 
 c10::Device tensor_device(const Device& device) {
   if (device.kind() == DeviceKind::cpu) return c10::kCPU;
