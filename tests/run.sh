@@ -187,8 +187,8 @@ in_box() { # RUNNER FILE: in the box that the file asks for
   fi
 }
 
-# Files that say `# beside` measure no times: one after the other, beside the others, so that both halves take about as long.
-# One that says `# alone` looks at the whole machine: no other box runs then.
+# Files that say `# beside` measure no times: they run one after the other, beside the others. When the others are done, two of
+# them run at a time. One that says `# alone` looks at the whole machine: no other box runs then.
 suite_cluster() {
   local file scratch reason=''
   if [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; then reason='they need root, or sudo without a password'; fi
@@ -202,11 +202,13 @@ suite_cluster() {
   done
   scratch=$(mktemp -d)
   for file in $(chosen tests/cluster); do
-    ! says beside "$file" || in_box run_bats "$file" > "$scratch/$(basename "$file").tap"
-  done & lane=$!
+    ! says beside "$file" || echo "$file"
+  done > "$scratch/queue"
+  run_beside "$scratch" & lane=$!
   for file in $(chosen tests/cluster); do
     says alone "$file" || says beside "$file" || in_box bats_file "$file"
   done
+  run_beside "$scratch"
   wait "$lane"
   lane=''
   for file in $(chosen tests/cluster); do
@@ -215,6 +217,13 @@ suite_cluster() {
     tally "$file" < "$scratch/$(basename "$file").tap"
   done
   rm -rf "$scratch"
+}
+# Takes files from the queue until there are none. Two may run.
+run_beside() { # FOLDER of the queue, and for results
+  local file
+  while file=$(flock "$1" sed -i -e '1w /dev/stdout' -e 1d "$1/queue") && [ -n "$file" ]; do
+    in_box run_bats "$file" > "$1/$(basename "$file").tap"
+  done
 }
 says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
 

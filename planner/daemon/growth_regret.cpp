@@ -71,6 +71,10 @@ std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob&
   return back;
 }
 
+bool replans(const Decision& decision) {
+  return decision.kind == DecisionKind::migrate && decision.acquire.empty() && decision.release.empty();
+}
+
 std::vector<std::string> nodes_left(const ElasticJob& job, const Decision& decision) {
   std::set<std::string> nodes;
   for (const Holding& held : job.extensions)

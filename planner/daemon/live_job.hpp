@@ -62,6 +62,7 @@ struct LiveJob {
   std::optional<DecisionRecord> measured;     // committed; its step time is still being measured
   std::optional<BeforeGrowth> before_growth;  // the plan that a growth took it from, until it has paid or is taken back
   std::map<std::string, double> slow_nodes;   // compute_shares() below kSlowNode, of its last calm profile
+  std::set<std::string> slow_told;            // slow nodes that were logged
   // Nodes where a growth made its steps slower, and until when it gets no extension there. After such a growth it gets
   // none anywhere for a while, twice as long each time.
   std::map<std::string, double> avoided;

@@ -77,7 +77,7 @@ void Planner::measure(LiveJob& live) {
 
 bool Planner::take_back(LiveJob& live, std::int64_t steps) {
   const auto& before = live.before_growth;
-  if (!before || !live.measured || before->decision != live.measured->decision.id) return false;
+  if (!before || !live.measured || live.measured->decision.id < before->decision) return false;
   if (live.open || !live.link || live.job.held || live.job.phase != JobPhase::running) return false;
   auto back = taken_back(*before, live.job, steps, live.slow_nodes);
   if (!back) {

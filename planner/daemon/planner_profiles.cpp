@@ -90,7 +90,7 @@ void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
   auto slow = compute_shares(*site_, profile);
   std::erase_if(slow, [](const auto& node) { return node.second >= kSlowNode; });
   for (const auto& [node, share] : slow)
-    if (!live.slow_nodes.contains(node))
+    if (live.slow_told.insert(node).second)  // once, as profiles are the user's
       spdlog::warn("node {}: computes at {}% of its like, as job {} measured", node, std::lround(100 * share),
                    live.job.id);
   live.slow_nodes = std::move(slow);

@@ -127,8 +127,8 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   for (const Holding& held : live.job.extensions) live.before.insert(held.job);
   live.before.insert(live.bases.begin(), live.bases.end());
   live.measured.reset();
-  live.before_growth =
-      decision.kind == DecisionKind::grow ? before_growth(live.job, decision.id) : std::optional<BeforeGrowth>();
+  if (decision.kind == DecisionKind::grow) live.before_growth = before_growth(live.job, decision.id);
+  else if (!replans(decision)) live.before_growth.reset();
   if (observer_ != nullptr) observer_->decided(record);
   live.open = std::move(record);
   store_.update(*live.open);  // last, because the proposal is already under way if the store fails
@@ -184,6 +184,7 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   if (live.open && live.open->decision.id == decision.id) live.open.reset();
   if (!trained) return;
   learn_change(live, record);
+  if (decision.kind != DecisionKind::grow && !replans(decision)) live.before_growth.reset();
   live.measured = std::move(record);
   note_pause(live);
 }

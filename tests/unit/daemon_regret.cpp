@@ -65,6 +65,22 @@ TEST_CASE("extensions from before the growth stay, and no way leads back without
   CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}));
 }
 
+TEST_CASE("another plan on the same GPUs does not end the trial of a growth, other changes do") {
+  Decision decision;
+  decision.kind = DecisionKind::migrate;
+  CHECK(replans(decision));
+  decision.release = {21};
+  CHECK_FALSE(replans(decision));
+  decision.release.clear();
+  decision.acquire = {{"n2", 1, 1, 1, 60}};
+  CHECK_FALSE(replans(decision));
+  decision = {};
+  for (const DecisionKind kind : {DecisionKind::shrink, DecisionKind::recover, DecisionKind::start}) {
+    decision.kind = kind;
+    CHECK_FALSE(replans(decision));
+  }
+}
+
 TEST_CASE("without a measured step, or a plan, nothing is remembered of the time before a growth") {
   Grown grown;
   CHECK(before_growth(grown.now, 8)->extensions == std::vector<JobId>{21});
@@ -123,47 +139,66 @@ TEST_CASE("a node that one job finds slow is named, and no other job of that use
 }
 
 TEST_CASE("a job that grew and got slower gets its old plan back, and nothing for a while on those nodes") {
-  Daemon daemon;
-  const auto link = daemon.launcher();
-  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
-  const Decision growth = link->got<wire::Propose>()->decision;
-  REQUIRE(growth.kind == DecisionKind::grow);
-  const LiveJob& live = daemon.planner->jobs().at(10);
-  const double before = live.job.step_seconds;
-  const Plan plan = *live.job.plan;
-  REQUIRE(before > 0);
+  for (const bool replanned : {false, true}) {
+    CAPTURE(replanned);
+    Daemon daemon;
+    const auto link = daemon.launcher();
+    REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+    const Decision growth = link->got<wire::Propose>()->decision;
+    REQUIRE(growth.kind == DecisionKind::grow);
+    const LiveJob& live = daemon.planner->jobs().at(10);
+    const double before = live.job.step_seconds;
+    const Plan plan = *live.job.plan;
+    REQUIRE(before > 0);
 
-  // Slurm grants what was asked for.
-  auto grown = job(10, "n1", {0, 1});
-  JobId next = 40;
-  daemon.slurm_says([&](SlurmSnapshot& slurm) {
-    for (const ExtensionRequest& request : growth.acquire) {
-      std::vector<int> gpus;
-      for (const GpuId& gpu : growth.plan.ranks())
-        if (gpu.node == request.node && !(gpu.node == "n1" && gpu.index < 2)) gpus.push_back(gpu.index);
-      run_job(slurm, slurm_job(next, 1000, {{next, request.node, gpus}}, "espalier:ext:10:ab"));
-      grown.extensions.push_back({next, request.node, gpus});
-      ++next;
+    // Slurm grants what was asked for.
+    auto grown = job(10, "n1", {0, 1});
+    JobId next = 40;
+    daemon.slurm_says([&](SlurmSnapshot& slurm) {
+      for (const ExtensionRequest& request : growth.acquire) {
+        std::vector<int> gpus;
+        for (const GpuId& gpu : growth.plan.ranks())
+          if (gpu.node == request.node && !(gpu.node == "n1" && gpu.index < 2)) gpus.push_back(gpu.index);
+        run_job(slurm, slurm_job(next, 1000, {{next, request.node, gpus}}, "espalier:ext:10:ab"));
+        grown.extensions.push_back({next, request.node, gpus});
+        ++next;
+      }
+    });
+    REQUIRE(!grown.extensions.empty());
+    grown.plan = growth.plan;
+    grown.generation = 1;
+    grown.step = 50;
+    link->says(outcome_of(growth, "committed"));
+    grown.step_seconds = before * 1.5;
+    grown.step = 55;
+    link->says(wire::Status{grown});
+    CHECK_FALSE(live.open);
+    if (replanned) {  // the launcher goes on with another plan on the same GPUs
+      Decision other;
+      other.id = growth.id + 1;
+      other.job = 10;
+      other.kind = DecisionKind::migrate;
+      other.plan = *grown.plan;
+      DecisionRecord record;
+      record.decision = other;
+      record.uid = 1000;
+      REQUIRE(daemon.store.add(record) == other.id);
+      link->says(outcome_of(other, "committed", 2));
+      grown.generation = 2;
+      grown.step = 60;
+      link->says(wire::Status{grown});
+      CHECK(live.before_growth);
     }
-  });
-  REQUIRE(!grown.extensions.empty());
-  grown.plan = growth.plan;
-  grown.generation = 1;
-  grown.step = 50;
-  link->says(outcome_of(growth, "committed"));
-  grown.step_seconds = before * 1.5;
-  grown.step = 55;
-  link->says(wire::Status{grown});
-  CHECK_FALSE(live.open);
-  grown.step = 90;
-  link->says(wire::Status{grown});
-  REQUIRE(daemon.until([&] { return link->got<wire::Propose>()->decision.kind == DecisionKind::shrink; }));
-  const Decision back = link->got<wire::Propose>()->decision;
-  CHECK(back.plan == plan);
-  CHECK(back.release.size() == grown.extensions.size());
-  CHECK(back.reason.find("steps take") == 0);
-  CHECK(daemon.store.decision(back.id)->decision.trigger == Trigger::profile_ready);
-  CHECK(live.avoided.size() == growth.acquire.size());
-  CHECK(live.grow_not_before > 0);
-  CHECK(live.regrets == 1);
+    grown.step = 90;
+    link->says(wire::Status{grown});
+    REQUIRE(daemon.until([&] { return link->got<wire::Propose>()->decision.kind == DecisionKind::shrink; }));
+    const Decision back = link->got<wire::Propose>()->decision;
+    CHECK(back.plan == plan);
+    CHECK(back.release.size() == grown.extensions.size());
+    CHECK(back.reason.find("steps take") == 0);
+    CHECK(daemon.store.decision(back.id)->decision.trigger == Trigger::profile_ready);
+    CHECK(live.avoided.size() == growth.acquire.size());
+    CHECK(live.grow_not_before > 0);
+    CHECK(live.regrets == 1);
+  }
 }
