@@ -83,6 +83,7 @@ Json Answers::config() const {
             {"planner.hysteresis", config_.hysteresis},
             {"planner.trade", config_.trade},
             {"planner.migrate_gain", config_.migrate_gain},
+            {"planner.trial_percent", config_.trial_percent},
             {"planner.least_gain", config_.least_gain},
             {"planner.idle_seconds", config_.idle_seconds},
             {"planner.reclaim", config_.reclaim},

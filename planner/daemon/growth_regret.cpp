@@ -13,7 +13,7 @@ namespace {
 // The launcher's step time is a moving average, in which the first step of a generation counts for some percent after
 // ten steps. By then only a growth that is far off is judged.
 constexpr std::int64_t kFewSteps = 10;
-constexpr double kWorse = 1.05, kFarWorse = 1.3;
+constexpr double kFar = 6;
 
 std::set<std::pair<std::string, int>> held_without(const ElasticJob& job, const std::vector<JobId>& extensions) {
   std::set<std::pair<std::string, int>> gpus;
@@ -44,9 +44,9 @@ std::optional<BeforeGrowth> before_growth(const ElasticJob& job, std::int64_t de
 }
 
 std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob& now, std::int64_t steps,
-                                   const std::map<std::string, double>& slow) {
-  const double ratio = now.step_seconds / before.step_seconds;
-  if (!(ratio > (steps < kStepsToCompare ? kFarWorse : kWorse)) || steps < kFewSteps) return std::nullopt;
+                                   const std::map<std::string, double>& slow, double percent) {
+  const double allowed = 1 + (steps < kStepsToCompare ? kFar : 1) * percent / 100;
+  if (percent <= 0 || steps < kFewSteps || !(now.step_seconds > allowed * before.step_seconds)) return std::nullopt;
   Decision back;
   for (const Holding& held : now.extensions)
     if (!std::binary_search(before.extensions.begin(), before.extensions.end(), held.job))

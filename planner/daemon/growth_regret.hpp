@@ -24,11 +24,12 @@ struct BeforeGrowth {
 // nullopt: its steps were not measured, so nothing can be compared.
 std::optional<BeforeGrowth> before_growth(const ElasticJob& job, std::int64_t decision);
 
-// The way back: the plan before, without the extensions that came with the growth. nullopt: the growth pays, too few steps
-// were done since, or the GPUs of the plan before are not all held any more.
-// `steps`: since the growth, or another plan on the same GPUs, was committed. `slow`: slow nodes, with compute_shares().
+// The way back: the plan before, without the extensions that came with the growth. nullopt: the growth pays, too few
+// steps were done since, or the GPUs of the plan before are not all held any more. `steps`: since the growth, or
+// another plan on the same GPUs, was committed. `slow`: slow nodes, with compute_shares(). `percent`: steps may take
+// this much longer; before kStepsToCompare, six times as much. 0: no growth is taken back.
 std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob& now, std::int64_t steps,
-                                   const std::map<std::string, double>& slow);
+                                   const std::map<std::string, double>& slow, double percent);
 
 // Whether it is another plan on the GPUs that the job has. It does not end the trial of a growth before it.
 bool replans(const Decision& decision);

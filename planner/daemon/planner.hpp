@@ -48,6 +48,7 @@ struct PlannerSettings {
   int max_gpus = 64;
   // A base moves to GPUs on which its job's step is this many times as fast; below 1: only to make room.
   double migrate_gain = 1.1;
+  double trial_percent = 5;  // of growth_regret.hpp
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.

@@ -79,7 +79,7 @@ bool Planner::take_back(LiveJob& live, std::int64_t steps) {
   const auto& before = live.before_growth;
   if (!before || !live.measured || live.measured->decision.id < before->decision) return false;
   if (live.open || !live.link || live.job.held || live.job.phase != JobPhase::running) return false;
-  auto back = taken_back(*before, live.job, steps, live.slow_nodes);
+  auto back = taken_back(*before, live.job, steps, live.slow_nodes, settings_.trial_percent);
   if (!back) {
     if (steps >= kStepsToCompare) live.regrets = 0;
     return false;

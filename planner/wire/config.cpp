@@ -33,6 +33,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_real(path, k, c.cooldown_seconds, 0, 86400); });
   add("planner", "lambda", [&](const std::string& k) { return toml_real(path, k, c.lambda, 0, 1000); });
   add("planner", "trade", [&](const std::string& k) { return toml_real(path, k, c.trade, 0, 1000); });
+  add("planner", "trial_percent", [&](const std::string& k) { return toml_real(path, k, c.trial_percent, 0, 1000); });
   add("planner", "migrate_gain", [&](const std::string& k) { return toml_real(path, k, c.migrate_gain, 0, 1000); });
   add("planner", "hysteresis", [&](const std::string& k) { return toml_real(path, k, c.hysteresis, 0, 1); });
   add("planner", "least_gain", [&](const std::string& k) { return toml_real(path, k, c.least_gain, 1, 10); });

@@ -35,6 +35,7 @@ struct Config {
   double lambda = 1;  // the threshold on marginal benefits is U^lambda
   double trade = 2;
   double migrate_gain = 1.1;
+  double trial_percent = 5;
   double hysteresis = 0.1;
   double least_gain = 1.02;
   double idle_seconds = 300;  // how long idle GPUs are expected to stay idle

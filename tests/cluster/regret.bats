@@ -1,5 +1,5 @@
 # A growth after which steps take longer than before is taken back.
-# box: -n 2 -r 10mbit -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# box: -n 2 -r 10mbit -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.trial_percent = 5' -e 'planner.log_level = "debug"'
 # limit: 900
 # each: 500
 

@@ -1,6 +1,6 @@
-// fixed_point [COUNT]: the kernels that sum gradients as integers, against the loops of processors: every bit, for values of all
-// sizes, and the flag of values that are none. Then the time of COUNT values (100,000,000). Prints a JSON object; what is wrong
-// goes to stderr, exit status 1.
+// fixed_point [COUNT]: the kernels that sum gradients as integers, against the loops of processors: every bit, for
+// values of all sizes, and the flag of values that are none. Then the time of COUNT values (100,000,000). Prints a JSON
+// object; what is wrong goes to stderr, exit status 1.
 #include <cuda_runtime_api.h>
 
 #include <bit>
@@ -50,8 +50,12 @@ class OnGpu {
 
 // All exponents, both signs, halves of a unit, the smallest numbers and the largest that are allowed.
 std::vector<float> all_kinds() {
-  std::vector<float> values{0.0F, -0.0F, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(),
-                            std::nextafter(kMost, 0.0F), -std::nextafter(kMost, 0.0F)};
+  std::vector<float> values{0.0F,
+                            -0.0F,
+                            std::numeric_limits<float>::denorm_min(),
+                            std::numeric_limits<float>::min(),
+                            std::nextafter(kMost, 0.0F),
+                            -std::nextafter(kMost, 0.0F)};
   for (int half = -9; half <= 9; ++half) values.push_back(static_cast<float>(half) * 0x1p-51F);
   std::mt19937 random(1);
   while (values.size() < 3'000'017) {
@@ -89,7 +93,8 @@ void same_bits() {
 }
 
 void tells_what_is_out_of_range() {
-  for (const float wrong : {kMost, -kMost, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (const float wrong :
+       {kMost, -kMost, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> values(1'000'003, 1.0F);
     values[999'999] = wrong;
     const OnGpu from(values);

@@ -183,3 +183,22 @@ TEST_CASE("the job of calibrate asks for whole nodes, a start in time and an end
                            "--immediate=300", "-A", "staff", "/usr/bin/espalier-train"})
     CHECK(std::count(command.begin(), command.end(), word) == 1);
 }
+
+TEST_CASE("a node that was disturbed once while it was measured is not slow") {
+  const Topology topology = tree(3, 3);
+  const std::map<std::string, std::string> types{{"n0", "h100"}, {"n1", "h100"}, {"n2", "h100"}};
+  ProbeReport report;
+  report.complete = true;
+  const auto measured = [&](const std::string& node, double factor) {
+    for (double bytes = 65536; bytes <= 3e8; bytes *= 4)
+      for (const bool activations : {true, false})
+        report.reduces.push_back({node, "", activations, 4, bytes, 100 * factor});
+  };
+  for (const char* node : {"n0", "n1", "n2"}) measured(node, std::string(node) == "n1" ? 0.5 : 1);
+  Findings found = findings_of(report, topology, types);
+  CHECK(found.slow.size() == 2);  // activations and gradients
+  CHECK(found.slow.at(0).starts_with("node n1 all-reduces activations"));
+  for (const char* node : {"n0", "n1", "n2"}) measured(node, 0.98);
+  found = findings_of(report, topology, types);
+  CHECK(found.slow.empty());
+}

@@ -25,7 +25,7 @@ struct Grown {
 
 TEST_CASE("a growth that makes steps slower is taken back to the plan before it") {
   const Grown grown;
-  const auto back = taken_back(grown.before, grown.now, 20, {{"n2", 0.55}});
+  const auto back = taken_back(grown.before, grown.now, 20, {{"n2", 0.55}}, 5);
   REQUIRE(back);
   CHECK(back->kind == DecisionKind::shrink);
   CHECK(back->job == 10);
@@ -41,7 +41,7 @@ TEST_CASE("a growth that makes steps slower is taken back to the plan before it"
 
 TEST_CASE("a growth that pays, or of which too little is known, is kept") {
   Grown grown;
-  const auto kept = [&](std::int64_t steps) { return !taken_back(grown.before, grown.now, steps, {}); };
+  const auto kept = [&](std::int64_t steps) { return !taken_back(grown.before, grown.now, steps, {}, 5); };
   CHECK(kept(9));
   CHECK_FALSE(kept(10));  // far slower
   grown.now.step_seconds = 0.6;
@@ -51,6 +51,8 @@ TEST_CASE("a growth that pays, or of which too little is known, is kept") {
   CHECK(kept(20));
   grown.now.step_seconds = 0;
   CHECK(kept(20));
+  grown.now.step_seconds = 50;
+  CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}, 0));  // the site wants none to be
 }
 
 TEST_CASE("extensions from before the growth stay, and no way leads back without all GPUs of the plan before") {
@@ -58,11 +60,11 @@ TEST_CASE("extensions from before the growth stay, and no way leads back without
   grown.now.extensions.push_back({18, "n2", {2}});
   grown.before.extensions = {18};
   grown.before.plan = uniform_plan(3, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}, {"n2", 2}});
-  CHECK(taken_back(grown.before, grown.now, 20, {})->release == std::vector<JobId>{21});
+  CHECK(taken_back(grown.before, grown.now, 20, {}, 5)->release == std::vector<JobId>{21});
   grown.now.extensions.pop_back();  // Slurm took it
-  CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}));
+  CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}, 5));
   grown.now.extensions.clear();
-  CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}));
+  CHECK_FALSE(taken_back(grown.before, grown.now, 20, {}, 5));
 }
 
 TEST_CASE("another plan on the same GPUs does not end the trial of a growth, other changes do") {
@@ -185,7 +187,7 @@ TEST_CASE("a job that grew and got slower gets its old plan back, and nothing fo
       REQUIRE(daemon.store.add(record) == other.id);
       link->says(outcome_of(other, "committed", 2));
       grown.generation = 2;
-      grown.step = 60;
+      grown.step = 56;
       link->says(wire::Status{grown});
       CHECK(live.before_growth);
     }

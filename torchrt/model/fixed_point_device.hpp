@@ -1,12 +1,13 @@
-// fixed_point.hpp on a GPU. Each flavour of the program has its own (model/flavour); where tensors are in host memory only,
-// nothing calls these. Includes torch.
+// fixed_point.hpp on a GPU. Each flavour of the program has its own (model/flavour); where tensors are in host memory
+// only, nothing calls these. Includes torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace espalier::torchrt {
 
-// In one pass, on torch's present stream: each value and total is read and written once, 20 bytes a value, 12 with `fresh`.
+// In one pass, on torch's present stream: each value and total is read and written once, 20 bytes a value, 12 with
+// `fresh`.
 void add_fixed_point_on_device(const at::Tensor& total, const at::Tensor& values, bool fresh, float most,
                                const at::Tensor& out_of_range);
 void from_fixed_point_on_device(const at::Tensor& values, const at::Tensor& total);

@@ -1,4 +1,5 @@
-// The arithmetic of fixed_point.hpp for one value, as processors do it. GPUs give the same bits (flavour/fixed_point.cu).
+// The arithmetic of fixed_point.hpp for one value, as processors do it. GPUs give the same bits
+// (flavour/fixed_point.cu).
 #pragma once
 
 #include <cmath>

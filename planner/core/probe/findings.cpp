@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <tuple>
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/bandwidth_fit.hpp"
@@ -49,6 +50,19 @@ void find_gpus(const ProbeReport& report, const Types& types, Findings& findings
             name + percent_of("copies memory (GB/s)", gpu->memory_gb_s, found.memory_bandwidth_gb_s, type));
     }
   }
+}
+
+// All-reduces that were measured several times count once, with the best figure.
+std::vector<ReduceSpeed> best_of_repeated(const std::vector<ReduceSpeed>& all) {
+  std::map<std::tuple<std::string, std::string, bool, int, double>, std::size_t> at;
+  std::vector<ReduceSpeed> best;
+  for (const ReduceSpeed& speed : all) {
+    const auto [known, fresh] =
+        at.try_emplace({speed.node, speed.other, speed.activations, speed.members, speed.bytes}, best.size());
+    if (fresh) best.push_back(speed);
+    else best[known->second].gb_s = std::max(best[known->second].gb_s, speed.gb_s);
+  }
+  return best;
 }
 
 // The best that a node reached, by node.
@@ -152,7 +166,9 @@ void find_pair_reduces(const ProbeReport& report, const Topology& topology, Find
 
 }  // namespace
 
-Findings findings_of(const ProbeReport& report, const Topology& topology, const Types& types) {
+Findings findings_of(const ProbeReport& reported, const Topology& topology, const Types& types) {
+  ProbeReport report = reported;
+  report.reduces = best_of_repeated(reported.reduces);
   const auto known = [&](const std::string& node) {
     if (topology.find(node) < 0) throw Error("node " + node + ": measured, but not one of those that were asked for");
   };

@@ -29,7 +29,8 @@ struct Findings {
   std::vector<std::string> slow, notes;  // sentences for people
 };
 
-// `types`: GPU type by node. `topology` knows the nodes.
+// `types`: GPU type by node. `topology` knows the nodes. Of an all-reduce that was measured several times the best
+// figure counts.
 Findings findings_of(const ProbeReport& report, const Topology& topology,
                      const std::map<std::string, std::string>& types);
 

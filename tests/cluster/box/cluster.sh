@@ -142,6 +142,8 @@ planner.host = "ctl"
 launch.network = "10.77.0.0/16"
 # Training on a few CPUs gains little by a GPU that is none: any gain shall do.
 planner.lambda = 8
+# And more of them may make steps slower, since they share these CPUs. The tests of this key give it a value.
+planner.trial_percent = 0
 C
 mapfile -t lines <<< "$BOX_PLANNER_LINES"
 override /etc/espalier/espalier.toml "${lines[@]}"
