@@ -14,6 +14,7 @@ namespace {
 // ten steps. By then only a growth that is far off is judged.
 constexpr std::int64_t kFewSteps = 10;
 constexpr double kFar = 6;
+constexpr int kMostTold = 4;  // slow nodes in a reason
 
 std::set<std::pair<std::string, int>> held_without(const ElasticJob& job, const std::vector<JobId>& extensions) {
   std::set<std::pair<std::string, int>> gpus;
@@ -66,8 +67,11 @@ std::optional<Decision> taken_back(const BeforeGrowth& before, const ElasticJob&
   back.reason = "steps take " + seconds(now.step_seconds) + " since decision " + std::to_string(before.decision) +
                 ", and took " + seconds(before.step_seconds) + " before it: its GPUs on " + fold_hosts(nodes) +
                 " are given back";
-  for (const auto& [node, share] : slow)
+  int told = 0;
+  for (const auto& [node, share] : slow) {
+    if (++told > kMostTold) break;
     back.reason += "; " + node + " computes at " + std::to_string(std::lround(100 * share)) + "% of its like";
+  }
   return back;
 }
 

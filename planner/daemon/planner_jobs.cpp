@@ -85,16 +85,24 @@ bool Planner::take_back(LiveJob& live, std::int64_t steps) {
     return false;
   }
   const double now = clock_seconds();
-  back->time = now;
+  const auto nodes = nodes_left(live.job, *back);
+  const DecisionRecord measured = *live.measured;
+  DecisionRecord record;
+  record.decision = std::move(*back);
+  record.decision.time = now;
+  record.moments = {{"decided", now}};
+  try {
+    propose(live, std::move(record));
+  } catch (const Error& error) {  // e.g. the store is full; the launcher's message is none the worse
+    spdlog::error("job {}: its growth stays: {}", live.job.id, error.what());
+    live.before_growth.reset();
+    return false;
+  }
+  if (observer_ != nullptr) observer_->measured(measured);
   live.regrets = std::min(live.regrets + 1, kMostRegrets);
   live.grow_not_before = now + kRegretRests * (1 << (live.regrets - 1));
   std::erase_if(live.avoided, [&](const auto& one) { return one.second <= now; });
-  for (const std::string& node : nodes_left(live.job, *back)) live.avoided[node] = now + kAvoidSeconds;
-  if (observer_ != nullptr) observer_->measured(*live.measured);
-  DecisionRecord record;
-  record.decision = std::move(*back);
-  record.moments = {{"decided", now}};
-  propose(live, std::move(record));
+  for (const std::string& node : nodes) live.avoided[node] = now + kAvoidSeconds;
   return true;
 }
 
