@@ -26,7 +26,8 @@ std::map<std::string, double> compute_shares(const Site& site, const Profile& pr
     alike[{inner ? -1 : one.stage, stage.tp, type}].emplace_back(gpu.node, ms / replica.share / stage.layers);
   }
   std::map<std::string, double> shares;
-  for (const auto& [what, nodes] : alike) {
+  for (const auto& group : alike) {
+    const auto& nodes = group.second;
     if (std::all_of(nodes.begin(), nodes.end(), [&](const auto& one) { return one.first == nodes.front().first; }))
       continue;
     std::vector<double> times;

@@ -32,7 +32,7 @@ $(STANDIN_SEMANTICS): $(call objects,tests/gpu/standin/semantics.cpp) $(STANDIN_
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -Wl,-rpath,'$$ORIGIN'
 
 # Without the headers nothing is built, and the tests say that they are skipped.
-STANDIN_ALL := $(if $(and $(filter 1,$(CUDA)),$(NCCL_HOME)),$(STANDIN_SEMANTICS) $(STANDIN_TRAIN) $(STATE_MEMORY) $(BUILD)/test/stage_director $(BUILD)/bin/espalier-train)
+STANDIN_ALL := $(if $(and $(filter 1,$(CUDA)),$(NCCL_HOME)),$(STANDIN_SEMANTICS) $(STANDIN_TRAIN) $(STATE_MEMORY) $(FIXED_POINT) $(BUILD)/test/stage_director $(BUILD)/bin/espalier-train)
 ifneq ($(SAN),1)
 check: $(STANDIN_ALL)
 endif
