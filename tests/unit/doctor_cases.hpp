@@ -65,7 +65,8 @@ inline Facts healthy() {
   facts.srun_knows_elastic = true;
   facts.munge_seconds = 0.01;
   facts.ping = Json{{"version", ESPALIER_VERSION}, {"slurm", "up"}, {"jobs", 2}, {"shadow", false}};
-  facts.planner_config = Json{{"planner.port", 7321}, {"extensions.partition", "elastic"}};
+  facts.planner_config =
+      Json{{"planner.port", 7321}, {"extensions.partition", "elastic"}, {"network.measured", "2026-11-01T09:00:00Z"}};
   facts.network_ping = facts.ping;
   facts.planner_is_here = true;
   facts.planner_user = 64030;

@@ -53,6 +53,29 @@ TEST_CASE("doctor: settings that espalierd and this host do not share") {
   CHECK(says(differ, "extensions.partition is \"lent\" there and \"elastic\" here"));
 }
 
+TEST_CASE("doctor: links between nodes that nobody has measured") {
+  const auto unmeasured = [](Facts& facts) {
+    (*facts.planner_config.value)["network.measured"] = nullptr;
+    (*facts.planner_config.value)["network.nic_gb_s"] = 10.0;
+  };
+  const Finding guessed = broken("bandwidths", unmeasured);
+  CHECK(guessed.verdict == Verdict::warning);
+  CHECK(says(guessed, "10 GB/s"));
+  CHECK(advises(guessed, "", "espalier calibrate  # minutes, as an ordinary job; then: systemctl reload espalierd"));
+  const Finding given = broken("bandwidths", [&](Facts& facts) {
+    unmeasured(facts);
+    (*facts.planner_config.value)["network.nic_gb_s"] = 24.5;
+  });
+  CHECK(given.verdict == Verdict::ok);
+  CHECK(says(given, "nic_gb_s = 24.5"));
+  CHECK(says(broken("bandwidths", [](Facts&) {}), "measured on 2026-11-01"));
+  const Finding single = after("bandwidths", [&](Facts& facts, Slurm& slurm) {
+    unmeasured(facts);
+    slurm.nodes.resize(1);
+  });
+  CHECK(single.verdict == Verdict::ok);
+}
+
 TEST_CASE("doctor: whether users can submit into the partition for extensions") {
   const Finding open = broken("extension-grants", [](Facts&) {});
   CHECK(open.verdict == Verdict::ok);

@@ -154,6 +154,20 @@ Finding space(const Facts& facts) {
   return warning(found + ": less than it may come to", remedies);
 }
 
+// A growth across links that are slower than the planner believes makes steps slower before it is taken back.
+Finding bandwidths(const Facts& facts, const Slurm& slurm) {
+  if (!facts.planner_config) return skipped(facts.planner_config.why);
+  if (slurm.nodes.size() < 2) return ok("there is one node");
+  const Json& theirs = *facts.planner_config;
+  const Json measured = theirs.value("network.measured", Json()), nic = theirs.value("network.nic_gb_s", Json());
+  if (measured.is_string() && !measured.get<std::string>().empty())
+    return ok("links between nodes were measured on " + measured.get<std::string>());
+  if (nic.is_number() && nic.get<double>() != HardwareOverrides().nic_gb_s)
+    return ok("links between nodes have nic_gb_s = " + nic.dump() + " of the configuration");
+  return warning("nobody has measured the links between nodes: the planner takes a rail for 10 GB/s",
+                 {command("espalier calibrate  # minutes, as an ordinary job; then: systemctl reload espalierd")});
+}
+
 }  // namespace
 
 std::span<const Check> planner_checks() {
@@ -163,6 +177,7 @@ std::span<const Check> planner_checks() {
       {"planner-port", Audience::everyone, port},           {"same-settings", Audience::everyone, same_settings},
       {"planner-user", Audience::administrator, user},      {"extension-grants", Audience::administrator, grants},
       {"state-folder", Audience::administrator, state},     {"state-space", Audience::administrator, space},
+      {"bandwidths", Audience::administrator, bandwidths},
   };
   return table;
 }
