@@ -116,7 +116,7 @@ include tests/upgrade/upgrade.mk
 .PHONY: clean format check-format tidy
 clean:
 	rm -rf $(BUILD)
-FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c')
+FORMATTED = $(shell git ls-files '*.cpp' '*.hpp' '*.h' '*.c' '*.cu')
 format:
 	clang-format -i $(FORMATTED)
 check-format:

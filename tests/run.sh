@@ -204,6 +204,7 @@ suite_cluster() {
   for file in $(chosen tests/cluster); do
     ! says beside "$file" || echo "$file"
   done > "$scratch/queue"
+  while read -r file; do : > "$scratch/$(basename "$file").tap"; done < "$scratch/queue" # "did not run", until it has
   run_beside "$scratch" & lane=$!
   for file in $(chosen tests/cluster); do
     says alone "$file" || says beside "$file" || in_box bats_file "$file"
@@ -218,7 +219,7 @@ suite_cluster() {
   done
   rm -rf "$scratch"
 }
-# Takes files from the queue until there are none. Two may run.
+# Runs the files of the queue, one after the other, until the queue is empty. Two of these functions may run at a time.
 run_beside() { # FOLDER of the queue, and for results
   local file
   while file=$(flock "$1" sed -i -e '1w /dev/stdout' -e 1d "$1/queue") && [ -n "$file" ]; do

@@ -60,7 +60,7 @@ $(BUILD)/bin/espalier-train-cuda: $(TRAIN_COMMON) $(TRAIN_CUDA) $(CUDA_KERNELS) 
 
 $(CUDA_KERNELS): $(BUILD)/obj/%.cu.o: %.cu torchrt/model/flavour/fixed_point_kernels.hpp
 	@mkdir -p $(@D)
-	$(say)$(CUDA_HOME)/bin/nvcc -ccbin $(CXX) -I. -std=c++20 -O3 -lineinfo -arch=all-major -Xcompiler -fPIC,-fstack-protector-strong -c -o $@ $<
+	$(say)$(CUDA_HOME)/bin/nvcc -ccbin $(CXX) -allow-unsupported-compiler -I. -std=c++17 -O3 -lineinfo -arch=all-major -Xcompiler -fPIC,-fstack-protector-strong -c -o $@ $<
 
 # The kernels against the loops of processors that they replace. Built with the CUDA flavour, run by tests/gpu/run.
 FIXED_POINT := $(BUILD)/test/fixed_point

@@ -37,7 +37,7 @@ bool replans(const Decision& decision);
 // Nodes of the extensions that `decision` gives back; sorted.
 std::vector<std::string> nodes_left(const ElasticJob& job, const Decision& decision);
 
-// After so many steps it is certain whether a growth pays.
+// After so many steps the planner judges whether a growth pays.
 inline constexpr std::int64_t kStepsToCompare = 20;
 // A node that computes at less than this share of its like is slow.
 inline constexpr double kSlowNode = 0.8;

@@ -93,7 +93,7 @@ bool Planner::take_back(LiveJob& live, std::int64_t steps) {
   record.moments = {{"decided", now}};
   try {
     propose(live, std::move(record));
-  } catch (const Error& error) {  // e.g. the store is full; the launcher's message is none the worse
+  } catch (const Error& error) {  // e.g. the store is full. Uncaught, it would close the launcher's connection.
     spdlog::error("job {}: its growth stays: {}", live.job.id, error.what());
     live.before_growth.reset();
     return false;

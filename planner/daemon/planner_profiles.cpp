@@ -60,7 +60,7 @@ void Planner::take_profile(LiveJob& live) {
   }
   live.driver = profile->driver;
   note_slow_nodes(live, *profile);
-  // For each generation anew: other jobs may have learnt it meanwhile.
+  // Once for each generation, since other jobs may have measured the links meanwhile.
   if (live.profiles.generation() != live.job.generation) expect_rail(live);
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
@@ -90,7 +90,7 @@ void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
   auto slow = compute_shares(*site_, profile);
   std::erase_if(slow, [](const auto& node) { return node.second >= kSlowNode; });
   for (const auto& [node, share] : slow)
-    if (live.slow_told.insert(node).second)  // once, as profiles are the user's
+    if (live.slow_told.insert(node).second)  // once: a user's profiles must not fill the log
       spdlog::warn("node {}: computes at {}% of its like, as job {} measured", node, std::lround(100 * share),
                    live.job.id);
   live.slow_nodes = std::move(slow);

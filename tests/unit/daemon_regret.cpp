@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/daemon/growth_regret.hpp"
+#include "planner/daemon/sqlite.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
 using namespace espalier;
@@ -141,8 +142,8 @@ TEST_CASE("a node that one job finds slow is named, and no other job of that use
 }
 
 TEST_CASE("a job that grew and got slower gets its old plan back, and nothing for a while on those nodes") {
-  for (const bool replanned : {false, true}) {
-    CAPTURE(replanned);
+  for (const std::string meanwhile : {"nothing", "another plan on the same GPUs", "the store is full"}) {
+    CAPTURE(meanwhile);
     Daemon daemon;
     const auto link = daemon.launcher();
     REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
@@ -175,7 +176,7 @@ TEST_CASE("a job that grew and got slower gets its old plan back, and nothing fo
     grown.step = 55;
     link->says(wire::Status{grown});
     CHECK_FALSE(live.open);
-    if (replanned) {  // the launcher goes on with another plan on the same GPUs
+    if (meanwhile == "another plan on the same GPUs") {
       Decision other;
       other.id = growth.id + 1;
       other.job = 10;
@@ -192,6 +193,16 @@ TEST_CASE("a job that grew and got slower gets its old plan back, and nothing fo
       CHECK(live.before_growth);
     }
     grown.step = 90;
+    if (meanwhile == "the store is full") {
+      Database(daemon.folder.file("test.db"))
+          .execute("CREATE TRIGGER no_room BEFORE INSERT ON decisions BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
+      link->says(wire::Status{grown});
+      CHECK_FALSE(link->closed);
+      CHECK_FALSE(live.open);
+      CHECK(live.avoided.empty());
+      CHECK(live.regrets == 0);
+      continue;
+    }
     link->says(wire::Status{grown});
     REQUIRE(daemon.until([&] { return link->got<wire::Propose>()->decision.kind == DecisionKind::shrink; }));
     const Decision back = link->got<wire::Propose>()->decision;

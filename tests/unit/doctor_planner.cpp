@@ -60,7 +60,7 @@ TEST_CASE("doctor: links between nodes that nobody has measured") {
   };
   const Finding guessed = broken("bandwidths", unmeasured);
   CHECK(guessed.verdict == Verdict::warning);
-  CHECK(says(guessed, "10 GB/s"));
+  CHECK(says(guessed, "10.0 GB/s"));
   CHECK(advises(guessed, "", "espalier calibrate  # minutes, as an ordinary job; then: systemctl reload espalierd"));
   const Finding given = broken("bandwidths", [&](Facts& facts) {
     unmeasured(facts);

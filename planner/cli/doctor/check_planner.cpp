@@ -164,7 +164,7 @@ Finding bandwidths(const Facts& facts, const Slurm& slurm) {
     return ok("links between nodes were measured on " + measured.get<std::string>());
   if (nic.is_number() && nic.get<double>() != HardwareOverrides().nic_gb_s)
     return ok("links between nodes have nic_gb_s = " + nic.dump() + " of the configuration");
-  return warning("nobody has measured the links between nodes: the planner takes a rail for 10 GB/s",
+  return warning("nobody has measured the links between nodes: the planner takes a rail for " + nic.dump() + " GB/s",
                  {command("espalier calibrate  # minutes, as an ordinary job; then: systemctl reload espalierd")});
 }
 

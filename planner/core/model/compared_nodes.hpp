@@ -9,10 +9,11 @@
 
 namespace espalier {
 
-// By node: the time that its like take for a sample of a layer, over its own. 0.6: it computes at 60% of what they do.
-// Nodes are alike that run inner stages, or the same edge stage, at one TP degree on one type of GPU. The like's time
-// is their lower median: of two nodes the slower one is slow. Nodes without a like are absent. Where a node is in
-// several stages, the lowest of its figures counts. All-reduces inside a replica do not count as far as they are known.
+// The speed of each node relative to the job's nodes that do the same work, by name. For example, a node at 0.5 needs
+// twice as long for a sample of a layer as they do. Two nodes do the same work if both run inner stages, or the same
+// first or last stage, at the same TP degree on the same type of GPU. They are compared with the lower median of their
+// times: of two nodes, the slower one is slow. A node without another one to compare with is absent. A node in several
+// stages gets the lowest of its figures. All-reduces inside a replica are left out where the profile tells them.
 std::map<std::string, double> compute_shares(const Site& site, const Profile& profile);
 
 }  // namespace espalier

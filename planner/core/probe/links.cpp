@@ -105,8 +105,8 @@ void sum_up(const std::vector<const Way*>& sound, Findings& findings) {
   if (weight > 0) findings.crossing = std::clamp(std::exp(sum / weight), 0.01, 1.0);
   double nic = fastest / nics;
   if (nearest > 1) {
-    // A default for the links would be a guess; what was measured farther away is none. With one distance alone nothing
-    // tells a leaf's links from those above it: then all are as fast as what was measured.
+    // The bandwidth of a leaf's links follows from pairs farther apart. With pairs of one distance only, the crossing
+    // is not known, and the links of a leaf count as fast as the measured ones.
     if (!findings.crossing) findings.crossing = 1;
     nic /= std::pow(*findings.crossing, nearest - 1);
     findings.notes.push_back(

@@ -12,8 +12,8 @@ constexpr int kThreads = 256;
 // Enough for the largest GPUs to have all their threads twice; more values go round.
 constexpr std::int64_t kMostBlocks = 2 * 160 * 2048 / kThreads;
 
-// The product with a power of two is exact in float: what is below 2^-126 before is not after, and what is too large is told.
-// So this is the only rounding, as on a processor.
+// The product with 2^50 is exact in float: a subnormal value becomes a normal one, and a value whose product overflows
+// is out of range anyway. So the conversion is the only rounding, as on a processor.
 __device__ long long units_of(float value) { return __float2ll_rn(value * 0x1p50f); }
 
 template <bool fresh>
@@ -31,7 +31,8 @@ __global__ void add_fixed_point(std::int64_t* __restrict__ total, const float* _
 }
 
 // Two roundings, to double and to float, as on a processor.
-__global__ void from_fixed_point(float* __restrict__ values, const std::int64_t* __restrict__ total, std::int64_t count) {
+__global__ void from_fixed_point(float* __restrict__ values, const std::int64_t* __restrict__ total,
+                                 std::int64_t count) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
     values[i] = __double2float_rn(__ll2double_rn(total[i]) * 0x1p-50);
