@@ -50,7 +50,7 @@ test-sim:
 	@$(SIM_TEST) --movable --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
 
 .PHONY: test check demo bench bench-train bench-pytorch
-test:
+test: $(if $(filter 1,$(SAN)),,deps-standin)
 	$(call build_after_deps,$(if $(filter 1,$(SAN)),$(UNIT_TEST),all next-version))
 	@+$(MAKE) --no-print-directory check
 # Without SUITES, or with all, run.sh has the unit tests built itself, beside the cluster tests.

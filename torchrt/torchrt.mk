@@ -33,7 +33,9 @@ CUDART     := $(firstword $(wildcard $(TORCH_HOME)/../nvidia/cu*/lib/libcudart.s
 NCCL_HOME  ?= $(patsubst %/include/nccl.h,%,$(firstword $(wildcard $(addsuffix /include/nccl.h,$(TORCH_HOME)/../nvidia/nccl $(CUDA_HOME) $(CACHE_HOME)/nccl-2.28.9/nvidia/nccl))))
 NCCL_INC   := $(if $(NCCL_HOME),-isystem $(NCCL_HOME)/include)
 NCCL_LIB   := $(firstword $(wildcard $(addsuffix /libnccl.so.2,$(addprefix $(NCCL_HOME)/,lib lib64))))
-CUDA_INC   := $(if $(CUDA_HOME),-isystem $(CUDA_HOME)/include)
+# CUDA's headers: the toolkit's, else those of `make deps-standin`.
+CUDA_HEADERS ?= $(patsubst %/cuda_runtime_api.h,%,$(firstword $(wildcard $(addsuffix /cuda_runtime_api.h,$(addsuffix /include,$(CUDA_HOME)) $(CACHE_HOME)/cuda-headers-13.0/nvidia/cu13/include))))
+CUDA_INC   := $(if $(CUDA_HEADERS),-isystem $(CUDA_HEADERS))
 
 $(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/model/layers torchrt/model/flavour))): CPPFLAGS += $(TORCH_INC)
 # at::parallel_for runs in parallel only in what is compiled for OpenMP.

@@ -8,8 +8,21 @@ ifeq ($(origin TORCH_HOME),file)
 	  echo "espalier: deps: without accelerate the tests of Trainer and Accelerate will be skipped"
 	@etc/deps/bytecode.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))/bin/python $(patsubst %/,%,$(dir $(TORCH_HOME))) $(CACHE_HOME)/accelerate-1.15.0
 endif
-ifeq ($(CUDA)$(wildcard $(NCCL_HOME)/include/nccl.h),1)
+ifeq ($(CUDA)$(NCCL_HOME),1)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt
+endif
+
+# What the tests on stand-ins for CUDA and NCCL are compiled with, where the machine has no headers of these. Without a network the
+# tests are skipped, and say so.
+.PHONY: deps-standin
+deps-standin: deps
+ifeq ($(CUDA_HEADERS),)
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/cuda-headers-13.0 etc/deps/cuda_headers.txt || \
+	  echo "espalier: deps: without CUDA's headers the tests on its stand-in will be skipped"
+endif
+ifeq ($(NCCL_HOME),)
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt || \
+	  echo "espalier: deps: without NCCL's header the tests on its stand-in will be skipped"
 endif
 
 # $(call build_after_deps,TARGETS): `make test` and `make demo` begin on a bare machine; what the Makefile found out when it was

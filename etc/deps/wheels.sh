@@ -2,7 +2,7 @@
 # wheels.sh DIR LIST [FINISH]: unpacks the pinned wheels that LIST names side by side into DIR, unless they are there. DIR lies
 # outside the checkout, so a second checkout downloads nothing. Every wheel is checked against its sha256; DIR appears by one
 # rename, so an interrupted run leaves no half of it. FINISH: a script that gets the unpacked tree before the rename.
-# LIST is in pip's requirements format; its line "# takes NAME: N MB to download, M MB on disk" says what people are told.
+# LIST is in pip's requirements format. A line "# with headers" in it keeps CUDA's headers, which are left out else. Its line "# takes NAME: N MB to download, M MB on disk" says what people are told.
 set -euo pipefail
 dir=$1 list=$2 finish=${3:-}
 say() { echo "espalier: deps: $*"; }
@@ -33,9 +33,11 @@ trap 'exit 1' INT TERM HUP
   -d "$work/wheels" -r "$list" ||
   { say "pip could not fetch the wheels; check the network, or set TORCH_HOME= to a libtorch of your own" >&2; exit 1; }
 mkdir "$work/tree"
+# Compilers, profilers' libraries and CUDA's headers (the toolkit has its own) stay out.
+left_out=('torch/bin/protoc*' 'torch/bin/ptxas' '*/libnvperf*')
+grep -qx '# with headers' "$list" || left_out+=('nvidia/cu*/include/*')
 for wheel in "$work"/wheels/*.whl; do
-  # Compilers, profilers' libraries and CUDA's headers (the toolkit has its own) stay out.
-  unzip -q -n "$wheel" -d "$work/tree" -x 'torch/bin/protoc*' 'torch/bin/ptxas' '*/libnvperf*' 'nvidia/cu*/include/*' 2>/dev/null ||
+  unzip -q -n "$wheel" -d "$work/tree" -x "${left_out[@]}" 2>/dev/null ||
     [ $? -eq 11 ] # a pattern without a match: each wheel holds only some of them
 done
 [ -z "$finish" ] || "$finish" "$work/tree"

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 #include "torchrt/recovery/vault_client.hpp"
 
 namespace espalier::torchrt {
@@ -64,6 +65,8 @@ void Survivors::check_gpu_memory(Device& device, std::vector<Held>& here,
         device.adopt(fetch(held.holder, held.rank, held.unit, held.slot), held.bytes);
       } catch (const DeviceError&) {
         throw;  // this rank's own GPU
+      } catch (const MemoryError&) {
+        throw;  // the state is there: this GPU has no room to map it beside what else it holds now
       } catch (const Error& problem) {
         known->second = false;
         tell("the GPU memory that old rank " + std::to_string(held.holder) + " left is lost: " + problem.what() +

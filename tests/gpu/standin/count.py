@@ -1,4 +1,4 @@
-"""count.py BUILD BITWISE_PASSES: what a step and a hand-off ask of CUDA and NCCL, as the stand-ins count it. A step's figures are
+"""count.py BUILD CASES BITWISE_PASSES: what a step and a hand-off ask of CUDA and NCCL, as the stand-ins count it. A step's figures are
 the difference between two runs of different lengths, so that what happens once cancels out. Writes BUILD/bench/gpu-standin.json."""
 
 import glob
@@ -83,13 +83,18 @@ def handoff(build):
 
 
 def main():
-    build, bitwise = sys.argv[1], int(sys.argv[2])
-    result = {"bitwise_passes": bitwise, "unit": "per rank and step", "steps": {}}
+    build, cases, bitwise = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    result = {"cases": cases, "bitwise_passes": bitwise, "unit": "per rank and step", "steps": {}}
     for shape in SHAPES:
         for accuracy in ("bitwise", "relaxed"):
             result["steps"][f"{shape} {accuracy}"] = per_rank_and_step(build, shape, accuracy)
             print(f"{shape} {accuracy}: {result['steps'][f'{shape} {accuracy}']}")
+    # The largest of the shapes; the rows of `steps` have each.
+    most = lambda key: max(step[key] for step in result["steps"].values())
+    result |= {"device_syncs_per_step": most("device_syncs"), "launches_per_step": most("own_kernels"),
+               "copies_per_step": most("copies")}
     result["handoff"] = handoff(build)
+    result["messages_per_handoff"] = result["handoff"].get("messages")
     print(f"hand-off: {result['handoff']}")
     with open(build + "/bench/gpu-standin.json", "w") as out:
         json.dump(result, out, indent=1)

@@ -50,6 +50,7 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
 }
 @test "memory that is full, at the start" { says "cuMemCreate@1=2" "allocating state memory failed: out of memory"; }
 @test "an illegal access" { says "torch@200=700" "illegal memory access"; }
+@test "an ECC error that the profile's timeline meets" { says "cudaEventRecord@4=214" "uncorrectable ECC error"; }
 @test "an ECC error" { says "cudaDeviceSynchronize@12=214" "uncorrectable ECC error"; }
 # bats test_tags=short
 @test "a CUDA error that NCCL met is the failure of this rank, not of a peer" {

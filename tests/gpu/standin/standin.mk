@@ -1,5 +1,5 @@
 # Stand-ins for libcudart, libnccl and torch's GPU, and the CUDA flavour built on them. For tests; installed nowhere. They need
-# CUDA's and NCCL's headers, no card, no driver and no CUDA library.
+# CUDA's and NCCL's headers (`make deps-standin`), no card, no driver, no nvcc and no NCCL.
 STANDIN_DIR   := $(BUILD)/test/standin
 STANDIN_CUDA  := $(call objects,$(addprefix tests/gpu/standin/,settings.cpp streams.cpp context.cpp memory.cpp runtime.cpp))
 STANDIN_NCCL  := $(call objects,$(addprefix tests/gpu/standin/,nccl.cpp nccl_mesh.cpp nccl_reduce.cpp))
@@ -32,12 +32,13 @@ $(STANDIN_SEMANTICS): $(call objects,tests/gpu/standin/semantics.cpp) $(STANDIN_
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -Wl,-rpath,'$$ORIGIN'
 
 # Without the headers nothing is built, and the tests say that they are skipped.
-STANDIN_ALL := $(if $(and $(filter 1,$(CUDA)),$(NCCL_HOME)),$(STANDIN_SEMANTICS) $(STANDIN_TRAIN) $(STATE_MEMORY) $(FIXED_POINT) $(BUILD)/test/stage_director $(BUILD)/bin/espalier-train)
+STANDIN_ALL := $(if $(and $(CUDA_HEADERS),$(NCCL_HOME),$(CUDART)),$(STANDIN_SEMANTICS) $(STANDIN_TRAIN) $(STATE_MEMORY) $(if $(filter 1,$(CUDA)),$(FIXED_POINT)) \
+    $(BUILD)/test/stage_director $(BUILD)/bin/espalier-train)
 ifneq ($(SAN),1)
 check: $(STANDIN_ALL)
 endif
 # All of it; `make test` runs a short form.
 .PHONY: test-gpu-standin
-test-gpu-standin:
+test-gpu-standin: deps-standin
 	$(call build_after_deps,$(STANDIN_ALL))
 	@BUILD=$(BUILD) tests/gpu/standin/run

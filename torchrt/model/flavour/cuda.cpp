@@ -5,6 +5,7 @@
 #include <string>
 
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 #include "torchrt/model/fixed_point_device.hpp"
 #include "torchrt/model/flavour/fixed_point_kernels.hpp"
 #include "torchrt/model/host_memory.hpp"
@@ -12,6 +13,8 @@
 
 namespace espalier::torchrt {
 namespace {
+
+constexpr int kMemoryFull = 2;  // cudaErrorMemoryAllocation
 
 // The stream on which torch's operators on this tensor run, which all others on it wait for.
 void* stream_of(const at::Tensor& tensor) {
@@ -22,6 +25,7 @@ void check(int code, const char* what) {
   if (code == 0) return;
   const std::string words = std::string("CUDA: ") + what + ": error " + std::to_string(code);
   if (loses_device(code)) throw DeviceError(words);
+  if (code == kMemoryFull) throw MemoryError(words);
   throw Error(words);
 }
 

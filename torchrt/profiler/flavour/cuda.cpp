@@ -2,16 +2,15 @@
 
 #include <chrono>
 
-#include "planner/core/error.hpp"
+#include "torchrt/device/cuda_driver.hpp"
 #include "torchrt/profiler/timeline.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-void must(cudaError_t code, const char* what) {
-  if (code != cudaSuccess) throw Error(std::string("profile: ") + what + ": " + cudaGetErrorString(code));
-}
+// A GPU that has failed is told as such, whoever notices it first: the job then goes on without it.
+void must(cudaError_t code, const char* what) { must_run(code, what); }
 
 // Events in the default stream, in which torch computes. The events are reused.
 class EventTimeline : public Timeline {
@@ -22,18 +21,18 @@ class EventTimeline : public Timeline {
   void clear() override { used_ = 0; }
   std::size_t mark() override {
     if (used_ == 0) origin_ = std::chrono::steady_clock::now();
-    if (used_ == events_.size()) must(cudaEventCreate(&events_.emplace_back()), "an event cannot be made");
-    must(cudaEventRecord(events_[used_], nullptr), "an event cannot be recorded");
+    if (used_ == events_.size()) must(cudaEventCreate(&events_.emplace_back()), "profile: making an event");
+    must(cudaEventRecord(events_[used_], nullptr), "profile: recording an event");
     return used_++;
   }
   std::vector<double> microseconds() override {
     std::vector<double> times;
     if (used_ == 0) return times;
-    must(cudaEventSynchronize(events_[used_ - 1]), "the device does not finish");
+    must(cudaEventSynchronize(events_[used_ - 1]), "profile: waiting for the GPU");
     double now = std::chrono::duration<double, std::micro>(origin_.time_since_epoch()).count();
     for (std::size_t i = 0; i < used_; ++i) {
       float milliseconds = 0;  // from event to event: over a whole step a float would be too coarse
-      if (i > 0) must(cudaEventElapsedTime(&milliseconds, events_[i - 1], events_[i]), "events cannot be compared");
+      if (i > 0) must(cudaEventElapsedTime(&milliseconds, events_[i - 1], events_[i]), "profile: comparing events");
       now += 1e3 * static_cast<double>(milliseconds);
       times.push_back(now);
     }
