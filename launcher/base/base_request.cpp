@@ -11,11 +11,11 @@ BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<
   BaseJob job;
   job.shape = shape;
   job.only = std::move(only);
-  job.partition = context.partition;
+  job.partition = context.base_partition;
   job.qos = context.qos;
   job.account = context.account;
   job.reservation = context.reservation;
-  job.name = "espalier-base";
+  job.name = "base-" + std::to_string(context.job);
   job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8));
   job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
   job.environment = std::move(environment);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "planner/core/error.hpp"
 
@@ -14,13 +15,30 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
+// Where a node has GPUs of several types, a request without a type may be given any of them. The base then names one:
+// of those that it may have, the one with the most GPUs, then the first by name. Empty: no node has several.
+std::string type_to_name(const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
+  std::map<std::string, int> gpus;
+  bool several = false;
+  for (const NodeCapacity& node : partition) {
+    if (node.gpus == 0 || (!types.empty() && !types.contains(node.gpu_type))) continue;
+    gpus[node.gpu_type] += node.gpus;
+    several = several || node.several_types;
+  }
+  if (!several) return "";
+  return std::max_element(gpus.begin(), gpus.end(), [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
 }  // namespace
 
 BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
   BaseShape shape;
+  shape.type = type_to_name(partition, types);
   std::vector<const NodeCapacity*> fit;
   for (const NodeCapacity& node : partition) {
-    const bool of_type = types.empty() || types.contains(node.gpu_type);
+    const bool of_type =
+        shape.type.empty() ? types.empty() || types.contains(node.gpu_type) : node.gpu_type == shape.type;
     if (node.gpus > 0 && of_type) fit.push_back(&node);
     else shape.excluded.push_back(node.name);
   }

@@ -19,20 +19,22 @@ struct NodeCapacity {
   int gpus = 0;          // in total, in use or not
   int cpus = 0;
   long memory_mb = 0;
+  bool several_types = false;  // it has GPUs of other types, too, which no base gets
 };
 
 struct BaseShape {
   int nodes = 0, gpus_per_node = 0, cpus_per_node = 0;
   long memory_mb_per_node = 0;
+  std::string type = {};              // of GPUs, that the request names; empty: it names none
   std::vector<std::string> excluded;  // nodes of the partition that the base must not get; sorted
 };
 
 // `types`: empty: any. The base gets as few nodes as can be. CPUs and memory are in proportion to GPUs, with as much as
-// one more GPU's share left to others on each node, e.g. to the submitted job itself. Throws Error when no nodes can
-// hold the base.
+// one more GPU's share left to others on each node, e.g. to the submitted job itself. Where a node has several GPU
+// types, the base names one type and gets only that. Throws Error when no nodes can hold the base.
 BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types);
 
-// So many nodes with so many GPUs each, and as many CPUs and as much memory for each GPU as `shape` has.
+// So many nodes with so many GPUs each, and as many CPUs and as much memory for each GPU as `shape` has. Names no type.
 BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node);
 
 }  // namespace espalier::launcher

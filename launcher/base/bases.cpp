@@ -17,6 +17,7 @@ constexpr wire::Loop::Milliseconds kWatch{5000}, kConfirm{150};
 // waits for: limits of its user or QOS that cannot hold two bases, GPUs that another job has taken meanwhile, or a busy
 // slurmctld. Where an older job waits, only the backfill scheduler starts a base.
 constexpr std::chrono::seconds kSecondWaits{10};
+constexpr wire::Loop::Milliseconds kAskSecond{1000};  // while a second base waits
 // After the base has started: for the keepers of its other nodes, which steps start.
 constexpr wire::Loop::Milliseconds kKeepersCome{20000};
 // Least steps on the new base before the one before it is given back, and the longest time that both are held then,
@@ -234,12 +235,13 @@ void Bases::look() {
 void Bases::ask(JobId id) {
   Base& base = bases_.at(id);
   if (std::exchange(base.asked, true)) return;
-  slurm_.post([this, id, runs = base.running]() -> std::function<void()> {
+  slurm_.post([this, id, runs = base.running, ends = context_.ends]() -> std::function<void()> {
     std::optional<SlurmJob> seen;
     std::vector<NodeView> nodes;
     bool readable = true;
     try {
       seen = load_job(id);
+      if (seen) keep_within(*seen, ends);
       if (seen && seen->state == SlurmJob::State::running && !runs) {
         std::vector<std::string> names;
         for (const Holding& held : seen->holdings) names.push_back(held.node);
@@ -264,6 +266,12 @@ void Bases::answered(JobId id, const std::optional<SlurmJob>& seen, const std::v
   // not go over to a second base that completes.
   if (gone || (seen->state == SlurmJob::State::completing && (id == second_ || !base.granted || base.keepers.empty())))
     return end(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
+  if (seen->state == SlurmJob::State::pending && id == second_ && acquiring_) {
+    if (seen->limited)
+      return fail("Slurm job " + std::to_string(id) +
+                  " waits for a limit of its user, account or QOS, which the job's bases together exceed");
+    base.check = loop_.after(kAskSecond, [this, id] { noticed(id); });
+  }
   if (seen->state != SlurmJob::State::running || base.running) return;
   base.running = true;
   base.holdings = seen->holdings;

@@ -37,7 +37,7 @@ void FirstBase::attempt(const Told& told) {
   slurm_.post([this, told, context = context_, environment = environment_]() -> std::function<void()> {
     Answer answer;
     try {
-      const auto nodes = partition_nodes(context.partition);
+      const auto nodes = partition_nodes(context.base_partition);
       answer.hopeless = true;  // where the partition has no such nodes
       const BaseShape shape = base_shape(context.base_gpus, nodes, context.types);
       answer.hopeless = false;

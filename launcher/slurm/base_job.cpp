@@ -14,8 +14,9 @@
 namespace espalier::launcher {
 namespace {
 
-// A base that waits must be able to end before its deadline; this is the least that it can be of use.
-constexpr std::uint32_t kLeastMinutes = 1;
+// Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
+// A slurmctld that is away for less time changes nothing.
+constexpr std::time_t kDeadlineBehind = 30 * 60;
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -49,12 +50,33 @@ std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
   for (std::uint32_t i = 0; i < message->record_count; ++i) {
     const node_info_t& info = message->node_array[i];
     if (!names.contains(text(info.name))) continue;
-    const GpuGres gres = parse_gpu_gres(text(info.gres));
+    const std::string gres = text(info.gres);
+    const GpuGres gpus = parse_gpu_gres(gres);
+    const auto lent = lent_type(gres);
+    const auto counts = gpu_counts(gres);
     const auto reserved = info.mem_spec_limit == NO_VAL64 ? 0 : info.mem_spec_limit;
     const auto memory = info.real_memory > reserved ? info.real_memory - reserved : 0;
-    nodes.push_back({info.name, gres.type, gres.count, info.cpus_efctv, static_cast<long>(memory)});
+    nodes.push_back({info.name, lent.value_or(gpus.type), lent ? counts.at(*lent) : 0, info.cpus_efctv,
+                     static_cast<long>(memory), counts.size() > 1});
   }
   return nodes;
+}
+
+namespace {
+
+// The type that a request for GPUs on these nodes has to name, since one of them has several; else empty.
+std::string type_to_name(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes)
+    if (const std::string gres = gres_of(node); gpu_counts(gres).size() > 1) return lent_type(gres).value_or("");
+  return "";
+}
+
+}  // namespace
+
+void keep_within(const SlurmJob& base, std::time_t ends) {
+  if (base.state != SlurmJob::State::pending || ends == 0 || base.limit_minutes == 0) return;
+  const long left = std::max(1L, static_cast<long>(ends - std::time(nullptr)) / 60);
+  if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
 }
 
 JobId submit_base(const BaseJob& job) {
@@ -64,7 +86,9 @@ JobId submit_base(const BaseJob& job) {
   std::string name = job.name, partition = job.partition, qos = job.qos, account = job.account, comment = job.comment;
   std::string script = job.script, directory = job.directory, null = "/dev/null", reservation = job.reservation;
   std::string only = joined(job.only), excluded = job.only.empty() ? joined(job.shape.excluded) : "";
-  std::string tres = "gres:gpu:" + std::to_string(job.shape.gpus_per_node);
+  std::string type = job.shape.type;
+  if (type.empty() && !job.only.empty()) type = type_to_name(job.only);
+  std::string tres = "gres:gpu:" + (type.empty() ? "" : type + ":") + std::to_string(job.shape.gpus_per_node);
   std::vector<std::string> variables = job.environment;
   std::vector<char*> environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
@@ -89,8 +113,7 @@ JobId submit_base(const BaseJob& job) {
   if (job.ends > 0) {
     const std::time_t left = std::max<std::time_t>(job.ends - std::time(nullptr), 60);
     description.time_limit = static_cast<std::uint32_t>(left / 60);
-    description.time_min = kLeastMinutes;
-    description.deadline = job.ends;
+    description.deadline = job.ends + kDeadlineBehind;
   } else {
     description.time_limit = INFINITE;
   }

@@ -19,9 +19,10 @@ struct BaseJob {
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // its working directory
-  // When the submitted job ends by its time limit, in seconds since the epoch; 0: never. Slurm drops a base that waits
-  // beyond it, and shortens the time limit of one that starts late. (Tried on 22.05: --deadline with --time-min does
-  // both. A user cannot change the deadline of a waiting job, so it cannot be a short one that is renewed.)
+  // When the submitted job ends by its time limit, in seconds since the epoch; 0: never. It is the end of the base,
+  // too: keep_within() lowers the time limit of a base that waits. The base has a deadline some time after `ends`, by
+  // which Slurm drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its
+  // backfill scheduler then also starts a base early with the least time, and training loses its base.)
   std::time_t ends = 0;
   bool immediate = false;  // fail unless it can start now
 };
@@ -30,6 +31,9 @@ struct BaseJob {
 std::vector<NodeCapacity> partition_nodes(const std::string& partition);
 // Returns the base's job id.
 JobId submit_base(const BaseJob& job);
+// Lowers the time limit of a base that waits, so that it would end with the submitted job if it started now. Does
+// nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
+void keep_within(const SlurmJob& base, std::time_t ends);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);
 std::vector<SlurmJob> extensions_of(JobId submitted);  // the same for its extensions

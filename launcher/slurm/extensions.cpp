@@ -94,7 +94,9 @@ void Extensions::submit(const ExtensionRequest& request, const std::string& gran
   const auto own_or = [](const std::string& site, const std::string& anchors) { return site.empty() ? anchors : site; };
   job.account = own_or(config.extension_account, context_.account);
   job.qos = config.extension_qos;
-  job.constraint = own_or(config.extension_constraint, fits_one_node(context_.features) ? context_.features : "");
+  // The constraint of a movable job says where its launcher runs.
+  const bool inherits = !context_.movable && fits_one_node(context_.features);
+  job.constraint = own_or(config.extension_constraint, inherits ? context_.features : "");
   job.reservation = own_or(config.extension_reservation, context_.reservation);
   job.typed_gpus = context_.typed_gpus;
   // A grant is for the extension of its id (planner/wire/grant.h).

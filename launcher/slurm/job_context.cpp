@@ -10,6 +10,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "launcher/slurm/base_job.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 #include "planner/wire/munge_check.hpp"
@@ -61,6 +62,16 @@ void complete_movable(JobContext& context) {
     throw Error("job " + std::to_string(context.job) + ": a movable job requests no GPUs itself, but this one holds " +
                 std::to_string(context.anchor_gpus().size()) +
                 "; leave out --gres and --gpus: Espalier submits a job with MIN GPUs, its base");
+  context.base_partition = context.partition;
+  const auto nodes = partition_nodes(context.partition);
+  if (std::none_of(nodes.begin(), nodes.end(), [](const NodeCapacity& node) { return node.gpus > 0; })) {
+    if (context.config.base_partition.empty())
+      throw Error(
+          "job " + std::to_string(context.job) + ": partition " + context.partition +
+          " has no GPUs for the job's base; submit it to a partition with GPUs (or the site names one for bases: "
+          "launch.base_partition in espalier.toml)");
+    context.base_partition = context.config.base_partition;
+  }
   if (context.min_gpus < 1) throw Error("ESPALIER_MIN: a movable job needs MIN; do not set it by hand");
   if (context.max_gpus == 0) context.max_gpus = context.config.max_gpus;
   context.max_gpus = std::max(std::min(context.max_gpus, context.config.max_gpus), context.min_gpus);

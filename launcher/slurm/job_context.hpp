@@ -34,6 +34,7 @@ struct JobContext {
   bool movable = false;         // --elastic=MIN:MAX,movable: the job holds no GPUs itself
   std::set<std::string> types;  // GPU types that a movable job may run on; empty: any
   std::string partition, qos;   // of the job, and of its base
+  std::string base_partition;   // of the base of a movable job: the job's own, or launch.base_partition
   int restarts = 0;             // how often Slurm has requeued the job
   std::time_t ends = 0;         // when the job's time limit is over, seconds since the epoch; 0: it has none
   SlurmSite site;

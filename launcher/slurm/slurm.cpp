@@ -13,6 +13,7 @@
 #include "planner/slurm/accounting.h"
 #include "planner/slurm/job_record.h"
 #include "planner/slurm/kill.h"
+#include "planner/slurm/limit_reason.h"
 #include "planner/slurm/site.h"
 
 namespace espalier::launcher {
@@ -29,16 +30,6 @@ SlurmJob::State state_of(std::uint32_t state) {
     default:
       return SlurmJob::State::ended;
   }
-}
-
-// The GRES of a node, as Slurm writes them.
-std::string gres_of(const std::string& node) {
-  node_info_msg_t* message = nullptr;
-  std::string name = node;
-  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS)
-    fail("slurm: node " + node + " cannot be read");
-  const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
-  return message->record_count == 1 ? text(message->node_array[0].gres) : "";
 }
 
 // Whether a job named a GPU type in its request.
@@ -72,6 +63,16 @@ bool is_gone(int error) {
 
 }  // namespace
 
+std::string gres_of(const std::string& node) {
+  initialize();
+  node_info_msg_t* message = nullptr;
+  std::string name = node;
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS)
+    fail("slurm: node " + node + " cannot be read");
+  const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
+  return message->record_count == 1 ? text(message->node_array[0].gres) : "";
+}
+
 std::optional<SlurmJob> load_job(JobId id) {
   initialize();
   job_info_msg_t* message = nullptr;
@@ -92,6 +93,9 @@ std::optional<SlurmJob> load_job(JobId id) {
   if ((info.pn_min_memory & MEM_PER_CPU) == 0) job.memory_mb_per_node = static_cast<long>(info.pn_min_memory);
   job.runs_again = job.state == SlurmJob::State::completing && (info.job_state & JOB_STATE_BASE) == JOB_PENDING;
   job.ends = info.time_limit == INFINITE ? 0 : info.end_time;
+  job.limit_minutes = info.time_limit == INFINITE || info.time_limit == NO_VAL ? 0 : info.time_limit;
+  job.limited =
+      job.state == SlurmJob::State::pending && espalier_slurm_limit_of(info.state_reason) != ESPALIER_LIMIT_NONE;
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};
@@ -185,6 +189,21 @@ JobId submit_extension(const ExtensionJob& job) {
     fail("slurm: extension of " + std::to_string(job.request.gpus) + " GPUs on " + node + " refused");
   const Owned<submit_response_msg_t, slurm_free_submit_response_response_msg> owner(answer);
   return espalier_slurm_submitted_id(answer);
+}
+
+void lower_time_limit(JobId id, long minutes) {
+  initialize();
+  job_desc_msg_t change;
+  slurm_init_job_desc_msg(&change);
+  std::string name = std::to_string(id);
+  change.job_id_str = name.data();
+  change.time_limit = static_cast<std::uint32_t>(std::max(minutes, 1L));
+  job_array_resp_msg_t* answer = nullptr;
+  const int result = slurm_update_job2(&change, &answer);
+  const int error = errno;
+  const Owned<job_array_resp_msg_t, slurm_free_job_array_resp> owner(answer);
+  errno = error;
+  if (result != SLURM_SUCCESS) fail("slurm: the time limit of job " + name + " cannot be lowered");
 }
 
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {

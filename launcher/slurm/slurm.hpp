@@ -31,6 +31,8 @@ struct SlurmJob {
   long memory_mb_per_node = 0;  // 0: it was requested otherwise
   bool runs_again = false;      // completing: Slurm has requeued it
   std::time_t ends = 0;         // when its time limit ends a running job; 0: it has none
+  long limit_minutes = 0;       // its time limit; 0: it has none
+  bool limited = false;         // it waits for a limit of its user, account or QOS, which several jobs share
 };
 
 struct ExtensionJob {
@@ -51,12 +53,16 @@ struct ExtensionJob {
 
 // nullopt: Slurm does not know the job, or does not know it any more.
 std::optional<SlurmJob> load_job(JobId id);
+// The GRES of a node, as Slurm writes them; empty: it has none, or Slurm knows no such node.
+std::string gres_of(const std::string& node);
 // GPUs of `node` that no job has. A completing job still has its GPUs.
 int idle_gpus(const std::string& node);
 // GPU types and numbers of these nodes, as far as Slurm knows them, without owners.
 std::vector<NodeView> load_nodes(const std::vector<std::string>& names);
 // Returns the extension's job id.
 JobId submit_extension(const ExtensionJob& job);
+// Gives a job that waits or runs a lower time limit, which Slurm lets its user do.
+void lower_time_limit(JobId id, long minutes);
 // Sends SIGKILL to every step that srun started in the job, except `except_step`. Then the end of the job does not wait
 // for KillWait. Returns how many such steps there were.
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);

@@ -70,6 +70,9 @@ Record job_record(const Json& job) {
     for (const Json& id : job.at("bases")) bases += (bases.empty() ? "" : ",") + id.dump();
     record.insert(record.begin() + 4, Pairs{{"Movable", "Yes"}, {"Bases", text_or_null(bases)}});
   }
+  if (job.contains("plan_trials"))
+    record.push_back({{"PlansMeasured", std::to_string(job.at("plan_trials").value("measured", 0))},
+                      {"PlanTrials", job.at("plan_trials").value("over", false) ? "over" : "open"}});
   if (job.contains("coefficients_settled"))
     for (Pairs& line : coefficient_lines(job)) record.push_back(std::move(line));
   return record;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ struct PlanningInput {
   // Whose turn it is to grow: each job's benefits are multiplied by this before they are compared. Thresholds do not
   // change, so that idle GPUs find a job whatever its weight. Absent: 1. Policy `suika` as printed ignores it.
   std::map<JobId, double> weights;
+  // Jobs whose plan was chosen by measurement among several on their GPUs, or is being so (schedule/plan_trials.hpp).
+  // No prediction changes it while they keep these GPUs.
+  std::set<JobId> tuned;
   // When each job was submitted, seconds since the epoch; for finish-time fairness. Absent: not known.
   std::map<JobId, double> submitted;
   // Recent submissions of all jobs. Null: not known. It must outlive the decision.

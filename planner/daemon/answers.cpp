@@ -84,6 +84,7 @@ Json Answers::config() const {
             {"planner.trade", config_.trade},
             {"planner.migrate_gain", config_.migrate_gain},
             {"planner.trial_percent", config_.trial_percent},
+            {"planner.plan_trials", config_.plan_trials},
             {"planner.least_gain", config_.least_gain},
             {"planner.idle_seconds", config_.idle_seconds},
             {"planner.reclaim", config_.reclaim},

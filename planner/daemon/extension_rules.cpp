@@ -33,11 +33,19 @@ bool ClosedNodes::reserved(const std::string& node, const std::string& own) cons
                      [&](const Reservation* one) { return mine == slurm_.reservations.end() || one != &mine->second; });
 }
 
-NodeNames ClosedNodes::to(const SlurmJob& anchor, const std::string& only_type) {
-  const std::string& constraint = rules_.constraint.empty() ? anchor.features : rules_.constraint;
+NodeNames ClosedNodes::to(const SlurmJob& anchor, const NodeChoice& choice) {
+  static const std::string kNoConstraint;
+  const std::string& own_constraint = choice.movable ? kNoConstraint : anchor.features;
+  const std::string& constraint = rules_.constraint.empty() ? own_constraint : rules_.constraint;
   const std::string& reservation = rules_.reservation.empty() ? anchor.reservation : rules_.reservation;
-  std::array<std::string, 6> key{constraint, reservation, "", "", "", only_type};
-  if (!shares_.empty()) key = {constraint, reservation, anchor.account, anchor.qos, anchor.partition, only_type};
+  std::string types = choice.type;
+  for (const std::string& type : choice.types) types += "+" + type;
+  const auto allowed = [&](const std::string& type) {
+    if (!choice.type.empty() && type != choice.type) return false;
+    return choice.types.empty() || std::find(choice.types.begin(), choice.types.end(), type) != choice.types.end();
+  };
+  std::array<std::string, 6> key{constraint, reservation, "", "", "", types};
+  if (!shares_.empty()) key = {constraint, reservation, anchor.account, anchor.qos, anchor.partition, types};
   const auto [at, fresh] = known_.try_emplace(std::move(key));
   if (!fresh) return at->second;
   const auto own = slurm_.reservations.find(reservation);
@@ -48,7 +56,7 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor, const std::string& only_type) 
     const auto features = slurm_.features.find(node.name);
     const bool fits = may_be_on(constraint, features == slurm_.features.end() ? kNone : features->second);
     if (!fits || (limited && !own->second.nodes.contains(node.name)) || reserved(node.name, reservation) ||
-        (!only_type.empty() && node.gpu_type != only_type) || kept_.contains(node.name) || !node.unhealthy.empty() ||
+        !allowed(node.gpu_type) || kept_.contains(node.name) || !node.unhealthy.empty() ||
         shares_.keeper(node.name, anchor) != nullptr)
       closed.push_back(node.name);
   }

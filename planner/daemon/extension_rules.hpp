@@ -22,6 +22,13 @@ struct ExtensionRules {
   ShareRules share = {};
 };
 
+// What narrows the nodes of one job further.
+struct NodeChoice {
+  std::string type = {};                // GPUs of this type only; empty: any
+  std::vector<std::string> types = {};  // GPUs of these types only; empty: any
+  bool movable = false;                 // the constraint of a movable job is for its launcher, not for extensions
+};
+
 // For one snapshot, which must outlive it. One thread at a time.
 class ClosedNodes {
  public:
@@ -33,9 +40,9 @@ class ClosedNodes {
   // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
   // - A rule of [share] keeps it for others.
   // - The site's health check found fault with it, or has not looked at it yet.
-  // - `only_type` is given, and its GPUs are of another type.
+  // - Its GPUs are of a type that `choice` leaves out.
   // Jobs that no rule tells apart share the result.
-  NodeNames to(const SlurmJob& anchor, const std::string& only_type = "");
+  NodeNames to(const SlurmJob& anchor, const NodeChoice& choice = {});
 
   // The last of these nodes alone, with the QOS that may not preempt; for people.
   const std::map<std::string, std::string>& kept_for_qos() const { return kept_; }
@@ -50,7 +57,7 @@ class ClosedNodes {
   std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
   ShareNodes shares_;
   // By what extensions of a job ask for, and what rules look at: constraint, reservation, account, QOS, partition,
-  // type.
+  // types.
   std::map<std::array<std::string, 6>, NodeNames> known_;
 };
 

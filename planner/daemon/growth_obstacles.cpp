@@ -99,7 +99,7 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
                                      [&](const NodeView& node) { return node.gpu_type != kept; }))
       list.push_back("accuracy=bitwise keeps it on GPUs of type " + kept + ", as others may round differently");
     ClosedNodes closed(*slurm, settings.rules);
-    if (const NodeNames names = closed.to(*anchor)) {
+    if (const NodeNames names = closed.to(*anchor, {"", live.types, live.movable})) {
       std::vector<std::string> others = *names;
       for (std::string& text : health_sentences(slurm->cluster, others)) list.push_back(std::move(text));
       for (std::string& text : kept_by_rules(*anchor, closed.shares(), others)) list.push_back(std::move(text));

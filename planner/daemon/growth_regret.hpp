@@ -39,7 +39,5 @@ std::vector<std::string> nodes_left(const ElasticJob& job, const Decision& decis
 
 // After so many steps the planner judges whether a growth pays.
 inline constexpr std::int64_t kStepsToCompare = 20;
-// A node that computes at less than this share of its like is slow.
-inline constexpr double kSlowNode = 0.8;
 
 }  // namespace espalier

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "planner/core/schedule/plan_trials.hpp"
 #include "planner/daemon/growth_regret.hpp"
 #include "planner/daemon/profile_book.hpp"
 #include "planner/daemon/store.hpp"
@@ -61,16 +62,18 @@ struct LiveJob {
   std::set<JobId> before;                     // extensions and bases when `open` was proposed
   std::optional<DecisionRecord> measured;     // committed; its step time is still being measured
   std::optional<BeforeGrowth> before_growth;  // the plan that a growth took it from, until it has paid or is taken back
-  std::map<std::string, double> slow_nodes;   // compute_shares() below kSlowNode, of its last calm profile
   std::set<std::string> slow_told;            // slow nodes that were logged
   // Nodes where a growth made its steps slower, and until when it gets no extension there. After such a growth it gets
   // none anywhere for a while, twice as long each time.
   std::map<std::string, double> avoided;
   int regrets = 0;  // growths in a row that were taken back
   double grow_not_before = 0;
-  std::string shadowed;      // the last decision that --shadow recorded
-  bool excess_told = false;  // whether a warning about too many of its reports was logged
-  int confirmed_gpus = 0;    // the most GPUs that Slurm has confirmed for it
+  PlanTrials trials;
+  bool trial_due = false;        // its present plan is measured, and no other was proposed since
+  std::vector<double> tried_at;  // trials within the last hour
+  std::string shadowed;          // the last decision that --shadow recorded
+  bool excess_told = false;      // whether a warning about too many of its reports was logged
+  int confirmed_gpus = 0;        // the most GPUs that Slurm has confirmed for it
 };
 
 }  // namespace espalier

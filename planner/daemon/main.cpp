@@ -46,6 +46,7 @@ PlannerSettings settings_of(const wire::Config& config, bool shadow) {
   settings.max_gpus = config.max_gpus;
   settings.migrate_gain = config.migrate_gain;
   settings.trial_percent = config.trial_percent;
+  settings.plan_trials = config.plan_trials;
   settings.poll_seconds = config.poll_seconds;
   settings.outcome_seconds = config.acquire_seconds + 1.5 * config.start_seconds + config.switch_seconds + 30;
   // At a boundary a hand-off may wait for one step, one checkpoint write and one checkpoint read.

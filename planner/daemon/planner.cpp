@@ -266,7 +266,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
 
   auto input = make_input(slurm, jobs_, trigger,
                           {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
-                           limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective});
+                           limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective, &slow_nodes_});
   try {
     make_room(input, moments);
     start_smaller(input, moments);
@@ -288,7 +288,8 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   from->settings = settings_now_;
   from->began = clock_seconds();
   if (settings_.migrate_gain >= 1)
-    if (auto movable = movable_now(jobs_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
+    if (auto movable = movable_now(jobs_, last_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
+  from->trials = trials_now(from->input.now);
   deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
     auto result = std::make_shared<Decided>();
     try {
@@ -296,6 +297,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
       result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
       result->move = places->find(from->input, from->settings->scheduler, from->settings->migrate_gain, from->movable,
                                   result->decisions);
+      find_trial(*from, *result);
     } catch (const std::exception& error) {
       result->failure = error.what();
     }

@@ -29,6 +29,7 @@
 #include "planner/daemon/profile_jobs.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
+#include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm_agent.hpp"
 #include "planner/daemon/store.hpp"
 #include "planner/daemon/strays.hpp"
@@ -49,6 +50,7 @@ struct PlannerSettings {
   // A base moves to GPUs on which its job's step is this many times as fast; below 1: only to make room.
   double migrate_gain = 1.1;
   double trial_percent = 5;  // of growth_regret.hpp
+  int plan_trials = 0;       // most trials of other plans on the GPUs that a job has; 0: none
   double poll_seconds = 2;
   double outcome_seconds = 180;  // after this time a proposal without outcome is closed
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
@@ -132,6 +134,10 @@ class Planner {
   // Triggers in between are merged.
   void think_for(uid_t user, Trigger trigger);
   // A decision that is being made, and what it was made from.
+  struct TrialJob {
+    JobId id = 0;
+    PlanTrials trials;
+  };
   struct Deciding {
     Trigger trigger;
     std::map<std::string, double> moments;
@@ -141,10 +147,13 @@ class Planner {
     std::shared_ptr<const PlannerSettings> settings;
     double began = 0;                 // seconds since the epoch
     std::vector<MovableJob> movable;  // whose bases may move to where the jobs train faster
+    std::vector<TrialJob> trials;     // jobs that may try another plan
   };
   struct Decided {
     std::vector<Decision> decisions;
-    std::optional<Decision> move;  // of a base
+    std::optional<Decision> move;   // of a base
+    std::optional<Decision> trial;  // of another plan, or the fastest after trials
+    std::vector<JobId> tried_out;   // jobs with nothing left to try
     std::shared_ptr<const std::vector<Weighed>> weighed;
     std::string failure;  // empty: none
   };
@@ -165,6 +174,12 @@ class Planner {
   void decide(const SlurmSnapshot& slurm);
   void decided(const Deciding& from, const Decided& result);
   void apply(const Deciding& from, const Decided& result);
+  // Trials of plans (schedule/plan_trials.hpp).
+  void note_trial(LiveJob& live);
+  bool may_try(LiveJob& live, double now) const;
+  std::vector<TrialJob> trials_now(double now);
+  static void find_trial(const Deciding& from, Decided& result);  // any thread
+  void apply_trial(const Deciding& from, const Decided& result);
   // What came while Slurm was asked and a decision was made gets its turn.
   void end_cycle();
   void drop(const Decision& decision, const Deciding& from, const std::string& why);
@@ -243,6 +258,7 @@ class Planner {
   Strays strays_;
   Allocations allocations_;
   LimitWaits limit_waits_;
+  SlowNodes slow_nodes_;
   std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
   bool asking_ = false;    // from the question to Slurm until what follows of its answer has been decided

@@ -33,6 +33,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   live.job.held = old.held;
   measure(live);
   take_profile(live);
+  note_trial(live);
   const double now = clock_seconds();
   live.usage.report(live.job, now);
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
@@ -79,7 +80,8 @@ bool Planner::take_back(LiveJob& live, std::int64_t steps) {
   const auto& before = live.before_growth;
   if (!before || !live.measured || live.measured->decision.id < before->decision) return false;
   if (live.open || !live.link || live.job.held || live.job.phase != JobPhase::running) return false;
-  auto back = taken_back(*before, live.job, steps, live.slow_nodes, settings_.trial_percent);
+  auto back =
+      taken_back(*before, live.job, steps, slow_nodes_.of(live.job.uid, clock_seconds()), settings_.trial_percent);
   if (!back) {
     if (steps >= kStepsToCompare) live.regrets = 0;
     return false;

@@ -61,7 +61,7 @@ std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
   const ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
   std::vector<ExtensionRequest> base;
   try {
-    base = place_for(job, wish, live.types, input.cluster);
+    base = place_for(job, wish, reach_of(live, last_), input.cluster);
     const std::string kept = kept_type(job, input.cluster);
     for (const ExtensionRequest& part : base)
       if (const NodeView* node = input.cluster.find(part.node); !kept.empty() && node->gpu_type != kept)
@@ -126,7 +126,7 @@ void Planner::start_smaller(PlanningInput& input, const std::map<std::string, do
 }
 
 void Planner::make_room(PlanningInput& input, std::map<std::string, double> moments) {
-  const auto room = find_room(input, jobs_, settings_.scheduler, *site_);
+  const auto room = find_room(input, jobs_, last_, settings_.scheduler, *site_);
   if (!room) return;
   if (room->move) {
     moments["decided"] = clock_seconds();

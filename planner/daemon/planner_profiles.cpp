@@ -87,13 +87,12 @@ void Planner::take_profile(LiveJob& live) {
 
 void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
   if (!calm(profile)) return;
-  auto slow = compute_shares(*site_, profile);
-  std::erase_if(slow, [](const auto& node) { return node.second >= kSlowNode; });
-  for (const auto& [node, share] : slow)
-    if (live.slow_told.insert(node).second)  // once: a user's profiles must not fill the log
+  const auto shares = compute_shares(*site_, profile);
+  for (const auto& [node, share] : shares)
+    if (share < kSlowNode && live.slow_told.insert(node).second)  // once: a user's profiles must not fill the log
       spdlog::warn("node {}: computes at {}% of its like, as job {} measured", node, std::lround(100 * share),
                    live.job.id);
-  live.slow_nodes = std::move(slow);
+  slow_nodes_.note(live.job.uid, live.job.id, shares, clock_seconds());
 }
 
 void Planner::expect_rail(LiveJob& live) {

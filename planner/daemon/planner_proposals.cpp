@@ -61,11 +61,12 @@ void Planner::apply(const Deciding& from, const Decided& result) {
       spdlog::error("job {}: {}: {}", decision.job, to_string(decision.kind), error.what());
     }
   }
+  apply_trial(from, result);
   if (!result.move) return;
   const Decision& move = *result.move;
   std::string why = out_of_date(move, from.input, jobs_, slurm, settings_.max_gpus, promised);
   if (from.settings != settings_now_) why = "the settings have been read again";
-  const auto movable = movable_now(jobs_, from.input.now, kRestAfterMove);
+  const auto movable = movable_now(jobs_, last_, from.input.now, kRestAfterMove);
   if (why.empty() && !(movable && std::any_of(movable->begin(), movable->end(),
                                               [&](const MovableJob& one) { return one.id == move.job; })))
     why = "another base moves, or this one may not any more";

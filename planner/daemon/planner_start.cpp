@@ -118,7 +118,11 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
   if (const SlurmJob* anchor = slurm.alive(job.id)) {
     const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
     job.max_gpus = most_by_account(job, limits, *anchor);
-    input.closed[job.id] = ClosedNodes(slurm, settings_.rules).to(*anchor, kept_type(job, slurm.cluster));
+    LiveJob waits;  // one that has not started yet
+    waits.job.uid = job.uid;
+    const auto live = jobs_.find(job.id);
+    input.closed[job.id] = OpenNodes(slurm, &slow_nodes_, settings_.rules)
+                               .closed_to(live == jobs_.end() ? waits : live->second, job, *anchor);
     job.held = !barred(*anchor, slurm, settings_.rules).empty();
   }
   input.jobs = {job};

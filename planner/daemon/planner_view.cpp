@@ -27,6 +27,9 @@ JobView view_of(const LiveJob& live) {
   view.not_before = live.not_before;
   view.avoided = live.avoided;
   view.grow_not_before = live.grow_not_before;
+  view.types = live.types;
+  view.plans_measured = static_cast<int>(live.trials.measured.size());
+  view.trials_over = live.trials.finished;
   return view;
 }
 
@@ -59,12 +62,8 @@ std::shared_ptr<const PlannerView> Planner::view() {
   for (const auto& [id, live] : jobs_) {
     view->jobs.push_back(std::make_shared<const JobView>(view_of(live)));
     if (live.open) view->promised.emplace(id, promise_of(live));
-    for (const auto& [node, share] : live.slow_nodes) {
-      SlowNode& slow = view->slow[node];
-      slow.share = std::min(slow.share, share);
-      ++slow.jobs;
-    }
   }
+  view->slow = slow_nodes_.all(begin);
   view->slurm = last_;
   view->trouble = trouble_;
   view->weighed = weighed_;

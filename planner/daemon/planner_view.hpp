@@ -9,6 +9,7 @@
 
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
@@ -28,19 +29,16 @@ struct JobView {
   double not_before = 0;
   std::map<std::string, double> avoided;  // as LiveJob has them
   double grow_not_before = 0;
+  std::vector<std::string> types;
+  int plans_measured = 0;    // on the GPUs that it has
+  bool trials_over = false;  // it tries no other plan on these GPUs
 };
 JobView view_of(const LiveJob& live);
-
-// A node that computes more slowly than its like, as jobs that run on it measured.
-struct SlowNode {
-  double share = 1;  // the lowest of compute_shares()
-  int jobs = 0;
-};
 
 struct PlannerView {
   std::vector<std::shared_ptr<const JobView>> jobs;  // sorted by id
   std::map<JobId, LiveJob> promised;                 // with open decisions: only id, uid, `open` and `before` are set
-  std::map<std::string, SlowNode> slow;              // by node
+  std::map<std::string, SlowNodes::Slow> slow;       // by node
   std::shared_ptr<const SlurmSnapshot> slurm;        // null: Slurm has not answered yet
   std::optional<std::string> trouble;                // why Slurm does not answer
   std::shared_ptr<const std::vector<Weighed>> weighed;  // of the last decision, sorted by job

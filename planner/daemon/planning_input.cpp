@@ -114,31 +114,22 @@ std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
   return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
 }
 
-namespace {
+OpenNodes::OpenNodes(const SlurmSnapshot& slurm, const SlowNodes* slow, const ExtensionRules& rules)
+    : slurm_(slurm), closed_(slurm, rules), slow_(slow) {}
 
-// Nodes that computed slowly for running jobs, by the user whose jobs told. What one user's jobs tell does not decide
-// where another user's jobs go.
-std::map<std::uint32_t, std::set<std::string>> slow_nodes(const std::map<JobId, LiveJob>& jobs) {
-  std::map<std::uint32_t, std::set<std::string>> slow;
-  for (const auto& [id, live] : jobs)
-    for (const auto& [node, share] : live.slow_nodes) slow[live.job.uid].insert(node);
-  return slow;
-}
-
-void avoid(std::map<JobId, NodeNames>& closed, const LiveJob& live, const std::set<std::string>& slow, double now) {
-  std::vector<std::string> names;
-  if (const auto found = closed.find(live.job.id); found != closed.end()) names = *found->second;
-  const std::size_t before = names.size();
-  names.insert(names.end(), slow.begin(), slow.end());
+NodeNames OpenNodes::closed_to(const LiveJob& live, const ElasticJob& job, const SlurmJob& anchor) {
+  NodeNames closed = closed_.to(anchor, {kept_type(job, slurm_.cluster), live.types, live.movable});
+  std::vector<std::string> more;
+  if (slow_ != nullptr)
+    for (const auto& [node, share] : slow_->of(live.job.uid, slurm_.time)) more.push_back(node);
   for (const auto& [node, until] : live.avoided)
-    if (until > now) names.push_back(node);
-  if (names.size() == before) return;
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  closed[live.job.id] = std::make_shared<const std::vector<std::string>>(std::move(names));
+    if (until > slurm_.time) more.push_back(node);
+  if (more.empty()) return closed;
+  if (closed) more.insert(more.end(), closed->begin(), closed->end());
+  std::sort(more.begin(), more.end());
+  more.erase(std::unique(more.begin(), more.end()), more.end());
+  return std::make_shared<const std::vector<std::string>>(std::move(more));
 }
-
-}  // namespace
 
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          const PlanningContext& context) {
@@ -154,8 +145,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   input.arrivals = context.arrivals;
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
-  ClosedNodes closed(slurm, context.rules);
-  auto slow = slow_nodes(jobs);
+  OpenNodes open(slurm, context.slow, context.rules);
   const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
@@ -171,14 +161,14 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
-    if (NodeNames names = closed.to(anchor, kept_type(job, input.cluster))) input.closed[id] = std::move(names);
-    avoid(input.closed, live, slow[live.job.uid], slurm.time);
+    if (NodeNames names = open.closed_to(live, job, anchor)) input.closed[id] = std::move(names);
     job.held = job.held || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)
       input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);
     for (const ObjectiveWeight& one : objective_weights(anchor, slurm, context.objective))
       input.weights.try_emplace(id, 1).first->second *= one.factor;
+    if (live.trials.measured.size() + live.trials.begun.size() > 1) input.tuned.insert(id);
     if (anchor.submitted > 0) input.submitted[id] = anchor.submitted;
     if (context.site)
       if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);

@@ -8,8 +8,10 @@
 
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/account_limits.hpp"
+#include "planner/daemon/extension_rules.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
@@ -23,6 +25,21 @@ struct PlanningContext {
   ExtensionRules rules = {};
   std::vector<LimitWaits::Wait> limit_waits = {};  // added to the snapshot's waiting jobs
   Objective objective = {};                        // its weights
+  const SlowNodes* slow = nullptr;                 // null: none is known
+};
+
+// For one snapshot, which must outlive it. One thread at a time.
+class OpenNodes {
+ public:
+  OpenNodes(const SlurmSnapshot& slurm, const SlowNodes* slow, const ExtensionRules& rules);
+  // Where no extension of the job is asked for: by the site's rules (ClosedNodes) and the job's types; where a growth
+  // made its steps slower a short while ago; and where its user's jobs found a node slow. null: none. `job`: confirmed.
+  NodeNames closed_to(const LiveJob& live, const ElasticJob& job, const SlurmJob& anchor);
+
+ private:
+  const SlurmSnapshot& slurm_;
+  ClosedNodes closed_;
+  const SlowNodes* slow_;
 };
 
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most

@@ -38,6 +38,8 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
     if (!asked.viewer.sees(live->job.uid)) throw none;
     json = describe_job(live->job, live->connected, false);
     if (live->movable) json["bases"] = live->bases;
+    if (asked.view.settings->plan_trials > 0)
+      json["plan_trials"] = {{"measured", live->plans_measured}, {"over", live->trials_over}};
   } else {
     const auto stored = store_.job(id);
     if (!stored || !asked.viewer.sees(stored->job.uid)) throw none;

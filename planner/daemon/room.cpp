@@ -1,6 +1,7 @@
 #include "planner/daemon/room.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "planner/core/hostlist.hpp"
@@ -39,7 +40,25 @@ std::optional<Decision> move_to(const LiveJob& live, const ElasticJob& job, cons
   return decision;
 }
 
-std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs, double now, double rest) {
+Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm) {
+  Reach reach{live.types, {}};
+  const SlurmJob* const base = slurm ? slurm->alive(base_of(live.job)) : nullptr;
+  if (base == nullptr || base->uid != live.job.uid) return reach;
+  const auto partition = slurm->partitions.find(base->partition);
+  if (partition == slurm->partitions.end()) return reach;
+  reach.nodes = {slurm, &partition->second};
+  const auto reservation = slurm->reservations.find(base->reservation);
+  if (base->reservation.empty() || reservation == slurm->reservations.end()) return reach;
+  std::set<std::string> both;
+  std::set_intersection(partition->second.begin(), partition->second.end(), reservation->second.nodes.begin(),
+                        reservation->second.nodes.end(), std::inserter(both, both.end()));
+  reach.nodes = std::make_shared<const std::set<std::string>>(std::move(both));
+  return reach;
+}
+
+std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs,
+                                                   const std::shared_ptr<const SlurmSnapshot>& slurm, double now,
+                                                   double rest) {
   for (const auto& [id, live] : jobs)
     if ((live.open && moves_base(live.open->decision)) ||
         (live.bases.size() > 1 && !live.moves.empty() && now - live.moves.back() < kMoveTakes))
@@ -48,14 +67,15 @@ std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& job
   for (auto& [id, live] : jobs)
     if (live.movable && live.link && !live.job.held && !live.open && live.bases.size() == 1 &&
         moves_within_hour(live, now) < kMostMoves && (live.moves.empty() || now - live.moves.back() >= rest))
-      movable.push_back({id, live.types});
+      movable.push_back({id, reach_of(live, slurm)});
   return movable;
 }
 
 std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
-                              const SchedulerOptions& options, const Site& site) {
+                              const std::shared_ptr<const SlurmSnapshot>& slurm, const SchedulerOptions& options,
+                              const Site& site) {
   if (input.cluster.waiting.empty()) return std::nullopt;
-  const auto movable = movable_now(jobs, input.now, 0);
+  const auto movable = movable_now(jobs, slurm, input.now, 0);
   if (!movable) return std::nullopt;
   auto relief = find_relief(input, options, *movable);
   if (!relief) return std::nullopt;

@@ -26,11 +26,17 @@ struct Room {
 
 // The jobs of `jobs` whose base may move now, sorted by job. `rest`: seconds since a job's last move. nullopt: another
 // move is under way, and only its end shows whether one more is needed.
-std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs, double now, double rest);
+std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs,
+                                                   const std::shared_ptr<const SlurmSnapshot>& slurm, double now,
+                                                   double rest);
+// Where the base of a job may be, by the Slurm job that is its base now. It keeps the snapshot. `slurm`: null: any
+// node.
+Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm);
 
 // nullopt: no move helps, or there is no valid plan for it, or another move is under way. `jobs` are those of `input`.
 std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,
-                              const SchedulerOptions& options, const Site& site);
+                              const std::shared_ptr<const SlurmSnapshot>& slurm, const SchedulerOptions& options,
+                              const Site& site);
 
 // For the scheduler: nobody else gets the GPUs of the second base, and extensions there are given back for it. A job
 // that moves now is taken out of input.jobs.

@@ -7,6 +7,7 @@
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/gpu_request.hpp"
 #include "planner/slurm/job_record.h"
+#include "planner/slurm/limit_reason.h"
 
 namespace espalier {
 namespace {
@@ -43,48 +44,21 @@ int wanted_gpus(const slurm_job_info_t& job) {
 
 // Limits that several jobs share, and that hold GPUs, CPUs, memory, nodes or jobs.
 LimitOf limit_of(std::uint32_t reason) {
-  switch (reason) {
-    case WAIT_QOS_JOB_LIMIT:
-    case WAIT_QOS_RESOURCE_LIMIT:
-    case WAIT_QOS_GRP_GRES:
-    case WAIT_QOS_GRP_CPU:
-    case WAIT_QOS_GRP_MEM:
-    case WAIT_QOS_GRP_NODE:
-    case WAIT_QOS_GRP_JOB:
-    case WAIT_QOS_GRP_BILLING:
-    case WAIT_QOS_GRP_UNK:
-      return LimitOf::qos;
-    case WAIT_QOS_MAX_GRES_PER_USER:
-    case WAIT_QOS_MAX_CPU_PER_USER:
-    case WAIT_QOS_MAX_MEM_PER_USER:
-    case WAIT_QOS_MAX_NODE_PER_USER:
-    case WAIT_QOS_MAX_JOB_PER_USER:
-    case WAIT_QOS_MAX_BILLING_PER_USER:
-    case WAIT_QOS_MAX_UNK_PER_USER:
-      return LimitOf::user_in_qos;
-    case WAIT_QOS_MAX_GRES_PER_ACCT:
-    case WAIT_QOS_MAX_CPU_PER_ACCT:
-    case WAIT_QOS_MAX_MEM_PER_ACCT:
-    case WAIT_QOS_MAX_NODE_PER_ACCT:
-    case WAIT_QOS_MAX_JOB_PER_ACCT:
-    case WAIT_QOS_MAX_BILLING_PER_ACCT:
-    case WAIT_QOS_MAX_UNK_PER_ACCT:
-      return LimitOf::account_in_qos;
-    case WAIT_ASSOC_JOB_LIMIT:
-    case WAIT_ASSOC_RESOURCE_LIMIT:
-    case WAIT_ASSOC_GRP_GRES:
-    case WAIT_ASSOC_GRP_CPU:
-    case WAIT_ASSOC_GRP_MEM:
-    case WAIT_ASSOC_GRP_NODE:
-    case WAIT_ASSOC_GRP_JOB:
-    case WAIT_ASSOC_GRP_BILLING:
-    case WAIT_ASSOC_GRP_UNK:
-      return LimitOf::account;
-    case WAIT_ASSOC_MAX_JOBS:
-      return LimitOf::user_in_account;
-    default:
+  switch (espalier_slurm_limit_of(reason)) {
+    case ESPALIER_LIMIT_NONE:
       return LimitOf::none;
+    case ESPALIER_LIMIT_OF_QOS:
+      return LimitOf::qos;
+    case ESPALIER_LIMIT_OF_USER_IN_QOS:
+      return LimitOf::user_in_qos;
+    case ESPALIER_LIMIT_OF_ACCOUNT_IN_QOS:
+      return LimitOf::account_in_qos;
+    case ESPALIER_LIMIT_OF_ACCOUNT:
+      return LimitOf::account;
+    case ESPALIER_LIMIT_OF_USER_IN_ACCOUNT:
+      return LimitOf::user_in_account;
   }
+  return LimitOf::none;
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_real(path, k, c.cooldown_seconds, 0, 86400); });
   add("planner", "lambda", [&](const std::string& k) { return toml_real(path, k, c.lambda, 0, 1000); });
   add("planner", "trade", [&](const std::string& k) { return toml_real(path, k, c.trade, 0, 1000); });
+  add("planner", "plan_trials", [&](const std::string& k) { return toml_whole(path, k, c.plan_trials, 0, 16); });
   add("planner", "trial_percent", [&](const std::string& k) { return toml_real(path, k, c.trial_percent, 0, 1000); });
   add("planner", "migrate_gain", [&](const std::string& k) { return toml_real(path, k, c.migrate_gain, 0, 1000); });
   add("planner", "hysteresis", [&](const std::string& k) { return toml_real(path, k, c.hysteresis, 0, 1); });
@@ -105,6 +106,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
   add("launch", "adoption_minutes",
       [&](const std::string& k) { return toml_real(path, k, c.adoption_minutes, 0, 1440); });
+  add("launch", "base_partition", [&](const std::string& k) { return toml_text(path, k, c.base_partition, true); });
   add("launch", "heartbeat_seconds",
       [&](const std::string& k) { return toml_real(path, k, c.heartbeat_seconds, 0.1, 60); });
   add("launch", "spares", [&](const std::string& k) { return toml_truth(path, k, c.spares); });

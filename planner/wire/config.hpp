@@ -36,6 +36,7 @@ struct Config {
   double trade = 2;
   double migrate_gain = 1.1;
   double trial_percent = 5;
+  int plan_trials = 3;
   double hysteresis = 0.1;
   double least_gain = 1.02;
   double idle_seconds = 300;  // how long idle GPUs are expected to stay idle
@@ -77,15 +78,17 @@ struct Config {
   int profiling_minutes = 10;  // time limit of a profile job
 
   // [launch]
-  std::string network;           // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
-  int protocol_seconds = 60;     // a program that does not say hello by then runs on without elasticity
-  int start_seconds = 60;        // a generation not ready by then is given up
-  double plan_seconds = 2;       // generation 0 waits so long for the planner's plan
-  double wide_seconds = 5;       // and so long for extensions that the planner adds to it; 0: none are taken
-  int acquire_seconds = 20;      // an extension not granted by then is cancelled
-  bool spares = true;            // keep processes of the program that have loaded their libraries, for the next change
-  int switch_seconds = 60;       // a hand-off not done by then is aborted
-  int hang_seconds = 600;        // a training that did no step for so long is taken for lost
+  std::string network;        // CIDR for control sockets and MPI, e.g. "10.77.0.0/16"; empty: MPI's default
+  int protocol_seconds = 60;  // a program that does not say hello by then runs on without elasticity
+  int start_seconds = 60;     // a generation not ready by then is given up
+  double plan_seconds = 2;    // generation 0 waits so long for the planner's plan
+  double wide_seconds = 5;    // and so long for extensions that the planner adds to it; 0: none are taken
+  int acquire_seconds = 20;   // an extension not granted by then is cancelled
+  bool spares = true;         // keep processes of the program that have loaded their libraries, for the next change
+  int switch_seconds = 60;    // a hand-off not done by then is aborted
+  int hang_seconds = 600;     // a training that did no step for so long is taken for lost
+  std::string base_partition =
+      {};                        // of bases of movable jobs that are submitted to a partition without GPUs; empty: none
   double adoption_minutes = 10;  // how long keepers of a movable job hold its base without a launcher
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
   std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp

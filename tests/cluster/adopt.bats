@@ -15,7 +15,7 @@ teardown() {
   clean_slate
 }
 
-bases_of() { squeue -h -n espalier-base -t PENDING,RUNNING -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+bases_of() { squeue -h -n "base-$1" -t PENDING,RUNNING -o %i 2>/dev/null; }
 no_bases() { [ -z "$(bases_of "$A")" ]; }
 trains_nowhere() { ! pgrep -u boxuser -x espalier-train; }
 node_of() { squeue -h -o %N -j "$1"; }
@@ -155,8 +155,8 @@ goes_on_from_kept_state() { # GENERATION before
   rm -f "$BOX"/home/A.*
   A=$(elastic A "1:4,movable,base=4,types=h100" -n1 --mem=500 -x n1,n2 --open-mode=append -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
-  small=$(squeue -h -n espalier-base -t RUNNING -o %i)
-  first=$(squeue -h -n espalier-base -t PENDING -o %i)
+  small=$(squeue -h -n "base-$A" -t RUNNING -o %i)
+  first=$(squeue -h -n "base-$A" -t PENDING -o %i)
   [ "$(node_of "$small")" = n1 ]
   [ -n "$first" ]
   generation=$(generation_of)
@@ -166,7 +166,7 @@ goes_on_from_kept_state() { # GENERATION before
   wait_for 60 "A trains in a generation after $generation" in_generation_after "$generation"
   wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
   [[ $(metric A plan) == *n1/* ]]
-  wait_for 60 "a base waits again" eval 'waiting=$(squeue -h -n espalier-base -t PENDING -o %i) && [ -n "$waiting" ]'
+  wait_for 60 "a base waits again" eval 'waiting=$(squeue -h -n "base-$A" -t PENDING -o %i) && [ -n "$waiting" ]'
   [ "$waiting" != "$first" ]
   finish far
   wait_for 120 "A runs on n2 alone" eval '[[ $(metric A plan) == *n2/* && $(metric A plan) != *n1/* ]]'

@@ -69,5 +69,5 @@ listens() { [ -n "$(ss -Hln "$1" 'sport = 7321')" ]; } # -t|-u
   [ "$status" -eq 1 ]
   [[ $output == *"espalier: launch: $why"*"$what; the job ends"* ]]
   [[ $output != *$'\ntrains'* ]]
-  [ -z "$(squeue -h -n espalier-base -o %i)" ]
+  refute grep -q '^base-' <(squeue -h -o %j)
 }

@@ -9,7 +9,7 @@ setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
-bases_of() { squeue -h -n espalier-base -t PENDING,RUNNING -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+bases_of() { squeue -h -n "base-$1" -t PENDING,RUNNING -o %i 2>/dev/null; }
 only_base_is() { [ "$(bases_of "$A")" = "$1" ]; }
 no_bases() { [ -z "$(bases_of "$A")" ]; }
 second_base() { bases_of "$A" | grep -vx "$base"; }

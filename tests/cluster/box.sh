@@ -7,7 +7,7 @@
 #   -p         plain Slurm: no plugin either      -r RATE  of every node's link, both ways, as in 10gbit (not limited)
 #   -a LINE    with slurmdbd and MariaDB; LINE is a command for sacctmgr, or empty; may be repeated, as in -a 'add qos lent'
 #   -t TYPES   of the GPUs of each node, instead of -g, as in h100:2,a100:2 (h100)
-#   -y TYPE    of the GPUs of the second half of the nodes (h100, as those of the first half)
+#   -y TYPE    of the GPUs of the second half of the nodes (h100, as those of the first half); none: these have no GPUs
 #   -s         with a key for grants: only extensions come into the partition elastic
 # Everything lives in private pid, mount, net, uts and ipc namespaces and on private tmpfs: when COMMAND ends, or this
 # script is killed in whatever way, nothing is left on the machine. Any number of boxes run side by side.

@@ -21,6 +21,22 @@ teardown() { clean_slate; }
   goes_on_well
 }
 
+@test "the base of a movable job gets one type of GPUs where nodes have two, the one that it may have" {
+  base_of() { squeue -h -n "base-$A" -t RUNNING -o %i; }
+  for types in "" ,types=h100; do
+    rm -f "$BOX"/home/A.*
+    A=$(elastic A "2:2,movable$types" -n1 --mem=500 -- "${tiny[@]}" --steps 1000000)
+    wait_for 120 "A trains" stepped_past A 10
+    scontrol -o show job "$(base_of)" | tee "$BOX/home/base"
+    grep -qE ' (TresPerNode|TRESPerNode)=gres[:/]gpu:h100[:=]2( |$)' "$BOX/home/base"
+    as_user scancel "$A"
+    wait_for 40 "the queue is empty" eval '[ -z "$(squeue -h)" ]'
+  done
+  A=$(elastic A 2:2,movable,types=a100 -n1 --mem=500 -- "${tiny[@]}" --steps 1000000)
+  wait_for 60 "A ends" job_over "$A" # a100 is not lent on these nodes
+  grep -q 'its partition has no nodes for 2 GPUs of type a100' "$BOX/home/A.out"
+}
+
 @test "shards, MPS shares and MIG slices are refused in words" {
   refused() { # REQUEST WORDS
     run as_user sbatch --elastic=1:2 --gres="$1" --wrap true

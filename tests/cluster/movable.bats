@@ -8,13 +8,13 @@ setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
-bases_of() { squeue -h -n espalier-base -o '%i %k' 2>/dev/null | awk -v tag="espalier:base:$1:" 'index($2, tag) == 1 {print $1}'; }
+bases_of() { squeue -h -n "base-$1" -o %i 2>/dev/null; }
 bases() { bases_of "$A" | wc -l; }
 nodes_of() { squeue -h -o %N -j "$1"; }
 gpus_of_job() { scontrol show -d job "$1" | sed -n 's/.*JOB_GRES=gpu.*:\([0-9]*\)$/\1/p' | head -n 1; }
-no_bases() { [ -z "$(squeue -h -n espalier-base -o %i)" ]; }
+no_bases() { [ -z "$(squeue -h -n "base-$A" -o %i)" ]; }
 one_base() { [ "$(bases_of "$A" | wc -l)" = 1 ]; }
-base_state() { [ "$(squeue -h -n espalier-base -o %T)" = "$1" ]; }
+base_state() { [ "$(squeue -h -n "base-$A" -o %T)" = "$1" ]; }
 # No GPU is in two jobs: by node, the indices that Slurm says its running jobs have.
 no_gpu_twice() {
   local twice

@@ -168,10 +168,9 @@ class Job:
     def bases(self):
         """The Slurm jobs that are its bases, as ids; the base that it moves to among them."""
         try:
-            lines = run("squeue", "-h", "-n", "espalier-base", "-o", "%i %N %k").splitlines()
+            return run("squeue", "-h", "-n", f"base-{self.id}", "-o", "%i").split()
         except RuntimeError:
             return []
-        return [line.split()[0] for line in lines if f" espalier:base:{self.id}:" in line]
 
     def move(self):
         """Asks for a move of its base to the other node."""

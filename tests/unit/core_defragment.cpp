@@ -117,7 +117,7 @@ TEST_CASE("a base does not move to a node that the waiting job needs, too") {
 }
 
 TEST_CASE("a base stays where the job may not run on the GPUs, and that of a job that cannot move too") {
-  CHECK(!find_relief(scattered(), {}, {{5, {"a100"}}}));
+  CHECK(!find_relief(scattered(), {}, {{5, {{"a100"}}}}));
   CHECK(!find_relief(scattered(), {}, {}));
   CHECK(!find_relief(scattered(), {}, {{6, {}}}));
 }

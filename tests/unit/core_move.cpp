@@ -35,9 +35,9 @@ ClusterView cluster() {
 
 using Base = std::vector<std::pair<std::string, int>>;
 
-Base place(const MoveWish& wish, const ClusterView& view, const std::vector<std::string>& types = {}) {
+Base place(const MoveWish& wish, const ClusterView& view, const Reach& reach = {}) {
   Base base;
-  for (const ExtensionRequest& part : place_for(job(), wish, types, view)) {
+  for (const ExtensionRequest& part : place_for(job(), wish, reach, view)) {
     CHECK(part.lease_minutes == 0);  // no extension
     base.push_back({part.node, part.gpus});
   }
@@ -53,11 +53,21 @@ TEST_CASE("without a wish a base moves to fewer nodes, and stays where there are
                        Error);
 }
 
+TEST_CASE("a base moves only to nodes of its partition") {
+  const auto partition = [](std::set<std::string> nodes) {
+    return Reach{{}, std::make_shared<const std::set<std::string>>(std::move(nodes))};
+  };
+  CHECK(place({}, cluster(), partition({"n1", "n2", "n3"})) == Base{{"n3", 2}});
+  CHECK_THROWS_AS(place({}, cluster(), partition({"n1", "n2", "n4", "n5"})), Error);
+  CHECK_THROWS_WITH_AS(place({"", {"n3"}}, cluster(), partition({"n1", "n2"})),
+                       "node n3: is not in the partition and the reservation of its base", Error);
+}
+
 TEST_CASE("a base moves to GPUs of a type, the same number on each node") {
   CHECK(place({"a100", {}}, cluster()) == Base{{"n4", 1}, {"n5", 1}});
   CHECK_THROWS_WITH_AS(place({"v100", {}}, cluster()),
                        "there are not 2 idle GPUs of type v100 with the same number of them on each node", Error);
-  CHECK_THROWS_WITH_AS(place({"a100", {}}, cluster(), {"h100"}), "type a100: types= of the job leaves it out", Error);
+  CHECK_THROWS_WITH_AS(place({"a100", {}}, cluster(), {{"h100"}}), "type a100: types= of the job leaves it out", Error);
 }
 
 TEST_CASE("a base moves to exactly the nodes that are named, or not at all") {
@@ -70,7 +80,7 @@ TEST_CASE("a base moves to exactly the nodes that are named, or not at all") {
   ClusterView view = cluster();
   view.nodes[2].usable = false;
   CHECK_THROWS_WITH_AS(place({"", {"n3"}}, view), "node n3: is down, draining or in other partitions", Error);
-  CHECK_THROWS_AS(place({"", {"n4", "n5"}}, cluster(), {"h100"}), Error);
+  CHECK_THROWS_AS(place({"", {"n4", "n5"}}, cluster(), {{"h100"}}), Error);
 }
 
 TEST_CASE("GPUs that a waiting job could use are left to it") {

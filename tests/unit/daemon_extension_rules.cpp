@@ -45,6 +45,23 @@ SlurmJob extension(JobId id, JobId anchor, const std::string& node, std::vector<
 
 }  // namespace
 
+TEST_CASE("a movable job's extensions are on its types, and its constraint does not bind them") {
+  SlurmSnapshot slurm = three_nodes();
+  slurm.cluster.nodes[1].gpu_type = "a100";
+  SlurmJob submitted = slurm_job(10, 1000, {});
+  submitted.features = "ib";
+  ClosedNodes nodes(slurm, {});
+  const auto closed_to = [&](const NodeChoice& choice) {
+    const NodeNames names = nodes.to(submitted, choice);
+    return names ? *names : Names{};
+  };
+  CHECK(closed_to({}) == Names{"n2", "n3"});
+  CHECK(closed_to({"", {}, true}).empty());
+  CHECK(closed_to({"", {"h100"}, true}) == Names{"n2"});
+  CHECK(closed_to({"", {"a100", "v100"}, true}) == Names{"n1", "n3"});
+  CHECK(closed_to({"h100", {"a100"}, true}) == Names{"n1", "n2", "n3"});
+}
+
 TEST_CASE("a bit-identical training on GPUs gets extensions of its own GPU type only, and says so") {
   SlurmSnapshot slurm = three_nodes();
   slurm.cluster.nodes[0].gpu_type = slurm.cluster.nodes[2].gpu_type = "h100";

@@ -117,3 +117,71 @@ TEST_CASE("a user cannot move a bit-identical training to GPUs of another type")
   }
   CHECK(!movable.proposed());
 }
+
+TEST_CASE("a base that may not move is left where it is, and the user is told why") {
+  Movable movable;
+  movable.set_gain(0);
+  std::string why;
+  const auto refused = [&](const MoveWish& wish) {
+    try {
+      movable.daemon.planner->migrate(10, wish);
+      return std::string("it was moved");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  MoveWish wish{"h100", {}};
+  SUBCASE("no such job") { why = "job 10: has no connected launcher"; }
+  SUBCASE("it holds two bases") {
+    movable.trains();
+    movable.link->says(wire::BasesHeld{10, {kBase, kBase + 1}, {}});
+    why = "job 10: waits for a base of more GPUs, and moves there when Slurm grants it";
+  }
+  SUBCASE("it is held") {
+    movable.trains();
+    movable.daemon.planner->hold(10, true);
+    why = "job 10: is held; `espalier release 10` lets it move";
+  }
+  SUBCASE("it moves already") {
+    movable.trains();
+    CHECK(movable.daemon.planner->migrate(10, wish) > 0);
+    why = "job 10: is being reconfigured or does not train yet; try again when its phase is running";
+  }
+  SUBCASE("its types leave the GPUs out") {
+    movable.trains({"a100"});
+    why = "job 10: cannot move: type h100: types= of the job leaves it out";
+  }
+  SUBCASE("the planner acts on nothing") {
+    movable.trains();
+    PlannerSettings settings = movable.daemon.planner->settings();
+    settings.shadow = true;
+    movable.daemon.planner->configure(settings);
+    why = "job 10: the planner runs with --shadow and acts on nothing";
+  }
+  SUBCASE("it was moved six times within the hour") {
+    movable.trains();
+    for (int i = 0; i < 6; ++i) {
+      const auto id = movable.daemon.planner->migrate(10, wish);
+      CHECK(id > 0);
+      movable.link->says(outcome_of(*movable.proposed(), "aborted: the second base did not start", 0));
+    }
+    why = "job 10: has been moved 6 times within an hour, which is the limit";
+  }
+  SUBCASE("the nodes are not in its base's partition") {
+    movable.trains();
+    movable.daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.partitions["main"] = {"n1"}; });
+    wish = {"", {"n2"}};
+    why = "job 10: cannot move: node n2: is not in the partition and the reservation of its base";
+  }
+  CHECK(refused(wish) == why);
+}
+
+TEST_CASE("a job that is not movable cannot be moved") {
+  Daemon daemon;
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  CHECK_THROWS_WITH_AS(daemon.planner->migrate(10, {}),
+                       "job 10: is not movable: its GPUs are those of the submitted job; submit it with "
+                       "--elastic=MIN:MAX,movable",
+                       Error);
+}

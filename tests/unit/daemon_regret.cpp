@@ -122,8 +122,8 @@ TEST_CASE("a node that one job finds slow is named, and no other job of that use
   daemon.planner->hold(10, true);
   slowed.profile = profile;
   link->says(wire::Status{slowed});
-  CHECK(daemon.planner->jobs().at(10).slow_nodes.at("n2") == doctest::Approx(0.5));
   REQUIRE(daemon.planner->view()->slow.contains("n2"));
+  CHECK(daemon.planner->view()->slow.at("n2").share == doctest::Approx(0.5));
   CHECK(daemon.planner->view()->slow.at("n2").jobs == 1);
   // Both may grow onto n1 and n2. The job of the same user leaves n2 alone.
   const auto nodes_of_growth = [&](JobId id, uid_t uid) {

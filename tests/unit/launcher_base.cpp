@@ -42,6 +42,20 @@ TEST_CASE("each GPU has at least one CPU, and no node is asked for more than it 
   CHECK(base_shape(4, {{"n1", "h100", 4, 2, 1000}}, {}).cpus_per_node == 2);
 }
 
+TEST_CASE("where a node has several GPU types, a base names one, and gets no node of another") {
+  std::vector<NodeCapacity> nodes = partition();
+  CHECK(base_shape(4, nodes, {}).type.empty());
+  nodes.push_back({"m1", "a100", 4, 32, 100000, true});
+  CHECK(base_shape(4, nodes, {"h100"}).type.empty());  // no such node is among those that it may get
+  const BaseShape most = base_shape(4, nodes, {});
+  CHECK(most.type == "h100");  // 16 of them, and 12 a100
+  CHECK(most.excluded == std::vector<std::string>{"a1", "a2", "cpu1", "m1"});
+  const BaseShape named = base_shape(12, nodes, {"a100"});
+  CHECK(named.type == "a100");
+  CHECK(named.nodes == 3);
+  CHECK(same_per_gpu(named, 1, 2).type.empty());
+}
+
 TEST_CASE("a base that no nodes can hold is refused in words") {
   CHECK_THROWS_WITH_AS(base_shape(10, partition(), {"a100"}),
                        "its partition has no nodes for 10 GPUs of type a100 with the same number of them on each node",

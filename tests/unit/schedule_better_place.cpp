@@ -88,7 +88,7 @@ TEST_CASE("a base does not move to another type of GPU") {
   PlanningInput input = slow();
   std::vector<MovableJob> movable{{5, {}}};
   std::vector<Decision> decided;
-  SUBCASE("that the job leaves out") { movable.front().types = {"a100"}; }
+  SUBCASE("that the job leaves out") { movable.front().reach.types = {"a100"}; }
   SUBCASE("that may round differently, under accuracy=bitwise") {
     input.jobs.front().model.setting = TrainingSetting{"espalier-train-cuda 0.1.0", "", "", "", false, false};
   }

@@ -230,6 +230,7 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nlambda = nan\n") == ":2: planner.lambda: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\ntrial_percent = -1\n") ==
         ":2: planner.trial_percent: must be between 0.000000 and 1000.000000");
+  CHECK(refusal("[planner]\nplan_trials = 17\n") == ":2: planner.plan_trials: must be between 0 and 16");
   CHECK(refusal("[planner]\nmigrate_gain = -1\n") ==
         ":2: planner.migrate_gain: must be between 0.000000 and 1000.000000");
   CHECK(refusal("[planner]\ntrade = -1\n") == ":2: planner.trade: must be between 0.000000 and 1000.000000");

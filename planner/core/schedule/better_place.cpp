@@ -56,8 +56,7 @@ class Look {
     std::vector<std::string> types;
     const std::string present = gpu_type_of(job, cluster_);
     for (const auto& [type, gpus] : idle_) {
-      const bool allowed =
-          movable.types.empty() || std::find(movable.types.begin(), movable.types.end(), type) != movable.types.end();
+      const bool allowed = movable.reach.has_type(type);
       const bool better = type == present ? job.anchor.size() > 1 : !keeps_gpu_type(job);
       if (allowed && better && gpus >= gpus_of(job)) types.push_back(type);
     }
@@ -74,7 +73,7 @@ class Look {
     place.present_nodes = static_cast<int>(job.anchor.size());
     place.type = type;
     try {
-      place.base = place_for(job, {type, {}}, movable.types, cluster_);
+      place.base = place_for(job, {type, {}}, movable.reach, cluster_);
     } catch (const Error&) {
       return std::nullopt;  // too few GPUs with as many on each node, or a waiting job could use them
     }

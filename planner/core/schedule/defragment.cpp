@@ -28,10 +28,6 @@ int gpus_of(const std::vector<Holding>& holdings) {
   return sum;
 }
 
-bool may_run_on(const std::vector<std::string>& types, const std::string& type) {
-  return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
-}
-
 class Search {
  public:
   Search(const PlanningInput& input, const SchedulerOptions& options, const WaitingPlan& served)
@@ -57,7 +53,7 @@ class Search {
         continue;
       for (const Holding& part : job->anchor)
         if (const Ground* ground = ground_of(part.node); ground != nullptr && makes_room(waiting, *ground, part))
-          candidates.push_back({cost_of(*job), &*job, &one.types, ground});
+          candidates.push_back({cost_of(*job), &*job, &one.reach, ground});
     }
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
       return std::tie(a.cost, a.job->id, a.ground->node->name) < std::tie(b.cost, b.job->id, b.ground->node->name);
@@ -66,7 +62,7 @@ class Search {
     std::optional<Relief> best;
     for (const Candidate& one : candidates) {
       if (best && one.cost > best->cost_gpu_seconds) break;
-      auto found = move_away(*one.job, *one.types, *one.ground);
+      auto found = move_away(*one.job, *one.reach, *one.ground);
       if (!found || (best && best->held <= found->held)) continue;
       found->waiting = waiting.job.id;
       found->cost_gpu_seconds = one.cost;
@@ -79,7 +75,7 @@ class Search {
   struct Candidate {
     double cost = 0;
     const ElasticJob* job = nullptr;
-    const std::vector<std::string>* types = nullptr;
+    const Reach* reach = nullptr;
     const Ground* ground = nullptr;  // which a part of the base would leave
   };
 
@@ -115,17 +111,16 @@ class Search {
            ground.room + static_cast<int>(part.gpus.size()) >= waiting.each;
   }
 
-  std::optional<Relief> move_away(const ElasticJob& job, const std::vector<std::string>& types,
-                                  const Ground& from) const {
+  std::optional<Relief> move_away(const ElasticJob& job, const Reach& reach, const Ground& from) const {
     const std::string& type = from.node->gpu_type;
-    if (!may_run_on(types, type)) return std::nullopt;
     const int gpus = gpus_of(job.anchor);
     for (int parts = 1; parts <= static_cast<int>(job.anchor.size()); ++parts) {
       if (gpus % parts != 0) continue;
       const int each = gpus / parts;
       std::vector<const Ground*> fit;
       for (const Ground& ground : grounds_)
-        if (ground.spare >= each && &ground != &from && ground.node->gpu_type == type) fit.push_back(&ground);
+        if (ground.spare >= each && &ground != &from && ground.node->gpu_type == type && reach.has(*ground.node))
+          fit.push_back(&ground);
       if (static_cast<int>(fit.size()) < parts) continue;
       // Few extensions go, and large holes stay whole; then by name, as grounds_ are.
       std::partial_sort(fit.begin(), fit.begin() + parts, fit.end(), [&](const Ground* a, const Ground* b) {

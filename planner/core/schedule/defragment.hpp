@@ -6,15 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 
 namespace espalier {
-
-// A movable job whose base may be moved now.
-struct MovableJob {
-  JobId id = 0;                    // of the submitted job; without an entry in PlanningInput::jobs it is left alone
-  std::vector<std::string> types;  // GPU types that it may run on; empty: any
-};
 
 struct Relief {
   JobId waiting = 0;                   // the job that can start when the base has moved

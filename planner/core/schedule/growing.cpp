@@ -79,7 +79,7 @@ void Growing::choose_among(Decision& d, const Player& one) const {
 }
 
 bool Growing::may_replan(const Player& one) const {
-  return !options_.as_printed && input_.coefficients.contains(one.job->id);
+  return !options_.as_printed && input_.coefficients.contains(one.job->id) && !input_.tuned.contains(one.job->id);
 }
 
 // A better plan on the same GPUs. Only if coefficients were observed and the change is worth its

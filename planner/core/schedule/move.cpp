@@ -19,12 +19,7 @@ std::string count(int number, const char* what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-bool may_run_on(const std::vector<std::string>& types, const std::string& type) {
-  return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
-}
-
-std::vector<const NodeView*> named(const std::vector<std::string>& types, const MoveWish& wish,
-                                   const ClusterView& cluster) {
+std::vector<const NodeView*> named(const Reach& reach, const MoveWish& wish, const ClusterView& cluster) {
   std::vector<const NodeView*> nodes;
   const std::set<std::string> names(wish.nodes.begin(), wish.nodes.end());
   for (const std::string& name : names) {
@@ -33,8 +28,9 @@ std::vector<const NodeView*> named(const std::vector<std::string>& types, const 
     if (!node->usable) throw Error("node " + name + ": is down, draining or in other partitions");
     if (!node->unhealthy.empty())
       throw Error("node " + name + ": the site's health check keeps bases from it: " + node->unhealthy);
-    if (!may_run_on(types, node->gpu_type))
+    if (!reach.has_type(node->gpu_type))
       throw Error("node " + name + ": has GPUs of type " + node->gpu_type + ", which types= of the job leaves out");
+    if (!reach.has(*node)) throw Error("node " + name + ": is not in the partition and the reservation of its base");
     nodes.push_back(node);
   }
   return nodes;
@@ -97,25 +93,28 @@ std::optional<Moved> moved_to(const ElasticJob& job, const std::vector<Extension
 
 }  // namespace
 
-std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
-                                        const std::vector<std::string>& types, const ClusterView& cluster) {
+bool Reach::has_type(const std::string& type) const {
+  return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
+}
+
+std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish, const Reach& reach,
+                                        const ClusterView& cluster) {
   const int gpus = gpus_of(job.anchor);
   if (gpus == 0) throw Error("its base does not run yet");
   std::vector<const NodeView*> nodes;
   int least = 1;  // on each node
   if (!wish.nodes.empty()) {
-    nodes = named(types, wish, cluster);
+    nodes = named(reach, wish, cluster);
     const int number = static_cast<int>(nodes.size());
     if (gpus % number != 0)
       throw Error("its base has " + count(gpus, "GPU") + ", which cannot be shared out evenly over " +
                   count(number, "node"));
     least = gpus / number;
   } else {
-    if (!wish.type.empty() && !may_run_on(types, wish.type))
+    if (!wish.type.empty() && !reach.has_type(wish.type))
       throw Error("type " + wish.type + ": types= of the job leaves it out");
     for (const NodeView& node : cluster.nodes)
-      if (node.usable && node.unhealthy.empty() && may_run_on(types, node.gpu_type) &&
-          (wish.type.empty() || node.gpu_type == wish.type))
+      if (node.usable && node.unhealthy.empty() && reach.has(node) && (wish.type.empty() || node.gpu_type == wish.type))
         nodes.push_back(&node);
   }
   const auto now = nodes_of(job);  // these are preferred

@@ -5,7 +5,9 @@
 // on these nodes, with as many GPUs each. It takes the place of the base.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,19 @@ inline bool moves_base(const Decision& decision) {
          decision.acquire.front().lease_minutes == 0;
 }
 
+// Where the base of a movable job may be.
+struct Reach {
+  std::vector<std::string> types;                           // of GPUs; empty: any
+  std::shared_ptr<const std::set<std::string>> nodes = {};  // of the base's partition and reservation; null: any
+  bool has_type(const std::string& type) const;
+  bool has(const NodeView& node) const { return has_type(node.gpu_type) && (!nodes || nodes->contains(node.name)); }
+};
+
+struct MovableJob {
+  JobId id = 0;  // of the submitted job; without an entry in PlanningInput::jobs it is left alone
+  Reach reach;
+};
+
 // What a user asks for. Both empty: fewer nodes than now.
 struct MoveWish {
   std::string type;                // GPUs of this type only
@@ -32,10 +47,9 @@ struct MoveWish {
 
 // The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
 // nodes as can be. Throws Error that says why there is none: too few idle GPUs; a waiting job could use them, too; the
-// job may not run on their type; or it is as good where it is.
-// `types`: those that the job may run on; empty: any.
-std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish,
-                                        const std::vector<std::string>& types, const ClusterView& cluster);
+// base may not be there; or it is as good where it is.
+std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish, const Reach& reach,
+                                        const ClusterView& cluster);
 
 // The plan after the move: on idle GPUs of these nodes (their indices are provisional), and on the job's extensions.
 // State goes over within nodes that both plans use. If there is none, the plan keeps one GPU of the present base in

@@ -1,6 +1,6 @@
 """plans.py CASES SEED OUTPUT: the plan that a job trains on after the planner has measured it, against all uniform plans.
 
-Each case is a training on 4 to 8 devices. First it runs with the planner's choice. Then every uniform plan (stages x
+Each case is a training on 4 to 8 devices. First it runs with the planner's choice, after its trials of other plans. Then every uniform plan (stages x
 replicas x tensor-parallel degree x micro-batches) of as many devices runs for some steps, on the same devices. The three best
 are measured again in turn with the chosen one.
 """
@@ -61,6 +61,7 @@ def chosen(load, devices):
     name = load["name"]
     try:
         wait_for(180, f"{name} is measured", lambda: of_job(job).get("coefficients_settled"))
+        wait_for(400, f"the trials of {name} are over", lambda: of_job(job).get("plan_trials", {}).get("over"))
         at = len(steps(name))
         wait_for(180, f"{name} is at rest", lambda: len(steps(name)) >= at + 10 and settled(name))
         last = [s for s in steps(name) if s["generation"] == steps(name)[-1]["generation"]]

@@ -69,7 +69,8 @@ nodes_of_types() { # lines of slurm.conf
   local node='CPUs=16 Sockets=2 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=16000'
   if [ -z "$BOX_OTHER_TYPE" ]; then echo "NodeName=n[1-$BOX_NODES] $node Gres=$node_gres"; return; fi
   echo "NodeName=n[1-$half] $node Gres=gpu:h100:$BOX_GPUS"
-  echo "NodeName=n[$((half + 1))-$BOX_NODES] $node Gres=gpu:$BOX_OTHER_TYPE:$BOX_GPUS"
+  [ "$BOX_OTHER_TYPE" = none ] || node+=" Gres=gpu:$BOX_OTHER_TYPE:$BOX_GPUS"
+  echo "NodeName=n[$((half + 1))-$BOX_NODES] $node"
 }
 cat > "$BOX/slurm/slurm.conf" <<C
 ClusterName=box
@@ -122,7 +123,8 @@ override "$BOX/slurm/slurm.conf" "${lines[@]}"
 if [ -z "$BOX_OTHER_TYPE" ]; then printf %s "$gres_lines"
 else
   echo "NodeName=n[1-$half] Name=gpu Type=h100 File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]"
-  echo "NodeName=n[$((half + 1))-$BOX_NODES] Name=gpu Type=$BOX_OTHER_TYPE File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]"
+  [ "$BOX_OTHER_TYPE" = none ] ||
+    echo "NodeName=n[$((half + 1))-$BOX_NODES] Name=gpu Type=$BOX_OTHER_TYPE File=$BOX/dev/gpu[0-$((BOX_GPUS - 1))]"
 fi > "$BOX/slurm/gres.conf"
 {
   echo "SwitchName=leaf1 Nodes=n[1-$half]"
@@ -144,6 +146,7 @@ launch.network = "10.77.0.0/16"
 planner.lambda = 8
 # And more of them may make steps slower, since they share these CPUs. The tests of this key give it a value.
 planner.trial_percent = 0
+planner.plan_trials = 0
 C
 mapfile -t lines <<< "$BOX_PLANNER_LINES"
 override /etc/espalier/espalier.toml "${lines[@]}"

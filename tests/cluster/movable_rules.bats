@@ -1,0 +1,91 @@
+# Movable jobs and the rules of a site: partitions, constraints, limits, time limits. Real accounting: slurmdbd and MariaDB.
+# n3 has no GPUs. Partition one is n1 alone.
+# box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# limit: 1200
+# each: 300
+# beside
+
+setup_file() {
+  . "$BOX_HERE/training.bash"
+  reference
+  cp /etc/espalier/espalier.toml "$BOX/share/as_it_was.toml"
+}
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() {
+  sacctmgr -i modify qos normal set MaxTRESPerUser=gres/gpu=-1 > /dev/null || true
+  cp "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml
+  clean_slate
+}
+
+bases_of() { squeue -h -n "base-$1" -t "${2:-PENDING,RUNNING}" -o %i 2>/dev/null; }
+nodes_of() { squeue -h -o %N -j "$1"; }
+limit_of() { scontrol show job "$1" | sed -nE 's/.* TimeLimit=([^ ]*) .*/\1/p'; } # HH:MM:SS
+said() { grep -q -- "$1" "$BOX/home/A.out"; }
+movable() { # RANGE STEPS SBATCH-OPTION...
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A "$1,movable" -n1 --mem=500 "${@:3}" -- "${tiny[@]}" --steps "$2")
+}
+trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNING); }
+
+@test "submitted to CPU nodes: its launcher stays there, its base is in the site's partition, and its constraint binds only the launcher" {
+  scontrol update NodeName=n3 AvailableFeatures=quiet ActiveFeatures=quiet
+  movable 2:4 400 -p cpu -C quiet
+  trains
+  [ "$(nodes_of "$A")" = n3 ]
+  [ "$(squeue -h -o %P -j "$base")" = main ]
+  [[ $(nodes_of "$base") == n[12] ]]
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  for id in $(extensions_of "$A"); do [[ $(nodes_of "$id") == n[12] ]]; done
+  ends_well 400
+}
+
+@test "without such a partition it is refused, in words" {
+  sed -i '/base_partition/d' /etc/espalier/espalier.toml
+  movable 2:2 400 -p cpu
+  wait_for 60 "A ends" job_over "$A"
+  said "partition cpu has no GPUs for the job's base; submit it to a partition with GPUs"
+  [ -z "$(bases_of "$A")" ]
+}
+
+@test "a limit of the user that cannot hold two bases: the move is given up at once, and nothing changes" {
+  movable 2:2 1000000
+  trains
+  sacctmgr -i modify qos normal set MaxTRESPerUser=gres/gpu=3 > /dev/null
+  there=$(nodes_of "$base")
+  other=n1 && [ "$there" = n2 ] || other=n2
+  start=$SECONDS
+  wait_for 60 "A is asked to move" eval 'espalier migrate "$A" --nodes "$other"'
+  wait_for 30 "the move is given up" eval 'espalier show decisions --job "$A" --limit 50 | grep -q "waits for a limit of its user, account or QOS"'
+  echo "# from the wish to the end of the move: $((SECONDS - start)) s" >&3
+  wait_for 30 "only the first base is there" eval '[ "$(bases_of "$A")" = "$base" ]'
+  [ "$(nodes_of "$base")" = "$there" ]
+  goes_on_well 40
+}
+
+@test "a base moves only within its partition" {
+  movable 2:2 1000000 -p one
+  trains
+  [ "$(nodes_of "$base")" = n1 ]
+  wait_for 60 "the job is at rest" phase_is running
+  run espalier migrate "$A" --nodes n2
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"node n2: is not in the partition and the reservation of its base"* ]]
+  goes_on_well 40
+}
+
+@test "a base that waits has no longer time limit than the submitted job has left, and no shorter one either" {
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:4 --mem=100)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
+  wait_for 30 "they run" eval 'job_is "$near" RUNNING && job_is "$far" RUNNING'
+  movable 2:2 100 -t 9
+  wait_for 60 "the base waits" eval 'base=$(bases_of "$A" PENDING) && [ -n "$base" ]'
+  [[ $(limit_of "$base") == 00:0[89]:00 ]]
+  refute grep -q 'TimeMin=00' <(scontrol show job "$base")
+  was=$(limit_of "$base")
+  wait_for 150 "its time limit is lowered" eval '[[ $(limit_of "$base") < "$was" ]]'
+  finish near
+  wait_for 60 "it runs" job_is "$base" RUNNING
+  [[ $(limit_of "$base") == 00:0[678]:00 ]]
+  ends_well 100
+}
