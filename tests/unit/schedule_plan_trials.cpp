@@ -2,6 +2,7 @@
 // not know.
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -155,4 +156,39 @@ TEST_CASE("plans that the model thinks far slower are not tried") {
     CHECK(shape.stages == 1);
     CHECK(shape.tp == 1);
   }
+}
+
+TEST_CASE("a look at a job of 64 GPUs takes milliseconds") {
+  std::vector<NodeView> nodes;
+  std::vector<Holding> held;
+  std::vector<GpuId> gpus;
+  for (int n = 1; n <= 8; ++n) {
+    const std::string name = "n" + std::to_string(n);
+    nodes.push_back(node(name, 8));
+    held.push_back({10, name, {0, 1, 2, 3, 4, 5, 6, 7}});
+    for (int g = 0; g < 8; ++g) gpus.push_back({name, g});
+  }
+  ElasticJob large = test::job(10, "n1", {0}, 64);
+  large.accuracy = Accuracy::relaxed;
+  large.parallel = {};
+  large.model.layers = 48;
+  large.model.heads = 16;
+  large.anchor = held;
+  large.plan = uniform_plan(4, 4, 48, 512, 32, gpus, 4);
+  large.total_steps = 100000;
+  const auto site = neutral_site(input_of(nodes, {large}).cluster);
+  JobCoefficients known = model_sizes(large.model, {}, 1);
+  known.gpu[0] = {1, 2, 0.01, 8, false, false, false, false};
+  known.tp_degrees = {1, 2, 4, 8};
+  known.global_batch = 512;
+  PlanTrials trials;
+  note_steps(trials, large);
+  large.step += kTrialSteps;
+  REQUIRE(note_steps(trials, large));
+  const std::clock_t begin = std::clock();
+  const auto next = next_trial(trials, large, *site, known, 3);
+  const double ms = 1000.0 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  CHECK(next.has_value());
+  MESSAGE(ms << " ms of processor time");
+  CHECK(ms < 2000);
 }
