@@ -99,8 +99,10 @@ class Streams(unittest.TestCase):
     def test_bad_use_is_refused_in_words(self):
         stream = self.stream(Numbers())
         stream.batch(range(4))
-        with self.assertRaisesRegex(ValueError, "sample 3 was asked for, and the stream is at 4"):
+        with self.assertRaisesRegex(ValueError, "samples 3 to 5 were asked for, and the stream is at 4"):
             stream.batch(range(3, 6))
+        with self.assertRaisesRegex(ValueError, "samples 5 to 7 were asked for"):
+            stream.batch([5, 7])
         with self.assertRaisesRegex(ValueError, "there are no samples"):
             self.stream([]).batch(range(1))
         with self.assertRaisesRegex(ValueError, "cannot be read a second time"):

@@ -3,7 +3,8 @@
 two processes with tensor parallelism of the script's own, or four with two stages besides (replicas.py); blocks: another model, in
 layouts with --layouts (stages.py), --wrap fsdp or ddp, and --several stages of each process. --break-at: leaves the loop in this step, before the
 optimizer or (--break-late 1) after it. --idle: the rank that steps no optimizer, as a stage whose parameters are all frozen. --die: where a
-generation after the first dies, "in" run.register() or "after" it. --noise 1: samples are augmented at random. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
+generation after the first dies, "in" run.register() or "after" it. --noise 1: samples are augmented at random. --stream 1: they are read one
+after the other, in the same order. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
 with the number of processes, as the exchange of gradients does.
 
 Writes one line of JSON a step, also with the CPU time of the main thread inside this package, to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
@@ -29,7 +30,8 @@ for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch",
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
                             ("break-late", int, 0), ("sync", float, 0.0), ("layouts", layouts_of, None), ("wrap", str, "fsdp"),
-                            ("several", int, 1), ("idle", int, -1), ("die", str, ""), ("noise", int, 0)):
+                            ("several", int, 1), ("idle", int, -1), ("die", str, ""), ("noise", int, 0),
+                            ("stream", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 UNITS = {"tp": 2, "tp-pp": 4}  # processes of a replica
@@ -99,6 +101,32 @@ if options.noise:
     import numpy
     clean, dataset = dataset, espalier.Seeded(Noisy())
 data = espalier.Data(dataset)
+
+
+class InOrder:
+    """The samples of an epoch one after the other, with a place that can be kept."""
+
+    def __init__(self):
+        self.epoch = self.place = self.begin = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        begin, self.begin = self.begin, 0
+        for at in range(begin, data.length):
+            self.place = at + 1
+            yield dataset[data.index(self.epoch * data.length + at)]
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.begin = state["place"]
+
+
+stream = espalier.Stream(run, InOrder()) if options.stream else None
+source = stream or data
 backward = torch.Tensor.backward
 if options.kind == "accelerate":
     ddp, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
@@ -111,7 +139,7 @@ def batches():
         yield from run.batches(torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset)))
     else:
         for step in run.steps():
-            yield step, data.batch(run.slice(step))
+            yield step, None if options.most else source.batch(run.slice(step))
 
 
 def timed(name, function):
@@ -139,13 +167,14 @@ class Dies:
 
 
 dies = Dies() if options.die == "in" and run.generation > 0 else None
-run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data, dies=dies)
+run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data, stream=stream, dies=dies)
 if options.die == "after" and run.generation > 0:
     sys.exit("the test says so")
 print(f"writer before the loop: {run.is_writer}", flush=True)
 samples = open(f"{options.metrics}.samples", "a") if options.metrics else None
 metrics = None
-for step, (inputs, targets) in batches():
+for step, batch in batches():
+    inputs, targets = batch or (None, None)
     begin = time.time()
     for one in optimizers:
         one.zero_grad()
@@ -154,7 +183,7 @@ for step, (inputs, targets) in batches():
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
-            inputs, targets = data.batch(part)
+            inputs, targets = source.batch(part)
             run.backward(mse_loss(ddp(inputs), targets), part, by=backward)
     elif options.layouts:
         loss = divided.step(inputs, targets)

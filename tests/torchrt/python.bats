@@ -87,6 +87,18 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   python3 tests/python/losses.py "$BATS_TEST_TMPDIR/loader.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
 }
 
+@test "a stream: three processes do what one does, whole or in parts, also where another number goes on from a checkpoint" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --stream 1 --most 3
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/parts.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  steps=90 # more than two epochs
+  group 1 "$BATS_TEST_TMPDIR/one90.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/run.jsonl" --stream 1 --checkpoint "$BATS_TEST_TMPDIR/c" --every 10 --break-at 51
+  group 2 "$BATS_TEST_TMPDIR/run.jsonl" --stream 1 --checkpoint "$BATS_TEST_TMPDIR/c" --every 10
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/run.jsonl" "$BATS_TEST_TMPDIR/one90.jsonl" 25
+  [ "$(wc -l < "$BATS_TEST_TMPDIR/run.jsonl")" = 90 ]
+}
+
 @test "a training that is started again goes on from its checkpoint" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 1 "$BATS_TEST_TMPDIR/two.jsonl" --checkpoint "$BATS_TEST_TMPDIR/c" --every 15 --fail-at 33 || true

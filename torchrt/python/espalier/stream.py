@@ -7,6 +7,8 @@ import torch
 
 from ._random import by_sample
 
+_AT_ONCE = 1024  # samples that are passed over are in memory meanwhile
+
 
 class Stream:
     """An IterableDataset, a loader of single samples, or another iterable that gives the same samples in the same order in each
@@ -26,27 +28,24 @@ class Stream:
 
     def batch(self, numbers: Iterable[int]) -> Any:
         """Of a slice, or of a part of one."""
-        made = []
-        for number in numbers:
-            if number < self._wanted:
-                raise ValueError(f"espalier.Stream: sample {number} was asked for, and the stream is at {self._wanted}; ask for the samples of "
-                                 "one step after the other, and for none before its step")
-            self._pass_to(number)
-            made.append(self._next())
-        return self._collate(made)
+        wanted = list(numbers)
+        if wanted != list(range(wanted[0], wanted[0] + len(wanted))) or wanted[0] < self._wanted:
+            raise ValueError(f"espalier.Stream: the samples {wanted[0]} to {wanted[-1]} were asked for, and the stream is at {self._wanted}; ask for "
+                             "the samples of one step after the other, and for none before its step")
+        self._pass_to(wanted[0])
+        return self._collate(self._read_to(wanted[-1] + 1))
 
     def _pass_to(self, number: int) -> None:
         while self._read < number:
-            self._next()
+            self._read_to(min(number, self._read + _AT_ONCE))
         self._wanted = self._read
 
-    def _next(self) -> Any:
+    def _read_to(self, end: int) -> List[Any]:
         """What is drawn at random meanwhile follows from the sample's number, as the state of the generators must not depend on the
         process."""
-        sample = by_sample(self._seed, [(self._read, None)], self._take)[0]
-        self._read += 1
+        made = by_sample(self._seed, [(number, None) for number in range(self._read, end)], self._take)
         self._wanted = max(self._wanted, self._read)
-        return sample
+        return made
 
     def _take(self, _: Any) -> Any:
         begun = self._iterator is not None
@@ -54,6 +53,7 @@ class Stream:
             if self._iterator is None:
                 self._iterator = self._opened()
             for sample in self._iterator:
+                self._read += 1
                 return sample
             self._iterator = None
             self._epoch += 1
