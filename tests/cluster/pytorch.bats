@@ -99,7 +99,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   for where in in after; do
     python_cast 2:4 --die $where
     finish near
-    wait_for 200 "the change has failed" grep -Eq 'grow aborted|next generation.*(lost|ended)' "$BOX/home/A.out"
+    wait_for 200 "the change has failed" grep -q 'grow given up: .*; training goes on' "$BOX/home/A.out"
     as_user espalier hold "$A"
     runs_on A 2
     python_goes_on_well

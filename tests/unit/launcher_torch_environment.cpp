@@ -10,8 +10,8 @@ TEST_CASE("torch environment: a rank finds the names of torchrun, each once") {
   // The second of three ranks that a rank server of a world of eight has, on the fourth GPU that it sees.
   const RankPosition position{5, 8, 1, 3};
   CHECK(torch_environment(position, 3, {"10.0.0.7", 40123}) ==
-        std::vector<std::string>{"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=3",
-                                 "MASTER_ADDR=10.0.0.7", "MASTER_PORT=40123"});
+        std::vector<std::string>{"RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=3", "MASTER_ADDR=10.0.0.7",
+                                 "MASTER_PORT=40123"});
 }
 
 TEST_CASE("torch environment: LOCAL_WORLD_SIZE counts the ranks of the rank server, not those of the world") {

@@ -36,7 +36,8 @@ class StepTimes {
 };
 
 // The profile from what all processes have told, by rank. A replica, `unit` neighbouring ranks, is as slow as its
-// slowest process and has waited as long as the one that waited least. None: nobody of some replica has measured enough.
+// slowest process and has waited as long as the one that waited least. None: nobody of some replica has measured
+// enough.
 std::optional<FlatProfile> flat_profile(std::span<const double> told, int unit, std::int64_t step);
 
 }  // namespace espalier::torchrt
