@@ -36,13 +36,6 @@ class Control {
     // The first heartbeat goes at once: the launcher counts silence from the first one on.
     if (!introduced_.exchange(true) && heartbeat_.count() > 0) client_.send(wire::Heartbeat{});
   }
-  // The next message of type Message. Throws LeaveNow on `exit`, Error on another message or when `timeout` passes.
-  template <class Message>
-  Message expect(Milliseconds timeout) {
-    const wire::Frame frame = next(Message::type, timeout);
-    if (frame.type != Message::type) unexpected(frame.type, Message::type);
-    return wire::from_frame<Message>(frame);
-  }
   // The next message of any type. Throws LeaveNow on `exit`, Error when `timeout` passes. `what`
   // names the awaited message in the Error.
   wire::Frame next(const std::string& what, Milliseconds timeout);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 
 namespace espalier::torchrt {
@@ -20,13 +22,26 @@ Session::Session(const WorkerEnvironment& environment)
     : control_({wire::Service::worker, environment.anchor, environment.token, {::geteuid()}}, environment.host,
                environment.port, environment.rank, environment.heartbeat) {}
 
-wire::Assign Session::assignment() { return control_.expect<wire::Assign>(kLauncherActs); }
+// The next message but for `checkpoint`, which must be of this type.
+template <class Message>
+Message Session::await(Control::Milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const auto left = std::chrono::duration_cast<Control::Milliseconds>(until - std::chrono::steady_clock::now());
+    const wire::Frame frame = control_.next(Message::type, std::max(left, Control::Milliseconds(1)));
+    if (frame.type == Message::type) return wire::from_frame<Message>(frame);
+    if (frame.type != wire::Checkpoint::type) Control::unexpected(frame.type, Message::type);
+    checkpoint_ = true;
+  }
+}
 
-wire::Load Session::load() { return control_.expect<wire::Load>(kLauncherActs); }
+wire::Assign Session::assignment() { return await<wire::Assign>(kLauncherActs); }
 
-void Session::given() { control_.expect<wire::Given>(kLauncherActs); }
+wire::Load Session::load() { return await<wire::Load>(kLauncherActs); }
 
-void Session::committed() { control_.expect<wire::Commit>(kLauncherActs); }
+void Session::given() { await<wire::Given>(kLauncherActs); }
+
+void Session::committed() { await<wire::Commit>(kLauncherActs); }
 
 bool Session::switch_wanted() {
   while (const std::optional<wire::Frame> frame = control_.poll()) {
@@ -39,7 +54,7 @@ bool Session::switch_wanted() {
 }
 
 const wire::Switch& Session::stand() {
-  if (requests_.empty()) requests_.push_back({control_.expect<wire::Switch>(kSwitchArrives), false});
+  if (requests_.empty()) requests_.push_back({await<wire::Switch>(kSwitchArrives), false});
   return requests_.front().message;
 }
 
@@ -48,7 +63,7 @@ void Session::switched(const wire::Switched& switched, const std::function<void(
   requests_.pop_front();
   control_.send(switched);
   meanwhile();
-  if (!resumed) control_.expect<wire::Resume>(kLauncherActs);
+  if (!resumed) await<wire::Resume>(kLauncherActs);
 }
 
 bool Session::failed(const wire::Failed& words) {

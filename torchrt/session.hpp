@@ -20,7 +20,8 @@ class Session {
   explicit Session(const WorkerEnvironment& environment);
 
   // Every method throws ConnectionLost when the launcher is gone, and Error when something comes that is not expected
-  // or nothing within ten minutes. Every wait throws LeaveNow at `exit`.
+  // or nothing within ten minutes. Every wait throws LeaveNow at `exit`. A `checkpoint` may come at any time: where it
+  // cannot be written at once it is remembered until take_checkpoint().
 
   // ---- the start, in this order
   void hello(const wire::Frame& hello) { control_.send(hello); }
@@ -38,7 +39,7 @@ class Session {
   // Whether the launcher has asked to stand at a boundary. Call it as late in a step as possible, before all ranks
   // agree on whether to stand after it.
   bool switch_wanted();
-  // True once after each `checkpoint`, which switch_wanted() has heard of.
+  // True once after each `checkpoint` that switch_wanted(), or a wait before it, has heard of.
   bool take_checkpoint() { return std::exchange(checkpoint_, false); }
   // Slurm takes this extension back.
   void notice(JobId job) { control_.send(wire::Notice{job}); }
@@ -65,6 +66,8 @@ class Session {
     wire::Switch message;
     bool resumed = false;
   };
+  template <class Message>
+  Message await(Control::Milliseconds timeout);
   Control control_;
   std::deque<Request> requests_;
   bool checkpoint_ = false;

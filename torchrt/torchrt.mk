@@ -80,7 +80,7 @@ $(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 
 # What the unit tests link of the runtime: all that is free of torch and MPI.
-$(BUILD)/test/unit: $(TRAIN_PURE)
+$(BUILD)/test/unit: $(TRAIN_PURE) $(call objects,torchrt/c/step_times.cpp)
 
 # The MPI backend alone, under mpirun.
 $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
@@ -99,7 +99,7 @@ endif
 # The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.
 WORKER_LIBRARY := $(BUILD)/lib/libespalier-worker.so
 $(call objects,torchrt/c/worker.cpp): CPPFLAGS += -Itorchrt/c
-$(WORKER_LIBRARY): $(call objects,$(addprefix torchrt/,c/worker.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp)) $(WIRE) $(CORE)
+$(WORKER_LIBRARY): $(call objects,$(addprefix torchrt/,c/worker.cpp c/step_times.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp)) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	@printf '{ global: espalier_*; local: *; };\n' > $@.exports
 	$(link)$(CXX) $(LDFLAGS) -shared -Wl,-soname,libespalier-worker.so.0 -Wl,--version-script=$@.exports -o $@.0 $^ $(WIRE_LIBS)

@@ -6,7 +6,8 @@
  *
  * With --units the processes of a replica divide its samples among themselves, as those of a script with its own tensor
  * parallelism divide its tensors: N of them at first, and any other N that is named where that suits the GPUs. Its
- * losses are those of one process but for rounding. Process 0 prints them. */
+ * losses are those of one process but for rounding. Process 0 prints them. Each step is measured, so that the planner
+ * may give the job more GPUs. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <espalier/worker.h>
@@ -69,6 +70,12 @@ static double sample(int64_t number, double* x) {
   return y;
 }
 
+/* For the library, and for nothing else. */
+static int sum_over_all(double* values, int count, void* context) {
+  (void)context;
+  return MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS;
+}
+
 /* One step on `count` samples from `first` on, and on those of the other processes. Returns the mean loss. */
 static double train(struct state* state, int64_t first, int count, int* stand) {
   double sum[WIDTH + 2] = {0}, x[WIDTH]; /* gradient, loss, how many processes were asked to stand */
@@ -81,8 +88,10 @@ static double train(struct state* state, int64_t first, int count, int* stand) {
   double seconds = pause_seconds * count / BATCH; /* a device whose time is that of its samples */
   struct timespec nap = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&nap, NULL);
+  espalier_computed(worker);
   sum[WIDTH + 1] = call(espalier_switch_wanted(worker));
   MPI_Allreduce(MPI_IN_PLACE, sum, WIDTH + 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  espalier_summed(worker);
   for (int i = 0; i < WIDTH; ++i) state->weights[i] -= 0.3 * sum[i];
   ++state->step;
   *stand = sum[WIDTH + 1] > 0;
@@ -105,18 +114,25 @@ static const char* load(struct state* state) {
   return "checkpoint";
 }
 
-/* The state of the generation before: every process of it has the same, and one of them is on this node. */
+/* The state of the generation before: every process of it has the same. Processes on nodes that it did not run on get
+ * it from another one. */
 static void take(struct state* state, int64_t step) {
-  for (int old = 0; old < espalier_old_size(worker); ++old) {
+  int rank, size, from, got = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (int old = 0; old < espalier_old_size(worker) && !got; ++old) {
     int fd;
     uint64_t bytes;
     if (espalier_take(worker, old, step, &fd, &bytes) != ESPALIER_OK) continue;
     if (bytes != sizeof *state || pread(fd, state, bytes, 0) != (ssize_t)bytes)
       fail("the old state is of another size");
     close(fd);
-    return;
+    got = 1;
   }
-  fail(espalier_error(worker));
+  from = got ? rank : size;
+  MPI_Allreduce(MPI_IN_PLACE, &from, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (from == size) fail(espalier_error(worker));
+  MPI_Bcast(state, sizeof *state, MPI_BYTE, from, MPI_COMM_WORLD);
 }
 
 int main(int argc, char** argv) {
@@ -138,6 +154,12 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
 
   struct state state = {0};
+  const struct espalier_profile profile = {.size = sizeof profile,
+                                           .gradient_bytes = sizeof state.weights,
+                                           .weight_bytes = sizeof state.weights,
+                                           .state_bytes = sizeof state,
+                                           .sum = sum_over_all};
+  call(espalier_measure(worker, &profile));
   int64_t step;
   int memory = memfd_create("worker-state", MFD_CLOEXEC), stand = 0;
   if (memory < 0 || ftruncate(memory, sizeof state) != 0) fail(strerror(errno));
@@ -162,8 +184,8 @@ int main(int argc, char** argv) {
     const double loss = train(&state, first, count, &stand);
     clock_gettime(CLOCK_MONOTONIC, &end);
     const double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+    call(espalier_report(worker, state.step, loss, seconds));
     if (espalier_rank(worker) == 0) {
-      call(espalier_report(worker, state.step, loss, seconds));
       printf("{\"step\":%lld,\"loss\":%.17g,\"gpus\":%d}\n", (long long)state.step, loss, espalier_size(worker));
       fflush(stdout);
       if (checkpoint != NULL && (state.step % 50 == 0 || espalier_checkpoint_wanted(worker))) save(&state);

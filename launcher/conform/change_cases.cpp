@@ -181,6 +181,27 @@ std::vector<Case> change_cases() {
               first.tell(wire::Resume{});
               first.trains_past(step + 3);
             }),
+      asked(
+          "checkpoint-standing", "it trains on where `checkpoint` comes while it stands",
+          [](Stage&, Generation& first, const wire::Switch& message) {
+            first.tell(message);
+            const std::int64_t step = first.stands();
+            for (int i = 0; i < 2; ++i) first.tell(wire::Checkpoint{});
+            first.tell(wire::Resume{});
+            first.trains_past(step + 3);
+          },
+          true),
+      asked("checkpoint-before-switch", "it stands where `checkpoint` comes before a `switch` that other ranks know of",
+            [](Stage& stage, Generation& first, const wire::Switch& message) {
+              first.line(0).send(message);
+              stage.pass(0.5);
+              first.tell(wire::Checkpoint{});
+              stage.pass(0.5);
+              for (int rank = 1; rank < first.size(); ++rank) first.line(rank).send(message);
+              const std::int64_t step = first.stands();
+              first.tell(wire::Resume{});
+              first.trains_past(step + 3);
+            }),
       asked("switch-exit", "it leaves with code 0 where `exit` comes while it stands",
             [](Stage&, Generation& first, const wire::Switch& message) {
               first.tell(message);

@@ -13,6 +13,7 @@ void recover(Stage& stage, Generation& lost, int replicas, std::int64_t newest) 
   Generation next(stage, replicas);
   next.assign(source);
   next.ready();
+  next.tell(wire::Checkpoint{});  // which may come at any time
   next.tell(wire::Load{-1, false});
   const wire::Loaded loaded = next.loaded(-1);
   if (!kSources.contains(loaded.from)) throw Failure("loaded.from: \"" + loaded.from + "\" is no source");

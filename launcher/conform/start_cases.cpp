@@ -128,6 +128,17 @@ std::vector<Case> start_cases() {
          generation.tell(wire::Exit{});
          generation.leaves_well();
        }},
+      {"start-checkpoint", "it trains on where `checkpoint` comes before it has an assignment, and before `commit`",
+       [](Stage& stage) {
+         Generation generation(stage, 2);
+         generation.say_hello();
+         generation.tell(wire::Checkpoint{});
+         generation.assign();
+         generation.ready();
+         generation.tell(wire::Checkpoint{});
+         generation.tell(wire::Commit{});
+         generation.trains_past(3);
+       }},
       {"start-launcher-gone", "it ends where the launcher dies before `commit`",
        [](Stage& stage) {
          Generation generation(stage, 2);

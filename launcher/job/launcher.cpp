@@ -111,6 +111,7 @@ void Launcher::perform(Action action) {
       hand_off_.commit();
       extensions_.keep_acquired();
       take_second_base();
+      save_before_base_ends();  // a generation that hands over writes no checkpoint
       return reports_->forget_profiles();
     case Action::release_leaving:
       for (const JobId id : hand_off_.decision().release)
@@ -133,6 +134,7 @@ void Launcher::perform(Action action) {
       return recovery_.send_recover();
     case Action::commit_recovery:
       recovery_.commit();
+      save_before_base_ends();
       reports_->forget_profiles();
       for (const Holding& holding : gpus_.extensions(false))
         if (!uses(generations_.plan(), holding)) extensions_.release(holding.job);
@@ -340,6 +342,11 @@ void Launcher::tell_continuation() {
 }
 
 // Training has gone over to a second base, if the change under way has acquired one.
+void Launcher::save_before_base_ends() {
+  if (base_noticed_ == 0 || base_noticed_ != context_.base) return;
+  if (World* const current = generations_.current(); current != nullptr) current->send_all(wire::Checkpoint{});
+}
+
 void Launcher::take_second_base() {
   const auto holdings = bases_.second_holdings();
   if (holdings.empty()) return;

@@ -77,6 +77,8 @@ class Launcher {
   void take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions);
   void tell_continuation();  // to the keepers of a movable job's base, after what it says may have changed
   void take_second_base();
+  // Where Slurm ends the base of a movable job: nothing but a checkpoint outlives it.
+  void save_before_base_ends();
   // The planner names idle GPUs on which training may start while the base waits.
   void start_smaller(const Decision& decision);
   void smaller_came(const std::string& result);  // "committed" or "aborted: why"
@@ -111,6 +113,7 @@ class Launcher {
   Notices notices_;
   Recovery recovery_;
   Ending ending_;
+  JobId base_noticed_ = 0;            // the base that Slurm has told us to leave
   std::optional<Decision> smaller_;   // under way, until the smaller base runs or has failed
   std::vector<wire::Watch> watches_;  // for signals and heartbeats
 };

@@ -39,9 +39,8 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                     [this](JobId id) {
                       bases_.noticed(id);
                       if (!context_.movable || id != context_.base) return extensions_.notice(id);
-                      // The base's processes have Slurm's KillWait left. Nothing but a checkpoint outlives them.
-                      if (World* const current = generations_.current(); current != nullptr)
-                        current->send_all(wire::Checkpoint{});
+                      base_noticed_ = id;  // its processes have Slurm's KillWait left
+                      save_before_base_ends();
                     }),
       gpus_(context_, of_gpus()),
       machine_(loop_, of_machine()),

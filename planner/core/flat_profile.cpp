@@ -5,6 +5,19 @@
 
 namespace espalier {
 
+void to_json(Json& json, const FlatProfile& profile) {
+  json = {{"step", profile.step},
+          {"steps", profile.steps},
+          {"compute_ms", profile.compute_ms},
+          {"rest_ms", profile.rest_ms},
+          {"gradient_bytes", profile.gradient_bytes},
+          {"weight_bytes", profile.weight_bytes},
+          {"state_bytes", profile.state_bytes},
+          {"peak_bytes", profile.peak_bytes},
+          {"spread", profile.spread}};
+  if (profile.sync_ms) json["sync_ms"] = *profile.sync_ms;
+}
+
 void from_json(const Json& json, FlatProfile& profile) {
   const Fields fields(json, "profile.flat");
   fields.get("step", profile.step);

@@ -25,6 +25,7 @@ struct FlatProfile {
   double spread = 0;       // step_statistics.hpp
 };
 
+void to_json(Json& json, const FlatProfile& profile);
 // Throws Error that names the field.
 void from_json(const Json& json, FlatProfile& profile);
 

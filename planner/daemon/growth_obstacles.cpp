@@ -65,7 +65,8 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   if (job.held) list.push_back("it is held; `espalier release " + std::to_string(job.id) + "` lets it grow");
   if (job.model.layers <= 0) list.push_back("its workers have not reported a model");
   if (data_parallel_only(job) && !live.known)
-    list.push_back("its model is not known, and it has not been measured yet");
+    list.push_back(
+        "its model is not known, and its workers have not sent a profile yet; espalier-worker(7) tells what one is");
   if (job.step_seconds <= 0) list.push_back("no step has been measured on its present plan");
   if (gpus_of(job.anchor) + gpus_of(job.extensions) >= limit)
     list.push_back("it holds its maximum of " + std::to_string(limit) + " GPUs");

@@ -72,6 +72,28 @@ S
   goes_on_well 60
 }
 
+@test "Slurm tells the base to leave while training changes over: who trains afterwards is asked for a checkpoint" {
+  . "$BOX_HERE/pytorch.bash"
+  set_up_python
+  rm -f "$BOX"/home/A.*
+  as_user tee "$BOX/home/A.sh" > /dev/null <<S
+#!/bin/bash
+export ${python_environment[*]}
+srun --elastic=1:2,movable $interpreter $BOX/share/python/hostile.py slow-load $BOX/home/A.jsonl
+S
+  A=$(as_user sbatch --parsable -J A -o "$BOX/home/A.out" -n1 --mem=500 "$BOX/home/A.sh")
+  wait_for 120 "the next generation loads" test -e "$BOX/home/A.jsonl.loads"
+  base=$(bases_of "$A")
+  kill -TERM $(processes espalier-ranks "SLURM_JOB_ID=$base") # Slurm signals all processes of the job
+  wait_for 30 "the old generation, which stands, is asked" grep -q '^0 ' "$BOX/home/A.jsonl.asked"
+  refute grep -q '^1 ' "$BOX/home/A.jsonl.asked"
+  as_user touch "$BOX/home/A.jsonl.go"
+  wait_for 60 "A trains in generation 1" eval '[ "$(metric A generation)" = 1 ]'
+  wait_for 30 "both of its ranks are asked" eval '[ "$(grep -c "^1 " "$BOX/home/A.jsonl.asked")" = 2 ]'
+  as_user scancel "$A"
+  leaves_nothing 60
+}
+
 @test "the base's time is over while the job has an extension: it ends, and no step is done on the extension alone" {
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
   movable 2:4

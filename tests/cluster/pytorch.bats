@@ -88,6 +88,24 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
+@test "samples that are read one after the other: the next generation goes on at the stream's place" {
+  python_cast 2:4 --stream 1
+  finish near
+  wait_for 300 "A runs on 4 GPUs" runs_on A 4
+  python_goes_on_well
+}
+
+@test "a script that is killed in register(), or ends after it, in a later generation ends the change, and the training goes on" {
+  for where in in after; do
+    python_cast 2:4 --die $where
+    finish near
+    wait_for 200 "the change has failed" grep -q 'grow given up: .*; training goes on' "$BOX/home/A.out"
+    as_user espalier hold "$A"
+    runs_on A 2
+    python_goes_on_well
+  done
+}
+
 @test "a program that fails by itself ends the job with its own words" {
   A=$(pytorch A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --steps 100 --fail-at 5)
   wait_for 120 "A has ended" job_over "$A"

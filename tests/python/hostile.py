@@ -15,16 +15,21 @@
     backwards         step 3 after step 5
     ignores-switch    trains on when it is asked to stand
     never-ready       says hello and no more, in every generation but the first
+    slow-load         not at all, but generation 1 says `loaded` only when there is METRICS.go, after it has made METRICS.loads; who is asked
+                      for a checkpoint is in METRICS.asked
     other-state       generation 1 says `loaded` with another step than it was told
 """
 import json
 import os
+import signal
 import sys
 import time
 
 from espalier._channel import Channel
 
 how, metrics = sys.argv[1], sys.argv[2]
+if how == "slow-load":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the base's processes hear that Slurm takes it back
 rank, generation = int(os.environ["RANK"]), int(os.environ["ESPALIER_GENERATION"])
 if how == "dies-at-login":
     sys.exit(3)
@@ -42,8 +47,18 @@ def say_bytes(body, version=2, size=None, tag=True):
     channel._socket.sendall(data + (channel._sent.next(data) if tag else b"x" * 16))
 
 
+def asked(frame):
+    if how != "slow-load" or frame is None or frame["type"] != "checkpoint":
+        return False
+    with open(metrics + ".asked", "a") as file:
+        file.write(f"{generation} {rank}\n")
+    return True
+
+
 def expect(*kinds):
     frame = channel.receive(120)
+    while asked(frame):
+        frame = channel.receive(120)
     if frame is None or frame["type"] == "exit":
         sys.exit(0)
     if frame["type"] not in kinds:
@@ -54,7 +69,7 @@ def expect(*kinds):
 capabilities = {"parallel": "data", "global_batch": 8, "start_seconds": 20}
 if how == "more-fields":
     capabilities["colour"] = "red"
-say("hello", generation=generation, rank=rank, node="n1", pid=os.getpid(), total_steps=100, handoff="device", capabilities=capabilities)
+say("hello", generation=generation, rank=rank, node="n1", pid=os.getpid(), total_steps=10000 if how == "slow-load" else 100, handoff="device", capabilities=capabilities)
 if how == "dies-at-hello":
     sys.exit(3)
 plan = expect("assign")
@@ -68,11 +83,15 @@ if how == "loaded":
 if plan.get("source"):
     step = expect("load")["step"]
     where = "" if step >= 0 else "start"
+    if how == "slow-load" and generation == 1:
+        open(metrics + ".loads", "w").close()
+        while not os.path.exists(metrics + ".go"):
+            time.sleep(0.05)
     step = max(step, 0) + (how == "other-state" and generation == 1 and rank == 0)
     say("loaded", bytes_adopted=0, bytes_copied=0, bytes_sent=0, step=step, phases_ms={}, bytes_sent_early=0, **{"from": where})
 expect("commit")
 # Processes do not speak to one another here, so only a generation of one can agree on where to stand.
-while step < 100:
+while step < (10000 if how == "slow-load" else 100):
     time.sleep(0.1 - time.time() % 0.1)
     step += 1
     if step == 5 and generation == 0 and rank == world - 1:
@@ -98,6 +117,7 @@ while step < 100:
             file.write(json.dumps({"step": step, "generation": generation, "gpus": world, "loss": 1 / step, "seconds": 0.1, "plan": "dp"},
                                   separators=(",", ":")) + "\n")
     frame = channel.receive(0.001)
+    asked(frame)
     if frame is not None and frame["type"] == "exit":
         sys.exit(0)
     if frame is not None and frame["type"] == "switch" and how != "ignores-switch":

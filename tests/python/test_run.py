@@ -143,7 +143,19 @@ class Profiles(unittest.TestCase):
         self.assertNotIn("sync_ms", _profile.flat(25, 20, [[10, 3, 1]], (4, 8, 16), 0, 0.01))
 
     def test_a_replica_is_as_slow_as_its_slowest_process(self):
-        self.assertEqual(_profile.of_replicas([[1, 2, 3], [4, 1, 0], [5, 5, 5], [6, 6, 6]], 2), [[4, 1, 3], [6, 5, 6]])
+        told = [[*one, 4, 0.01] for one in ([1, 2, 3], [4, 1, 0], [5, 5, 5], [6, 6, 6])]
+        self.assertEqual(_profile.of_replicas(told, 2), [[4, 1, 3], [6, 5, 6]])
+
+    def test_a_process_that_steps_no_optimizer_tells_as_many_numbers_and_counts_for_nothing(self):
+        idle, busy = _profile.Samples(), _profile.Samples()
+        for _ in range(3):
+            busy.add(5.0, 1.0, 2.0)
+        self.assertEqual(busy.told(), idle.told())  # too few to tell
+        busy.add(5.0, 1.0, 2.0)
+        self.assertEqual(busy.told(), [5.0, 1.0, 2.0, 4, 0.0])
+        self.assertEqual(len(idle.told()), len(busy.told()))
+        self.assertEqual(_profile.of_replicas([idle.told(), busy.told(), busy.told(), idle.told()], 2), [[5, 1, 2], [5, 1, 2]])
+        self.assertEqual(_profile.of_replicas([idle.told(), busy.told()], 1), [])
 
     def test_the_spread_is_small_for_equal_steps_and_large_for_drifting_ones(self):
         self.assertEqual(_profile.spread_of([5.0] * 20), 0)

@@ -3,10 +3,12 @@ tests/torchrt/python.bats."""
 import mmap
 import os
 import pickle
+import socket
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 from espalier import _handover, _memory, _vault
 
@@ -175,6 +177,90 @@ class State(unittest.TestCase):
                 self.assertEqual(data.indices(numbers), [data.index(number) for number in numbers])
 
 
+class Augmented(unittest.TestCase):
+    """What a dataset draws at random follows from the sample's number, whatever the number of processes."""
+
+    @classmethod
+    def setUpClass(cls):
+        import random
+        import numpy
+        import torch
+
+        class Noise(torch.utils.data.Dataset):
+            def __len__(self):
+                return 12
+
+            def __getitem__(self, index):
+                return torch.tensor([index, torch.rand(()).item(), random.random(), numpy.random.rand(), torch.rand(()).item()])
+
+        cls.torch, cls.noise = torch, Noise()
+        cls.generators = staticmethod(lambda: (torch.get_rng_state().tolist(), random.getstate(), numpy.random.get_state()[1].tolist()))
+        cls.draw = staticmethod(lambda: (torch.rand(7), random.random(), numpy.random.rand()))
+
+    def samples(self, world, steps, read):
+        """Of a global batch of 9: rows by the order of the samples. `read` is given the rank and its slices."""
+        from espalier import _slices
+        shares, rows = _slices.even_shares(9, world), {}
+        for rank in range(world):
+            slices = [_slices.slice_of(step, 9, shares, rank) for step in range(1, steps + 1)]
+            for numbers, batch in zip(slices, read(rank, slices)):
+                rows.update(zip(numbers, batch))
+        return self.torch.stack([rows[number] for number in range(9 * steps)])
+
+    def test_data_draws_the_same_on_one_two_and_three_processes_and_other_numbers_in_each_epoch(self):
+        import espalier
+
+        def read(rank, slices):
+            data = espalier.Data(self.noise, seed=5)
+            for _ in range(rank):
+                self.draw()  # processes are not in the same state
+            return [data.batch(numbers) for numbers in slices]
+
+        alone = self.samples(1, 4, read)
+        for world in (2, 3):
+            self.assertTrue(self.torch.equal(alone, self.samples(world, 4, read)))
+        self.assertEqual(len(set(alone[:, 1:].flatten().tolist())), 36 * 4)
+        self.assertFalse(self.torch.equal(alone[:12].sort(0)[0][:, 1], alone[12:24].sort(0)[0][:, 1]))
+
+    def test_a_data_loader_draws_the_same_too_also_in_worker_processes(self):
+        import espalier
+
+        def read(workers):
+            def batches(rank, slices):
+                dataset = espalier.Seeded(self.noise, seed=5)
+                run = unittest.mock.Mock(done=0, total_steps=len(slices), slice=lambda step: slices[step - 1])
+                loader = self.torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset, seed=5), num_workers=workers)
+                return list(loader)
+            return batches
+
+        alone = self.samples(1, 3, lambda rank, slices: [espalier.Data(self.noise, seed=5).batch(one) for one in slices])
+        for world, workers in ((1, 0), (3, 0), (2, 2)):
+            self.assertTrue(self.torch.equal(alone, self.samples(world, 3, read(workers))))
+
+    def test_the_scripts_own_random_numbers_are_not_changed_also_where_the_dataset_fails(self):
+        import espalier
+
+        class Broken:
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, index):
+                raise KeyError(index)
+
+        self.draw()
+        before = self.generators()
+        espalier.Data(self.noise).batch(range(5))
+        espalier.Data(espalier.Seeded(self.noise)).batch([7, 3])
+        with self.assertRaises(KeyError):
+            espalier.Data(Broken()).batch(range(2))
+        self.assertEqual(self.generators(), before)
+
+    def test_an_index_without_a_number_is_refused_in_words(self):
+        import espalier
+        with self.assertRaisesRegex(ValueError, "give the same object to espalier.Batches"):
+            espalier.Seeded(self.noise)[3]
+
+
 class Shards(unittest.TestCase):
     """A tensor of 11 x 6 and one that all have, divided among three, taken over by five and by one."""
 
@@ -267,6 +353,31 @@ class Shards(unittest.TestCase):
         with self.assertRaises(self.state.StateError):
             far[0].fetch([(shelves[0].memory.size - 8, self.torch.empty(2, dtype=self.torch.float64))])
         for one in far:
+            one.close()
+
+    def test_strangers_who_say_nothing_are_bounded_and_keep_nobody_out(self):
+        from espalier import _transfer
+        server, shelf, most = _transfer.Server(), self.shelf(self.blocks(1, 0)[0]), 32
+        server.provide("0.0", shelf.memory.fd)
+        threads = lambda: sum(one.name == "espalier-shards" for one in threading.enumerate())
+        before, silent = threads(), []
+        with unittest.mock.patch.object(_transfer, "_MOST_STRANGERS", most):
+            for _ in range(3):
+                silent += [socket.create_connection(server.address[:2], 60) for _ in range(most)]
+                far = _transfer.Far(server.address, "0.0")
+                self.assertEqual(far.head, shelf.head)
+                far.close()
+        # All but the newest are hung up on long before their ten seconds are over.
+        for one in silent[:-most]:
+            one.settimeout(5)
+            while one.recv(64):
+                pass
+        until = time.monotonic() + 60
+        while threads() - before > most and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertLessEqual(threads() - before, most)
+        self.assertLessEqual(len(server._strangers), most)
+        for one in silent:
             one.close()
 
 

@@ -2,7 +2,9 @@
 --kind accelerate: wrapped by Accelerate, with batches from a DataLoader; fsdp: divided by fully_shard(); tp and tp-pp: each replica is
 two processes with tensor parallelism of the script's own, or four with two stages besides (replicas.py); blocks: another model, in
 layouts with --layouts (stages.py), --wrap fsdp or ddp, and --several stages of each process. --break-at: leaves the loop in this step, before the
-optimizer or (--break-late 1) after it. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
+optimizer or (--break-late 1) after it. --idle: the rank that steps no optimizer, as a stage whose parameters are all frozen. --die: where a
+generation after the first dies, "in" run.register() or "after" it. --noise 1: samples are augmented at random. --stream 1: they are read one
+after the other, in the same order. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
 with the number of processes, as the exchange of gradients does.
 
 Writes one line of JSON a step, also with the CPU time of the main thread inside this package, to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
@@ -10,6 +12,7 @@ Writes one line of JSON a step, also with the CPU time of the main thread inside
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 
@@ -27,7 +30,8 @@ for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch",
                             ("most", int, 0), ("checkpoint", str, None), ("every", int, 0), ("snapshot", float, 1.0),
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
                             ("break-late", int, 0), ("sync", float, 0.0), ("layouts", layouts_of, None), ("wrap", str, "fsdp"),
-                            ("several", int, 1)):
+                            ("several", int, 1), ("idle", int, -1), ("die", str, ""), ("noise", int, 0),
+                            ("stream", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 UNITS = {"tp": 2, "tp-pp": 4}  # processes of a replica
@@ -79,7 +83,50 @@ else:
 schedulers = [torch.optim.lr_scheduler.CosineAnnealingLR(one, 1000) for one in optimizers]
 optimizer, scheduler = (optimizers, schedulers) if isinstance(ddp, list) else (optimizers[0], schedulers[0])
 dataset = torch.utils.data.TensorDataset(x, y)
+
+
+class Noisy(torch.utils.data.Dataset):
+    """Augmented by all generators that a dataset may draw from."""
+
+    def __len__(self):
+        return len(clean)
+
+    def __getitem__(self, index):
+        inputs, targets = clean[index]
+        return inputs + 0.1 * torch.randn_like(inputs) + random.random() + numpy.random.rand(), targets
+
+
+if options.noise:
+    import random
+    import numpy
+    clean, dataset = dataset, espalier.Seeded(Noisy())
 data = espalier.Data(dataset)
+
+
+class InOrder:
+    """The samples of an epoch one after the other, with a place that can be kept."""
+
+    def __init__(self):
+        self.epoch = self.place = self.begin = 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        begin, self.begin = self.begin, 0
+        for at in range(begin, data.length):
+            self.place = at + 1
+            yield dataset[data.index(self.epoch * data.length + at)]
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.begin = state["place"]
+
+
+stream = espalier.Stream(run, InOrder()) if options.stream else None
+source = stream or data
 backward = torch.Tensor.backward
 if options.kind == "accelerate":
     ddp, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
@@ -92,7 +139,7 @@ def batches():
         yield from run.batches(torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset)))
     else:
         for step in run.steps():
-            yield step, data.batch(run.slice(step))
+            yield step, None if options.most else source.batch(run.slice(step))
 
 
 def timed(name, function):
@@ -109,11 +156,25 @@ def timed(name, function):
 inside = dict.fromkeys(("begin", "report", "end"), 0.0)
 for name in inside:
     setattr(run, name, timed(name, getattr(run, name)))
-run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data)
+
+
+class Dies:
+    """What a generation after the first registers: it kills the process when it is looked at."""
+
+    @property
+    def state_dict(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+dies = Dies() if options.die == "in" and run.generation > 0 else None
+run.register(model=ddp, optimizer=optimizer, scheduler=scheduler, data=data, stream=stream, dies=dies)
+if options.die == "after" and run.generation > 0:
+    sys.exit("the test says so")
 print(f"writer before the loop: {run.is_writer}", flush=True)
 samples = open(f"{options.metrics}.samples", "a") if options.metrics else None
 metrics = None
-for step, (inputs, targets) in batches():
+for step, batch in batches():
+    inputs, targets = batch or (None, None)
     begin = time.time()
     for one in optimizers:
         one.zero_grad()
@@ -122,7 +183,7 @@ for step, (inputs, targets) in batches():
     if options.most:
         loss = None
         for part in run.parts(step, options.most):
-            inputs, targets = data.batch(part)
+            inputs, targets = source.batch(part)
             run.backward(mse_loss(ddp(inputs), targets), part, by=backward)
     elif options.layouts:
         loss = divided.step(inputs, targets)
@@ -133,7 +194,7 @@ for step, (inputs, targets) in batches():
         time.sleep(options.sync * (run.world - 1) / run.world)
     if step == options.break_at and not options.break_late:
         break
-    for one in (*optimizers, *schedulers):
+    for one in () if run.rank == options.idle else (*optimizers, *schedulers):
         one.step()
     if step == options.break_at:
         break

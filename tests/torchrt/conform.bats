@@ -31,6 +31,8 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
 @test "the example in C conforms" {
   conform --brief --steps-option --steps -- "$built/test/c_worker" --pause 0.05
   nothing_failed
+  conform --only profile -- "$built/test/c_worker" --pause 0.05
+  nothing_failed # it was not skipped
 }
 
 @test "the example in C changes the number of processes of a replica" {
@@ -61,6 +63,53 @@ assert "no launcher leads this process" in said(0, some, 16), said(0, some, 16)
 P
 }
 
+@test "the library refuses to measure without what it needs, and says where a sum failed" {
+  cat > refused.py << 'P'
+import ctypes, sys
+class Program(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("global_batch", ctypes.c_int), ("total_steps", ctypes.c_int64), ("unit", ctypes.c_int),
+                ("name", ctypes.c_char_p), ("start_seconds", ctypes.c_int), ("units", ctypes.POINTER(ctypes.c_int)), ("unit_count", ctypes.c_size_t)]
+Sum = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_void_p)
+class Profile(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("gradient_bytes", ctypes.c_uint64), ("weight_bytes", ctypes.c_uint64), ("state_bytes", ctypes.c_uint64),
+                ("sum", Sum), ("context", ctypes.c_void_p)]
+library = ctypes.CDLL(sys.argv[1])
+library.espalier_join.restype = ctypes.c_void_p
+library.espalier_error.restype, library.espalier_error.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+library.espalier_computed.argtypes = library.espalier_summed.argtypes = [ctypes.c_void_p]
+library.espalier_measure.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+library.espalier_report.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_double]
+worker = library.espalier_join(ctypes.byref(Program(ctypes.sizeof(Program), 8, 100)))
+said = open(sys.argv[2], "a")
+def tell(result): print(result, library.espalier_error(worker).decode(), file=said, flush=True)
+def measure(size, sum): tell(library.espalier_measure(worker, ctypes.byref(Profile(size, 1, 1, 1, sum, None))))
+fails = Sum(lambda values, count, context: 1)
+tell(library.espalier_measure(worker, None))
+measure(8, fails)
+measure(5000, fails)
+measure(ctypes.sizeof(Profile), Sum())
+measure(ctypes.sizeof(Profile), fails)
+for step in range(1, 7):
+    library.espalier_computed(worker)
+    library.espalier_summed(worker)
+    result = library.espalier_report(worker, step, 1.0, 0.5)
+tell(result)
+measure(ctypes.sizeof(Profile), fails)
+P
+  conform --only start-more-fields -- python3 "$PWD/refused.py" "$built/lib/libespalier-worker.so" "$PWD/said" || true # it trains nothing
+  cat said
+  size='-1 espalier_measure: size must be sizeof(struct espalier_profile)'
+  diff said - << T
+$size
+$size
+$size
+-1 espalier_measure: sum must be a function
+0 espalier_measure: sum must be a function
+-1 espalier_report: the program's sum over all processes has failed
+-1 espalier_measure: comes before the first step
+T
+}
+
 @test "the library exports the functions of its header and nothing else" {
   exported=$(nm -D --defined-only "$built/lib/libespalier-worker.so" | awk '{print $3}' | sort)
   [ "$exported" = "$(grep -o '\bespalier_[a-z_]*(' "$here/../../torchrt/c/espalier/worker.h" | tr -d '(' | sort -u)" ]
@@ -76,6 +125,25 @@ P
   [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
   conform --patience 200 --only change-of-unit -- "$here/../python/python.sh" "$here/../python/train.py" --kind blocks --width 16 --batch 8 \
     --layouts pp=2,tp=1 --steps 1000000 --pause 0.05
+  nothing_failed
+}
+
+@test "a checkpoint that is asked for while all stand is written when they train on" {
+  # Without being asked the example writes one after 50 steps; here it does not get so far.
+  for case in checkpoint-standing checkpoint-before-switch start-checkpoint; do
+    rm -f c.checkpoint
+    conform --only $case -- "$built/test/c_worker" --pause 0.4 --checkpoint "$PWD/c.checkpoint"
+    nothing_failed
+    [ -s c.checkpoint ]
+  done
+  conform --only checkpoint-standing,checkpoint-before-switch,start-checkpoint -- "$train" small.toml --steps 1000000
+  nothing_failed
+}
+
+@test "profiles of the Python package come also where a process steps no optimizer" {
+  [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
+  # Two replicas of two processes, of which one has nothing to step.
+  conform --patience 200 --only profile -- "$here/../python/python.sh" "$here/../python/train.py" --kind tp --idle 1 --steps 1000000 --pause 0.05
   nothing_failed
 }
 

@@ -27,6 +27,12 @@ setup() {
   grep -o '# .*' <<< "$output" >&3
 }
 
+@test "streams: each sample once, the next generation at its place, and bad use" {
+  run "$python" tests/python/test_stream.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "a process that was started ahead loads torch, and learns later which rank it is" {
   run "$python" tests/python/test_spare.py
   echo "$output"
@@ -65,6 +71,32 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
     python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
     [ "$(wc -l < "$BATS_TEST_TMPDIR/$run.jsonl")" = 40 ]
   done
+}
+
+@test "random augmentations are those of one process on two and three, also where a DataLoader reads" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl" --noise 1
+  group 1 "$BATS_TEST_TMPDIR/clean.jsonl"
+  run python3 tests/python/losses.py "$BATS_TEST_TMPDIR/clean.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  [ "$status" != 0 ]
+  for world in 2 3; do
+    group $world "$BATS_TEST_TMPDIR/$world.jsonl" --noise 1 --most $((world == 2 ? 5 : 0))
+    python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$world.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  done
+  need_accelerate
+  group 3 "$BATS_TEST_TMPDIR/loader.jsonl" --noise 1 --kind accelerate
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/loader.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+}
+
+@test "a stream: three processes do what one does, whole or in parts, also where another number goes on from a checkpoint" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --stream 1 --most 3
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/parts.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  steps=90 # more than two epochs
+  group 1 "$BATS_TEST_TMPDIR/one90.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/run.jsonl" --stream 1 --checkpoint "$BATS_TEST_TMPDIR/c" --every 10 --break-at 51
+  group 2 "$BATS_TEST_TMPDIR/run.jsonl" --stream 1 --checkpoint "$BATS_TEST_TMPDIR/c" --every 10
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/run.jsonl" "$BATS_TEST_TMPDIR/one90.jsonl" 25
+  [ "$(wc -l < "$BATS_TEST_TMPDIR/run.jsonl")" = 90 ]
 }
 
 @test "a training that is started again goes on from its checkpoint" {

@@ -1,6 +1,7 @@
 // Pure functions that read snapshots: strays, releases, a pending job's request, events.
 #include <doctest/doctest.h>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/daemon/event_dispatch.hpp"
 #include "planner/daemon/gpu_request.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
@@ -189,6 +190,18 @@ TEST_CASE("what the scheduler thought of a job is among the reasons why it does 
                                                       "more GPUs, the threshold is 0.75)"});
   weighed = {10, 0, 0, 0.75, "there are no idle GPUs for it"};
   CHECK(reasons(&weighed) == std::vector<std::string>{"there are no idle GPUs for it"});
+}
+
+TEST_CASE("a job whose model is not known, and that sends no profile, is told so") {
+  LiveJob live;
+  live.job = job(10, "n1", {0});
+  live.job.model = data_parallel_shape(48, {1}, "worker");
+  live.link = std::make_shared<TestLink>(1000);
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  CHECK(growth_obstacles(view_of(live), {}, &slurm, nullptr, {}, 0) ==
+        std::vector<std::string>{"its model is not known, and its workers have not sent a profile yet; "
+                                 "espalier-worker(7) tells what one is"});
 }
 
 TEST_CASE("events of Slurm's plugins") {

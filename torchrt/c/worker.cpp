@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "torchrt/c/step_times.hpp"
 #include "torchrt/handoff/state_socket.hpp"
 #include "torchrt/session.hpp"
 
@@ -28,7 +30,10 @@ struct espalier_worker {
   wire::Assign assign = {};
   std::string plan = {}, error = {};
   int replica = 0;
-  bool standing = false;
+  std::optional<espalier_profile> profile = {};  // steps are measured
+  StepTimes times = {};
+  std::uint64_t peak_bytes = 0;
+  bool trains = false;  // a step was reported
 
   espalier_worker(WorkerEnvironment found, const espalier_program& said)
       : environment(std::move(found)),
@@ -41,13 +46,21 @@ namespace {
 
 thread_local std::string join_error;
 
-// A program that was built with an older header has a shorter struct: what it lacks is 0. Throws Error.
+// A program that was built with an older header has a shorter struct: what it lacks is 0. Throws Error with `words`.
+// `first`: bytes of the fields that the first version had.
+template <class Struct>
+Struct read_struct(const Struct* given, std::size_t first, const char* words) {
+  if (given == nullptr || given->size < first || given->size > 4096) throw Error(words);
+  Struct said{};
+  std::memcpy(&said, given, std::min(sizeof said, given->size));
+  return said;
+}
+
+// Throws Error.
 espalier_program read_program(const espalier_program* program) {
   constexpr std::size_t kFirst = offsetof(espalier_program, start_seconds) + sizeof program->start_seconds;
-  if (program == nullptr || program->size < kFirst || program->size > 4096)
-    throw Error("espalier_join: size must be sizeof(struct espalier_program)");
-  espalier_program said{};
-  std::memcpy(&said, program, std::min(sizeof said, program->size));
+  const espalier_program said =
+      read_struct(program, kFirst, "espalier_join: size must be sizeof(struct espalier_program)");
   if (said.global_batch < 1 || said.total_steps < 1)
     throw Error("espalier_join: global_batch and total_steps must be at least 1");
   if (said.unit_count > 0 && (said.units == nullptr || said.unit != 0 || said.unit_count > 16))
@@ -92,6 +105,26 @@ void check(const wire::Assign& assign, const espalier_program& program, int rank
   if (const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
       size != nullptr && std::to_string(plan.gpu_count()) != size)
     throw Error("plan: has " + std::to_string(plan.gpu_count()) + " processes, and there are " + size);
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Where a profile is due: the figures of all processes by the program's sum, and from process 0 to the launcher.
+void tell_profile(espalier_worker* worker, std::int64_t step) {
+  const Plan& plan = worker->assign.plan;
+  std::vector<double> told(StepTimes::kTold * static_cast<std::size_t>(plan.gpu_count()));
+  const auto mine = worker->times.take(static_cast<double>(worker->peak_bytes));
+  std::copy(mine.begin(), mine.end(),
+            told.begin() + static_cast<std::ptrdiff_t>(StepTimes::kTold) * worker->environment.rank);
+  if (worker->profile->sum(told.data(), static_cast<int>(told.size()), worker->profile->context) != 0)
+    throw Error("espalier_report: the program's sum over all processes has failed");
+  if (worker->environment.rank != 0) return;
+  auto flat = flat_profile(told, plan.stages.front().tp, step);
+  if (!flat) return;
+  flat->gradient_bytes = static_cast<double>(worker->profile->gradient_bytes);
+  flat->weight_bytes = static_cast<double>(worker->profile->weight_bytes);
+  flat->state_bytes = static_cast<double>(worker->profile->state_bytes);
+  worker->session.profile({wire::Profiled::type, {{"flat", *flat}}});
 }
 
 // What a function does: its result, or what its exception means.
@@ -202,10 +235,30 @@ int espalier_commit(espalier_worker* worker) {
   return guarded_int(worker, [&] { worker->session.committed(); });
 }
 
+int espalier_measure(espalier_worker* worker, const espalier_profile* profile) {
+  return guarded_int(worker, [&] {
+    const espalier_profile said = read_struct(profile, sizeof(espalier_profile),
+                                              "espalier_measure: size must be sizeof(struct espalier_profile)");
+    if (said.sum == nullptr) throw Error("espalier_measure: sum must be a function");
+    if (worker->trains) throw Error("espalier_measure: comes before the first step");
+    worker->profile = said;
+  });
+}
+
+void espalier_computed(espalier_worker* worker) { worker->times.computed(now()); }
+void espalier_summed(espalier_worker* worker) { worker->times.summed(now()); }
+void espalier_peak_memory(espalier_worker* worker, std::uint64_t bytes) {
+  worker->peak_bytes = std::max(worker->peak_bytes, bytes);
+}
+
 int espalier_report(espalier_worker* worker, std::int64_t step, double loss, double seconds) {
   return guarded_int(worker, [&] {
+    worker->trains = true;
+    worker->times.ended(now(), seconds);
     const double own = std::isfinite(seconds) && seconds > 0 ? seconds : 1e-9;
-    worker->session.step({step, loss, own, worker->program.global_batch / own, false});
+    if (worker->environment.rank == 0)
+      worker->session.step({step, loss, own, worker->program.global_batch / own, false});
+    if (worker->profile && worker->times.due()) tell_profile(worker, step);
   });
 }
 

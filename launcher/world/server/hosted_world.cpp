@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "launcher/world/server/cuda_defaults.hpp"
 #include "launcher/world/server/torch_environment.hpp"
 #include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
@@ -25,7 +26,7 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
   const std::vector<int>& devices = request.places.at(space.here).devices;
   try {
     const std::vector<int>& ranks = space.places.at(space.here).ranks;
-    const std::vector<std::string> node = merged(request.environment, local);
+    const std::vector<std::string> node = merged(with_cuda_defaults(request.environment), local);
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
       auto environment = merged(node, mpi_environment(position, request.directory, request.network));

@@ -6,6 +6,7 @@
  *     struct espalier_program program = {.size = sizeof program, .global_batch = 64, .total_steps = 10000};
  *     struct espalier_worker *w = espalier_join(&program);          // NULL: espalier_error(NULL) says why
  *     // set up everything slow: communicators, memory, the model
+ *     espalier_measure(w, &profile);                                // the planner may then give the job more GPUs
  *     int64_t step;
  *     espalier_start(w, &step);                                     // ready; waits until the old generation stands
  *     if (espalier_recovers(w)) step = ...;                         // it is lost: read a checkpoint, or begin anew
@@ -13,9 +14,13 @@
  *     if (espalier_takes(w)) espalier_taken(w, step, from);
  *     espalier_commit(w);                                           // from now on this generation is the job
  *     while (step < program.total_steps) {
- *       // one step, of the samples espalier_samples(w, step + 1, &first); then all processes agree upon
+ *       // the gradients of the samples espalier_samples(w, step + 1, &first)
+ *       espalier_computed(w);
+ *       // their sum; at the same time or by another sum all processes agree upon
  *       int stand = ...the sum over all processes of espalier_switch_wanted(w)...;
- *       espalier_report(w, ++step, loss, seconds);                  // process 0
+ *       espalier_summed(w);
+ *       // the optimizer
+ *       espalier_report(w, ++step, loss, seconds);
  *       if (stand > 0 && step < program.total_steps) {
  *         espalier_give(w, step, fd, bytes);                        // memory with the state
  *         espalier_stand(w, step);                                  // ESPALIER_LEAVE: end with code 0
@@ -39,7 +44,7 @@
 extern "C" {
 #endif
 
-#define ESPALIER_WORKER_VERSION 2 /* of this interface; fields are only ever added at the end of a struct */
+#define ESPALIER_WORKER_VERSION 3 /* of this interface; fields are only ever added at the end of a struct */
 
 enum { ESPALIER_OK = 0, ESPALIER_FAILED = -1, ESPALIER_LEAVE = -2 };
 
@@ -57,6 +62,18 @@ struct espalier_program {
    * generation has one of them, which espalier_unit() tells. `unit` must be 0 beside them (only `unit`). */
   const int* units;
   size_t unit_count;
+};
+
+/* What the planner must know of the program to give it more GPUs, beside the times of its steps. */
+struct espalier_profile {
+  size_t size;             /* sizeof(struct espalier_profile); needed */
+  uint64_t gradient_bytes; /* that the replicas sum in a step */
+  uint64_t weight_bytes;   /* of the parameters that a process has */
+  uint64_t state_bytes;    /* of all state that a process has: parameters, the optimizer's moments */
+  /* Adds up `count` numbers over all processes, in place, as MPI_Allreduce() does. 0: done. Called inside
+   * espalier_report() after a few steps, the same on all processes. Needed. */
+  int (*sum)(double* values, int count, void* context);
+  void* context; /* what `sum` is given; may be NULL */
 };
 
 /* 1: a launcher leads this process. 0: the program must train without this library. */
@@ -94,7 +111,20 @@ int espalier_taken(struct espalier_worker* worker, int64_t step, const char* fro
 /* Waits until this generation is the job. Write no file before. */
 int espalier_commit(struct espalier_worker* worker);
 
-/* After each step, on process 0. A loss that is no number is allowed. */
+/* From now on this process's steps are measured. Without it the job never gets more GPUs than it was submitted with: of
+ * a program that is not known, the planner assumes nothing. On all processes, before the first step. Each step then has
+ * espalier_computed(), espalier_summed() and espalier_report() on all of them. */
+int espalier_measure(struct espalier_worker* worker, const struct espalier_profile* profile);
+/* Inside a step: the gradients of this process's samples are there, and what follows is their sum over the replicas.
+ * Work on a GPU must have ended. Where a program sums while it computes: when the last gradient is there. */
+void espalier_computed(struct espalier_worker* worker);
+/* Inside a step: the sum is there. What follows does not depend on the number of samples, as the optimizer's work. */
+void espalier_summed(struct espalier_worker* worker);
+/* The most GPU memory that this process has used so far. Not said: not measured, and the planner estimates none. */
+void espalier_peak_memory(struct espalier_worker* worker, uint64_t bytes);
+
+/* After each step, on process 0, and on all where steps are measured. A loss that is no number is allowed, and only
+ * process 0's counts. seconds: how long the step took on this process, up to this call. */
 int espalier_report(struct espalier_worker* worker, int64_t step, double loss, double seconds);
 /* 1: the launcher wants all processes to stand at the next boundary that they agree upon; 0: it does not. */
 int espalier_switch_wanted(struct espalier_worker* worker);

@@ -28,10 +28,11 @@ from ._layouts import Plan
 from ._run import Part, Run, RunError
 
 if TYPE_CHECKING:
-    from .data import Batches, Data
+    from .data import Batches, Data, Seeded
+    from .stream import Stream
 
 __version__ = "0.1.0"
-__all__ = ["Batches", "ChannelError", "Data", "Part", "Plan", "Run", "RunError", "join"]
+__all__ = ["Batches", "ChannelError", "Data", "Part", "Plan", "Run", "RunError", "Seeded", "Stream", "join"]
 
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
@@ -63,7 +64,10 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Batches", "Data"):  # they need torch
+    if name in ("Batches", "Data", "Seeded"):  # they need torch
         from . import data
         return getattr(data, name)
+    if name == "Stream":
+        from .stream import Stream
+        return Stream
     raise AttributeError(name)

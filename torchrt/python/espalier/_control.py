@@ -30,6 +30,7 @@ class Control:
         self._heartbeat = heartbeat
         self._frames: "queue.SimpleQueue[Frame]" = queue.SimpleQueue()
         self._leaving = False
+        self._checkpoint_asked = False
         self._beats: Optional[threading.Thread] = None
 
     def hello(self, **fields: Any) -> None:
@@ -51,24 +52,39 @@ class Control:
 
     def expect(self, *kinds: str, timeout: float = ACTS) -> Frame:
         """The next message, which must be one of `kinds`. Raises Leave on `exit`."""
-        try:
-            frame = self._frames.get(timeout=timeout)
-        except queue.Empty:
-            raise ChannelError(f"launcher: no `{kinds[0]}` within {timeout:.0f} s; see its log") from None
-        return self._checked(frame, kinds)
+        until = time.monotonic() + timeout
+        while True:
+            try:
+                frame = self._checked(self._frames.get(timeout=max(0.001, until - time.monotonic())), kinds)
+            except queue.Empty:
+                raise ChannelError(f"launcher: no `{kinds[0]}` within {timeout:.0f} s; see its log") from None
+            if frame is not None:
+                return frame
 
     def poll(self, *kinds: str) -> Optional[Frame]:
-        try:
-            return self._checked(self._frames.get_nowait(), kinds)
-        except queue.Empty:
-            return None
+        """The same of what has come; None: nothing more."""
+        while True:
+            try:
+                frame = self._checked(self._frames.get_nowait(), kinds)
+            except queue.Empty:
+                return None
+            if frame is not None:
+                return frame
 
-    @staticmethod
-    def _checked(frame: Frame, kinds: "tuple[str, ...]") -> Frame:
+    def take_checkpoint(self) -> bool:
+        """Once after each `checkpoint`. It may come at any time, so every other call hears of it too."""
+        asked, self._checkpoint_asked = self._checkpoint_asked, False
+        return asked
+
+    def _checked(self, frame: Frame, kinds: "tuple[str, ...]") -> Optional[Frame]:
+        """None: it was `checkpoint`, which take_checkpoint() tells of."""
         if frame["type"] == "exit":
             raise Leave()
         if frame["type"] == "refused":
             raise ChannelError(f"the launcher refuses this worker: {frame.get('reason')}")
+        if frame["type"] == "checkpoint":
+            self._checkpoint_asked = True
+            return None
         if frame["type"] not in kinds:
             raise ChannelError(f"launcher: sent `{frame['type']}` instead of `{kinds[0]}`; "
                                "launcher and package are of different versions")

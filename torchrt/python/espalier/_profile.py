@@ -6,6 +6,7 @@ from statistics import median
 from typing import Dict, List, Optional
 
 LEAST_STEPS = 4
+TOLD = 5  # numbers of a process
 
 
 def spread_of(work: List[float]) -> float:
@@ -36,9 +37,15 @@ class Samples:
         if sync is not None:
             self.sync.append(sync)
 
-    def medians(self) -> List[float]:
-        """Compute, sync and rest in ms; a sync of -1: not measured."""
-        return [median(self.compute), median(self.sync) if self.sync else -1.0, median(self.rest)]
+    def enough(self) -> bool:
+        return len(self.compute) >= LEAST_STEPS
+
+    def told(self) -> List[float]:
+        """TOLD numbers for a profile: medians of compute, sync and rest in ms, the steps, and how well they are known. A sync of -1: not
+        measured. Steps of 0: nothing was measured, as on a process that steps no optimizer."""
+        if not self.enough():
+            return [0.0] * TOLD
+        return [median(self.compute), median(self.sync) if self.sync else -1.0, median(self.rest), len(self.compute), spread_of(self.work())]
 
     def work(self) -> List[float]:
         sync = self.sync if len(self.sync) == len(self.compute) else [0.0] * len(self.compute)
@@ -46,24 +53,26 @@ class Samples:
 
 
 def of_replicas(ranks: List[List[float]], unit: int) -> List[List[float]]:
-    """The medians of each replica, of those of its `unit` processes: a replica is as slow as its slowest process, and has waited
-    for others as long as the process that waited least."""
-    groups = [ranks[first:first + unit] for first in range(0, len(ranks), unit)]
+    """What the processes of each replica have told, together: a replica is as slow as its slowest process, and has waited for others
+    as long as the process that waited least. Empty where nobody of some replica has measured anything."""
+    groups = [[one for one in ranks[first:first + unit] if one[3] > 0] for first in range(0, len(ranks), unit)]
+    if not all(groups):
+        return []
     return [[max(one[0] for one in group), min(one[1] for one in group), max(one[2] for one in group)] for group in groups]
 
 
 def due(steps: int) -> bool:
-    """Whether a profile is due after so many steps of a generation. The same on all ranks."""
+    """Whether a profile is due after so many steps of a generation. The same on all ranks, whatever they have measured."""
     return steps in (6, 12) or steps > 0 and steps % 25 == 0
 
 
-def flat(step: int, steps: int, ranks: List[List[float]], bytes_of: "tuple[int, int, int]", peak: int,
+def flat(step: int, steps: int, replicas: List[List[float]], bytes_of: "tuple[int, int, int]", peak: int,
          spread: float) -> Dict[str, object]:
-    """`ranks`: the medians of each replica."""
+    """replicas: of of_replicas()."""
     made: Dict[str, object] = {
-        "step": step, "steps": steps, "compute_ms": [max(one[0], 1e-6) for one in ranks],
-        "rest_ms": max(one[2] for one in ranks), "gradient_bytes": bytes_of[0], "weight_bytes": bytes_of[1],
+        "step": step, "steps": steps, "compute_ms": [max(one[0], 1e-6) for one in replicas],
+        "rest_ms": max(one[2] for one in replicas), "gradient_bytes": bytes_of[0], "weight_bytes": bytes_of[1],
         "state_bytes": bytes_of[2], "peak_bytes": peak, "spread": spread}
-    if len(ranks) > 1 and all(one[1] >= 0 for one in ranks):
-        made["sync_ms"] = min(one[1] for one in ranks)
+    if len(replicas) > 1 and all(one[1] >= 0 for one in replicas):
+        made["sync_ms"] = min(one[1] for one in replicas)
     return made

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import socket
 import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from ._layouts import Layouts, Plan
+from ._random import seed_step
 from ._slices import even_shares, parts_of, slice_of
 from ._worker import Worker
 
@@ -127,7 +127,7 @@ class Run:
         pieces = parts_of(self.slice(step), most)
         for index, samples in enumerate(pieces):
             part = Part(samples, index + 1 == len(pieces))
-            _seed(self._seed, step, samples.start)
+            seed_step(self._seed, step, samples.start)
             if part.last:
                 yield part
             else:
@@ -206,7 +206,7 @@ class Run:
         """Before a step's first forward pass. Returns the step's number. weight: of this process's gradients in their sum over
         all processes. Its share of the samples by default, which is right for a loss that is the mean over its slice."""
         step = self._done + 1
-        _seed(self._seed, step, self.slice(step).start)
+        seed_step(self._seed, step, self.slice(step).start)
         self._training().begin(step, len(self.slice(step)) / self.global_batch if weight is None else weight)
         return step
 
@@ -254,20 +254,3 @@ def _set_up_alone() -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             os.environ["MASTER_PORT"] = str(probe.getsockname()[1])
-
-
-def _seed(seed: int, step: int, sample: int) -> None:
-    """All random numbers of this process follow from the step and its first sample, so that a resumed step draws the same
-    ones on the same slices."""
-    import torch
-
-    value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) & 0x7FFFFFFFFFFFFFFF
-    # Not torch.manual_seed(): where CUDA is not in use it writes down the caller's stack each time, which takes ten times as long as all the rest.
-    torch.default_generator.manual_seed(value)
-    for device in (torch.cuda, getattr(torch, "xpu", None)):
-        if device is not None and device.is_initialized():
-            device.manual_seed_all(value)
-    random.seed(value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(value & 0xFFFFFFFF)

@@ -234,15 +234,15 @@ class Training:
         """The one exchange of a step that is ours."""
         self._listen()
         self._steps_here += 1
-        due = self._worker is not None and _profile.due(self._steps_here) and len(self._samples.compute) >= _profile.LEAST_STEPS
+        due = self._worker is not None and _profile.due(self._steps_here)  # on all ranks or on none: it says how many numbers are summed
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
-        numbers = SharedNumbers(_HEAD + 3 * self._run.world) if due else self._head
+        numbers = SharedNumbers(_HEAD + _profile.TOLD * self._run.world) if due else self._head
         told = numbers.values
         told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked or (self._run.rank == 0 and self._due.now()), unkept
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
-            for at, value in enumerate(self._samples.medians(), _HEAD + 3 * self._run.rank):
+            for at, value in enumerate(self._samples.told(), _HEAD + _profile.TOLD * self._run.rank):
                 told[at] = value
         if self._group is not None:
             self._group.allreduce([numbers.tensor]).wait()  # dist.all_reduce() takes as long again to look the group up
@@ -251,15 +251,18 @@ class Training:
             self._tell_profile()
 
     def _tell_profile(self) -> None:
-        worker, steps = self._worker, len(self._samples.compute)
-        samples, self._samples = self._samples, _profile.Samples()
+        worker = self._worker
+        if self._samples.enough():
+            self._samples = _profile.Samples()
         if worker is None or self._run.rank != 0:
             return
-        ranks = [self._agreed[at:at + 3] for at in range(_HEAD, len(self._agreed), 3)]
+        ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
         replicas = _profile.of_replicas(ranks, self._run.unit)
+        if not replicas:
+            return
+        _, _, _, steps, spread = next(one for one in ranks if one[3] > 0)
         peak = torch.cuda.max_memory_allocated() if self._cuda else 0
-        worker.control.send("profile", flat=_profile.flat(self._step, steps, replicas, sizes(self._objects), peak,
-                                                          _profile.spread_of(samples.work())))
+        worker.control.send("profile", flat=_profile.flat(self._step, round(steps), replicas, sizes(self._objects), peak, spread))
 
     # ---- the boundary after a step
 
@@ -271,16 +274,12 @@ class Training:
         if worker is None:
             return
         worker.tell_notice()
-        while True:
-            frame = worker.control.poll("switch", "resume", "checkpoint")
-            if frame is None:
-                return
+        while (frame := worker.control.poll("switch", "resume")) is not None:
             if frame["type"] == "switch":
                 self._requests.append([frame, False])
-            elif frame["type"] == "checkpoint":
-                self._save_asked = True
             elif self._requests:
                 self._requests[-1][1] = True
+        self._save_asked = worker.control.take_checkpoint() or self._save_asked
 
     def boundary(self, step: int) -> None:
         if self._hand is not None:

@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
@@ -25,6 +26,8 @@ _LOGIN_SECONDS = 10.0
 _NONCE, _PROOF = 16, 32
 _COUNT, _RANGE = struct.Struct("<I"), struct.Struct("<QQ")
 _MOST_RANGES = 1 << 20
+# Connections whose login has not ended. A login takes a millisecond and each process has one at a time, so more than some are not of this job.
+_MOST_STRANGERS = 256
 
 
 def own_address() -> str:
@@ -61,7 +64,8 @@ def _proof(secret: bytes, side: bytes, nonces: bytes) -> bytes:
 
 
 class Server:
-    """Listens for the process's life. Anybody who has not the secret is hung up on."""
+    """Listens for the process's life. Anybody who has not the secret is hung up on. Where too many have not shown it yet, the one that has
+    had most time for it is hung up on first: so those who say nothing keep nobody out."""
 
     def __init__(self) -> None:
         host = own_address()
@@ -69,6 +73,8 @@ class Server:
         self._secret = os.urandom(32)
         self._memories: Dict[str, mmap.mmap] = {}
         self._changed = threading.Condition()
+        self._strangers: "Dict[socket.socket, None]" = {}  # the oldest first
+        self._admitting = threading.Lock()
         self.address: Tuple[str, int, bytes] = (host, self._listener.getsockname()[1], self._secret)
         threading.Thread(target=self._accept, name="espalier-shards", daemon=True).start()
 
@@ -87,36 +93,64 @@ class Server:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), name="espalier-shards", daemon=True).start()
+            except OSError:  # the other side has ended, or this process has no descriptor left for now
+                time.sleep(0.1)
+                continue
+            self._meet(connection)
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="espalier-shards", daemon=True).start()
+            except RuntimeError:  # no thread can be started now
+                self._forget(connection)
+                connection.close()
+
+    def _meet(self, connection: socket.socket) -> None:
+        with self._admitting:
+            self._strangers[connection] = None
+            if len(self._strangers) > _MOST_STRANGERS:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                try:
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread closes it
+                except OSError:
+                    pass  # the other side has ended
+
+    def _forget(self, connection: socket.socket) -> None:
+        with self._admitting:
+            self._strangers.pop(connection, None)
 
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             try:
-                connection.settimeout(_LOGIN_SECONDS)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                nonces = os.urandom(_NONCE)
-                connection.sendall(nonces)
-                said = _received(connection, _NONCE + _PROOF)
-                nonces += said[:_NONCE]
-                if not hmac.compare_digest(said[_NONCE:], _proof(self._secret, b"client", nonces)):
-                    return
-                connection.sendall(_proof(self._secret, b"server", nonces))
-                name = _received(connection, _COUNT.unpack(_received(connection, _COUNT.size))[0] & 0xFFFF).decode()
-                memory = self._waited(name)
-                connection.settimeout(_SECONDS)
-                while memory is not None:
-                    count = _COUNT.unpack(_received(connection, _COUNT.size))[0]
-                    ranges = _received(connection, min(count, _MOST_RANGES) * _RANGE.size)
-                    with memoryview(memory) as view:
-                        for offset, size in _RANGE.iter_unpack(ranges):
-                            if offset + size > len(view):
-                                return
-                            with view[offset:offset + size] as piece:
-                                connection.sendall(piece)
+                self._answer(connection)
             except (OSError, ValueError):
                 return
+            finally:
+                self._forget(connection)  # before it is closed
+
+    def _answer(self, connection: socket.socket) -> None:
+        """Raises OSError and ValueError where the other side ends, or says what cannot be."""
+        connection.settimeout(_LOGIN_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        nonces = os.urandom(_NONCE)
+        connection.sendall(nonces)
+        said = _received(connection, _NONCE + _PROOF)
+        nonces += said[:_NONCE]
+        if not hmac.compare_digest(said[_NONCE:], _proof(self._secret, b"client", nonces)):
+            return
+        self._forget(connection)
+        connection.sendall(_proof(self._secret, b"server", nonces))
+        name = _received(connection, _COUNT.unpack(_received(connection, _COUNT.size))[0] & 0xFFFF).decode()
+        memory = self._waited(name)
+        connection.settimeout(_SECONDS)
+        while memory is not None:
+            count = _COUNT.unpack(_received(connection, _COUNT.size))[0]
+            ranges = _received(connection, min(count, _MOST_RANGES) * _RANGE.size)
+            with memoryview(memory) as view:
+                for offset, size in _RANGE.iter_unpack(ranges):
+                    if offset + size > len(view):
+                        return
+                    with view[offset:offset + size] as piece:
+                        connection.sendall(piece)
 
     def _waited(self, name: str) -> Any:
         with self._changed:

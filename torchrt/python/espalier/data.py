@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 import torch
 
+from ._random import by_sample
 from ._slices import parts_of
 
 
@@ -50,40 +51,87 @@ class Order:
             raise ValueError(f"the data is another one than before: {self.state_dict()}, not {state}")
 
 
+def draws_nothing(dataset: Any) -> bool:
+    """Whether it is known to read elements and no more. To seed takes longer than that."""
+    return type(dataset) in (torch.utils.data.TensorDataset, torch.Tensor, list, tuple, range)
+
+
+class _Index(int):
+    """Of a dataset, with the number of the sample that is wanted."""
+
+    number: int
+
+
+class Seeded(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """A dataset whose random numbers follow from the seed and the sample's global number alone, whoever reads it: for a DataLoader
+    with Batches. Give both of them this one.
+
+    It is read element by element: where `dataset` reads several at once (__getitems__), that is not used."""
+
+    def __init__(self, dataset: Any, *, seed: int = 0) -> None:
+        self.dataset, self.seed = dataset, seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, _Index):
+            raise ValueError("espalier.Seeded: the sample's number is not known; give the same object to espalier.Batches(run, dataset) and to "
+                             "DataLoader(dataset, batch_sampler=...)")
+        return by_sample(self.seed, [(index.number, int(index))], self.dataset.__getitem__)[0]
+
+
 class Data(Order):
     """A dataset with len() and [], in an order that depends on the seed and the epoch alone. It has no position: the step
-    says which samples come."""
+    says which samples come. What the dataset draws at random on the CPU, by torch, `random` or numpy, follows from the seed and the
+    sample's number, and changes nothing that the script draws."""
 
     def __init__(self, dataset: Any, *, shuffle: bool = True, seed: int = 0,
                  collate: Optional[Callable[[List[Any]], Any]] = None) -> None:
         super().__init__(len(dataset), shuffle, seed)
-        self._dataset = dataset
+        self._dataset = dataset.dataset if isinstance(dataset, Seeded) else dataset
         self._collate = collate or torch.utils.data.default_collate
 
     def batch(self, numbers: Iterable[int]) -> Any:
-        return self._collate([self._dataset[index] for index in self.indices(numbers)])
+        numbers = numbers if isinstance(numbers, range) else list(numbers)
+        indices = self.indices(numbers)
+        if draws_nothing(self._dataset):
+            return self._collate([self._dataset[index] for index in indices])
+        return self._collate(by_sample(self.seed, zip(numbers, indices), self._dataset.__getitem__))
 
 
 class Batches(Order):
     """The batch_sampler of a DataLoader that this process reads: one batch a step, the indices of the samples of its slice.
     Begins after the steps that are done, so ask for an iterator after the run has started (run.batches() does). most: where a
     slice is larger, it comes in several batches of at most so many samples, as run.parts() divides it. pass_steps: an
-    iterator ends after a step whose number is a multiple of it."""
+    iterator ends after a step whose number is a multiple of it. A dataset that draws at random is given as Seeded(dataset)."""
 
     def __init__(self, run: Any, dataset: Any, *, shuffle: bool = True, seed: int = 0, most: int = 0, pass_steps: int = 0) -> None:
         super().__init__(len(dataset), shuffle, seed)
         self._run, self._most, self._pass = run, most, pass_steps
+        self._numbered = isinstance(dataset, Seeded)
 
     def parts(self, step: int) -> List[range]:
         samples = self._run.slice(step)
         return parts_of(samples, self._most or len(samples))
+
+    def _of(self, part: range) -> List[int]:
+        indices = self.indices(part)
+        if not self._numbered:
+            return indices
+        numbered: List[int] = []
+        for number, index in zip(part, indices):
+            one = _Index(index)
+            one.number = number
+            numbered.append(one)
+        return numbered
 
     def __iter__(self) -> Iterator[List[int]]:
         step = self._run.done
         while step < self._run.total_steps:
             step += 1
             for part in self.parts(step):
-                yield self.indices(part)
+                yield self._of(part)
             if self._pass and step % self._pass == 0:
                 return
 

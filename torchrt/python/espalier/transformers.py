@@ -16,7 +16,7 @@ from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
 from ._run import Run, RunError
-from .data import Batches
+from .data import Batches, Seeded, draws_nothing
 
 _CARRIED = ("log_history", "best_metric", "best_global_step", "best_model_checkpoint", "total_flos", "num_input_tokens_seen")
 
@@ -56,9 +56,9 @@ class ElasticCallback(TrainerCallback):
         self._run, self._trainer, args = run, trainer, trainer.args
         self.loss = 0.0  # of the last step: the mean over the global batch
         self._pass = max(1, len(trainer.train_dataset) // run.global_batch)
-        self._batches = Batches(run, trainer.train_dataset, most=args.per_device_train_batch_size, pass_steps=self._pass,
-                                shuffle=getattr(args, "train_sampling_strategy", "random") == "random",
-                                seed=args.seed if args.data_seed is None else args.data_seed)
+        self._seed = args.seed if args.data_seed is None else args.data_seed
+        self._batches = Batches(run, self._seeded(trainer.train_dataset), most=args.per_device_train_batch_size, pass_steps=self._pass,
+                                shuffle=getattr(args, "train_sampling_strategy", "random") == "random", seed=self._seed)
         args.gradient_accumulation_steps = len(self._batches.parts(1))
         args.ignore_data_skip = True  # samples have numbers: nothing needs to be read and thrown away
         self._part = 0          # which part of the step is being computed
@@ -72,6 +72,10 @@ class ElasticCallback(TrainerCallback):
             setattr(trainer, name, one)
 
     # ---- data and losses
+
+    def _seeded(self, dataset: Any) -> Any:
+        """Datasets that read a batch at once, as those of `datasets`, draw by batch."""
+        return dataset if hasattr(dataset, "__getitems__") or draws_nothing(dataset) else Seeded(dataset, seed=self._seed)
 
     def _loader(self) -> Any:
         trainer, args, dataset = self._trainer, self._trainer.args, self._trainer.train_dataset
@@ -90,7 +94,7 @@ class ElasticCallback(TrainerCallback):
             workers = {"prefetch_factor": args.dataloader_prefetch_factor,
                        "persistent_workers": args.dataloader_persistent_workers}
         # Not prepared by Accelerate, which would divide the batches once more.
-        return torch.utils.data.DataLoader(dataset, batch_sampler=self._batches, collate_fn=collate,
+        return torch.utils.data.DataLoader(self._seeded(dataset), batch_sampler=self._batches, collate_fn=collate,
                                            num_workers=args.dataloader_num_workers,
                                            pin_memory=args.dataloader_pin_memory and torch.cuda.is_available(), **workers)
 

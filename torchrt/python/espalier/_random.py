@@ -1,0 +1,53 @@
+"""Random numbers that follow from what is computed, not from who computes it: the generators of torch, of `random` and of numpy.
+
+Nothing here imports torch when it is imported: join() comes before torch.
+"""
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any, Callable, Iterable, List, Tuple
+
+_MASK = 0x7FFFFFFFFFFFFFFF
+
+
+def seed_step(seed: int, step: int, sample: int) -> None:
+    """All random numbers of this process follow from the step and its first sample, so that a resumed step draws the same
+    ones on the same slices."""
+    import torch
+
+    value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) & _MASK
+    for device in (torch.cuda, getattr(torch, "xpu", None)):
+        if device is not None and device.is_initialized():
+            device.manual_seed_all(value)
+    _seed_host(torch, value)
+
+
+def _seed_host(torch: Any, value: int) -> None:
+    # Not torch.manual_seed(): where CUDA is not in use it writes down the caller's stack each time, which takes ten times as long as all the rest.
+    torch.default_generator.manual_seed(value)
+    random.seed(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(value & 0xFFFFFFFF)
+
+
+def by_sample(seed: int, samples: Iterable[Tuple[int, Any]], element: Callable[[Any], Any]) -> List[Any]:
+    """element(index) of each (number, index). What it draws on the CPU follows from the seed and the sample's number alone. The
+    generators are afterwards as before."""
+    import torch
+
+    numpy = sys.modules.get("numpy")
+    before = torch.get_rng_state(), random.getstate(), None if numpy is None else numpy.random.get_state(legacy=False)
+    made = []
+    try:
+        for number, index in samples:
+            # The low 32 bits, of which torch and numpy use no more, differ for 2**32 samples.
+            _seed_host(torch, (seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9) & _MASK)
+            made.append(element(index))
+    finally:
+        torch.set_rng_state(before[0])
+        random.setstate(before[1])
+        if numpy is not None:
+            numpy.random.set_state(before[2])
+    return made
