@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "planner/core/data_parallel.hpp"
-#include "planner/core/error.hpp"
+#include "planner/core/schedule/player.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 
@@ -17,6 +17,9 @@ constexpr std::size_t kMostInHour = 12;  // trials of one job, whose GPUs may ch
 constexpr std::size_t kMostLooks = 4;    // jobs in one decision, which bounds its latency
 // A job with fewer steps left would not win back what trials cost it: a trial is of 20 steps, some of them slower.
 constexpr std::int64_t kWorthIt = 400;
+// Nor would one whose changes stand still for long, e.g. by way of a checkpoint: of the time that is left, the changes of
+// all its trials may take this share.
+constexpr double kMostStandstill = 0.02;
 
 }  // namespace
 
@@ -31,7 +34,9 @@ bool Planner::may_try(LiveJob& live, double now) const {
   const ElasticJob& job = live.job;
   std::erase_if(live.tried_at, [&](double time) { return now - time >= kHour; });
   const bool rested = !live.last_change || now - *live.last_change >= settings_.scheduler.cooldown_seconds;
-  const bool long_enough = job.total_steps <= 0 || job.total_steps - job.step >= kWorthIt;
+  const bool long_enough =
+      (job.total_steps <= 0 || job.total_steps - job.step >= kWorthIt) &&
+      live.pause_seconds.value_or(0) * (settings_.plan_trials + 1) <= kMostStandstill * remaining_seconds(job);
   return live.trial_due && !live.trials.finished && live.link && !live.open && !live.before_growth && !job.held &&
          job.plan && job.phase == JobPhase::running && live.profiles.settled() && live.bases.size() <= 1 && rested &&
          (long_enough || live.trials.measured.size() > 1) && live.tried_at.size() < kMostInHour &&
@@ -40,7 +45,9 @@ bool Planner::may_try(LiveJob& live, double now) const {
 
 std::vector<Planner::TrialJob> Planner::trials_now(double now) {
   std::vector<TrialJob> list;
-  if (settings_.plan_trials == 0) return list;
+  const SchedulerOptions& options = settings_.scheduler;
+  // The published policies choose their plans as published.
+  if (settings_.plan_trials == 0 || options.as_printed || options.flextrain || options.data_parallel_only) return list;
   for (auto& [id, live] : jobs_)
     if (list.size() < kMostLooks && may_try(live, now)) list.push_back({id, live.trials});
   return list;

@@ -109,14 +109,16 @@ void Invariants::requeued(JobId job, const std::string& node, Seconds lost) {
     const SimJob* const base = history_.slurm->find(one->job);
     return one->submitted == job && base != nullptr && base->state != SlurmJobState::running;
   });
-  left_[job] = {held && !ending && !history_.network.any_cut() ? history_.training->left_of(job, node) : 0,
-                history_.faults_->strikes()};
   int newest = 0, told = -1;
   for (const auto& generation : history_.training->all())
     for (const auto& rank : generation->ranks())
       if (generation->job() == job && rank.committed) newest = std::max(newest, generation->number());
   for (const HolderPtr& one : alive)
     if (one->submitted == job && one->told) told = std::max(told, one->told_generation);
+  // The generation that keepers were told of last may have lost all its ranks before one of them heard that it is
+  // committed. Nobody can say then whether it has trained, and the state before it is not taken.
+  left_[job] = {held && !ending && !history_.network.any_cut() ? history_.training->left_of(job, node, told) : 0,
+                history_.faults_->strikes()};
   left_[job].told = told >= newest;
   // Keepers hold a node for so long, and need some seconds to find the next launcher.
   const bool late = lost > 0 && history_.timeline.now() - lost > 60 * history_.config.adoption_minutes - 10;

@@ -49,11 +49,12 @@ bool Training::crowds(const Generation& one) const {
   });
 }
 
-std::int64_t Training::left_of(JobId job, const std::string& reader) const {
+std::int64_t Training::left_of(JobId job, const std::string& reader, int told) const {
   std::vector<Generation::Link> chain;
   for (auto one = all_.rbegin(); one != all_.rend(); ++one)
     if ((*one)->job() == job && (chain.empty() || (*one)->era_ == chain.front().generation->era_) &&
-        std::any_of((*one)->ranks_.begin(), (*one)->ranks_.end(), [](const auto& rank) { return rank.committed; }))
+        ((*one)->number_ == told ||
+         std::any_of((*one)->ranks_.begin(), (*one)->ranks_.end(), [](const auto& rank) { return rank.committed; })))
       chain.push_back({one->get(), INT64_MAX});
   for (std::size_t i = 1; i < chain.size(); ++i)
     chain[i].until = std::min(chain[i - 1].until, chain[i - 1].generation->begun_);

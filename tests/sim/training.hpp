@@ -70,8 +70,9 @@ class Training {
   Seconds step_seconds = 0.5;
   bool by_checkpoint = false;  // the hand-off's method is `checkpoint`
   bool needs_network = false;  // a step waits for the network between its ranks
-  // The newest step of which `reader` can read the state that is left of the job's ranks. 0: there is none.
-  std::int64_t left_of(JobId job, const std::string& reader) const;
+  // The newest step of which `reader` can read the state that is left of the job's ranks, of which generation `told` is
+  // the newest that anybody was told of. 0: there is none.
+  std::int64_t left_of(JobId job, const std::string& reader, int told) const;
   // What every program trains.
   wire::Description description() const {
     return {{"gpt2", 4, 256, 4, 128, 1000, 8, 4},
