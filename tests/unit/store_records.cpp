@@ -270,7 +270,8 @@ TEST_CASE("the rows of a user with many do not push out those of a user with few
   const auto left = store.newest_knowledge(100);
   std::vector<std::pair<std::uint32_t, double>> found;
   for (const Knowledge& row : left) found.emplace_back(row.uid, row.updated);
-  CHECK(found == std::vector<std::pair<std::uint32_t, double>>{{1002, 12}, {1002, 11}, {1002, 10}, {1001, 2}, {1000, 1}});
+  CHECK(found ==
+        std::vector<std::pair<std::uint32_t, double>>{{1002, 12}, {1002, 11}, {1002, 10}, {1001, 2}, {1000, 1}});
   // A lower limit than before takes from the user who has the most, until there are few enough.
   Knowledge last = some_knowledge(1003, "{}");
   last.updated = 13;

@@ -1,5 +1,6 @@
 /* forge SCRIPT GPUS NAME=VALUE...: submits a batch job with job-control environment entries of the user's choice, past
- * sbatch and its plugins, with the comment that $FORGE_COMMENT holds, if any. Prints the job's id, or slurmctld's message. */
+ * sbatch and its plugins, with the comment that $FORGE_COMMENT holds, if any. Prints the job's id, or slurmctld's
+ * message. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
