@@ -155,16 +155,33 @@ ESP1 job_submitted uid=4242 gpus=3 nodes=1 elastic=1" ]
   wait_for 20 "the third submission is heard" eval '[ "$(heard job_submitted)" = 1 ]'
 }
 
-@test "submissions go on through scontrol reconfigure and a restart of slurmctld" {
-  scontrol reconfigure
-  as_user sbatch -Q -H -o /dev/null --wrap true
-  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+restart_slurmctld() {
   kill -TERM "$(cat "$BOX/pid/slurmctld")"
   wait_for 30 "slurmctld is gone" eval '! scontrol ping | grep -q UP'
   slurmctld 3>&-
   wait_for 30 "slurmctld is back" eval 'scontrol ping | grep -q UP'
+}
+
+@test "submissions go on through scontrol reconfigure and a restart of slurmctld" {
+  scontrol reconfigure
+  as_user sbatch -Q -H -o /dev/null --wrap true
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  restart_slurmctld
   as_user sbatch -Q -H -o /dev/null --wrap true
   wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 2 ]'
+}
+
+@test "where there is a key for grants, only jobs of the partition for extensions pass for extensions" {
+  (umask 077 && printf 'partition=elastic\nkey=%064d\n' 0 > /etc/espalier/grant.key)
+  chown "$BOX_SLURM_USER:" /etc/espalier/grant.key
+  restart_slurmctld
+  sbatch -Q -H -p elastic --gres=gpu:1 --comment=espalier:ext:1:abc -o /dev/null --wrap true # by root, who needs no grant
+  as_user sbatch -Q -H --gres=gpu:1 --comment=espalier:ext:1:abc -o /dev/null --wrap true
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  [ "$(events job_submitted)" = "ESP1 job_submitted uid=4242 gpus=1 nodes=1 elastic=0" ]
+  scancel -u root
+  rm /etc/espalier/grant.key
+  restart_slurmctld
 }
 
 # --- the node's topology, when slurmd starts ---------------------------------------------------------------------------
