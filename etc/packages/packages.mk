@@ -12,7 +12,7 @@ RPM_PLUGINS ?= /usr/lib64/slurm
 RPM_LIBRARIES ?= $(patsubst %/,%,$(dir $(RPM_PLUGINS)))
 SLURM_NEXT   = $(shell echo '$(SLURM_VERSION)' | awk -F. '{ printf "%d.%02d.%d", $$1, $$2, $$3 + 1 }')
 STORE_SCHEMA = $(shell sed -n 's/.*kSchema = \([0-9]*\);.*/\1/p' planner/daemon/store.hpp)
-in_package   = sed -e 's|@MAINTAINER@|$(MAINTAINER)|' -e 's|@VERSION@|$(VERSION)|g' -e 's|@RELEASE@|$(RELEASE)|g' -e 's|@SLURM@|$(SLURM_VERSION)|g' \
+in_package   = sed -e 's|@MAINTAINER@|$(MAINTAINER)|' -e "s|@DATE@|$$(LC_ALL=C date '+%a %b %d %Y')|" -e 's|@VERSION@|$(VERSION)|g' -e 's|@RELEASE@|$(RELEASE)|g' -e 's|@SLURM@|$(SLURM_VERSION)|g' \
   -e 's|@SLURM_NEXT@|$(SLURM_NEXT)|g' -e 's|@SCHEMA@|$(STORE_SCHEMA)|g' -e 's|@PLUGIN_DIR@|$(1)|g' -e 's|@LIBRARY_DIR@|$(2)|g'
 
 # $(call stage,FOLDER,PLUGIN_DIR,LIBRARY_DIR): everything that is packaged, as it will lie on a site's machine. The plugins are
