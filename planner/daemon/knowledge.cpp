@@ -9,7 +9,6 @@
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
-#include "planner/core/model/assumed_range.hpp"
 #include "planner/core/model/coefficient_window.hpp"
 
 namespace espalier {
@@ -152,20 +151,23 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
   try {
     if (!stored.is_object() || !stored.contains("gpu") || !stored["gpu"].is_object()) return std::nullopt;
     Json known = stored;
-    std::optional<std::size_t> reference;
-    for (std::size_t type = 0; type < hardware.types.size() && !reference; ++type) {
-      const std::string& name = hardware.types[type].name;
-      if (known["gpu"].contains(name) && !known["gpu"][name].value("assumed_comp", true)) reference = type;
-    }
-    if (!reference) return std::nullopt;
-    const GpuType& from = hardware.types[*reference];
+    const GpuType* reference = nullptr;
     for (const GpuType& type : hardware.types)
-      if (!known["gpu"].contains(type.name)) known["gpu"][type.name] = known["gpu"][from.name];
-    JobCoefficients job = coefficients_from(known, hardware);
-    for (std::size_t type = 0; type < hardware.types.size(); ++type)
-      if (!stored["gpu"].contains(hardware.types[type].name))
-        job.gpu[type] = scaled_to(job.gpu[*reference], from, hardware.types[type]);
-    return job;
+      if (!reference && known["gpu"].contains(type.name) && !known["gpu"][type.name].value("assumed_comp", true))
+        reference = &type;
+    if (!reference) return std::nullopt;
+    for (const GpuType& type : hardware.types) {
+      if (known["gpu"].contains(type.name)) continue;
+      Json& scaled = known["gpu"][type.name] = known["gpu"][reference->name];
+      const double faster = type.tflops / reference->tflops;
+      const bool bandwidths = type.memory_bandwidth > 0 && reference->memory_bandwidth > 0;
+      scaled["comp"] = scaled.at("comp").get<double>() / faster;
+      scaled["optim"] = scaled.at("optim").get<double>() /
+                        (bandwidths ? type.memory_bandwidth / reference->memory_bandwidth : faster);
+      for (const char* flag : {"assumed_comp", "assumed_backward", "assumed_optim", "assumed_overlap"})
+        scaled[flag] = true;
+    }
+    return coefficients_from(known, hardware);
   } catch (const std::exception&) {  // of another version of this program
     return std::nullopt;
   }

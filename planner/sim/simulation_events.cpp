@@ -105,11 +105,17 @@ bool Simulation::was_measured(const LiveJob& job) const {
   return std::any_of(types.begin(), types.end(), [&](int type) { return job.measured_types.contains(type); });
 }
 
+// What the daemon would scale from a measured type counts as assumed. Kinds of jobs follow from the data sheets of the
+// GPU types, so that scaling would give the same values.
 void Simulation::learn(const LiveJob& job) {
   JobCoefficients& known = input_.coefficients[job.state.id];
   known = *job.state.coefficients;
   count_as_measured(known);
-  scale_unmeasured(known, job.measured_types, input_.site->hardware);
+  for (std::size_t type = 0; type < known.gpu.size(); ++type) {
+    GpuCoefficients& gpu = known.gpu[type];
+    if (!job.measured_types.contains(static_cast<int>(type)))
+      gpu.assumed_comp = gpu.assumed_backward = gpu.assumed_optim = gpu.assumed_overlap = true;
+  }
 }
 
 bool Simulation::on_new_type(const LiveJob& job) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "planner/core/error.hpp"
 #include "planner/core/model/degree_factor.hpp"
 
 namespace espalier {
@@ -78,30 +77,11 @@ JobCoefficients worst_of_assumed(const JobCoefficients& job) {
   return worst;
 }
 
-GpuCoefficients scaled_to(const GpuCoefficients& measured, const GpuType& from, const GpuType& to) {
-  GpuCoefficients scaled;
-  const double faster = to.tflops / from.tflops;
-  const bool bandwidths = to.memory_bandwidth > 0 && from.memory_bandwidth > 0;
-  scaled.comp = measured.comp / faster;
-  scaled.backward = measured.backward;
-  scaled.optim = measured.optim / (bandwidths ? to.memory_bandwidth / from.memory_bandwidth : faster);
-  scaled.overlap = measured.overlap;
-  return scaled;
-}
-
 void count_as_measured(JobCoefficients& job) {
   for (GpuCoefficients& gpu : job.gpu)
     gpu.assumed_comp = gpu.assumed_backward = gpu.assumed_optim = gpu.assumed_overlap = false;
   job.first.assumed_compute = job.last.assumed_compute = job.boundary_assumed = job.memory_assumed = job.assumed_rail =
       false;
-}
-
-void scale_unmeasured(JobCoefficients& job, const std::set<int>& measured, const Hardware& hardware) {
-  ESPALIER_INVARIANT(!measured.empty());
-  const auto first = static_cast<std::size_t>(*measured.begin());
-  for (std::size_t type = 0; type < job.gpu.size(); ++type)
-    if (!measured.contains(static_cast<int>(type)))
-      job.gpu[type] = scaled_to(job.gpu[first], hardware.types[first], hardware.types[type]);
 }
 
 }  // namespace espalier

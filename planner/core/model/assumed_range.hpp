@@ -2,7 +2,6 @@
 // the assumed ones lie. espalier(1) lists the ranges. Pure.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,15 +36,7 @@ bool gain_is_assumed(const JobCoefficients& job, const std::vector<bool>& types)
 // on how the whole is divided.
 JobCoefficients worst_of_assumed(const JobCoefficients& job);
 
-// What one type's coefficients tell of another one: computation goes by TFLOPS, the optimizer by memory bandwidth, or
-// by TFLOPS where a bandwidth is unknown (Suika A.4). All of it is assumed.
-GpuCoefficients scaled_to(const GpuCoefficients& measured, const GpuType& from, const GpuType& to);
-
 // For coefficients that are true by definition, as in a simulation.
 void count_as_measured(JobCoefficients& job);
-
-// Those of the types that `measured` names by index stay; other types are scaled from the first of them. At least one
-// is named.
-void scale_unmeasured(JobCoefficients& job, const std::set<int>& measured, const Hardware& hardware);
 
 }  // namespace espalier
