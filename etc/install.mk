@@ -1,4 +1,5 @@
-# `make install DESTDIR= PREFIX=` and `make uninstall`: one list of SOURCE:PLACE:MODE serves both.
+# `make install DESTDIR= PREFIX=` and `make uninstall`: one list of SOURCE:PLACE:MODE serves both. The mode `link`: a symbolic link at
+# PLACE to SOURCE.
 MANDIR := share/man
 DOCDIR := share/doc/espalier
 # For PYTHONPATH; `make wheel` is for pip.
@@ -16,7 +17,7 @@ INSTALLED = \
   $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*' -o -path '*/c/*'),$e:$(DOCDIR)/$e:644) \
   $(foreach p,$(notdir $(wildcard torchrt/python/espalier/*.py)) py.typed,torchrt/python/espalier/$p:$(PYTHONDIR)/espalier/$p:644) \
   $(foreach m,METADATA entry_points.txt,$(BUILD)/$(PYTHON_INFO)/$m:$(PYTHONDIR)/$(PYTHON_INFO)/$m:644) \
-  $(WORKER_LIBRARY).0:lib/libespalier-worker.so.0:755 $(WORKER_LIBRARY):lib/libespalier-worker.so:755 \
+  $(WORKER_LIBRARY).0:lib/libespalier-worker.so.0:755 libespalier-worker.so.0:lib/libespalier-worker.so:link \
   torchrt/c/espalier/worker.h:include/espalier/worker.h:644 \
   torchrt/python/README.md:$(DOCDIR)/python.md:644 \
   etc/newcomer.md:$(DOCDIR)/newcomer.md:644 \
@@ -47,7 +48,8 @@ wheel:
 	@ls $(BUILD)/wheel/*.whl
 # `install` without building first; packages.mk uses it, too.
 place: $(addprefix $(BUILD)/,$(SITE_FILES)) $(addprefix $(BUILD)/$(PYTHON_INFO)/,METADATA entry_points.txt)
-	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; install -D -m "$$3" "$$1" "$(DESTDIR)$(PREFIX)/$$2"; done
+	@set -e; for entry in $(INSTALLED); do IFS=:; set -- $$entry; at="$(DESTDIR)$(PREFIX)/$$2"; \
+	  if [ "$$3" = link ]; then ln -sfn "$$1" "$$at"; else install -D -m "$$3" "$$1" "$$at"; fi; done
 install: all
 	@+$(MAKE) --no-print-directory place
 	@echo "espalier: installed under $(DESTDIR)$(PREFIX); $(PREFIX)/$(DOCDIR)/README.md tells what a site does next"

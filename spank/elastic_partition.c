@@ -91,3 +91,5 @@ int espalier_partition_admits(const job_desc_msg_t* job, uint32_t submit_uid, lo
 int espalier_partition_admits_change(const job_desc_msg_t* change, uint32_t submit_uid) {
   return !has_key || !names_partition(change->partition) || is_administrator(submit_uid) ? 0 : -1;
 }
+
+int espalier_partition_may_be(const char* partitions) { return !has_key || names_partition(partitions); }

@@ -19,5 +19,7 @@ int espalier_partition_admits(const job_desc_msg_t* job, uint32_t submit_uid, lo
                               size_t size);
 /* The same of a change of a job that exists. A job is not moved into the partition by its user. */
 int espalier_partition_admits_change(const job_desc_msg_t* change, uint32_t submit_uid);
+/* Whether a job in these partitions, "a,b" or NULL, may be an extension. Without a key it may. */
+int espalier_partition_may_be(const char* partitions);
 
 #endif

@@ -125,8 +125,10 @@ int job_submit(job_desc_msg_t* job, uint32_t submit_uid, char** message) {
     if (message) *message = slurm_xstrdup(why);
     return ESLURM_ACCESS_DENIED;
   }
-  if (starts_with(job->comment, kExtension)) return SLURM_SUCCESS; /* an extension of the planner */
-  if (!text && starts_with(job->comment, kComment) && !starts_with(job->comment, kBase)) {
+  const int marked = starts_with(job->comment, kExtension);
+  /* The planner knows of its extensions. They have no option, and lie in one partition. */
+  if (marked && !text && espalier_partition_may_be(job->partition)) return SLURM_SUCCESS;
+  if (!text && !marked && starts_with(job->comment, kComment) && !starts_with(job->comment, kBase)) {
     text = job->comment + strlen(kComment);
     by_comment = 1;
   }

@@ -66,7 +66,7 @@ test-faults:
 test-attacks:
 	$(call build_after_deps,all)
 	@rm -f $(BUILD)/attacks.json
-	@FILES="tests/cluster/attacks.bats tests/cluster/attacks_daemon.bats tests/cluster/attacks_grants.bats" BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) \
+	@FILES="$(wildcard tests/cluster/attacks*.bats)" BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) \
 	  TEST_PYTHON=$(TEST_PYTHON) tests/attacks/report.sh
 # In roots of other Debian releases, with their Slurm, Open MPI and compiler: ROOTS="trixie sid", COMPILE_ONLY=1 for no tests.
 # The suite `roots` of run.sh is a short form of it.

@@ -8,6 +8,7 @@
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/planning_input.hpp"
+#include "planner/daemon/private_jobs.hpp"
 #include "planner/daemon/share_words.hpp"
 
 namespace espalier {
@@ -94,7 +95,8 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
     return list;
   }
   if (const SlurmJob* anchor = slurm->alive(job.id)) {
-    if (std::string why = barred(*anchor, *slurm, settings.rules); !why.empty()) list.push_back(std::move(why));
+    if (const std::string why = barred(*anchor, *slurm, settings.rules); !why.empty())
+      list.push_back(without_jobs_of_others(why, *slurm, anchor->uid));
     if (const std::string kept = kept_type(job, slurm->cluster);
         !kept.empty() && std::any_of(slurm->cluster.nodes.begin(), slurm->cluster.nodes.end(),
                                      [&](const NodeView& node) { return node.gpu_type != kept; }))

@@ -12,6 +12,7 @@
 #include "planner/daemon/decision_check.hpp"
 #include "planner/daemon/objective_weights.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/private_jobs.hpp"
 #include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
 #include "planner/wire/grant_message.hpp"
@@ -87,6 +88,7 @@ void Planner::drop(const Decision& decision, const Deciding& from, const std::st
   record.decision = decision;
   record.decision.outcome = "dropped: " + why;
   record.uid = live->second.job.uid;
+  if (last_) record.decision.reason = without_jobs_of_others(decision.reason, *last_, record.uid);
   record.moments = from.moments;
   record.moments["decided"] = record.moments["finished"] = now;
   try {
@@ -101,6 +103,7 @@ void Planner::propose(LiveJob& live, DecisionRecord record) {
   view_.reset();
   Decision& decision = record.decision;
   record.uid = live.job.uid;
+  if (last_) decision.reason = without_jobs_of_others(decision.reason, *last_, record.uid);
   if (settings_.shadow) {
     // The same decision on the next poll is not recorded again.
     const std::string thought =

@@ -49,8 +49,9 @@ class Store : public StoreReader {
   // The job's scale table (planner/core/schedule/flextrain/predicted_scale.hpp), kept as long.
   void save_scale(JobId job, const Json& table);
 
-  // What earlier jobs taught. save() gives a new row its id, and then deletes the rows that were
-  // updated longest ago where there are more than `of_user` of one user or `in_all`.
+  // What earlier jobs taught. save() gives a new row its id. Where there are more than `of_user` of
+  // one user, it then deletes those of that user that were updated longest ago; where there are more
+  // than `in_all`, those of the user who has the most.
   static constexpr int kKnowledgeOfUser = 256, kKnowledgeInAll = 4096;
   void save(Knowledge& row, int of_user = kKnowledgeOfUser, int in_all = kKnowledgeInAll);
   bool forget_knowledge(std::int64_t id);  // false: there is none

@@ -19,11 +19,15 @@ void Store::save(Knowledge& row, int of_user, int in_all) {
           " (SELECT id FROM knowledge WHERE uid=? ORDER BY updated DESC, id DESC LIMIT ?)")
       .bind(row.uid, row.uid, of_user)
       .run();
-  s_->db
-      .prepare(
-          "DELETE FROM knowledge WHERE id NOT IN (SELECT id FROM knowledge ORDER BY updated DESC, id DESC LIMIT ?)")
-      .bind(in_all)
-      .run();
+  // Who has the most makes room: nobody's rows push out those of a user who has fewer.
+  auto count = s_->db.prepare("SELECT COUNT(*) FROM knowledge");
+  for (std::int64_t rows = count.step() ? count.integer(0) : 0; rows > in_all; --rows)
+    s_->db
+        .prepare(
+            "DELETE FROM knowledge WHERE id = (SELECT id FROM knowledge WHERE uid ="
+            " (SELECT uid FROM knowledge GROUP BY uid ORDER BY COUNT(*) DESC, MIN(updated), uid LIMIT 1)"
+            " ORDER BY updated, id LIMIT 1)")
+        .run();
   transaction.commit();
 }
 

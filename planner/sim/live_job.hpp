@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "planner/sim/policy.hpp"
 
@@ -13,7 +14,8 @@ struct LiveJob {
   SimulatedJobState state;  // the part that policies see
   // Coefficients that policies may know, if they differ from the true ones.
   std::unique_ptr<JobCoefficients> known;
-  double since = 0;  // time up to which progress is accounted for
+  std::set<int> measured_types;  // on which it has been profiled, or another job of its kind before it began
+  double since = 0;              // time up to which progress is accounted for
   bool training = false;
   bool stopped_before = false;  // it must load its state when it starts
   bool wide_start = false;      // its kind is known and it has not trained yet

@@ -100,8 +100,9 @@ class Policy {
   // True: jobs have an anchor and extensions (Suika §3.2.3). A started job never loses the GPUs of
   // its basic plan. False: a job holds exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }
-  // True: what the profile of a job showed is known of later jobs of its kind when they start. Such a
-  // job may grow before its first step (a wide start), at no cost beyond its first start.
+  // True: what the profile of a job showed is known of later jobs of its kind when they start on a GPU
+  // type on which one was profiled. Such a job may grow before its first step (a wide start), at no cost
+  // beyond its first start.
   virtual bool shares_profiles() const { return false; }
   // True: a job that asks for a GPU type, but accepts any, may get another one from this policy.
   virtual bool chooses_types() const { return false; }

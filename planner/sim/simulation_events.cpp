@@ -87,16 +87,45 @@ bool Simulation::begin(LiveJob& job) {
   input_.last_change.erase(job.state.id);  // a start is no change, so no cooldown follows
   elastic.phase = JobPhase::running;
   elastic.step_seconds = 0;
-  if (policy_.shares_profiles() && known_kinds_.contains(job.state.job->kind)) {
+  job.measured_types.clear();
+  if (policy_.shares_profiles()) job.measured_types = measured_types_[job.state.job->kind];
+  if (was_measured(job)) {
     job.wide_start = true;
     elastic.step_seconds = job.state.step_seconds;
-    input_.coefficients[job.state.id] = *job.state.coefficients;
-    count_as_measured(input_.coefficients[job.state.id]);
+    learn(job);
     return true;
   }
+  await_profile(job);
+  return false;
+}
+
+// Of the plan on which it runs: on one of its GPU types, as the daemon counts it (recalled() in planner/daemon).
+bool Simulation::was_measured(const LiveJob& job) const {
+  const std::set<int> types = types_of(*job.state.plan);
+  return std::any_of(types.begin(), types.end(), [&](int type) { return job.measured_types.contains(type); });
+}
+
+// What the daemon would scale from a measured type counts as assumed. Kinds of jobs follow from the data sheets of the
+// GPU types, so that scaling would give the same values.
+void Simulation::learn(const LiveJob& job) {
+  JobCoefficients& known = input_.coefficients[job.state.id];
+  known = *job.state.coefficients;
+  count_as_measured(known);
+  for (std::size_t type = 0; type < known.gpu.size(); ++type) {
+    GpuCoefficients& gpu = known.gpu[type];
+    if (!job.measured_types.contains(static_cast<int>(type)))
+      gpu.assumed_comp = gpu.assumed_backward = gpu.assumed_optim = gpu.assumed_overlap = true;
+  }
+}
+
+bool Simulation::on_new_type(const LiveJob& job) const {
+  const std::set<int> types = types_of(*job.state.plan);
+  return !std::includes(job.measured_types.begin(), job.measured_types.end(), types.begin(), types.end());
+}
+
+void Simulation::await_profile(const LiveJob& job) {
   const double until = options_.redeploy.profile_seconds + options_.redeploy.profile_steps * job.state.step_seconds;
   events_.add({input_.now + until, EventKind::profile, job.state.id, 0});
-  return false;
 }
 
 bool Simulation::profiled(LiveJob& job) {
@@ -113,11 +142,11 @@ void Simulation::await_settling(const LiveJob& job) {
                elastic_job(job.state.id)->generation});
 }
 
-bool Simulation::settled(const LiveJob& job) {
-  known_kinds_.insert(job.state.job->kind);
-  JobCoefficients& known = input_.coefficients[job.state.id];
-  known = *job.state.coefficients;
-  count_as_measured(known);
+bool Simulation::settled(LiveJob& job) {
+  const std::set<int> types = types_of(*job.state.plan);
+  job.measured_types.insert(types.begin(), types.end());
+  measured_types_[job.state.job->kind].insert(types.begin(), types.end());
+  learn(job);
   return tell_profile(job);
 }
 
@@ -165,7 +194,9 @@ bool Simulation::commit(LiveJob& job) {
   elastic.phase = JobPhase::running;
   ++elastic.generation;
   const bool known = input_.coefficients.contains(job.state.id);
-  if (options_.redeploy.settle_steps > 0 && !known) await_settling(job);
+  const bool news = known && on_new_type(job);
+  if (options_.redeploy.settle_steps > 0 && (news || !known)) await_settling(job);
+  else if (news) await_profile(job);
   if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
   if (!noticed_.empty()) leave(job);
   return true;

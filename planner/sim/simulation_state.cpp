@@ -6,11 +6,25 @@
 
 namespace espalier::sim {
 
+namespace {
+int type_of_gpu(const Site& site, const GpuId& gpu) {
+  const int node = site.topology.find(gpu.node);
+  return node < 0 ? -1 : site.topology.gpu_types(node)[static_cast<std::size_t>(gpu.index)];
+}
+}  // namespace
+
 // The type of the plan's first GPU.
 int Simulation::type_of(const Plan& plan) const {
-  const GpuId& gpu = plan.stages.front().replicas.front().gpus.front();
-  const int node = input_.site->topology.find(gpu.node);
-  return node < 0 ? -1 : input_.site->topology.gpu_types(node)[static_cast<std::size_t>(gpu.index)];
+  return type_of_gpu(*input_.site, plan.stages.front().replicas.front().gpus.front());
+}
+
+std::set<int> Simulation::types_of(const Plan& plan) const {
+  std::set<int> types;
+  if (input_.site->hardware.types.size() == 1) return {0};
+  for (const Stage& stage : plan.stages)
+    for (const auto& replica : stage.replicas)
+      for (const GpuId& gpu : replica.gpus) types.insert(type_of_gpu(*input_.site, gpu));
+  return types;
 }
 
 Prediction Simulation::predict(const LiveJob& job, const Plan& plan) const {

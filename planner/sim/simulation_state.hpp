@@ -34,9 +34,13 @@ class Simulation {
   bool arrive(const SimulatedJob& job);
   JobCoefficients mistaken(const SimulatedJob& job) const;
   bool begin(LiveJob& job);
+  bool was_measured(const LiveJob& job) const;
+  bool on_new_type(const LiveJob& job) const;
+  void learn(const LiveJob& job);
+  void await_profile(const LiveJob& job);
   bool profiled(LiveJob& job);
   void await_settling(const LiveJob& job);
-  bool settled(const LiveJob& job);
+  bool settled(LiveJob& job);
   bool tell_profile(const LiveJob& job);
   void ask_again(double time);
   bool pause(LiveJob& job);
@@ -49,6 +53,7 @@ class Simulation {
   bool fits(const SimulatedJobState& job) const;
   Plan basic_on(const SimulatedJobState& job, const std::vector<GpuId>& gpus) const;
   int type_of(const Plan& plan) const;
+  std::set<int> types_of(const Plan& plan) const;
   void serve_queue();
   void start_those_that_fit();
   void backfill(FreeGpus& free, const SimulatedJobState& head);
@@ -100,8 +105,9 @@ class Simulation {
   EventQueue events_;
   Arrivals arrivals_;
   JobId next_extension_;
-  std::set<std::size_t> known_kinds_;  // of which a job has been profiled
-  std::set<JobId> noticed_;            // extensions that Slurm has told to end
+  std::map<std::size_t, std::set<int>>
+      measured_types_;       // by kind: the GPU types on which a job of it has been profiled
+  std::set<JobId> noticed_;  // extensions that Slurm has told to end
   int gpus_ = 0, allocated_ = 0, idle_rounds_ = 0;
   std::size_t done_ = 0;
   double wanted_ = 0;

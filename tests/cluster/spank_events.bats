@@ -75,6 +75,21 @@ ESP1 gpus_released job=$job node=n2 gpus=0,1 exit=0" ]
   [[ $output == *'MIN is 2, but the job requests 1 GPU;'* ]]
 }
 
+@test "the comment of an extension does not keep an option from being checked and told" {
+  script=$'#!/bin/sh\nsleep 0.2\n'
+  export FORGE_COMMENT=espalier:ext:1:0123456789abcdef
+  run as_user "$FORGE" "$script" gres:gpu:1 _SLURM_SPANK_OPTION_espalier_elastic=8:4
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [[ $output == *'espalier: elastic: "8:4": MAX is below MIN'* ]]
+  run as_user "$FORGE" "$script" gres:gpu:1 _SLURM_SPANK_OPTION_espalier_elastic=2:4
+  [[ $output == *'MIN is 2, but the job requests 1 GPU;'* ]]
+  [ "$(heard job_submitted)" = 0 ]
+  as_user sbatch -Q -H --gres=gpu:1 --elastic=1:4 "--comment=$FORGE_COMMENT" -o /dev/null --wrap true
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  [ "$(events job_submitted)" = "ESP1 job_submitted uid=4242 gpus=1 nodes=1 elastic=1" ]
+}
+
 @test "an epilog is done at once when the planner's name cannot be resolved or nobody listens" {
   as_user srun -Q --gres=gpu:1 true
   for planner in no-such-host.invalid 10.77.200.1:9 ctl:9; do
@@ -140,16 +155,33 @@ ESP1 job_submitted uid=4242 gpus=3 nodes=1 elastic=1" ]
   wait_for 20 "the third submission is heard" eval '[ "$(heard job_submitted)" = 1 ]'
 }
 
-@test "submissions go on through scontrol reconfigure and a restart of slurmctld" {
-  scontrol reconfigure
-  as_user sbatch -Q -H -o /dev/null --wrap true
-  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+restart_slurmctld() {
   kill -TERM "$(cat "$BOX/pid/slurmctld")"
   wait_for 30 "slurmctld is gone" eval '! scontrol ping | grep -q UP'
   slurmctld 3>&-
   wait_for 30 "slurmctld is back" eval 'scontrol ping | grep -q UP'
+}
+
+@test "submissions go on through scontrol reconfigure and a restart of slurmctld" {
+  scontrol reconfigure
+  as_user sbatch -Q -H -o /dev/null --wrap true
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  restart_slurmctld
   as_user sbatch -Q -H -o /dev/null --wrap true
   wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 2 ]'
+}
+
+@test "where there is a key for grants, only jobs of the partition for extensions pass for extensions" {
+  (umask 077 && printf 'partition=elastic\nkey=%064d\n' 0 > /etc/espalier/grant.key)
+  chown "$BOX_SLURM_USER:" /etc/espalier/grant.key
+  restart_slurmctld
+  sbatch -Q -H -p elastic --gres=gpu:1 --comment=espalier:ext:1:abc -o /dev/null --wrap true # by root, who needs no grant
+  as_user sbatch -Q -H --gres=gpu:1 --comment=espalier:ext:1:abc -o /dev/null --wrap true
+  wait_for 20 "it is heard" eval '[ "$(heard job_submitted)" = 1 ]'
+  [ "$(events job_submitted)" = "ESP1 job_submitted uid=4242 gpus=1 nodes=1 elastic=0" ]
+  scancel -u root
+  rm /etc/espalier/grant.key
+  restart_slurmctld
 }
 
 # --- the node's topology, when slurmd starts ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
   in_place install /opt/espalier
   for file in bin/espalier bin/espalier-launch bin/espalier-ranks bin/espalier-train sbin/espalierd sbin/espalier-report \
     lib/slurm/espalier.so lib/slurm/job_submit_espalier.so lib/systemd/system/espalierd.service \
-    lib/libespalier-worker.so.0 include/espalier/worker.h share/doc/espalier/examples/c/worker.c \
+    lib/libespalier-worker.so.0 lib/libespalier-worker.so include/espalier/worker.h share/doc/espalier/examples/c/worker.c \
     lib/espalier/python/espalier/rendezvous.py lib/espalier/python/espalier-0.1.0.dist-info/entry_points.txt \
     share/man/man1/espalier.1 share/man/man5/espalier.toml.5 share/man/man7/espalier-security.7 share/man/man8/espalierd.8 share/doc/espalier/README.md share/doc/espalier/espalier-dashboard.json; do
     [ -e "$target/opt/espalier/$file" ] || { echo "$file is missing"; false; }

@@ -1,34 +1,39 @@
-# The Debian packages in a root that has Slurm and nothing of Espalier: what a site does with them, from installing to removing.
+# The packages in a root that has Slurm and nothing of Espalier: what a site does with them, from installing to removing.
 # Run by tests/packages/run inside that root, on an overlay that is gone afterwards. Each test goes on where the one before ended.
-# PACKAGES: the folder with the packages; NEWER: one with the same tree's packages of a higher version.
+# PACKAGES: the folder with the packages; NEWER: one with the same tree's packages of a higher version. The RPMs are installed by
+# Debian's own rpm, when those of Debian are gone: the libraries that they need are those of Debian's packages, which rpm does not know.
 
 setup_file() {
   export DEBIAN_FRONTEND=noninteractive
   # What is there before Espalier. Packages that it depends on stay when it goes: the list is made when they are there.
-  apt-get -q -y --no-install-recommends install $(dependencies) > /tmp/dependencies.log 2>&1 || { tail -n 20 /tmp/dependencies.log >&2; return 1; }
+  apt-get -q -y --no-install-recommends install rpm $(dependencies) > /tmp/dependencies.log 2>&1 || { tail -n 20 /tmp/dependencies.log >&2; return 1; }
+  mkdir -p /usr/lib64/slurm # of Slurm's RPM
   everything > /tmp/before
 }
 
 # Names of what the packages depend on, without their own and without versions.
 dependencies() {
-  for deb in "$PACKAGES"/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|].*//; /^espalier/d; /^$/d' | sort -u
+  for deb in "$PACKAGES"/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|].*//; /espalier/d; /^$/d' | sort -u
 }
 # Every file, folder and account of the root, but what package tools and the tests themselves write.
 everything() {
   find / -xdev \( -path /tmp -o -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /root -o -path /var/log -o -path /var/cache \
-    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /etc/ld.so.cache -o -path "$CACHE_HOME" -o -path "$CHECKOUT" \) -prune -o -print | sort
+    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/rpm -o -path /etc/ld.so.cache -o -path "$CACHE_HOME" -o -path "$CHECKOUT" \) -prune -o -print | sort
   cut -d: -f1 /etc/passwd /etc/group
 }
-install_all() { dpkg -i "$1"/espalier_*.deb "$1"/espalierd_*.deb "$1"/espalier-slurm-plugins_*.deb; }
+install_all() { dpkg -i "$1"/*.deb; }
 version() { dpkg-query -W -f '${Version}' "$1"; }
 
 @test "the packages install, and bring every file that a site needs" {
   install_all "$PACKAGES"
   for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/sbin/espalierd /usr/sbin/espalier-report \
     /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so /usr/lib/x86_64-linux-gnu/slurm-wlm/job_submit_espalier.so \
-    /lib/systemd/system/espalierd.service /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/share/doc/espalier/newcomer.md; do
+    /lib/systemd/system/espalierd.service /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/share/doc/espalier/newcomer.md \
+    /usr/lib/libespalier-worker.so.0 /usr/include/espalier/worker.h; do
     [ -e "$file" ] || { echo "$file is missing"; false; }
   done
+  [ "$(readlink /usr/lib/libespalier-worker.so)" = libespalier-worker.so.0 ]
+  worker_library_loads
   grep -q '^ExecStart=/usr/sbin/espalierd' /lib/systemd/system/espalierd.service
   espalier --version
   espalierd --version
@@ -91,14 +96,63 @@ P
 }
 
 @test "removing keeps the configuration and the store, purging leaves nothing" {
-  dpkg -r espalier-slurm-plugins espalierd espalier
+  dpkg -r libespalier-worker-dev libespalier-worker0 espalier-slurm-plugins espalierd espalier
   [ -e /etc/espalier/espalier.toml ]
   [ -e /var/lib/espalier/espalier.db ]
   refute_file /usr/bin/espalier /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so
-  dpkg -P espalier-slurm-plugins espalierd espalier
+  dpkg -P libespalier-worker-dev libespalier-worker0 espalier-slurm-plugins espalierd espalier
+  nothing_is_left
+}
+nothing_is_left() {
   everything > /tmp/after
   run diff /tmp/before /tmp/after
   echo "$output"
   [ "$status" -eq 0 ]
 }
+# Through the loader, by its name alone.
+worker_library_loads() { python3 -c 'import ctypes; ctypes.CDLL("libespalier-worker.so.0").espalier_join'; }
 refute_file() { for file; do [ ! -e "$file" ] || { echo "$file is still there"; return 1; }; done; }
+
+rpms() { rpm --nodeps --force-debian "$@"; }
+
+@test "the RPMs install, and bring every file that a site needs" {
+  rpms -i "$PACKAGES"/*.rpm
+  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/sbin/espalierd /usr/sbin/espalier-report \
+    /usr/lib64/slurm/espalier.so /usr/lib64/slurm/job_submit_espalier.so /usr/lib/systemd/system/espalierd.service \
+    /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/lib64/libespalier-worker.so.0 /usr/include/espalier/worker.h; do
+    [ -e "$file" ] || { echo "$file is missing"; false; }
+  done
+  espalier --version
+  espalierd --version
+  LD_LIBRARY_PATH=/usr/lib64 worker_library_loads
+  run rpm -q --requires -p "$PACKAGES"/espalier-slurm-plugins-*.rpm
+  echo "$output"
+  slurm=$(dpkg-query -W -f '${Version}' slurm-wlm-basic-plugins)
+  [[ $output == *"slurm >= ${slurm%%-*}"* ]]
+  [[ $output == *"slurm < "* ]]
+}
+
+@test "an upgrade of the RPMs keeps the configuration; a downgrade that could not read the decision store is refused in words" {
+  sed -i 's/^poll_seconds = 2.0/poll_seconds = 3.0/' /etc/espalier/espalier.toml
+  rpms -U "$NEWER"/rpm/*.rpm
+  [ "$(rpm -q --qf '%{RELEASE}' espalierd)" = 2 ]
+  grep -q '^poll_seconds = 3.0' /etc/espalier/espalier.toml
+  mkdir -p /var/lib/espalier
+  python3 -c 'import sqlite3; s = sqlite3.connect("/var/lib/espalier/espalier.db"); s.execute("CREATE TABLE t(a)"); s.execute("PRAGMA user_version=999"); s.commit()'
+  run rpms -U --oldpackage "$PACKAGES"/espalierd-*.rpm
+  echo "$output"
+  [ "$status" -ne 0 ]
+  [[ $output == *"has schema 999"*"Keep the newer one"* ]]
+  [ "$(rpm -q --qf '%{RELEASE}' espalierd)" = 2 ]
+  espalierd --version
+  python3 -c 'import sqlite3; s = sqlite3.connect("/var/lib/espalier/espalier.db"); s.execute("PRAGMA user_version=1"); s.commit()'
+  rpms -U --oldpackage "$PACKAGES"/*.rpm
+  [ "$(rpm -q --qf '%{RELEASE}' espalierd)" = 1 ]
+}
+
+@test "removing the RPMs keeps the changed configuration and the store, and nothing else" {
+  rpms -e libespalier-worker-devel libespalier-worker0 espalier-slurm-plugins espalierd espalier
+  rm /etc/espalier/espalier.toml.rpmsave /var/lib/espalier/espalier.db
+  rmdir /etc/espalier /var/lib/espalier
+  nothing_is_left
+}

@@ -220,3 +220,29 @@ echo "10 passed, 0 failed, 0 skipped"'
   runs
   ended 1 "11 passed, 1 failed, 0 skipped"
 }
+
+@test "an attack that succeeds once and not again counts as one that succeeded, and fails make test-attacks" {
+  mkdir "$tree/tests/attacks"
+  cp "$BATS_TEST_DIRNAME/../attacks/report.sh" "$tree/tests/attacks/"
+  # STATUS FIGURES: what report.sh ends with, and leaves.
+  reports() {
+    status=0
+    (
+      cd "$tree"
+      env -i PATH="$tree/bin:$(tr : '\n' <<< "$PATH" | grep -v bats-core | paste -sd:)" STATE="$state" BUILD=build tests/attacks/report.sh
+    ) > "$tree/output" 2>&1 || status=$?
+    cat "$tree/output"
+    [ "$status" = "$1" ]
+    [ "$(cat "$tree/build/attacks.json")" = "{\"attacks_succeeded\": $2}" ]
+  }
+  file a
+  has "is kept off" "true"
+  reports 0 0
+  has "succeeds once" "once it"
+  reports 1 1
+  reports 0 0
+  has "succeeds" "false"
+  reports 1 1
+  for number in 1 2 3 4; do has "once $number" "once it$number"; done
+  reports 1 5
+}

@@ -258,6 +258,14 @@ TEST_CASE("what a launcher is to acquire comes with a grant for each extension, 
 
 TEST_CASE("a waiting job makes the planner ask for an extension back") {
   Daemon daemon;
+  uid_t owner = 1001;
+  bool hidden = false;
+  SUBCASE("of another user, who may be seen") {}
+  SUBCASE("of another user, with PrivateData=jobs") { hidden = true; }
+  SUBCASE("of the same user, with PrivateData=jobs") {
+    hidden = true;
+    owner = 1000;
+  }
   daemon.slurm_says([](SlurmSnapshot& slurm) {
     run_job(slurm, slurm_job(20, 1000, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:10:abc"));
     run_job(slurm, slurm_job(77, 5, {{77, "n1", {2, 3}}}));
@@ -268,11 +276,18 @@ TEST_CASE("a waiting job makes the planner ask for an extension back") {
   link->says(wire::Register{grown, "n1", 1});
   REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
   CHECK_FALSE(link->got<wire::Propose>());
-  daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.cluster.waiting = {{30, 2, 1, {}, {}}}; });
+  daemon.slurm_state->change([&](SlurmSnapshot& slurm) {
+    slurm.cluster.waiting = {{30, 2, 1, {}, {}}};
+    slurm.jobs[30].uid = owner;
+    slurm.private_jobs = hidden;
+  });
   daemon.planner->job_submitted();
   REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
   const Decision decision = link->got<wire::Propose>()->decision;
   CHECK(decision.kind == DecisionKind::shrink);
+  const std::string who = hidden && owner != 1000 ? "another job" : "job 30";
+  CHECK(decision.reason.starts_with(who + " waits for GPUs that extensions hold"));
+  CHECK(daemon.store.decision(decision.id)->decision.reason == decision.reason);
   CHECK(decision.release == std::vector<JobId>{20});
   CHECK(decision.trigger == Trigger::job_submitted);
   CHECK(daemon.store.decision(decision.id)->moments.contains("event"));

@@ -82,12 +82,15 @@ TEST_CASE("doctor: whether users can submit into the partition for extensions") 
   CHECK(says(open, "users can submit into partition elastic without Espalier"));
   const auto with_key = [](Facts& facts) { (*facts.planner_config.value)["extensions.grants"] = true; };
   CHECK(says(broken("extension-grants", with_key), "job_submit asks for them in partition elastic"));
-  const Finding unchecked = after("extension-grants", [&](Facts& facts, Slurm& slurm) {
-    with_key(facts);
-    slurm.settings["JobSubmitPlugins"] = "lua";
-  });
-  CHECK(unchecked.verdict == Verdict::warning);
-  CHECK(advises(unchecked, "/etc/slurm/slurm.conf", "JobSubmitPlugins=espalier"));
+  const auto with_plugins = [&](const char* plugins) {
+    return after("extension-grants", [&](Facts& facts, Slurm& slurm) {
+      with_key(facts);
+      slurm.settings["JobSubmitPlugins"] = plugins;
+    });
+  };
+  CHECK(with_plugins("(null)").verdict == Verdict::warning);
+  CHECK(advises(with_plugins("(null)"), "/etc/slurm/slurm.conf", "JobSubmitPlugins=espalier"));
+  CHECK(advises(with_plugins("lua"), "/etc/slurm/slurm.conf", "JobSubmitPlugins=lua,espalier"));
 }
 
 TEST_CASE("doctor: the user of espalierd and its folder") {

@@ -44,6 +44,12 @@ TEST_CASE("doctor: the report has each finding, its remedies and the count, and 
 TEST_CASE("doctor: the lines to add by file, each once, commands last") {
   CHECK(fix_plan(some()) == "# /a\nX=1\nV=4\n# into [part]\nY=2\n\n# /b\nZ=3\n\n# commands\nrun it\n");
   CHECK(fix_plan(judge(healthy())).empty());
+  // Two checks that advise the same line.
+  Facts facts = healthy();
+  (*facts.planner_config.value)["extensions.grants"] = true;
+  facts.slurm.value->settings["JobSubmitPlugins"] = "lua";
+  CHECK(fix_plan(judge(facts)).starts_with("# /etc/slurm/slurm.conf\nJobSubmitPlugins=lua,espalier\n"));
+  CHECK(fix_plan(judge(facts)).find("JobSubmitPlugins") == fix_plan(judge(facts)).rfind("JobSubmitPlugins"));
 }
 
 TEST_CASE("doctor: JSON, and the worst verdict") {

@@ -37,7 +37,7 @@ TEST_SUITE("schedule") {
     CHECK(decisions[0].release == std::vector<JobId>{50});
     CHECK(decisions[0].plan.gpu_count() == 1);
     CHECK(decisions[0].reason ==
-          "job 2 has less work left and gains more from GPUs of extensions: give back 3 GPUs, run on 1");
+          "another job has less work left and gains more from GPUs of extensions: give back 3 GPUs, run on 1");
   }
 
   TEST_CASE("the GPUs of a trade go to the job it was made for") {

@@ -1,6 +1,8 @@
 // Clusters with several types of GPUs: basic plans, the base queue, what jobs ask for, measured times.
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "planner/cli/preset_clusters.hpp"
 #include "planner/sim/base_queue.hpp"
 #include "planner/sim/policies/policies.hpp"
@@ -45,6 +47,27 @@ const std::string kProfile =
     "alpa_optimal,bert,1.3B,64,h100,4,4,,1,1.0,1\r\n"
     "arena_estimate,bert,1.3B,64,a100,4,4,1,1,2.5,1\r\n"
     "arena_estimate,bert,1.3B,64,a100,4,4,0,1,2.2,1\r\n";
+
+// Tells what is known of each job when it decides, by the job's id and the time in whole seconds.
+class Noting final : public sim::Policy {
+ public:
+  using Known = std::map<JobId, std::map<int, JobCoefficients>>;
+  explicit Noting(Known& known, std::function<std::vector<sim::Act>(const sim::SimulatedView&)> acts = nullptr)
+      : known_(known), acts_(std::move(acts)) {}
+  std::string name() const override { return "noting"; }
+  bool keeps_basic() const override { return true; }
+  bool shares_profiles() const override { return true; }
+  sim::Method redeployment() const override { return sim::Method::adopt; }
+  std::vector<sim::Act> decide(const sim::SimulatedView& view) override {
+    for (const auto& [job, coefficients] : view.input.coefficients)
+      known_[job][static_cast<int>(view.input.now)] = coefficients;
+    return acts_ ? acts_(view) : std::vector<sim::Act>{};
+  }
+
+ private:
+  Known& known_;
+  std::function<std::vector<sim::Act>(const sim::SimulatedView&)> acts_;
+};
 
 }  // namespace
 
@@ -129,6 +152,66 @@ TEST_SUITE("sim") {
     CHECK(run.jobs[0].redeployments == 2);  // it grew, and gave back once
     CHECK(run.jobs[5].start == doctest::Approx(111).epsilon(0.02));
     CHECK(run.jobs[6].start == run.jobs[5].start);
+  }
+
+  TEST_CASE("a profile on one GPU type makes later jobs of the kind known there, and not on another type") {
+    Mixed mixed;
+    mixed.add(0, 1000);
+    mixed.add(100, 1000);
+    mixed.add(200, 1000);
+    mixed.ask(0, "a100");
+    mixed.ask(1, "v100");
+    mixed.ask(2, "a100");
+    mixed.options.redeploy.profile_seconds = 15;
+    Noting::Known known;
+    Noting policy(known);
+    const sim::PolicyRun run = mixed.run(policy);
+    const auto first_known = [&](JobId job) { return known.at(job).begin()->first; };
+    CHECK(first_known(1) == static_cast<int>(run.jobs[0].start) + 15);
+    CHECK(first_known(2) == static_cast<int>(run.jobs[1].start) + 15);
+    CHECK(first_known(3) == static_cast<int>(run.jobs[2].start));
+    const auto a100 = static_cast<std::size_t>(type_named(*mixed.site, "a100"));
+    const auto v100 = static_cast<std::size_t>(type_named(*mixed.site, "v100"));
+    // The first one has seen one type only. The third one knows what both before it have seen.
+    const JobCoefficients& one = known.at(1).begin()->second;
+    CHECK_FALSE(one.gpu[a100].assumed_comp);
+    CHECK(one.gpu[v100].assumed_comp);
+    CHECK(one.gpu[v100].assumed_optim);
+    CHECK_FALSE(known.at(3).begin()->second.gpu[a100].assumed_comp);
+    CHECK_FALSE(known.at(3).begin()->second.gpu[v100].assumed_comp);
+  }
+
+  TEST_CASE("a job that grows to GPUs of another type is profiled there") {
+    Mixed mixed;
+    const auto a100 = static_cast<std::size_t>(type_named(*mixed.site, "a100"));
+    const auto v100 = static_cast<std::size_t>(type_named(*mixed.site, "v100"));
+    mixed.add(0, 1000);
+    mixed.ask(0, "a100");
+    SUBCASE("after some seconds") { mixed.options.redeploy.profile_seconds = 15; }
+    SUBCASE("after some steps") {
+      mixed.options.redeploy.profile_seconds = 15;
+      mixed.options.redeploy.settle_steps = 5;
+    }
+    sim::JobKind two = mixed.kinds[0];
+    two.dp = 2;
+    const Plan wide = sim::basic_plan(two, {{"n2", 0}, {"n1", 0}});
+    double asked = 0;
+    Noting::Known known;
+    Noting policy(known, [&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      if (asked > 0 || view.input.now < 300 || view.jobs[0]->redeploying || view.jobs[0]->plan->gpu_count() > 1)
+        return {};
+      asked = view.input.now;
+      return {{1, wide, "", {}}};
+    });
+    mixed.add(300, 10);  // an event at which the policy decides
+    mixed.ask(1, "a100");
+    mixed.run(policy);
+    REQUIRE(asked > 0);
+    const JobCoefficients& before = known.at(1).begin()->second;
+    const JobCoefficients& after = known.at(1).rbegin()->second;
+    CHECK(before.gpu[v100].assumed_comp);
+    CHECK_FALSE(after.gpu[v100].assumed_comp);
+    CHECK(after.gpu[a100] == before.gpu[a100]);
   }
 
   TEST_CASE("the first job that does not fit is shown with the nodes of the type on which it starts first") {

@@ -256,6 +256,31 @@ TEST_CASE("the rows of one user and of all are bounded, and the oldest go first"
   CHECK(store.newest_knowledge(100).back().updated == 5);
 }
 
+TEST_CASE("the rows of a user with many do not push out those of a user with few") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  const auto add = [&](std::uint32_t uid, int number) {
+    Knowledge row = some_knowledge(uid, Json{{"layers", number}}.dump());
+    row.updated = number;
+    store.save(row, 4, 5);
+  };
+  add(1000, 1);
+  add(1001, 2);
+  for (int i = 3; i <= 12; ++i) add(1002, i);
+  const auto left = store.newest_knowledge(100);
+  std::vector<std::pair<std::uint32_t, double>> found;
+  for (const Knowledge& row : left) found.emplace_back(row.uid, row.updated);
+  CHECK(found ==
+        std::vector<std::pair<std::uint32_t, double>>{{1002, 12}, {1002, 11}, {1002, 10}, {1001, 2}, {1000, 1}});
+  // A lower limit than before takes from the user who has the most, until there are few enough.
+  Knowledge last = some_knowledge(1003, "{}");
+  last.updated = 13;
+  store.save(last, 4, 3);
+  found.clear();
+  for (const Knowledge& row : store.newest_knowledge(100)) found.emplace_back(row.uid, row.updated);
+  CHECK(found == std::vector<std::pair<std::uint32_t, double>>{{1003, 13}, {1002, 12}, {1001, 2}});
+}
+
 TEST_CASE("decisions of the first schema are read without their candidates") {
   const Folder folder;
   { Store(folder.file("a.db")).add(some_record()); }

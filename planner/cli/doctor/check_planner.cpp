@@ -101,14 +101,13 @@ Finding grants(const Facts& facts, const Slurm& slurm) {
   if (!facts.planner_config->value("extensions.grants", false))
     return ok("users can submit into partition " + partition +
               " without Espalier, as far as its MaxTime and QOS allow: espalierd has no key in " ESPALIER_GRANT_KEY);
-  const std::string plugins = "," + slurm.setting("JobSubmitPlugins") + ",";
-  if (plugins.find(",espalier,") != std::string::npos)
+  if (loads_submit_plugin(slurm))
     return ok("espalierd gives extensions grants, and job_submit asks for them in partition " + partition);
   return warning(
       "espalierd gives extensions grants, but slurmctld does not load job_submit_espalier.so, which asks "
       "for them: users can submit into partition " +
           partition,
-      {{facts.slurm_conf(), "JobSubmitPlugins=espalier", ""}});
+      {submit_plugin_line(facts, slurm)});
 }
 
 Finding user(const Facts& facts, const Slurm& slurm) {

@@ -1,6 +1,4 @@
 // The two plugins: named in Slurm's files, there, built for the Slurm that loads them, and with the right words.
-#include <algorithm>
-
 #include "planner/cli/doctor/checks.hpp"
 
 namespace espalier::cli::doctor {
@@ -112,29 +110,16 @@ Finding option(const Facts& facts) {
                {plugstack_line(facts), command("srun -vv true  # says what plugins it loads, and why not")});
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> words(1);
-  for (const char c : list)
-    if (c == ',') words.emplace_back();
-    else words.back() += c;
-  return words;
-}
-
-std::string added(const std::string& list, const std::string& word) { return list.empty() ? word : list + "," + word; }
-
 Finding submit(const Facts& facts, const Slurm& slurm) {
-  const std::string list = slurm.setting("JobSubmitPlugins");
-  const auto words = split(list);
-  if (std::find(words.begin(), words.end(), "espalier") != words.end()) return ok("JobSubmitPlugins=" + list);
+  if (loads_submit_plugin(slurm)) return ok("JobSubmitPlugins=" + slurm.setting("JobSubmitPlugins"));
   return warning(
       "JobSubmitPlugins does not have espalier: elastic requests that cannot be met are not refused at once, "
       "jobs cannot be elastic by their comment, and espalierd hears of new jobs late",
-      {{facts.slurm_conf(), "JobSubmitPlugins=" + added(list, "espalier"), ""}});
+      {submit_plugin_line(facts, slurm)});
 }
 
 Finding submit_plugin(const Facts& facts, const Slurm& slurm) {
-  const auto words = split(slurm.setting("JobSubmitPlugins"));
-  const bool used = std::find(words.begin(), words.end(), "espalier") != words.end();
+  const bool used = loads_submit_plugin(slurm);
   if (!facts.plugins) return skipped(facts.plugins.why);
   const PluginFile& plugin = facts.plugins->submit;
   if (!plugin.exists) {
@@ -154,6 +139,15 @@ Finding submit_plugin(const Facts& facts, const Slurm& slurm) {
 }
 
 }  // namespace
+
+bool loads_submit_plugin(const Slurm& slurm) {
+  return ("," + slurm.setting("JobSubmitPlugins") + ",").find(",espalier,") != std::string::npos;
+}
+
+Remedy submit_plugin_line(const Facts& facts, const Slurm& slurm) {
+  const std::string others = slurm.setting("JobSubmitPlugins");
+  return {facts.slurm_conf(), "JobSubmitPlugins=" + (others.empty() ? "" : others + ",") + "espalier", ""};
+}
 
 std::span<const Check> plugin_checks() {
   static const Check table[] = {

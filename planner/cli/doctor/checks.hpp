@@ -27,6 +27,11 @@ std::span<const Check> checks();
 // The findings of every check for the audience of `facts`. Pure.
 std::vector<Finding> judge(const Facts& facts);
 
+// Whether slurmctld loads job_submit_espalier.so, and the line of slurm.conf that makes it, which keeps the site's own
+// plugins.
+bool loads_submit_plugin(const Slurm& slurm);
+Remedy submit_plugin_line(const Facts& facts, const Slurm& slurm);
+
 // The tables that checks() is made of, one a file.
 std::span<const Check> slurm_checks();
 std::span<const Check> plugin_checks();

@@ -121,8 +121,8 @@ std::vector<Decision> Trades::find(const Market& market, std::vector<Player>& pl
     std::erase(givers, taker);
     auto d = shrinking.shrink(*giver, top->extensions);
     if (!d) continue;
-    d->reason = "job " + std::to_string(taker->job->id) +
-                " has less work left and gains more from GPUs of extensions: give back " +
+    // Not which one: the giver's user may not be allowed to see the taker's jobs.
+    d->reason = "another job has less work left and gains more from GPUs of extensions: give back " +
                 std::to_string(gpus_in(*giver->job, d->release)) + " GPUs, run on " +
                 std::to_string(d->plan.gpu_count());
     d->candidates.front().benefit = top->benefit * giver->discount;

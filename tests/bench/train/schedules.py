@@ -1,6 +1,6 @@
 """`make bench-schedules`: pipeline schedules in real runs against what the planner's model says of them, into
-build/bench/schedules.json. With an argument only the parts it names (of time, memory, comma-separated); the others keep what
-the file says.
+build/bench/schedules.json, which is written after every run. With an argument only the parts it names (of time, memory,
+comma-separated); the others keep what the file says.
 
 time: eight ranks on paced devices (pace.hpp). One run of 1F1B is profiled; from it the model predicts the step time of every
 schedule, which is then measured. A schedule that `espalier schedule --search` finds for the same measured times and 1F1B's
@@ -29,8 +29,9 @@ MEMORY_RANKS, MEMORY_BATCH = 4, 16
 STEPS = int(os.environ.get("BENCH_STEPS", "20"))
 
 # name -> chunks of a stage
-TIMED = [("1f1b", 1), ("gpipe", 1), ("gpipe", 2), ("interleaved", 2), ("interleaved", 4), ("zb-h1", 1), ("zb-h2", 1),
-         ("zb-v", 2), ("v-half", 2), ("v-min", 2)]
+# The first is the one that is profiled: its error does not count.
+TIMED = [("1f1b", 1), ("gpipe", 1), ("gpipe", 2), ("gpipe", 4), ("interleaved", 2), ("interleaved", 4), ("zb-h1", 1),
+         ("zb-h2", 1), ("zb-v", 2), ("v-half", 2), ("v-min", 2)]
 REMEMBERED = [(name, chunks, batches) for batches in (4, 8, 16)
               for name, chunks in (("1f1b", 1), ("gpipe", 1), ("interleaved", 2), ("interleaved", 4), ("zb-h1", 1), ("zb-h2", 1),
                                    ("zb-v", 2), ("v-half", 2), ("v-min", 2), ("memory-min", 2))]
@@ -101,19 +102,24 @@ def searched(profile, one):
             values.append(max(1e-6, get(replica, replica is not inner)))
         return ",".join(f"{value:.6f}" for value in values)
 
-    csv = os.path.abspath(f"{FOLDER}/searched.csv")
-    command = [f"{BUILD}/bin/espalier", "schedule", "--ranks", str(count), "--micro-batches", str(one["micro_batches"]),
-               "--kind", "zb-v", "--search", "--csv", csv, "--json", "--activation", "0.5", "--memory", str(count),
-               "--forward", listed(lambda r, e: of(r, "fwd", e)),
-               "--backward-weight", listed(lambda r, e: of(r, "bwd_weights", e)),
-               "--backward-input", listed(lambda r, e: of(r, "bwd", e) - of(r, "bwd_weights", e))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
-    return csv, json.loads(done.stdout)
+    def schedule(*options):
+        command = [f"{BUILD}/bin/espalier", "schedule", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+
+    # A V to start from: the trainer's chunks lie as those of the file do. A rank's activations of a micro-batch are 1, so
+    # that 1F1B's fullest rank has as many as there are ranks.
+    zb_v, csv = (os.path.abspath(f"{FOLDER}/{name}.csv") for name in ("zb-v", "searched"))
+    schedule("--ranks", str(count), "--micro-batches", str(one["micro_batches"]), "--kind", "zb-v", "--csv", zb_v)
+    schedule("--file", zb_v, "--search", "--csv", csv, "--activation", "1", "--memory", str(count),
+             "--forward", listed(lambda r, e: of(r, "fwd", e)),
+             "--backward-weight", listed(lambda r, e: of(r, "bwd_weights", e)),
+             "--backward-input", listed(lambda r, e: of(r, "bwd", e) - of(r, "bwd_weights", e)))
+    return csv
 
 
-def times():
+def times(save):
     folder = f"{FOLDER}/time"
     os.makedirs(folder, exist_ok=True)
     data = tokens(TIME_MODEL["vocabulary"])
@@ -123,6 +129,13 @@ def times():
     profile = run.profiles[-1]
     said = predict(folder, profile, [cut(one, name, chunks) for name, chunks in TIMED])
     rows = []
+    load = os.getloadavg()[0]
+
+    def figures(**more):
+        errors = [row["error_pct"] for row in rows[1:]]
+        return {"rows": rows, "time_error_max_pct": max(errors, default=None), "gflops": PACE_GFLOPS, "model": TIME_MODEL,
+                "ranks": TIME_RANKS, "micro_batches": TIME_BATCH, "load": [load, os.getloadavg()[0]], **more}
+
     for (name, chunks), prediction in zip(TIMED, said["plans"]):
         run = Run(f"{folder}/run", config(TIME_MODEL, data, one, name, chunks, STEPS + warm, 0, PACE_GFLOPS), one)
         took = statistics.median(run.seconds[warm - 2:])
@@ -130,18 +143,17 @@ def times():
                      "error_pct": abs(prediction["exact_ms"] / 1000 / took - 1) * 100, "steps": len(run.seconds),
                      "cpu_share_pct": 100 * run.cpu_seconds / (sum(run.seconds) * ranks(one))})
         print(f"  {name:12} {chunks} chunks: {took:.3f} s a step, predicted {rows[-1]['predicted_s']:.3f} s", flush=True)
-    csv, _ = searched(profile, one)
+        save(figures())
+    csv = searched(profile, one)
     settings = config(TIME_MODEL, data, one, "zb-v", 2, STEPS + warm, 0, PACE_GFLOPS)
     run = Run(f"{folder}/run", settings, one, options=["--schedule", csv])
     took = statistics.median(run.seconds[warm - 2:])
     base = rows[0]["measured_s"]
     print(f"  searched     2 chunks: {took:.3f} s a step, {base / took:.3f} times 1F1B's throughput")
-    return {"rows": rows, "searched_s": took, "throughput_over_1f1b": base / took,
-            "time_error_max_pct": max(row["error_pct"] for row in rows if row["schedule"] != "1f1b"),
-            "gflops": PACE_GFLOPS, "model": TIME_MODEL, "ranks": TIME_RANKS, "micro_batches": TIME_BATCH}
+    save(figures(searched_s=took, throughput_over_1f1b=base / took))
 
 
-def memory():
+def memory(save):
     folder = f"{FOLDER}/memory"
     os.makedirs(folder, exist_ok=True)
     data = tokens(MEMORY_MODEL["vocabulary"])
@@ -167,30 +179,35 @@ def memory():
                      "error_pct": statistics.mean(errors)})
         print(f"  {name:12} {chunks} chunks, {batches:2} micro-batches: largest peak {max(measured) / 1e6:.2f} MB, predicted "
               f"{max(predicted) / 1e6:.2f} MB; ranks' mean error {rows[-1]['error_pct']:.1f}%", flush=True)
-    return {"rows": rows, "memory_error_mean_pct": statistics.mean(row["error_pct"] for row in rows),
-            "largest_peak_error_mean_pct": statistics.mean(row["largest_error_pct"] for row in rows),
-            "calibrated_from": "1f1b, 8 micro-batches", "model": MEMORY_MODEL, "ranks": MEMORY_RANKS}
+        save({"rows": rows, "memory_error_mean_pct": statistics.mean(row["error_pct"] for row in rows),
+              "largest_peak_error_mean_pct": statistics.mean(row["largest_error_pct"] for row in rows),
+              "calibrated_from": "1f1b, 8 micro-batches", "model": MEMORY_MODEL, "ranks": MEMORY_RANKS})
 
 
 def main():
     parts = sys.argv[1].split(",") if len(sys.argv) > 1 else ["time", "memory"]
     os.makedirs(FOLDER, exist_ok=True)
-    load = os.getloadavg()[0]
-    new = {}
+    result = {"time_error_max_pct": None, "memory_error_mean_pct": None, "throughput_over_1f1b": None}
+    if os.path.exists(PATH):
+        before = json.load(open(PATH))
+        result.update({key: value for key, value in before.items() if key not in parts})
+    for part in parts:  # what is measured anew
+        for key in ["memory_error_mean_pct"] if part == "memory" else ["time_error_max_pct", "throughput_over_1f1b"]:
+            result[key] = None
+
+    def save(part, figures):
+        result[part] = figures
+        result.update({key: figures[key] for key in figures if key in result and not isinstance(figures[key], dict)})
+        with open(PATH + ".tmp", "w") as out:
+            json.dump(result, out, indent=1)
+        os.replace(PATH + ".tmp", PATH)
+
     if "time" in parts:
         print("step times on paced devices")
-        said = times()
-        said["load"] = [load, os.getloadavg()[0]]
-        new.update(time_error_max_pct=said["time_error_max_pct"], throughput_over_1f1b=said["throughput_over_1f1b"], time=said)
+        times(lambda figures: save("time", figures))
     if "memory" in parts:
         print("peak memory")
-        said = memory()
-        new.update(memory_error_mean_pct=said["memory_error_mean_pct"], memory=said)
-    before = json.load(open(PATH)) if os.path.exists(PATH) and len(sys.argv) > 1 else {}
-    result = {"time_error_max_pct": None, "memory_error_mean_pct": None, "throughput_over_1f1b": None, **before, **new}
-    with open(PATH + ".tmp", "w") as out:
-        json.dump(result, out, indent=1)
-    os.replace(PATH + ".tmp", PATH)
+        memory(lambda figures: save("memory", figures))
     for key, value in result.items():
         if not isinstance(value, dict):
             print(f"{key:24} {value if value is None else format(value, '.4g')}")

@@ -1,9 +1,11 @@
 /* forge SCRIPT GPUS NAME=VALUE...: submits a batch job with job-control environment entries of the user's choice, past
- * sbatch and its plugins. Prints the job's id, or slurmctld's message. */
+ * sbatch and its plugins, with the comment that $FORGE_COMMENT holds, if any. Prints the job's id, or slurmctld's
+ * message. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +34,7 @@ int main(int argc, char** argv) {
   job.user_id = getuid();
   job.group_id = getgid();
   job.min_nodes = 1;
+  job.comment = getenv("FORGE_COMMENT");
   if (slurm_submit_batch_job(&job, &response) != SLURM_SUCCESS || !response || response->error_code) {
     printf("%s: %s\n", response && response->job_submit_user_msg ? response->job_submit_user_msg : "",
            slurm_strerror(errno));

@@ -1,5 +1,7 @@
 // The parsers that read users' text inside slurmctld and slurmstepd: the option, grants, TRES strings, srun's
-// --multi-prog.
+// --multi-prog. And the file with the key of grants, which slurmctld reads.
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -9,6 +11,7 @@
 #include "spank/elastic_option.h"
 #include "spank/gpu_request.h"
 #include "spank/multi_prog.h"
+#include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 
 namespace espalier::fuzz {
@@ -51,6 +54,28 @@ void grant(const std::string& text) {
   if (espalier_grant_open(sealed.c_str(), &key, &read) != 0) return;
   require(read.gpus >= 0 && read.minutes >= 0 && read.expiry >= 0 && read.id[sizeof read.id - 1] == '\0' &&
           read.node[sizeof read.node - 1] == '\0');
+  char made[ESPALIER_GRANT_MAX];
+  if (espalier_grant_make(&read, &key, made) != 0) return;  // e.g. for no GPU
+  espalier_grant again{};
+  require(espalier_grant_open(made, &key, &again) == 0 && again.uid == read.uid && again.anchor == read.anchor &&
+          again.gpus == read.gpus && again.minutes == read.minutes && again.expiry == read.expiry &&
+          std::strcmp(again.id, read.id) == 0 && std::strcmp(again.node, read.node) == 0);
+}
+
+void key_file(std::string_view input) {
+  const MemoryFile file(input);
+  const std::string path = file.path();
+  espalier_grant_key key{};
+  char why[512] = "";
+  require(espalier_grant_key_read(path.c_str(), &key, why, sizeof why) == -1);  // others may read it
+  require(std::strlen(why) > 0);
+  require(::chmod(path.c_str(), 0600) == 0);
+  why[0] = '\0';
+  const int found = espalier_grant_key_read(path.c_str(), &key, why, sizeof why);
+  require(found == (std::strlen(why) == 0 ? 1 : -1));
+  if (found != 1) return;
+  const std::size_t length = ::strnlen(key.partition, sizeof key.partition);
+  require(length > 0 && length < sizeof key.partition && std::strchr(key.partition, ' ') == nullptr);
 }
 
 }  // namespace
@@ -59,6 +84,7 @@ void spank_elastic_option(std::string_view input) {
   const std::string text(input);
   option(text);
   grant(text);
+  key_file(input);
   const long gpus = espalier_gpus_in(text.c_str());
   require(gpus >= 0 && gpus <= ESPALIER_GPUS_LIMIT);
   const char* const parts = espalier_gpu_parts_in(text.c_str());
