@@ -20,6 +20,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
+  run "$python" tests/python/test_exchange.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "layouts of a replica: every tensor moves between all pairs of some, losses are those of one process, and bad use is refused" {
   run "$python" tests/python/test_layouts.py
   echo "$output"
