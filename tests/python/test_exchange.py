@@ -1,11 +1,13 @@
-"""What processes of a gloo group tell each other: the same results on one, two and three, and what a stranger puts into the group is read
-as JSON or refused, never run. Run by tests/torchrt/python.bats."""
+"""Where processes meet, and what those of a gloo group tell each other: the same results on one, two and three, and what a stranger puts into
+the group is read as JSON or refused, never run. Run by tests/torchrt/python.bats."""
 import datetime
 import multiprocessing
 import os
 import pickle
+import socket
 import tempfile
 import unittest
+import unittest.mock
 
 TOLD = [None, True, [3, [1, 2]], {"model.w": [0.1, float("inf")]}, "espalier \u00e9", list(range(5000))]
 
@@ -137,6 +139,34 @@ class Exchange(unittest.TestCase):
                     self.assertNotIn(bad, text, name)
                 if name != "_state.py":
                     self.assertNotIn("Unpickler", text, name)
+
+
+class Meeting(unittest.TestCase):
+    def free_port(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.7", 0))
+            return probe.getsockname()[1]
+
+    def test_the_store_listens_at_one_address_and_torchs_own_rendezvous_uses_it(self):
+        import torch.distributed as dist
+        from espalier import _meeting
+        port = self.free_port()
+        store = _meeting.open_store("127.0.0.7", port, 1, 60)
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 60)
+        told = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.7", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        with unittest.mock.patch.dict(os.environ, told):
+            dist.init_process_group("gloo")
+            dist.barrier()
+            self.assertGreater(len(store.list_keys()), 0)  # keys of the process group
+            dist.destroy_process_group()
+
+    def test_a_port_that_is_taken_is_refused_in_words(self):
+        from espalier import _meeting
+        with socket.create_server(("127.0.0.7", 0)) as taken:
+            port = taken.getsockname()[1]
+            with self.assertRaisesRegex(OSError, f"rank 0 cannot listen at 127.0.0.7:{port}, where its generation meets: Address already in use"):
+                _meeting.open_store("127.0.0.7", port, 1, 60)
 
 
 if __name__ == "__main__":
