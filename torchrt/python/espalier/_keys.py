@@ -1,4 +1,4 @@
-"""Keys that all processes of a job have and nobody else: derived from the job's token, which no network shows."""
+"""Keys that all processes of a job have and other users have not: derived from the job's token, which processes send to nobody."""
 from __future__ import annotations
 
 import hashlib
