@@ -189,7 +189,8 @@ class Join(unittest.TestCase):
 
     def test_a_half_set_environment_is_refused_by_name(self):
         for missing, words in (({}, "ESPALIER_GENERATION"), ({"ESPALIER_GENERATION": "x"}, "is not a number"),
-                               ({"ESPALIER_GENERATION": "0"}, "OMPI_COMM_WORLD_RANK")):
+                               ({"ESPALIER_GENERATION": "0"}, "OMPI_COMM_WORLD_RANK"),
+                               ({"ESPALIER_GENERATION": "0", "OMPI_COMM_WORLD_RANK": "0"}, "ESPALIER_TOKEN: is not set")):
             code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", ESPALIER_LAUNCHER="h:1", **missing)
             self.assertNotEqual(code, 0)
             self.assertIn(words, said)

@@ -10,7 +10,19 @@ import time
 import unittest
 import unittest.mock
 
-from espalier import _handover, _memory, _vault
+from espalier import _handover, _keys, _memory, _vault
+
+TOKEN = "0123456789abcdef"
+
+
+class Runs:
+    """Whose pickle makes a file when it is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
 
 
 class Memory(unittest.TestCase):
@@ -283,17 +295,20 @@ class Shards(unittest.TestCase):
             at += size
         return made
 
-    def shelf(self, box):
-        """A memory with this block of the tensor."""
+    def shelf(self, box, token=None):
+        """A memory with this block of the tensor, sealed where there is a token."""
         block = self.whole[self.shards._within(box, ((0, 0), tuple(self.whole.shape)))].contiguous()
         part = self.state.Part(0, block.dtype, box[1], box[0], tuple(self.whole.shape))
         head = pickle.dumps((7, {"x": {"w": part}}, "note"), protocol=4)
-        head = b"ESPSTATE" + len(head).to_bytes(8, "little") + head
+        seal = _keys.seal_of(token) if token else b""
+        if token:
+            head = _keys.tag_of(seal, head) + head
+        head = (b"ESPSEAL1" if token else b"ESPSTATE") + len(head).to_bytes(8, "little") + head
         memory = _memory.SharedMemory(self.state._aligned(len(head)) + block.numel() * 8 + 1)
         memory.map[:len(head)] = head
         first = self.state._aligned(len(head))
         memory.map[first:first + block.numel() * 8] = block.numpy().tobytes()
-        shelf = self.shards.Shelf(memory.fd)
+        shelf = self.shards.Shelf(memory.fd, seal)
         shelf.memory = memory
         return shelf
 
@@ -340,31 +355,88 @@ class Shards(unittest.TestCase):
 
     def test_the_same_over_tcp_and_strangers_are_hung_up_on(self):
         from espalier import _transfer
-        shelves, server = [self.shelf(box) for box in self.blocks(3, 0)], _transfer.Server()
+        shelves, server = [self.shelf(box, TOKEN) for box in self.blocks(3, 0)], _transfer.Server(TOKEN)
         for index, shelf in enumerate(shelves):
             server.provide(f"0.{index}", shelf.memory.fd)
-        far = [_transfer.Far(server.address, f"0.{index}") for index in range(3)]
+        far = [_transfer.Far(server.address, f"0.{index}", TOKEN) for index in range(3)]
         for one, shelf in zip(far, shelves):
             self.assertEqual(one.head, shelf.head)
         self.assertTrue(self.torch.equal(self.taken(far, ((2, 1), (7, 4)))[0], self.whole[2:9, 1:5]))
-        host, port, _ = server.address
         with self.assertRaises(self.state.StateError):
-            _transfer.Far((host, port, bytes(32)), "0.0")
+            _transfer.Far(server.address, "0.0", "another token")
         with self.assertRaises(self.state.StateError):
             far[0].fetch([(shelves[0].memory.size - 8, self.torch.empty(2, dtype=self.torch.float64))])
         for one in far:
             one.close()
 
+    def test_a_connection_that_is_passed_on_to_another_server_is_refused(self):
+        from espalier import _transfer
+        server, shelf = _transfer.Server(TOKEN), self.shelf(self.blocks(1, 0)[0], TOKEN)
+        server.provide("0.0", shelf.memory.fd)
+
+        def pass_on(given, taken):
+            try:
+                while data := given.recv(4096):
+                    taken.sendall(data)
+                taken.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+
+        def between():
+            client, _ = listener.accept()
+            with client, socket.create_connection(server.address, 60) as other:
+                back = threading.Thread(target=pass_on, args=(other, client))
+                back.start()
+                pass_on(client, other)
+                back.join(60)
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            relay = threading.Thread(target=between)
+            relay.start()
+            with self.assertRaisesRegex(self.state.StateError, "the other side has ended"):
+                _transfer.Far(("127.0.0.1", listener.getsockname()[1]), "0.0", TOKEN)
+            relay.join(60)
+        far = _transfer.Far(server.address, "0.0", TOKEN)  # the memory was there
+        far.close()
+
+    def test_a_head_that_this_job_has_not_sealed_is_refused_before_anything_in_it_runs(self):
+        from espalier import _transfer
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "ran")
+            evil = pickle.dumps((7, Runs(mark), None, None))
+            for key in (b"", _keys.seal_of("another token"), None):
+                # key None: the seal of another head of this job
+                tag = _keys.tag_of(_keys.seal_of(TOKEN), b"another head") if key is None else _keys.tag_of(key, evil) if key else b""
+                head = (b"ESPSEAL1" if tag else b"ESPSTATE") + len(tag + evil).to_bytes(8, "little") + tag + evil
+                memory = _memory.SharedMemory(4096)
+                memory.map[:len(head)] = head
+                with self.assertRaisesRegex(self.state.StateError, "is not sealed by this job"):
+                    self.state.read(memory.map, _keys.seal_of(TOKEN))
+                with self.assertRaisesRegex(self.state.StateError, "is not sealed by this job"):
+                    self.shards.Shelf(memory.fd, _keys.seal_of(TOKEN))
+                server = _transfer.Server(TOKEN)
+                server.provide("0.0", memory.fd)
+                with self.assertRaisesRegex(self.state.StateError, "is not sealed by this job"):
+                    _transfer.Far(server.address, "0.0", TOKEN)
+                self.assertFalse(os.path.exists(mark))
+            pickle.loads(evil)
+            self.assertTrue(os.path.exists(mark))  # it would have
+
+    def test_a_head_of_more_bytes_than_any_has_is_refused(self):
+        for magic in (b"ESPSTATE", b"ESPSEAL1"):
+            with self.assertRaisesRegex(self.state.StateError, "a head of 1099511627776 bytes"):
+                self.state.head_bytes(magic + (1 << 40).to_bytes(8, "little"))
+
     def test_strangers_who_say_nothing_are_bounded_and_keep_nobody_out(self):
         from espalier import _transfer
-        server, shelf, most = _transfer.Server(), self.shelf(self.blocks(1, 0)[0]), 32
+        server, shelf, most = _transfer.Server(TOKEN), self.shelf(self.blocks(1, 0)[0], TOKEN), 32
         server.provide("0.0", shelf.memory.fd)
         threads = lambda: sum(one.name == "espalier-shards" for one in threading.enumerate())
         before, silent = threads(), []
         with unittest.mock.patch.object(_transfer, "_MOST_STRANGERS", most):
             for _ in range(3):
-                silent += [socket.create_connection(server.address[:2], 60) for _ in range(most)]
-                far = _transfer.Far(server.address, "0.0")
+                silent += [socket.create_connection(server.address, 60) for _ in range(most)]
+                far = _transfer.Far(server.address, "0.0", TOKEN)
                 self.assertEqual(far.head, shelf.head)
                 far.close()
         # All but the newest are hung up on long before their ten seconds are over.

@@ -20,6 +20,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
+  run "$python" tests/python/test_exchange.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "layouts of a replica: every tensor moves between all pairs of some, losses are those of one process, and bad use is refused" {
   run "$python" tests/python/test_layouts.py
   echo "$output"
@@ -206,8 +212,10 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   cp -r torchrt/python/espalier "$info" "$BATS_TEST_TMPDIR/installed/"
   export ESPALIER_PACKAGE=$BATS_TEST_TMPDIR/installed
   cat > "$BATS_TEST_TMPDIR/sum.py" <<'P'
-import os, torch, torch.distributed as dist
+import os, subprocess, torch, torch.distributed as dist
 dist.init_process_group("gloo")
+listening = subprocess.run(["ss", "-Hltn", f"sport = :{os.environ['MASTER_PORT']}"], capture_output=True, text=True, check=True).stdout
+print("the store listens at", *[line.split()[3] for line in listening.splitlines()], flush=True)
 one = torch.ones(1)
 dist.all_reduce(one)
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {int(one)}, store of the agent: {os.environ['TORCHELASTIC_USE_AGENT_STORE']}", flush=True)
@@ -224,6 +232,7 @@ P
   wait "${agents[@]}" || true
   cat "$BATS_TEST_TMPDIR"/out*
   for rank in 0 1; do grep -q "rank $rank of 2: sum 2, store of the agent: True" "$BATS_TEST_TMPDIR/out$rank"; done
+  for rank in 0 1; do grep -qx "the store listens at 127.0.0.1:$port" "$BATS_TEST_TMPDIR/out$rank"; done # and nowhere else
   run timeout 300 "$python" -m torch.distributed.run --rdzv-backend=espalier "$BATS_TEST_TMPDIR/sum.py"
   [ "$status" != 0 ]
   [[ $output == *"there is no launcher of Espalier here; start torchrun by srun --elastic"* ]]

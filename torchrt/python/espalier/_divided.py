@@ -1,8 +1,8 @@
 """Take-over and hand-over of a state that is divided among the processes (FSDP2, layouts of a replica): each process of the next
 generation reads what it needs from those of the old one, from their memory on its node and over TCP from other nodes.
 
-Every process offers its memory under its own name on its node, and serves it to other nodes. Which address and secret each process
-has is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
+Every process offers its memory under its own name on its node, and serves it to other nodes. Which address each process has
+is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
 lowest new rank of each node serves what the node's vaults hold.
 """
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch.distributed as dist
 
 from ._alike import sample_of
+from ._exchange import gathered, told_by
 from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
 from ._memory import SharedMemory
 from ._partners import Partners, keepers_of
@@ -20,7 +21,7 @@ from ._shards import Shelf, assemble
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply
 from ._transfer import Far, Server
-from ._whole import Taken, gathered, largest_in
+from ._whole import Taken, largest_in
 from ._worker import Worker
 
 
@@ -29,7 +30,7 @@ class Divided:
 
     def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
         self._worker, self._objects, self._group = worker, objects, group
-        self._server = Server()
+        self._server = Server(worker.token)
         self._addresses = gathered(self._server.address, group)
         self.partners = Partners(keepers_of(worker.nodes, worker.jobs), worker.rank, group)
         self._memory: Optional[SharedMemory] = None
@@ -40,7 +41,8 @@ class Divided:
 
     def pack(self, step: int) -> Packed:
         worker = self._worker
-        return Packed(step, self._objects, self._addresses, sample_of(self._objects) if worker.rank < worker.unit else None)
+        return Packed(step, self._objects, self._addresses, sample_of(self._objects) if worker.rank < worker.unit else None,
+                      worker.seal)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
         worker, generation = self._worker, int(source["generation"])
@@ -49,10 +51,10 @@ class Divided:
         for rank in [rank for rank, node in enumerate(nodes) if node == here]:
             step, fd = take(offer_name(worker.token, generation, rank))
             near[rank] = self._shelf(fd)
-        known = gathered(next(iter(near.values())).head.note if near else None, self._group)
-        addresses = next((one for one in known if one is not None), None)
-        if addresses is None:
+        know = gathered(bool(near), self._group)
+        if True not in know:
             raise StateError("no node of the new generation has processes of the old one")
+        addresses = told_by(know.index(True), next(iter(near.values())).head.note if near else None, self._group)
         return self._read(near, [(address, f"{generation}.{rank}") for rank, address in enumerate(addresses)], source)
 
     def recover(self, source: Dict[str, Any]) -> Optional[Taken]:
@@ -77,7 +79,8 @@ class Divided:
         where: Dict[Tuple[int, int], Dict[int, int]] = {}
         worlds: Dict[Tuple[int, int], int] = {}
         for server, told in enumerate(gathered(mine, self._group)):
-            for key, ranks, world in told:
+            for (at, of), ranks, world in told:
+                key = (at, of)
                 worlds[key] = world
                 where.setdefault(key, {}).update({rank: server for rank in ranks})
         whole = [key for key, ranks in where.items() if set(ranks) == set(range(worlds[key]))]
@@ -92,10 +95,9 @@ class Divided:
             self._server.withdraw(name)
         return taken
 
-    @staticmethod
-    def _shelf(fd: int) -> Shelf:
+    def _shelf(self, fd: int) -> Shelf:
         try:
-            return Shelf(fd)
+            return Shelf(fd, self._worker.seal)
         finally:
             os.close(fd)
 
@@ -104,7 +106,7 @@ class Divided:
         origin = f"the state of generation {source['generation']}"
         others = [rank for rank in range(len(far)) if rank not in near]
         others = others[self._worker.rank % max(1, len(others)):] + others[:self._worker.rank % max(1, len(others))]
-        remote = [Far(*far[rank]) for rank in others]  # not all begin at the same one
+        remote = [Far(*far[rank], self._worker.token) for rank in others]  # not all begin at the same one
         try:
             shelves: List[Any] = [*near.values(), *remote]
             steps = sorted({shelf.head.step for shelf in shelves})

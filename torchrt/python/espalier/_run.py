@@ -13,6 +13,9 @@ from ._slices import even_shares, parts_of, slice_of
 from ._worker import Worker
 
 
+_MEETING_SECONDS = 600
+
+
 class RunError(RuntimeError):
     """A use of this package that cannot work. The message says what to change."""
 
@@ -71,6 +74,7 @@ class Run:
         self._done = 0
         self._committed = False
         self._trainer: Any = None  # _training.Training: it needs torch
+        self._store = _store_of(self.world) if self._worker is not None and self.rank == 0 else None
 
     # ---- who
 
@@ -242,6 +246,19 @@ def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:
     if unit != 1:
         raise RunError(f"espalier.join(parallel=[...], unit={unit}): the layouts say how many processes a replica has; leave unit= out")
     return layouts
+
+
+def _store_of(world: int) -> Any:
+    """Rank 0's, before torch opens it where more can reach it. torchrun has opened its own. Raises RunError."""
+    address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+    if world == 1 or "TORCHELASTIC_RUN_ID" in os.environ or not address or not port.isdigit():
+        return None
+    from ._meeting import open_store  # it needs torch, as the script does next
+
+    try:
+        return open_store(address, int(port), world, _MEETING_SECONDS)
+    except OSError as error:
+        raise RunError(f"espalier.join(): {error}") from error
 
 
 def _set_up_alone() -> None:

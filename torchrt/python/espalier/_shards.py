@@ -24,10 +24,10 @@ class Shelf:
 
     near = True
 
-    def __init__(self, fd: int) -> None:
-        """The descriptor remains the caller's."""
+    def __init__(self, fd: int, seal: bytes = b"") -> None:
+        """The descriptor remains the caller's. seal: see read_head()."""
         self._map = mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_COPY)
-        self.head: Head = read_head(bytes(self._map[:head_bytes(self._map[:16])]))
+        self.head: Head = read_head(bytes(self._map[:head_bytes(self._map[:16])]), seal)
 
     def fetch(self, wanted: "List[Tuple[int, torch.Tensor]]") -> None:
         """Fills each tensor (contiguous) with the bytes from an offset on."""

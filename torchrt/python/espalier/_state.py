@@ -1,12 +1,16 @@
 """The training's state as one piece of memory: what every registered object's state_dict() holds, and how it is put back.
 
-The memory begins with a head: 8 bytes "ESPSTATE", the head's length (8 bytes, little-endian), and a pickle of (step, tree,
-note, sample). Tensors follow, each at a multiple of 64 bytes. In the tree a Place stands for each tensor, and a Part for each tensor
-that is divided among the processes (a DTensor): the memory then holds this process's part of it. Only processes of the same
-user and job exchange such memory.
+The memory begins with a head: 8 bytes "ESPSTATE", the length of what follows of it (8 bytes, little-endian), and a pickle of (step,
+tree, note, sample). Tensors follow, each at a multiple of 64 bytes. In the tree a Place stands for each tensor, and a Part for each tensor
+that is divided among the processes (a DTensor): the memory then holds this process's part of it.
+
+A pickle runs what it likes as the user who reads it, and memory comes over networks too. So a head that processes of a job give each other
+is sealed: it begins with "ESPSEAL1", and before the pickle there are 32 bytes, its tag with a key of the job (_keys.py). A process unpickles
+no head of another process without that tag. A checkpoint is not sealed: another job reads it, and it is as safe as its file.
 """
 from __future__ import annotations
 
+import hmac
 import io
 import math
 import mmap
@@ -16,7 +20,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import torch
 
-_MAGIC = b"ESPSTATE"
+from ._keys import tag_of
+
+_MAGIC, _SEALED = b"ESPSTATE", b"ESPSEAL1"
+_TAG = 32
+_LONGEST_HEAD = 1 << 30
 _ALIGN = 64
 _LONGEST = 400  # characters of somebody else's message
 
@@ -109,9 +117,9 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
 class Packed:
     """State that can be written: its size is known, its tensors are still where they train."""
 
-    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None) -> None:
+    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None, seal: bytes = b"") -> None:
         """note: goes with the state; anything that can be pickled. sample: of a process of the first replica, where the layout may
-        change (_alike.py)."""
+        change (_alike.py). seal: the job's key, where another process of the job reads it."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
         end = 0
 
@@ -135,7 +143,9 @@ class Packed:
             head = pickle.dumps((step, tree, note, sample), protocol=4)
         except Exception as error:
             raise StateError(f"the state cannot be packed: {error}") from error
-        self._head = _MAGIC + len(head).to_bytes(8, "little") + head
+        if seal:
+            head = tag_of(seal, head) + head
+        self._head = (_SEALED if seal else _MAGIC) + len(head).to_bytes(8, "little") + head
         self._first = _aligned(len(self._head))
         self.size = max(1, self._first + end)
 
@@ -156,9 +166,12 @@ class _Unpickler(pickle.Unpickler):
 
 def head_bytes(begin: bytes) -> int:
     """Of a head, by its first 16 bytes: all before the tensors. Raises StateError."""
-    if bytes(begin[:8]) != _MAGIC:
+    if bytes(begin[:8]) not in (_MAGIC, _SEALED):
         raise StateError("what was handed over is no state of this package")
-    return 16 + int.from_bytes(begin[8:16], "little")
+    size = int.from_bytes(begin[8:16], "little")
+    if size > _LONGEST_HEAD:
+        raise StateError(f"what was handed over has a head of {size} bytes, which is more than {_LONGEST_HEAD}")
+    return 16 + size
 
 
 class Head(NamedTuple):
@@ -169,19 +182,24 @@ class Head(NamedTuple):
     sample: Any = None
 
 
-def read_head(head: bytes) -> Head:
-    """`head`: head_bytes() bytes. Raises StateError."""
+def read_head(head: bytes, seal: bytes = b"") -> Head:
+    """`head`: head_bytes() bytes. seal: the key that it must be sealed with; none: a file of the user's, whose seal is not looked at.
+    Raises StateError."""
+    sealed = head[:8] == _SEALED
+    packed = head[16 + _TAG:] if sealed else head[16:]
+    if seal and not (sealed and hmac.compare_digest(head[16:16 + _TAG], tag_of(seal, packed))):
+        raise StateError("what was handed over is not sealed by this job: another sent it, or a process with another version of this package")
     try:
-        step, tree, note, *more = _Unpickler(io.BytesIO(head[16:])).load()  # a checkpoint may be older than samples
+        step, tree, note, *more = _Unpickler(io.BytesIO(packed)).load()  # a checkpoint may be older than samples
     except Exception as error:
         raise StateError(f"the state cannot be read: {error}") from error
     return Head(step, tree, note, _aligned(len(head)), *more[:1])
 
 
-def read(memory: Any) -> Tuple[int, Dict[str, Any]]:
+def read(memory: Any, seal: bytes = b"") -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
-    change afterwards; they are writable where it is."""
-    head = read_head(bytes(memory[:head_bytes(memory[:16])]))
+    change afterwards; they are writable where it is. seal: see read_head()."""
+    head = read_head(bytes(memory[:head_bytes(memory[:16])]), seal)
 
     def tensor(value: Any) -> Any:
         if isinstance(value, Part):

@@ -13,12 +13,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from . import _checkpoint, _profile
 from ._control import Leave
+from ._exchange import gathered
 from ._gradients import Averager, Mark
 from ._named import by_name
 from ._numbers import SharedNumbers
 from ._snapshots import Snapshots
 from ._state import StateError, is_divided, sizes
-from ._whole import gathered, largest_in
+from ._whole import largest_in
 from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0

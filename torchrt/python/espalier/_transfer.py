@@ -1,13 +1,13 @@
 """Parts of a state between nodes: each process serves its memory to the processes of the next generation over TCP.
 
-A connection begins with a proof by both sides that they have the server's secret, which goes from process to process by memory of a
-node and by the process group. Then the client names the memory that it wants and asks for ranges of it. The bytes themselves are as
+A connection begins with a proof by both sides that they have the key of the job's servers, which follows from the job's token and goes
+nowhere. The proof is for the server's address and port, so that nobody passes a connection on to another server. Then the client names the
+memory that it wants and asks for ranges of it. What it reads of another process's head is sealed (_state.py). The bytes themselves are as
 open as those of the process group.
 """
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import hmac
 import mmap
 import os
@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
+from ._keys import key_for, seal_of, tag_of
 from ._state import StateError, head_bytes, read_head
 
 _SECONDS = 600.0   # for memory to be there, and for each piece of it
@@ -59,23 +60,29 @@ def _buffer(tensor: torch.Tensor) -> Any:
     return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
 
 
-def _proof(secret: bytes, side: bytes, nonces: bytes) -> bytes:
-    return hmac.new(secret, side + nonces, hashlib.sha256).digest()
+class _Proof:
+    """That a side of a connection to a server has the token."""
+
+    def __init__(self, token: str, host: str, port: int) -> None:
+        self._key, self._where = key_for(token, "state server"), f"{host}:{port}".encode()
+
+    def of(self, side: bytes, nonces: bytes) -> bytes:
+        return tag_of(self._key, self._where, side, nonces)
 
 
 class Server:
-    """Listens for the process's life. Anybody who has not the secret is hung up on. Where too many have not shown it yet, the one that has
+    """Listens for the process's life. Anybody who has not the token is hung up on. Where too many have not shown it yet, the one that has
     had most time for it is hung up on first: so those who say nothing keep nobody out."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str) -> None:
         host = own_address()
         self._listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128)
-        self._secret = os.urandom(32)
+        self.address: Tuple[str, int] = (host, self._listener.getsockname()[1])
+        self._proof = _Proof(token, *self.address)
         self._memories: Dict[str, mmap.mmap] = {}
         self._changed = threading.Condition()
         self._strangers: "Dict[socket.socket, None]" = {}  # the oldest first
         self._admitting = threading.Lock()
-        self.address: Tuple[str, int, bytes] = (host, self._listener.getsockname()[1], self._secret)
         threading.Thread(target=self._accept, name="espalier-shards", daemon=True).start()
 
     def provide(self, name: str, fd: int) -> None:
@@ -135,10 +142,10 @@ class Server:
         connection.sendall(nonces)
         said = _received(connection, _NONCE + _PROOF)
         nonces += said[:_NONCE]
-        if not hmac.compare_digest(said[_NONCE:], _proof(self._secret, b"client", nonces)):
+        if not hmac.compare_digest(said[_NONCE:], self._proof.of(b"client", nonces)):
             return
         self._forget(connection)
-        connection.sendall(_proof(self._secret, b"server", nonces))
+        connection.sendall(self._proof.of(b"server", nonces))
         name = _received(connection, _COUNT.unpack(_received(connection, _COUNT.size))[0] & 0xFFFF).decode()
         memory = self._waited(name)
         connection.settimeout(_SECONDS)
@@ -163,8 +170,9 @@ class Far:
 
     near = False
 
-    def __init__(self, address: Sequence[Any], name: str) -> None:
-        host, port, secret = address
+    def __init__(self, address: Sequence[Any], name: str, token: str) -> None:
+        host, port = str(address[0]), int(address[1])
+        proof = _Proof(token, host, port)
         try:
             self._connection = socket.create_connection((host, port), _LOGIN_SECONDS)
         except OSError as error:
@@ -172,8 +180,8 @@ class Far:
         try:
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             nonces = _received(self._connection, _NONCE) + os.urandom(_NONCE)
-            self._connection.sendall(nonces[_NONCE:] + _proof(secret, b"client", nonces))
-            if not hmac.compare_digest(_received(self._connection, _PROOF), _proof(secret, b"server", nonces)):
+            self._connection.sendall(nonces[_NONCE:] + proof.of(b"client", nonces))
+            if not hmac.compare_digest(_received(self._connection, _PROOF), proof.of(b"server", nonces)):
                 raise StateError(f"{host}:{port}: what listens there is not a process of this job")
             self._connection.settimeout(_SECONDS)
             self._connection.sendall(_COUNT.pack(len(name)) + name.encode())
@@ -181,7 +189,7 @@ class Far:
             self._read([(0, begin)])
             head = bytearray(head_bytes(bytes(begin)))
             self._read([(0, head)])
-            self.head = read_head(bytes(head))
+            self.head = read_head(bytes(head), seal_of(token))
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):

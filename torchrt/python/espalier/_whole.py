@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 import torch
 import torch.distributed as dist
 
+from ._exchange import gathered
 from ._handover import Found, Offer, from_vaults, lowest_by_node, offer_name, spread, take
 from ._memory import SharedMemory, private_map
 from ._slices import nodes_of
@@ -19,15 +20,6 @@ class Taken(NamedTuple):
     near_bytes: int  # read from memory of this node
     far_bytes: int   # from other nodes
     fd: Optional[int] = None  # memory that holds it and does not change, to be closed
-
-
-def gathered(value: Any, group: "Optional[dist.ProcessGroup]") -> List[Any]:
-    """By rank."""
-    if group is None:
-        return [value]
-    told: List[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(told, value, group=group)
-    return told
 
 
 def largest_in(group: "Optional[dist.ProcessGroup]") -> Callable[[torch.Tensor], None]:
@@ -66,7 +58,7 @@ class Whole:
             self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
 
     def pack(self, step: int) -> Packed:
-        return Packed(step, self._objects)
+        return Packed(step, self._objects, seal=self._worker.seal)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
         """The state that the generation before hands over."""
@@ -88,7 +80,8 @@ class Whole:
         lost += [(int(one["generation"]), int(one["step"])) for one in source.get("earlier", [])]
         here = from_vaults(worker.vault, lost, worker.generation) if worker.vault else []
         here = [one for one in here if one[2].rank % worker.unit == self._place]
-        newest = newest_of_all(gathered([(at, of) for at, of, _ in here], self._group), worker.unit)
+        newest = newest_of_all([[(int(at), int(of)) for at, of in rank] for rank in gathered([(at, of) for at, of, _ in here], self._group)],
+                               worker.unit)
         if newest is None:
             return None
         found = None
@@ -102,7 +95,7 @@ class Whole:
         worker, origin = self._worker, f"the state of generation {source['generation']}"
         prefix = offer_name(worker.token, worker.generation, worker.rank).rpartition("-")[0] + "-received"
         whole, self._received = spread(found, self._nodes, self._own, have, self._ranks, prefix)
-        step, state = read(private_map(whole.fd))
+        step, state = read(private_map(whole.fd), worker.seal)
         if step != whole.step:
             raise StateError(f"{origin}: its memory is of step {step}, not {whole.step}")
         apply(self._objects, state, origin)

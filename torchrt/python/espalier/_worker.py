@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ._channel import ChannelError
 from ._control import Control, Leave
+from ._keys import seal_of
 from ._slices import jobs_of, nodes_of, shares_of
 
 _PR_SET_PDEATHSIG = 1  # of sys/prctl.h
@@ -57,6 +58,9 @@ class Worker:
         self.token = os.environ.get("ESPALIER_TOKEN", "")
         self.generation: int = _number("ESPALIER_GENERATION")
         self.rank: int = _number("OMPI_COMM_WORLD_RANK")
+        if not self.token:
+            raise ChannelError("ESPALIER_TOKEN: is not set though ESPALIER_LAUNCHER is; let the launcher start workers")
+        self.seal = seal_of(self.token)  # of what processes of the job read of each other (_state.py)
         self.vault = os.environ.get("ESPALIER_VAULT", "")
         anchor = os.environ.get("ESPALIER_ANCHOR", "")
         self.owner = os.environ.get("SLURM_JOB_ID", anchor)

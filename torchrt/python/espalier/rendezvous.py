@@ -19,6 +19,8 @@ from torch.distributed import PrefixStore, TCPStore
 from torch.distributed.elastic.rendezvous import (RendezvousClosedError, RendezvousConnectionError, RendezvousHandler, RendezvousInfo,
                                                   RendezvousParameters, RendezvousStoreInfo)
 
+from ._meeting import open_store
+
 _SECONDS = 600
 
 
@@ -63,8 +65,12 @@ class EspalierRendezvous(RendezvousHandler):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which the script would inherit
         try:
-            self._store = TCPStore(self._address, self._port, self._world, self._rank == 0, timedelta(seconds=self._seconds),
-                                   multi_tenant=True)
+            if self._rank == 0:
+                self._store = open_store(self._address, self._port, self._world, self._seconds)
+            else:
+                self._store = TCPStore(self._address, self._port, self._world, False, timedelta(seconds=self._seconds))
+        except OSError as error:
+            raise RendezvousConnectionError(str(error)) from error
         except RuntimeError as error:  # of which torch's own errors are
             raise RendezvousConnectionError(f"rank {self._rank} cannot reach rank 0 at {self._address}:{self._port}: {error}") from error
         prefix = f"{self._run_id}-{os.environ.get('ESPALIER_GENERATION', '0')}"
