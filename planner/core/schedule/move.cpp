@@ -57,7 +57,7 @@ void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterVi
   for (const WaitingJob& job : cluster.waiting)
     for (const ExtensionRequest& request : base)
       if (job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), request.node))
-        throw Error("job " + std::to_string(job.id) + " waits for GPUs and could use those of " + request.node);
+        throw Error("another job waits for GPUs and could use those of " + request.node);
 }
 
 std::vector<GpuId> gpus_on(const std::vector<Holding>& base, const std::vector<Holding>& extensions) {
