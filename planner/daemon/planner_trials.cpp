@@ -17,8 +17,8 @@ constexpr std::size_t kMostInHour = 12;  // trials of one job, whose GPUs may ch
 constexpr std::size_t kMostLooks = 4;    // jobs in one decision, which bounds its latency
 // A job with fewer steps left would not win back what trials cost it: a trial is of 20 steps, some of them slower.
 constexpr std::int64_t kWorthIt = 400;
-// Nor would one whose changes stand still for long, e.g. by way of a checkpoint: of the time that is left, the changes of
-// all its trials may take this share.
+// Nor would one whose changes stand still for long, e.g. by way of a checkpoint: of the time that is left, the changes
+// of all its trials may take this share.
 constexpr double kMostStandstill = 0.02;
 
 }  // namespace
@@ -85,7 +85,8 @@ void Planner::apply_trial(const Deciding& from, const Decided& result) {
   const auto at = jobs_.find(result.trial->job);
   if (at == jobs_.end() || !may_try(at->second, clock_seconds())) return;  // the next decision looks again
   LiveJob& live = at->second;
-  const auto was = std::find_if(from.trials.begin(), from.trials.end(), [&](const TrialJob& one) { return one.id == at->first; });
+  const auto was =
+      std::find_if(from.trials.begin(), from.trials.end(), [&](const TrialJob& one) { return one.id == at->first; });
   if (was == from.trials.end() || was->trials.generation != live.job.generation) return;
   const bool first = !is_measured(live.trials, result.trial->plan);
   DecisionRecord record;

@@ -11,7 +11,8 @@ constexpr double kKept = 3600;  // seconds
 
 void SlowNodes::note(uid_t user, JobId job, const std::map<std::string, double>& shares, double now) {
   for (auto& [uid, nodes] : found_) {
-    for (auto& [node, findings] : nodes) std::erase_if(findings, [&](const auto& one) { return one.second.until <= now; });
+    for (auto& [node, findings] : nodes)
+      std::erase_if(findings, [&](const auto& one) { return one.second.until <= now; });
     std::erase_if(nodes, [](const auto& one) { return one.second.empty(); });
   }
   auto& nodes = found_[user];

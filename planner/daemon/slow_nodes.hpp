@@ -1,5 +1,5 @@
-// Nodes that compute more slowly than their like, as profiles of jobs show it (model/compared_nodes.hpp). What one user's
-// jobs find does not decide where another user's jobs go. Findings outlive the job that made them. One thread.
+// Nodes that compute more slowly than their like, as profiles of jobs show it (model/compared_nodes.hpp). What one
+// user's jobs find does not decide where another user's jobs go. Findings outlive the job that made them. One thread.
 #pragma once
 
 #include <sys/types.h>

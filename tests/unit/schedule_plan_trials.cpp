@@ -89,8 +89,11 @@ TEST_CASE("a job ends on the fastest of the plans that it tried, though the mode
 }
 
 TEST_CASE("the first plan is gone back to where no other one is faster") {
-  Trained one([](const PlanShape& shape) { return shape == PlanShape{1, 1, 2} ? 1 : 1.2; }, Accuracy::relaxed, 1, 4, 2,
-              1);
+  Trained one(
+      [](const PlanShape& shape) {
+        return shape == PlanShape{1, 1, 2} ? 1 : 1.2;
+      },
+      Accuracy::relaxed, 1, 4, 2, 1);
   const Plan first = *one.job.plan;
   one.run(3);
   CHECK(one.changes >= 2);

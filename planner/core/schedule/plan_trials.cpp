@@ -30,9 +30,8 @@ std::vector<GpuId> gpus_of(const Plan& plan) {
 }
 
 const MeasuredPlan* fastest(const PlanTrials& trials) {
-  const auto at =
-      std::min_element(trials.measured.begin(), trials.measured.end(),
-                       [](const auto& a, const auto& b) { return a.step_seconds < b.step_seconds; });
+  const auto at = std::min_element(trials.measured.begin(), trials.measured.end(),
+                                   [](const auto& a, const auto& b) { return a.step_seconds < b.step_seconds; });
   return at == trials.measured.end() ? nullptr : &*at;
 }
 
@@ -207,16 +206,17 @@ std::optional<Decision> next_trial(const PlanTrials& trials, const ElasticJob& j
     if (next) {
       const double predicted = job.step_seconds * next->ms / search.present_ms();
       Decision decision = change(job, std::move(next->plan), predicted);
-      decision.reason = "a trial of " + std::to_string(kTrialSteps) + " steps: another plan on its GPUs may be faster than the " +
-                        seconds_text(best->step_seconds) + " per step that are known (predicted " +
-                        seconds_text(predicted) + ")";
+      decision.reason = "a trial of " + std::to_string(kTrialSteps) +
+                        " steps: another plan on its GPUs may be faster than the " + seconds_text(best->step_seconds) +
+                        " per step that are known (predicted " + seconds_text(predicted) + ")";
       return decision;
     }
   }
   if (job.step_seconds < kFaster * best->step_seconds || best->plan == *job.plan) return std::nullopt;
   Decision decision = change(job, best->plan, best->step_seconds);
-  decision.reason = "of " + std::to_string(trials.measured.size()) + " plans that were measured on its GPUs the fastest takes " +
-                    seconds_text(best->step_seconds) + " per step, the present one " + seconds_text(job.step_seconds);
+  decision.reason = "of " + std::to_string(trials.measured.size()) +
+                    " plans that were measured on its GPUs the fastest takes " + seconds_text(best->step_seconds) +
+                    " per step, the present one " + seconds_text(job.step_seconds);
   return decision;
 }
 

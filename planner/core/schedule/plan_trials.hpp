@@ -1,6 +1,6 @@
-// Other plans on the GPUs that a job has, run for some steps each. The model of iteration times is linear: a sample of a
-// layer takes k_comp / TP, in whatever company. GPUs are not. They use narrow shards and short micro-batches badly, and
-// some operations are not divided at all, so that the plan that the model thinks fastest may not be. Some steps of
+// Other plans on the GPUs that a job has, run for some steps each. The model of iteration times is linear: a sample of
+// a layer takes k_comp / TP, in whatever company. GPUs are not. They use narrow shards and short micro-batches badly,
+// and some operations are not divided at all, so that the plan that the model thinks fastest may not be. Some steps of
 // another plan tell more than any model, and cost little where a change of plans stops training for milliseconds. After
 // the trials the job has the fastest of the plans that were measured. Pure.
 #pragma once
