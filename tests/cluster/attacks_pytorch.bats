@@ -3,6 +3,7 @@
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # limit: 1500
 # each: 500
+# beside
 
 setup_file() { . "$BOX_HERE/pytorch.bash"; set_up_python; python_reference 1000; }
 # By python.sh no spares are kept, so each process shows its own MASTER_PORT.
