@@ -203,7 +203,13 @@ void lower_time_limit(JobId id, long minutes) {
   const int error = errno;
   const Owned<job_array_resp_msg_t, slurm_free_job_array_resp> owner(answer);
   errno = error;
-  if (result != SLURM_SUCCESS) fail("slurm: the time limit of job " + name + " cannot be lowered");
+  bool refused = result != SLURM_SUCCESS;
+  for (std::uint32_t i = 0; answer != nullptr && i < answer->job_array_count; ++i)
+    if (answer->error_code[i] != 0) {
+      errno = static_cast<int>(answer->error_code[i]);
+      refused = true;
+    }
+  if (refused) fail("slurm: the time limit of job " + name + " cannot be lowered");
 }
 
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {

@@ -137,6 +137,7 @@ class Planner {
   struct TrialJob {
     JobId id = 0;
     PlanTrials trials;
+    int most = 0;  // plans that it may try in all
   };
   struct Deciding {
     Trigger trigger;
@@ -176,7 +177,8 @@ class Planner {
   void apply(const Deciding& from, const Decided& result);
   // Trials of plans (schedule/plan_trials.hpp).
   void note_trial(LiveJob& live);
-  bool may_try(LiveJob& live, double now) const;
+  bool may_try(const LiveJob& live, double now) const;
+  int most_trials(LiveJob& live, double now) const;
   std::vector<TrialJob> trials_now(double now);
   static void find_trial(const Deciding& from, Decided& result);  // any thread
   void apply_trial(const Deciding& from, const Decided& result);

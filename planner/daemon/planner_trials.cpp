@@ -30,17 +30,22 @@ void Planner::note_trial(LiveJob& live) {
 }
 
 // Growth, and its own trial, come first.
-bool Planner::may_try(LiveJob& live, double now) const {
+bool Planner::may_try(const LiveJob& live, double now) const {
   const ElasticJob& job = live.job;
-  std::erase_if(live.tried_at, [&](double time) { return now - time >= kHour; });
   const bool rested = !live.last_change || now - *live.last_change >= settings_.scheduler.cooldown_seconds;
-  const bool long_enough =
-      (job.total_steps <= 0 || job.total_steps - job.step >= kWorthIt) &&
-      live.pause_seconds.value_or(0) * (settings_.plan_trials + 1) <= kMostStandstill * remaining_seconds(job);
   return live.trial_due && !live.trials.finished && live.link && !live.open && !live.before_growth && !job.held &&
          job.plan && job.phase == JobPhase::running && live.profiles.settled() && live.bases.size() <= 1 && rested &&
-         (long_enough || live.trials.measured.size() > 1) && live.tried_at.size() < kMostInHour &&
          is_measured(live.trials, *job.plan) && !job.parallel.first && !data_parallel_only(job);
+}
+
+// 0: it tries nothing more. It may still go back to the fastest plan that was measured.
+int Planner::most_trials(LiveJob& live, double now) const {
+  const ElasticJob& job = live.job;
+  std::erase_if(live.tried_at, [&](double time) { return now - time >= kHour; });
+  const bool few_steps = job.total_steps > 0 && job.total_steps - job.step < kWorthIt;
+  const double pauses = live.pause_seconds.value_or(0) * (settings_.plan_trials + 1);
+  const bool worth_it = !few_steps && pauses <= kMostStandstill * remaining_seconds(job);
+  return worth_it && live.tried_at.size() < kMostInHour ? settings_.plan_trials : 0;
 }
 
 std::vector<Planner::TrialJob> Planner::trials_now(double now) {
@@ -49,7 +54,7 @@ std::vector<Planner::TrialJob> Planner::trials_now(double now) {
   // The published policies choose their plans as published.
   if (settings_.plan_trials == 0 || options.as_printed || options.flextrain || options.data_parallel_only) return list;
   for (auto& [id, live] : jobs_)
-    if (list.size() < kMostLooks && may_try(live, now)) list.push_back({id, live.trials});
+    if (list.size() < kMostLooks && may_try(live, now)) list.push_back({id, live.trials, most_trials(live, now)});
   return list;
 }
 
@@ -63,7 +68,7 @@ void Planner::find_trial(const Deciding& from, Decided& result) {
     if (decided || (result.move && result.move->job == one.id) || !from.input.site || job == from.input.jobs.end() ||
         job->id != one.id || known == from.input.coefficients.end())
       continue;
-    result.trial = next_trial(one.trials, *job, *from.input.site, known->second, from.settings->plan_trials);
+    result.trial = next_trial(one.trials, *job, *from.input.site, known->second, one.most);
     if (result.trial) {
       result.trial->time = from.input.now;
       return;

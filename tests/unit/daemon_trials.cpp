@@ -123,3 +123,17 @@ TEST_CASE("no plan is tried by a job that is held, that will end soon, or where 
     CHECK(daemon.link->got<wire::Propose>().has_value() == (why == "nothing"));
   }
 }
+
+TEST_CASE("a job that may try nothing more goes back to the fastest plan all the same") {
+  Trying daemon;
+  const Plan first = *daemon.now.plan;
+  daemon.steps(1);
+  const auto trial = daemon.proposed();
+  REQUIRE(trial);
+  daemon.ends(*trial, "committed");
+  daemon.now.total_steps = daemon.now.step + 100;
+  daemon.steps(1.5);
+  const auto back = daemon.proposed(trial->id);
+  REQUIRE(back);
+  CHECK(back->plan == first);
+}
