@@ -56,6 +56,7 @@ std::int64_t Training::start() {
 void Training::fill(CheckpointReader* checkpoint) {
   std::optional<Weights> weights;
   if (!checkpoint && !config_.weights.empty()) weights.emplace(config_.weights);
+  std::vector<float> parameters;  // of one unit; its memory serves the next one too
   for (const int unit : state_.units()) {
     const UnitSpec& spec = state_.spec(unit);
     void* const memory = state_.allocation(unit).data();
@@ -63,7 +64,7 @@ void Training::fill(CheckpointReader* checkpoint) {
       load_state(*checkpoint, spec, state_.state_layout(unit), device_, memory);
       continue;
     }
-    std::vector<float> parameters(spec.floats, 0.0F);
+    parameters.assign(spec.floats, 0.0F);
     if (weights) load_unit(*weights, spec, parameters);
     else initialise(spec, config_.training.seed, parameters);
     place_parameters(parameters, state_.state_layout(unit), device_, memory);

@@ -21,7 +21,7 @@ files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name
   daemons=$(daemons) files=$(files)
   "$box" -p true
   for signal in TERM KILL; do
-    "$box" -p sh -c 'touch /tmp/made-inside /dev/shm/made-inside; sleep 60' 3>&- &
+    "$box" -p -k "$BATS_TEST_TMPDIR/kept" sh -c 'touch /tmp/made-inside /dev/shm/made-inside; sleep 60' 3>&- &
     pid=$!
     for _ in $(seq 100); do [ "$(daemons)" -gt "$daemons" ] && break; sleep 0.05; done
     sleep 1
@@ -31,6 +31,7 @@ files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name
   done
   [ "$(daemons)" = "$daemons" ]
   [ "$(files)" = "$files" ]
+  [ -s "$BATS_TEST_TMPDIR/kept/log/slurmctld.log" ] # by the box that SIGTERM ended
 }
 
 @test "three boxes side by side do not see each other" {

@@ -3,7 +3,7 @@
 # Runs COMMAND as root on the controller of a real Slurm cluster with Espalier on it, which exists for as long as COMMAND runs.
 #   -n NODES   nodes n1, n2, ... (4)             -c LINE  a line for slurm.conf, may be repeated
 #   -g GPUS    fake GPUs of each node (4)        -e LINE  a line for espalier.toml, as in 'planner.poll_seconds = 1'
-#   -d         without espalierd                 -k DIR   where to keep the logs when COMMAND fails
+#   -d         without espalierd                 -k DIR   where to keep the logs when COMMAND fails, or SIGTERM ends this
 #   -p         plain Slurm: no plugin either      -r RATE  of every node's link, both ways, as in 10gbit (not limited)
 #   -a LINE    with slurmdbd and MariaDB; LINE is a command for sacctmgr, or empty; may be repeated, as in -a 'add qos lent'
 #   -t TYPES   of the GPUs of each node, instead of -g, as in h100:2,a100:2 (h100)
@@ -48,5 +48,12 @@ BUILD=$(realpath -m "${BUILD:-$BOX_REPO/build}")
 export BOX_REPO BUILD
 # The death of this script kills unshare, the death of unshare kills pid 1 of the namespaces, and with it all the rest.
 setpriv --pdeathsig KILL unshare --mount --pid --net --uts --ipc --fork --kill-child --mount-proc "$(dirname "$self")/box/inside.sh" "$@" <&0 &
-trap 'kill -KILL $! 2>/dev/null' INT TERM HUP # unshare itself ignores the first two
-wait $!
+box=$!
+ended() { # unshare itself ignores SIGINT and SIGTERM
+  local inside=''
+  [ -z "$BOX_KEEP" ] || ! inside=$(pgrep -P "$box") ||
+    { mkdir -p "$BOX_KEEP" && cp -r "/proc/$inside/root/run/box/"{log,slurm,home} "$BOX_KEEP"; } 2> /dev/null
+  kill -KILL "$box" 2> /dev/null
+}
+trap ended INT TERM HUP
+wait "$box"

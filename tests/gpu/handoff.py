@@ -3,7 +3,7 @@ same GPU, by each method of handoff.method. Prints a table, the pauses' phases i
 next generation starts; the same goes to FOLDER/handoff.json after each method. PROGRAM is espalier-train-cuda, or
 espalier-train (memory is then the node's). A pause is from the last step's end until the next generation may train: what
 goes through the disk is written in it, and by checkpoint processes start in it. Twice per method; once through the disk,
-which holds 21 GB of state at most, and must hold them twice. All methods together have HANDOFF_SECONDS (540), each an
+which holds 21 GB of state at most (or DISK_STATE_BYTES), and must hold them twice. All methods together have HANDOFF_SECONDS (540), each an
 equal share of what is left. A method fails when its play does or trains on the processor in place of a GPU, when a step
 is lost or done twice, or what should be adopted was copied; the others are played all the same. Ends with 1 then."""
 import json
@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = ROOT / os.environ.get("BUILD", "build")
 METHODS = ("adopt", "device", "overlap", "checkpoint")  # of Suika's Figure 14b, the last first
-THROUGH_DISK, MOST_THROUGH_DISK = ("overlap", "checkpoint"), 21_000_000_000
+THROUGH_DISK, MOST_THROUGH_DISK = ("overlap", "checkpoint"), int(os.environ.get("DISK_STATE_BYTES", 21_000_000_000))
 SECONDS = int(os.environ.get("HANDOFF_SECONDS", 540))
 FIRST_STEPS, ALONE = 40, 30  # the last of the first ones tell how long a step takes alone
 LAYERS, HEADS, VOCABULARY = 12, 16, 256

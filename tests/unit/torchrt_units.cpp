@@ -198,6 +198,32 @@ TEST_CASE("initial values are those of the whole tensor, whatever the shard") {
     }
 }
 
+TEST_CASE("a tensor so large that threads share it has the values that it has by rows") {
+  ModelConfig model = small_model("gpt2", true);
+  model.vocabulary = 20'011;  // of 48 floats each; slices of rows do not come out even
+  const UnitSpec whole = unit_spec(model, 0);
+  std::vector<float> all(whole.floats), again(whole.floats);
+  initialise(whole, 5, all);
+  UnitSpec row = whole;
+  const TensorSpec& table = whole.tensor("wte.weight");
+  const std::size_t width = static_cast<std::size_t>(table.columns.count);
+  std::vector<float> part;
+  int different = 0;
+  for (std::int64_t at = 0; at < model.vocabulary; at += 101) {
+    row.tensors = {table};
+    row.tensors[0].rows = {{at, 1}};
+    row.tensors[0].offset = 0;
+    row.floats = width;
+    part.assign(width, 0);
+    initialise(row, 5, part);
+    for (std::size_t i = 0; i < width; ++i)
+      different += part[i] != all[table.offset + static_cast<std::size_t>(at) * width + i];
+  }
+  CHECK(different == 0);
+  initialise(whole, 5, again);
+  CHECK(all == again);
+}
+
 TEST_CASE("both copies of a tied table start alike; other tensors differ from each other and between seeds") {
   const ModelConfig model = small_model("gpt2", true);
   const auto values = [&](int unit, const char* name, std::uint64_t seed) {

@@ -9,7 +9,8 @@
 namespace espalier::torchrt {
 
 // Fills the shard's parameters. `parameters` has spec.floats elements; the caller sets them to
-// zero. Tied tables get the same values.
+// zero. Tied tables get the same values. Large tensors are filled by several threads, with the same values by any
+// number.
 void initialise(const UnitSpec& spec, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace espalier::torchrt

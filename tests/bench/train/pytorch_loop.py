@@ -1,5 +1,5 @@
-"""The other side of the comparison: a GPT-2 of `transformers` trained in PyTorch's eager mode, with what a careful user would
-set: SDPA attention, fused AdamW, gradients set to None. One JSON object on the command line; for each line on stdin it trains
+"""The other side of the comparison: a GPT-2 or LLaMA of `transformers` trained in PyTorch's eager mode, or with each layer
+compiled by torch.compile, with what a careful user would set: SDPA attention, fused AdamW, gradients set to None. One JSON object on the command line; for each line on stdin it trains
 that many steps and prints their seconds and the process's CPU seconds for all of them, as JSON.
 """
 import json
@@ -7,18 +7,31 @@ import sys
 import time
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 setting = json.loads(sys.argv[1])
 device = torch.device(setting["device"])
 torch.set_num_threads(setting["threads"])
 torch.manual_seed(1)
 sequence, vocabulary = setting["sequence"], setting["vocabulary"]
-model = GPT2LMHeadModel(GPT2Config(
-    n_layer=setting["layers"], n_embd=setting["hidden"], n_head=setting["heads"], n_positions=sequence,
-    vocab_size=vocabulary, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=None,
-    eos_token_id=None, attn_implementation="sdpa")).to(device)
+with device:
+    if setting.get("family", "gpt2") == "gpt2":
+        model = GPT2LMHeadModel(GPT2Config(
+            n_layer=setting["layers"], n_embd=setting["hidden"], n_head=setting["heads"], n_positions=sequence,
+            vocab_size=vocabulary, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=None,
+            eos_token_id=None, attn_implementation="sdpa"))
+        layers = model.transformer.h
+    else:
+        model = LlamaForCausalLM(LlamaConfig(
+            num_hidden_layers=setting["layers"], hidden_size=setting["hidden"], num_attention_heads=setting["heads"],
+            num_key_value_heads=setting["key_value_heads"], intermediate_size=setting["intermediate"],
+            max_position_embeddings=sequence, vocab_size=vocabulary, use_cache=False, bos_token_id=None, eos_token_id=None,
+            tie_word_embeddings=False, attn_implementation="sdpa"))
+        layers = model.model.layers
 model.train()
+if setting.get("compile"):
+    for layer in layers:  # all alike: compiled once
+        layer.compile()
 matrices = [p for p in model.parameters() if p.dim() > 1]
 others = [p for p in model.parameters() if p.dim() <= 1]
 optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
@@ -45,10 +58,15 @@ def step(number):
 
 number = 0
 for line in sys.stdin:
+    if device.type == "cuda" and number > 0:
+        step(number)  # its memory comes back
+        number += 1
     times, cpu = [], time.process_time()
     for _ in range(int(line)):
         begin = time.perf_counter()
         step(number)
         times.append(time.perf_counter() - begin)
         number += 1
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # for the other side's turn
     print(json.dumps({"seconds": times, "cpu_seconds": time.process_time() - cpu}), flush=True)

@@ -1,10 +1,11 @@
 """`make bench-train`: what training reaches on this machine, into build/bench/train.json. With an argument only the parts it
-names (of cpu, gpu, pipeline, accuracy, comma-separated), the others keep what the file says. Without a GPU its part is left
-out, unless it is named: then it fails.
+names (of cpu, gpu, llama, compiled, pipeline, accuracy, comma-separated), the others keep what the file says. Without a GPU its
+parts, gpu, llama and compiled, are left out, unless one is named: then it fails. compiled is against what gpu and llama measured.
 """
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import pipeline  # noqa: E402
 import ratio  # noqa: E402
 from espalier import BUILD  # noqa: E402
 
+ROUNDS, STEPS = int(os.environ.get("TRAIN_ROUNDS", 3)), int(os.environ.get("TRAIN_STEPS", 10))  # of the parts gpu and llama
 FOLDER = f"{BUILD}/bench/train"
 PATH = f"{BUILD}/bench/train.json"
 
@@ -23,6 +25,10 @@ CPU = {"device": "cpu", "layers": 6, "hidden": 512, "heads": 8, "sequence": 256,
 # 1.3 billion parameters (GPT-3 XL's sizes).
 GPU = {"device": "cuda", "layers": 24, "hidden": 2048, "heads": 16, "sequence": 1024, "vocabulary": 50304, "global_batch": 32,
        "micro_batches": 4, "dtype": "bfloat16", "threads": 1}
+# Layers of LLaMA 3 8B, as many as a GPU of 80 GB keeps twice with their optimizers, and a smaller vocabulary.
+LLAMA = {"device": "cuda", "family": "llama", "layers": 6, "hidden": 4096, "heads": 32, "key_value_heads": 8,
+         "intermediate": 14336, "sequence": 2048, "vocabulary": 32768, "global_batch": 16, "micro_batches": 8,
+         "dtype": "bfloat16", "threads": 1}
 # Steps between two profiles that a configuration has unless it says otherwise, and how many of them are measured.
 DEFAULT_EVERY, WINDOW = 100, 4
 
@@ -38,11 +44,12 @@ def machine():
 
 
 def main():
-    parts = sys.argv[1].split(",") if len(sys.argv) > 1 else ["cpu", "gpu", "pipeline", "accuracy"]
-    if "gpu" in parts and len(sys.argv) > 1 and not has_gpu():
+    parts = sys.argv[1].split(",") if len(sys.argv) > 1 else ["cpu", "gpu", "llama", "compiled", "pipeline", "accuracy"]
+    if {"gpu", "llama", "compiled"} & set(parts) and len(sys.argv) > 1 and not has_gpu():
         sys.exit(f"run.py: no GPU: nvidia-smi finds none, or {BUILD}/bin/espalier-train-cuda is not built")
     os.makedirs(FOLDER, exist_ok=True)
-    result = {"cpu_ratio_to_pytorch": None, "gpu_ratio_to_pytorch": None, "mfu": None, "profiler_overhead_pct": None,
+    result = {"cpu_ratio_to_pytorch": None, "gpu_ratio_to_pytorch": None, "gpu_ratio_to_compiled": None, "mfu": None,
+              "llama_ratio_to_pytorch": None, "llama_ratio_to_compiled": None, "llama_mfu": None, "profiler_overhead_pct": None,
               "bubble_error_pct": None, "time_error_pct": None, "memory_error_pct": None, "bitwise_cost": None}
     if os.path.exists(PATH) and len(sys.argv) > 1:
         result.update(json.load(open(PATH)))
@@ -53,8 +60,18 @@ def main():
         result.update(cpu_ratio_to_pytorch=said["ratio"], bitwise_cost=said["bitwise_cost"], cpu=said)
     if "gpu" in parts and has_gpu():
         print("one rank against PyTorch, GPU")
-        said = ratio.measure(f"{FOLDER}/gpu", GPU, rounds=3, steps=10, program="espalier-train-cuda")
+        said = ratio.measure(f"{FOLDER}/gpu", GPU, rounds=ROUNDS, steps=STEPS, program="espalier-train-cuda")
         result.update(gpu_ratio_to_pytorch=said["ratio"], mfu=said["mfu"], gpu=said)
+    if "llama" in parts and has_gpu():
+        print("layers of LLaMA 8B against PyTorch, GPU")
+        said = ratio.measure(f"{FOLDER}/llama", LLAMA, rounds=ROUNDS, steps=STEPS, program="espalier-train-cuda")
+        result.update(llama_ratio_to_pytorch=said["ratio"], llama_mfu=said["mfu"], llama=said)
+    if "compiled" in parts and has_gpu():
+        for name, setting in (("gpu", GPU), ("llama", LLAMA)):
+            if result.get(name):
+                seconds = ratio.compiled(f"{FOLDER}/{name}", setting, ROUNDS, STEPS)
+                result[f"{name}_ratio_to_compiled"] = seconds / statistics.median(result[name]["step_seconds"]["espalier"])
+                print(f"{name}: a step compiled by torch.compile takes {seconds:.3f} s")
     if "pipeline" in parts:
         print("a pipeline of two, and the profiler")
         bubble = pipeline.bubble(f"{FOLDER}/bubble", steps=24)

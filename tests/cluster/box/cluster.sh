@@ -134,6 +134,9 @@ fi > "$BOX/slurm/gres.conf"
 [ "$BOX_PLUGIN" = 0 ] ||
   echo "optional $BOX/lib/espalier.so planner=ctl max=64 launcher=$BOX/bin/espalier-launch report=$BOX/bin/espalier-report" > "$BOX/slurm/plugstack.conf"
 export SLURM_CONF=$BOX/slurm/slurm.conf
+# Nothing of a box is kept in cgroups. But where there are none, or no systemd keeps them, slurmd starts only if told that they
+# are of the first kind, of which it then makes none.
+[ -d /sys/fs/cgroup/freezer ] || echo 'CgroupPlugin=cgroup/v1' > "$BOX/slurm/cgroup.conf"
 # shellcheck source=accounting.sh
 [ "$BOX_ACCOUNTING" = 0 ] || . "$BOX_HERE/accounting.sh"
 
@@ -156,10 +159,10 @@ if [ "$BOX_GRANTS" = 1 ]; then
   chown "$slurm_user:" /etc/espalier/grant.key
 fi
 
-slurmctld -c
+slurmctld -c || fail "slurmctld does not start"
 if [ "$BOX_PLANNER" = 1 ]; then "$BOX_HERE/planner.sh" start || fail "espalierd does not start"; fi
 # Not `ip netns exec`: it mounts another /sys, and slurmd then fails on cgroups.
-for ((i = 1; i <= BOX_NODES; i++)); do "$BOX_HERE/node.sh" start "n$i"; done
+for ((i = 1; i <= BOX_NODES; i++)); do "$BOX_HERE/node.sh" start "n$i" || fail "slurmd of n$i does not start"; done
 nodes_idle() { [ "$(sinfo -h -t idle -p main -o %D 2>/dev/null)" = "$BOX_NODES" ]; }
 for ((tries = 0; tries < 300; tries++)); do nodes_idle && break; sleep 0.05; done
 nodes_idle || fail "the nodes are not idle after 15 s"

@@ -10,11 +10,12 @@ setup() {
   # torch's own libraries want all of CUDA. The stand-ins are for our programs.
   real=$(command -v "${TEST_PYTHON:-python3}")
   printf '#!/bin/bash\nexec env -u LD_LIBRARY_PATH %q "$@"\n' "$real" > python
-  chmod +x python
+  printf '#!/bin/bash\nexec env LD_LIBRARY_PATH=%q %q "$@"\n' "$LD_LIBRARY_PATH" "$train" > on_standin # python's children lack it
+  chmod +x python on_standin
 }
 
 day_one() { # PART...
-  BUILD=$built TRAIN=$train TEST_PYTHON=$PWD/python STATE_BYTES=20000000 MEMORY_BYTES=30000000 FAMILIES=gpt2 \
+  BUILD=$built TRAIN=${stuck:-$PWD/on_standin} TEST_PYTHON=$PWD/python STATE_BYTES=20000000 MEMORY_BYTES=30000000 FAMILIES=gpt2 \
     unshare --net bash -c 'ip link set lo up && exec "$@"' - "$root/tests/gpu/run" "$day" "$@"
 }
 has_torch() { ./python -c 'import torch, transformers' || skip "TEST_PYTHON has no torch or no transformers"; }
@@ -40,6 +41,16 @@ assert eval(sys.argv[2]), sys.argv[2]' "$day/day-one.json" "$1"
   STANDIN_PERSISTENCE=0 run -1 day_one state
   lines '{name for name in lines if lines[name]["outcome"] == "failed"} == {f"state of {n} bytes, left" for n in (100000, 30000000)}'
 }
+@test "hand-off by each method: nothing is copied that can be adopted, no step is lost" {
+  ./python -c 'import torch' || skip "TEST_PYTHON has no torch"
+  run -0 day_one handoff
+  lines 'lines["hand-off on one card"]["outcome"] == "ok"'
+  python3 -c 'import json, sys
+found = {one["method"]: one for one in json.load(open(sys.argv[1]))}
+assert sorted(found) == ["adopt", "checkpoint", "device", "overlap"], found
+assert found["adopt"]["bytes_adopted"] > 0 and found["adopt"]["bytes_copied"] == 0, found
+assert found["device"]["bytes_copied"] > 0, found' "$day/handoff/handoff.json"
+}
 @test "parity with PyTorch, and the same bits twice and resumed; a later call adds its lines" {
   has_torch
   run -0 day_one parity
@@ -51,7 +62,7 @@ assert eval(sys.argv[2]), sys.argv[2]' "$day/day-one.json" "$1"
   ./python -c 'import torch' || skip "TEST_PYTHON has no torch"
   printf '#!/bin/bash\nsleep 300\n' > stuck
   chmod +x stuck
-  train=$PWD/stuck PART_SECONDS=8 run -1 day_one parity bits
+  stuck=$PWD/stuck PART_SECONDS=8 run -1 day_one parity bits
   lines 'all(one["outcome"] == "failed" and one["seconds"] < 90 for one in lines.values())'
   lines '"bits" in [one["part"] for one in lines.values()]'
 }
