@@ -12,7 +12,6 @@ sizes=(--set model.layers=12 --set "model.hidden=${HIDDEN:-768}" --set model.hea
   --set training.global_batch=16 --set training.dtype='"bfloat16"' --set training.minimum_learning_rate=2e-3
   --set training.accuracy='"bitwise"' --data "$BOX/share/text")
 said() { printf '%-10s %s\n' "$1" "$2"; printf '%s\t%s\n' "$1" "$2" >> "$out/live.tsv"; }
-workers() { pgrep -u boxuser -x "$1" || true; }
 
 ours() {
   local A last died
@@ -51,7 +50,7 @@ J
   B=$(as_user sbatch --parsable -J B -o "$BOX/home/B.out" -N1 -n1 --gres=gpu:1 "$BOX/home/B.sh")
   wait_for 120 "B trains" eval 'stepped_past B 60 || job_over "$B"' && stepped_past B 60 || return 1
   died=$(date +%s%N) last=$(step_of B)
-  pkill -KILL -u boxuser -f "ddp_cuda.py $BOX/home/B.jsonl" || { echo "no process to end"; return 1; }
+  pkill -KILL -u boxuser -f "^[^ ]*python[^ ]* .*ddp_cuda.py" || { echo "no process to end"; return 1; }
   wait_for 120 "B goes on after the loss of its process" stepped_past B $((last + 5)) || return 1
   said loss "PyTorch went on $((($(date +%s%N) - died) / 1000000)) ms after its process was killed"
   wait_for 120 "B is over" job_over "$B" || return 1
