@@ -25,9 +25,12 @@ remember_failures() { # FILE OWN: after read_tap; so many failures are the file'
   [ -z "${failed_in[$file]:-}${own_counts[$file]:-}" ] || again+=("$file")
 }
 
-# The lines of a file's tests that its suite runs: those with the suite's tag.
+# The lines of a file's tests that its suite runs: those with the suite's tag, or without a tag of other runs.
 tests_of() { # FILE
-  if [ -n "${short_form[$1]:-}" ]; then awk 'before ~ /test_tags=short$/; { before = $0 }' "$1"; else cat "$1"; fi
+  if [ -n "${short_form[$1]:-}" ]; then awk 'before ~ /test_tags=short$/; { before = $0 }' "$1"
+  else
+    awk -v run="$LONG" '!(run != "all" && before ~ /test_tags=.*long:[0-9]+$/ && before !~ ("long:" run "$")); { before = $0 }' "$1"
+  fi
 }
 
 # bats --filter takes a regular expression and looks at the names as they are written.

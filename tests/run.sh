@@ -13,6 +13,9 @@
 # more than three flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs
 # again, and only those that failed are judged. (retry.bash)
 #
+# A test with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
+# follows from its hash. LONG=K: the run number K; LONG=all, or FILES: all tests.
+#
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -24,6 +27,18 @@ flaky=0               # tests that failed and passed the second time
 # shellcheck source=tests/retry.bash
 . tests/retry.bash
 rm -f "$BUILD/flaky.log"
+
+runs=6
+if [ -z "${LONG:-}" ]; then
+  commit=$(git rev-parse --short=7 HEAD 2> /dev/null) || commit=0
+  LONG=$((16#$commit % runs + 1))
+  [ -z "${FILES:-}" ] || LONG=all
+fi
+[ "$LONG" = all ] || { [[ $LONG =~ ^[0-9]+$ ]] && [ "$LONG" -ge 1 ] && [ "$LONG" -le $runs ]; } ||
+  { echo "espalier: test: LONG is '$LONG'; it must be all, or a number from 1 to $runs" >&2; exit 2; }
+export LONG
+others='' # what bats leaves out
+for ((run = 1; run <= runs; run++)); do [ "$LONG" = all ] || [ "$LONG" = $run ] || others+=${others:+,}!long:$run; done
 
 # Each line: for how many seconds the machine stood still. Load does not keep a sleeping process from running for this long.
 stood_still=$(mktemp)
@@ -133,6 +148,7 @@ run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
   local file=$1 limit each; shift
   limit=$(directive limit "$file") each=$(directive each "$file")
   if [ -n "${short_form[$file]:-}" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags short); fi
+  if [ -n "$others" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags "$others"); fi
   BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
 }
 
@@ -285,6 +301,7 @@ end_beside() {
 }
 
 started=$SECONDS
+[ -z "$others" ] || echo "long tests: those of run $LONG of $runs; LONG=all runs all of them"
 for suite in "${@:-all}"; do
   case $suite in
     all) start_beside; suite_plain tests/install; suite_plain tests/runner; suite_cluster; end_beside ;;

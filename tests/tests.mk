@@ -55,7 +55,7 @@ test: $(if $(filter 1,$(SAN)),,deps-standin)
 	@+$(MAKE) --no-print-directory check
 # Without SUITES, or with all, run.sh has the unit tests built itself, beside the cluster tests.
 check: $(if $(filter-out all roots,$(SUITES))$(filter 1,$(SAN)),$(UNIT_TEST)) $(if $(filter sim,$(SUITES)),$(SIM_TEST))
-	@BUILD=$(BUILD) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
+	@BUILD=$(BUILD) LONG=$(LONG) MAKE="$(MAKE)" TORCH_HOME=$(TORCH_HOME) TEST_PYTHON=$(TEST_PYTHON) tests/run.sh $(if $(filter 1,$(SAN)),unit,$(SUITES))
 # FAULTS holds its arguments: --seed N --count N --state STATE --kind adopt|checkpoint|overlap|spread --fault TEXT.
 .PHONY: test-faults
 test-faults:

@@ -86,6 +86,7 @@ goes_on_from_kept_state() { # GENERATION before
   no_step_lost
 }
 
+# bats test_tags=long:2
 @test "a second loss, of the launcher that has taken over" {
   movable
   goes_off n3
@@ -102,6 +103,7 @@ goes_on_from_kept_state() { # GENERATION before
 }
 
 # The old launcher reaches its keepers and ranks, and knows of nothing.
+# bats test_tags=long:4
 @test "a launcher that is cut off from Slurm only: the next one takes its ranks away, and no GPU is trained on twice" {
   movable
   ip netns exec n3 ip route add blackhole "$(controller)"
@@ -119,6 +121,7 @@ goes_on_from_kept_state() { # GENERATION before
   goes_on_well 40
 }
 
+# bats test_tags=long:1
 @test "scancel of a job that waits to run again ends its base in time, without a planner" {
   movable
   "$BOX_HERE/planner.sh" kill
@@ -133,6 +136,7 @@ goes_on_from_kept_state() { # GENERATION before
   leaves_nothing 60
 }
 
+# bats test_tags=long:3
 @test "a base is held for launch.adoption_minutes; then the requeued job starts on a new one" {
   echo 'launch.adoption_minutes = 0.2' >> /etc/espalier/espalier.toml
   movable
@@ -147,6 +151,7 @@ goes_on_from_kept_state() { # GENERATION before
   leaves_nothing 60
 }
 
+# bats test_tags=long:6
 @test "the launcher of a training on a smaller base is lost: the next one takes the smaller base over, and waits for the base again" {
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)

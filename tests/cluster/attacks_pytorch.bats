@@ -50,6 +50,7 @@ through_attacks() {
   through_attacks
 }
 
+# bats test_tags=long:4
 @test "the same of a training that torchrun starts" {
   torchrun_python
   through_attacks

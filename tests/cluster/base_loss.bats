@@ -94,6 +94,7 @@ S
   leaves_nothing 60
 }
 
+# bats test_tags=long:5
 @test "the base's time is over while the job has an extension: it ends, and no step is done on the extension alone" {
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
   movable 2:4

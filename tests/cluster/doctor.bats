@@ -105,6 +105,7 @@ all_gone() { [ -z "$(squeue -h)" ] && nothing_left && [ -z "$(ls -A "$BOX/home")
   done
 }
 
+# bats test_tags=long:6
 @test "--run: no planner is a fault of the report, and the job ends all the same" {
   "$BOX_HERE/planner.sh" kill
   status=0
@@ -144,6 +145,7 @@ all_gone() { [ -z "$(squeue -h)" ] && nothing_left && [ -z "$(ls -A "$BOX/home")
     'PartitionName=elastic Nodes=ALL MaxTime=60 PriorityTier=1 PreemptMode=CANCEL GraceTime=30'
 }
 
+# bats test_tags=long:1
 @test "fault: its PriorityTier is that of the others" {
   edit '/^PartitionName=elastic/s/PriorityTier=1/PriorityTier=10/'
   ails priority-tier "main (10)" "$SLURM_CONF" PriorityTier=1 PartitionName=elastic
@@ -154,26 +156,31 @@ all_gone() { [ -z "$(squeue -h)" ] && nothing_left && [ -z "$(ls -A "$BOX/home")
   ails preempt-mode "PreemptMode is OFF" "$SLURM_CONF" PreemptMode=CANCEL PartitionName=elastic
 }
 
+# bats test_tags=long:2
 @test "fault: PreemptType=preempt/none" {
   edit 's/^PreemptType=.*/PreemptType=preempt\/none/; s/^PreemptMode=.*/PreemptMode=OFF/'
   ails preempt-type "preempt/none" "$SLURM_CONF" PreemptType=preempt/partition_prio
 }
 
+# bats test_tags=long:3
 @test "fault: MaxTime below the longest lease" {
   edit '/^PartitionName=elastic/s/MaxTime=[^ ]*/MaxTime=30/'
   ails partition-time "MaxTime is 30 minutes, leases are up to 60" /etc/espalier/espalier.toml 'max_lease_minutes = 30' '[extensions]'
 }
 
+# bats test_tags=long:4
 @test "fault: RootOnly=YES" {
   edit '/^PartitionName=elastic/s/$/ RootOnly=YES/'
   ails partition-access "RootOnly=YES" "$SLURM_CONF" RootOnly=NO PartitionName=elastic
 }
 
+# bats test_tags=long:5
 @test "fault: a notice that is too short" {
   edit '/^PartitionName=elastic/s/GraceTime=30/GraceTime=2/'
   ails grace-time "GraceTime is 2 s" "$SLURM_CONF" GraceTime=30 PartitionName=elastic
 }
 
+# bats test_tags=long:6
 @test "fault: KillWait is longer than espalierd counts on" {
   edit '$aKillWait=120'
   ails kill-wait "KillWait is 120 s, espalierd counts on 30 s" /etc/espalier/espalier.toml 'kill_wait_seconds = 120' '[extensions]'
@@ -184,6 +191,7 @@ all_gone() { [ -z "$(squeue -h)" ] && nothing_left && [ -z "$(ls -A "$BOX/home")
   ails backfill "sched/builtin" "$SLURM_CONF" SchedulerType=sched/backfill
 }
 
+# bats test_tags=long:1
 @test "fault: whole nodes only" {
   edit 's/^SelectType=.*/SelectType=select\/linear/; s/^SelectTypeParameters=.*/SelectTypeParameters=CR_Memory/'
   ails select-type "select/linear" "$SLURM_CONF" SelectType=select/cons_tres
@@ -240,6 +248,7 @@ P
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long:2
 @test "fault: slurmctld is dead" {
   kill "$(cat "$BOX/pid/slurmctld")"
   wait_for 20 "slurmctld ends" refute pidof slurmctld
@@ -290,6 +299,7 @@ P
   named fault torch "does not find libtorch_cpu.so" /etc/ld.so.conf.d/espalier.conf "TORCH_HOME/lib  # then: ldconfig"
 }
 
+# bats test_tags=long:5
 @test "fault: munged stands still, and nothing waits for it without end" {
   kill -STOP "$(pidof munged)"
   status=0 start=$SECONDS

@@ -85,9 +85,13 @@ planner_dies_in() {
   goes_on_well
 }
 @test "espalierd killed while the launcher is running" { planner_dies_in running; }
+# bats test_tags=long:1
 @test "espalierd killed while the launcher is acquiring" { planner_dies_in acquiring; }
+# bats test_tags=long:2
 @test "espalierd killed while the launcher is starting" { planner_dies_in starting; }
+# bats test_tags=long:3
 @test "espalierd killed while the launcher is ready" { planner_dies_in ready; }
+# bats test_tags=long:4
 @test "espalierd killed while the launcher is switching" { planner_dies_in switching; }
 @test "espalierd killed while the launcher has committed" { planner_dies_in committed; }
 
@@ -97,10 +101,15 @@ cancel_anchor_in() {
   all_gone_within 30
 }
 @test "scancel of the anchor while running: all is gone" { cancel_anchor_in running; }
+# bats test_tags=long:1
 @test "scancel of the anchor while acquiring: all is gone" { cancel_anchor_in acquiring; }
+# bats test_tags=long:2
 @test "scancel of the anchor while starting: all is gone" { cancel_anchor_in starting; }
+# bats test_tags=long:5
 @test "scancel of the anchor while ready: all is gone" { cancel_anchor_in ready; }
+# bats test_tags=long:5
 @test "scancel of the anchor while switching: all is gone" { cancel_anchor_in switching; }
+# bats test_tags=long:6
 @test "scancel of the anchor when committed: all is gone" { cancel_anchor_in committed; }
 
 @test "scancel of an extension that a grow is starting on: the grow is given up, the training goes on" {

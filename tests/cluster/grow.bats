@@ -29,6 +29,7 @@ messages() { grep -c '^espalier: ' "$1" || true; }
   goes_on_well
 }
 
+# bats test_tags=long:4
 @test "a model with multi-token prediction grows, with the losses that it has without Slurm" {
   local mtp=(--set model.mtp_layers=1 --set model.layers=4)
   as_user timeout 100 mpirun --oversubscribe --bind-to none -np 1 espalier-train "$BOX/share/examples/gpt-tiny.toml" --set 'model.family="llama"' \

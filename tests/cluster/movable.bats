@@ -115,6 +115,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   goes_on_well 40
 }
 
+# bats test_tags=long:6
 @test "extensions leave the GPUs to which a base moves for a waiting job" {
   two=$(plain two -N1 -n1 -w n2 --gres=gpu:2 --mem=100)
   three=$(plain three -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
@@ -172,6 +173,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   leaves_nothing
 }
 
+# bats test_tags=long:5
 @test "a second elastic step beside the first is refused in words, and the first goes on" {
   movable
   trains
@@ -184,6 +186,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "a base that Slurm ends takes the job with it, and the job says how to go on" {
   movable 2:2
   trains

@@ -58,6 +58,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
+# bats test_tags=long:1
 @test "it grows to another node and gathers gradients in parts, and a job without a launcher is a plain one" {
   python_cast 2:6 --most 3
   finish far
@@ -79,6 +80,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   leaves_nothing 60
 }
 
+# bats test_tags=long:2
 @test "a model that changes between generations ends the change in words, and the training goes on" {
   python_cast 2:4 --other-model 8
   finish near
@@ -114,6 +116,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   leaves_nothing 60
 }
 
+# bats test_tags=long:4
 @test "torchrun --rdzv-backend=espalier: it starts, grows and shrinks as without torchrun" {
   torchrun_python
   python_cast 2:4

@@ -36,6 +36,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
 }
 
 # Three ranks hold a third each, five a fifth: a rank that stays keeps a whole fifth only as rank 0, 2 or 4.
+# bats test_tags=long:5
 @test "FSDP2: from 3 to 5 GPUs, the ranks that stay are where they keep most of their part" {
   rm -rf "$BOX"/home/{A,near,far}.*
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
@@ -57,6 +58,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
+# bats test_tags=long:6
 @test "FSDP2: it grows to another node, and leaves it again" {
   python_cast 2:6
   finish far
@@ -71,6 +73,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
+# bats test_tags=long:1
 @test "FSDP2: a node is lost, and the training goes on from copies of its parts on the other one" {
   python_cast 2:6
   finish far
@@ -90,6 +93,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
+# bats test_tags=long:3
 @test "FSDP2: a model that changes between generations ends the change in words, and the training goes on" {
   python_cast 2:4 --other-model 8
   finish near

@@ -44,6 +44,7 @@ one_each='dp 2 x pp 1 x tp 1/'
 }
 
 # The smaller generation may start too slowly for the grace that Slurm gives. Then the job goes on with a snapshot.
+# bats test_tags=long:5
 @test "layouts: another job takes the GPUs of an extension on the job's own node" {
   script_options=("${options[@]}" pp=1+tp=1,pp=2)
   python_cast 2:4
@@ -54,6 +55,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_goes_on_well
 }
 
+# bats test_tags=long:3
 @test "layouts: a node is lost, and replicas of two go on as replicas of one, from copies on the other node" {
   script_options=("${options[@]}" pp=1+tp=1,tp=2)
   python_cast 2:4

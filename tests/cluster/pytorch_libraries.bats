@@ -24,6 +24,7 @@ teardown() { clean_slate; }
   python_goes_on_well
 }
 
+# bats test_tags=long:3
 @test "Trainer: a worker is killed, and the training goes on from a snapshot in memory" {
   script=train_trainer.py script_options=(--items 1)
   python_reference 1500
@@ -35,6 +36,7 @@ teardown() { clean_slate; }
   python_goes_on_well
 }
 
+# bats test_tags=long:2
 @test "Accelerate: it grows and shrinks" {
   script_options=(--kind accelerate)
   python_reference 1500

@@ -9,6 +9,7 @@ setup_file() { . "$BOX_HERE/pytorch.bash"; set_up_python; script_options=(--kind
 setup() { . "$BOX_HERE/pytorch.bash"; }
 teardown() { clean_slate; }
 
+# bats test_tags=long:4
 @test "tensor parallelism of the script's own (unit=2): it grows and shrinks by whole replicas" {
   script_options=(--kind tp)
   python_cast 2:4
@@ -18,6 +19,7 @@ teardown() { clean_slate; }
 }
 
 # Stages of one replica wait for one another, so the loss of one process stops all eight.
+# bats test_tags=long:1
 @test "two stages of two shards (unit=4): it grows by a replica, a worker is killed, and it goes on from snapshots of each place" {
   script_options=(--kind tp-pp)
   rm -rf "$BOX"/home/{A,far}.*

@@ -55,6 +55,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well
 }
 
+# bats test_tags=long:1
 @test "five losses, each of another rank, rank 0 among them" {
   grown_cast
   for rank in 7 0 3 1 4; do
@@ -79,6 +80,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "a worker killed while slurmctld is away: what extensions hold is worth a wait" {
   grown_cast
   # It saves its jobs a few seconds after something has changed. Those that it does not know when it comes back are ended by
@@ -127,6 +129,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well 100
 }
 
+# bats test_tags=long:3
 @test "a node that Slurm has taken from the anchor is left out before its keeper has been silent for long" {
   echo 'launch.heartbeat_seconds = 5' >> /etc/espalier/espalier.toml
   # What is submitted with sbatch --elastic needs no --no-kill.
@@ -150,6 +153,7 @@ S
   goes_on_well 100
 }
 
+# bats test_tags=long:4
 @test "a node of the anchor's own that was cut off for a while is the job's again" {
   A=$(elastic A :4 -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
@@ -176,6 +180,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:5
 @test "a job whose own GPUs are all left out gives back what it was lent all the same" {
   grown_cast
   as_user espalier hold "$A"
@@ -207,6 +212,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:6
 @test "all workers of a generation killed at once" {
   grown_cast
   ten_steps
@@ -229,6 +235,7 @@ S
 
 far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$id" -o %N)" != n2 ] || echo "$id"; done; }
 
+# bats test_tags=long:1
 @test "an extension killed" {
   grown_cast
   as_user espalier hold "$A"
@@ -251,6 +258,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   goes_on_well
 }
 
+# bats test_tags=long:3
 @test "the keeper of an extension on the job's own node killed: copies are kept beside it" {
   tiny+=(--set recovery.snapshot_steps=5 --set training.zero1=true) # whose parts have no replicas
   cast 2:4
@@ -305,6 +313,7 @@ hang() { # [COMMAND...]: what is done meanwhile
   goes_on_well
 }
 
+# bats test_tags=long:4
 @test "a step that hangs while a change waits for its end is given up no later" {
   may_hang
   # The smaller generation starts without the old one, which then is given a minute to reach a boundary.
@@ -331,6 +340,7 @@ hang() { # [COMMAND...]: what is done meanwhile
   wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -p main -o %D)" = 1 ]'
 }
 
+# bats test_tags=long:6
 @test "a worker stopped" {
   grown_cast
   stop_worker() { kill -STOP "$(worker 5)"; }
@@ -350,8 +360,10 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   wait_for 120 "A trains in another generation" in_generation_after 0
   goes_on_well
 }
+# bats test_tags=long:3
 @test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
 @test "a worker of the running generation killed while a grow is starting" { lost_in starting; }
+# bats test_tags=long:3
 @test "a worker of the running generation killed while a grow is ready" { lost_in ready; }
 @test "a worker of the running generation killed while switching" { lost_in switching; }
 
@@ -381,6 +393,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   goes_on_well
 }
 
+# bats test_tags=long:6
 @test "extensions gone between the commit and the first step: the state of the generation before is there" {
   tiny+=(--set device.gflops=0.1 --set parallel.dp=1) # slow steps; each rank alone has its layers
   cast
@@ -400,6 +413,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   goes_on_well
 }
 
+# bats test_tags=long:1
 @test "vaults let go of older generations when the new one has what a loss needs" {
   tiny+=(--set recovery.snapshot_steps=5)
   grown_cast
@@ -412,6 +426,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "a worker of the generation that recovers killed too" {
   grown_cast
   before=$(generation_of)

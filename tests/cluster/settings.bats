@@ -20,10 +20,13 @@ under() { # LINE...: of slurm.conf
 }
 
 @test "grow, preemption and end with WaitTime=5 and KillWait=60" { under WaitTime=5 KillWait=60; }
+# bats test_tags=long:1
 @test "grow, preemption and end with memory as a consumable resource and TaskPlugin=task/affinity" {
   under SelectTypeParameters=CR_Core_Memory DefMemPerCPU=500 TaskPlugin=task/affinity
 }
+# bats test_tags=long:3
 @test "grow, preemption and end with SchedulerParameters=defer" { under SchedulerParameters=defer; }
+# bats test_tags=long:6
 @test "grow, preemption and end with SchedulerParameters=bf_interval=2" { under SchedulerParameters=bf_interval=2; }
 @test "grow, preemption and end with ProctrackType=proctrack/cgroup" {
   # srun's exit status does not tell that a step could not be launched.

@@ -52,6 +52,7 @@ of_start() { # EXPRESSION of the decision d
   ends_well 100
 }
 
+# bats test_tags=long:6
 @test "a user's plan is laid on the job's own GPUs" {
   cat > "$BOX/share/plan.json" <<'P'
 {"global_batch": 8, "micro_batches": 4, "stages": [
@@ -166,6 +167,7 @@ P
   leaves_nothing
 }
 
+# bats test_tags=long:5
 @test "an extension that goes before a wide start has trained costs nothing but the wide start" {
   local paced=(--set device.gflops=0.3)
   A=$(elastic A 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" "${paced[@]}" --steps 60)

@@ -63,6 +63,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   goes_on_well 40
 }
 
+# bats test_tags=long:5
 @test "a training on a smaller base ends well, with nothing left of the base that waits" {
   others
   movable 2:4 60
@@ -72,6 +73,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   leaves_nothing
 }
 
+# bats test_tags=long:6
 @test "the base that waits is cancelled: training stays on the smaller one" {
   others
   movable
@@ -104,6 +106,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   leaves_nothing 40
 }
 
+# bats test_tags=long:1
 @test "the base is granted while the planner is dead: training moves all the same" {
   others
   movable
@@ -117,6 +120,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   goes_on_well 60
 }
 
+# bats test_tags=long:2
 @test "moves to the base fail three times: it is given back, and training stays on the smaller one" {
   as_user mkdir -p "$BOX/home/bin"
   as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
@@ -137,6 +141,7 @@ S
   goes_on_well 40
 }
 
+# bats test_tags=long:3
 @test "a program that cannot move: its base is given back when it is granted, and it runs on" {
   others
   rm -f "$BOX"/home/A.*
@@ -165,6 +170,7 @@ S
   goes_on_well 40
 }
 
+# bats test_tags=long:4
 @test "a smaller base that would delay the base is not started by Slurm, withdrawn, and the job waits on" {
   others -t 4 # Slurm expects the base on n1 when near ends, and a base without end there would delay it
   movable

@@ -125,6 +125,7 @@ shrinks_and_grows() { # A on eight GPUs gives n2's to another job, and has them 
   leaves_nothing
 }
 
+# bats test_tags=long:2
 @test "the other way round: a new launcher and new plugins with an old planner" {
   upgrade launcher plugins
   restart_slurm
@@ -145,6 +146,7 @@ shrinks_and_grows() { # A on eight GPUs gives n2's to another job, and has them 
   goes_on_well
 }
 
+# bats test_tags=long:3
 @test "old plugins with a new planner and a new launcher" {
   upgrade launcher planner tool
   restart_planner

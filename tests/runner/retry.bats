@@ -45,7 +45,7 @@ says() { echo "$*" >> "$bats"; }
 runs() {
   # bats puts its own folder in front, where another `bats` does not find itself.
   status=0
-  env -i PATH="$tree/bin:$(tr : '\n' <<< "$PATH" | grep -v bats-core | paste -sd:)" STATE="$state" "$tree/tests/run.sh" "$@" \
+  env -i ${LONG:+LONG="$LONG"} ${FILES:+FILES="$FILES"} PATH="$tree/bin:$(tr : '\n' <<< "$PATH" | grep -v bats-core | paste -sd:)" STATE="$state" "$tree/tests/run.sh" "$@" \
     > "$tree/output" 2>&1 || status=$?
   cat "$tree/output"
   mapfile -t lines < <(sed '1,/^== [0-9]* s$/d' "$tree/output")
@@ -54,6 +54,29 @@ told() { [ "$(grep -cx -- "$1" "$state/told")" = "$2" ]; } # LINE TIMES
 ended() { [ "$status:${lines[*]: -1}" = "$1:$2" ]; }      # STATUS LAST-LINE
 no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
 
+@test "of the long tests a run has one sixth, and a second run of it is of the same tests; LONG=all has all" {
+  file a
+  says '# bats test_tags=long:1'
+  has "of run 1" "told 1"
+  says '# bats test_tags=long:2'
+  has "of run 2" "told 2; once it"
+  has "of every run" "told every; once that"
+  LONG=2 runs cluster
+  ended 0 "2 passed, 0 failed, 0 skipped"
+  grep -q "long tests: those of run 2 of 6" "$tree/output"
+  told 1 0
+  told 2 2
+  told every 2
+  LONG=all runs cluster
+  ended 0 "3 passed, 0 failed, 0 skipped"
+  told 1 1
+  FILES=tests/cluster/a.bats runs cluster
+  ended 0 "3 passed, 0 failed, 0 skipped"
+  told 1 2
+  LONG=7 runs cluster
+  [ "$status" = 2 ]
+  grep -q "LONG is '7'; it must be all, or a number from 1 to 6" "$tree/output"
+}
 @test "a test that fails once passes, and is listed with its first failure right before the last line" {
   file a 'box: -n 3'
   has "passes" "told passes"

@@ -115,12 +115,14 @@ T
   [ "$exported" = "$(grep -o '\bespalier_[a-z_]*(' "$here/../../torchrt/c/espalier/worker.h" | tr -d '(' | sort -u)" ]
 }
 
+# bats test_tags=long:5
 @test "the Python package conforms" {
   [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
   conform --brief --patience 200 --steps-option --steps -- "$here/../python/python.sh" "$here/../python/train.py" --steps 1000000 --pause 0.05
   nothing_failed
 }
 
+# bats test_tags=long:2
 @test "the Python package changes from two stages to one process, and back" {
   [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
   conform --patience 200 --only change-of-unit -- "$here/../python/python.sh" "$here/../python/train.py" --kind blocks --width 16 --batch 8 \

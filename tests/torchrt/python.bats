@@ -26,6 +26,7 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+# bats test_tags=long:2
 @test "layouts of a replica: every tensor moves between all pairs of some, losses are those of one process, and bad use is refused" {
   run "$python" tests/python/test_layouts.py
   echo "$output"
@@ -113,6 +114,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   python3 tests/python/losses.py "$BATS_TEST_TMPDIR/two.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
 }
 
+# bats test_tags=long:3
 @test "a loop left by break before report() leaves the checkpoint of the step before, and none after the optimizer" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   for late in 0 1; do
@@ -125,6 +127,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   done
 }
 
+# bats test_tags=long:4
 @test "Trainer: three processes do what one does, with parts of 3 samples, also where items of labels are counted" {
   need_accelerate
   script=train_trainer.py steps=90 # two epochs of the Trainer, and more
@@ -135,6 +138,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   done
 }
 
+# bats test_tags=long:5
 @test "Trainer: a training that is started again goes on from the Trainer's own checkpoint" {
   need_accelerate
   script=train_trainer.py
@@ -153,6 +157,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   [[ $output == *"cannot make this Trainer elastic: max_steps=41, and espalier.join() was told of 40 steps"* ]]
 }
 
+# bats test_tags=long:6
 @test "Accelerate: three processes do what one does, whole or in parts of 3" {
   need_accelerate
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
@@ -169,6 +174,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in alone three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
+# bats test_tags=long:1
 @test "FSDP2: a checkpoint of three processes is gone on with by five, that by one, and what DDP wrote by three" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   run=$BATS_TEST_TMPDIR/run.jsonl c=$BATS_TEST_TMPDIR/c
@@ -184,6 +190,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   [ "$(wc -l < "$run")" = 40 ]
 }
 
+# bats test_tags=long:3
 @test "tensor and pipeline parallelism of the script's own (unit=2, unit=4): one and two replicas do what one process does without" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 2 "$BATS_TEST_TMPDIR/alone.jsonl" --kind tp
@@ -193,6 +200,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in alone two parts stages; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
+# bats test_tags=long:5
 @test "unit=2: a checkpoint of one replica is gone on with by two, and by no other unit" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   run=$BATS_TEST_TMPDIR/run.jsonl c=$BATS_TEST_TMPDIR/c
@@ -251,6 +259,7 @@ P
   done
 }
 
+# bats test_tags=long:6
 @test "each example runs on two processes" {
   examples=$PWD/examples/pytorch
   cd "$BATS_TEST_TMPDIR"
