@@ -1,6 +1,7 @@
 # Containers. A program that enters one itself trains, grows and is preempted as outside of one. A container that Slurm or a plugin
 # like pyxis starts around the step cannot hold the launcher: that is refused before a job starts, whatever the plugins' order.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# beside
 # limit: 900
 # each: 300
 

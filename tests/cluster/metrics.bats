@@ -1,5 +1,6 @@
 # espalierd's metrics: what a training does shows in them, a real Prometheus reads them, and the dashboard asks for what exists.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# beside
 # limit: 900
 # each: 300
 

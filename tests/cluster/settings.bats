@@ -1,6 +1,7 @@
 # Growing, being preempted and ending under the settings that sites choose. Each test is a box with settings that have nothing to do
 # with each other, and in it the two tests of grow.bats and preempt.bats that go through all of that in the least time.
 # box: none
+# beside
 # limit: 2400
 # each: 400
 

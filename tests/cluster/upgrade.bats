@@ -1,6 +1,7 @@
 # A site upgrades espalierd, the plugins and the launchers one after the other, while jobs train. The newer version is tests/upgrade:
 # the same sources with a higher version, whose messages and events hold fields that this version does not know.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# beside
 # limit: 1500
 # each: 400
 
