@@ -73,11 +73,11 @@ ifeq ($(V)$(COUNTING)$(findstring n,$(firstword -$(MAKEFLAGS))),)
 endif
 
 .PHONY: all
-all: $(BINS) $(PLUGINS) $(TRAIN_BINS) $(WORKER_LIBRARY)
+all: $(BINS) $(PLUGINS) $(TRAIN_BINS) $(WORKER_LIBRARY) $(BUILD)/bin/espalier-toy
 .DEFAULT_GOAL := all
 # All but the training runtime, which needs a libtorch.
 .PHONY: planner-and-plugins
-planner-and-plugins: $(BINS) $(PLUGINS)
+planner-and-plugins: $(BINS) $(PLUGINS) $(BUILD)/bin/espalier-toy
 
 $(BUILD)/bin/espalierd: $(call objects,planner/daemon/main.cpp) $(DAEMON) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

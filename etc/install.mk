@@ -9,7 +9,7 @@ PYTHON_INFO := espalier-$(VERSION).dist-info
 SITE_FILES := $(filter %.toml %.conf %.service %.sh %.json,$(wildcard etc/*))
 TRAINERS := espalier-train $(if $(filter 1,$(CUDA)),espalier-train-cuda)
 INSTALLED = \
-  $(foreach b,espalier espalier-launch espalier-ranks $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \
+  $(foreach b,espalier espalier-launch espalier-ranks espalier-toy $(TRAINERS),$(BUILD)/bin/$b:bin/$b:755) \
   $(foreach b,espalierd espalier-report,$(BUILD)/bin/$b:sbin/$b:755) \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \

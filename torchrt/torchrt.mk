@@ -80,7 +80,7 @@ $(STATE_MEMORY): $(call objects,tests/gpu/state_memory.cpp $(addprefix torchrt/,
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(CUDART) -Wl,-rpath,$(realpath $(dir $(CUDART)))
 
 # What the unit tests link of the runtime: all that is free of torch and MPI.
-$(BUILD)/test/unit: $(TRAIN_PURE) $(call objects,torchrt/c/step_times.cpp)
+$(BUILD)/test/unit: $(TRAIN_PURE) $(call objects,torchrt/c/step_times.cpp torchrt/toy/star_sum.cpp)
 
 # The MPI backend alone, under mpirun.
 $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
@@ -99,11 +99,17 @@ endif
 # The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.
 WORKER_LIBRARY := $(BUILD)/lib/libespalier-worker.so
 $(call objects,torchrt/c/worker.cpp): CPPFLAGS += -Itorchrt/c
-$(WORKER_LIBRARY): $(call objects,$(addprefix torchrt/,c/worker.cpp c/step_times.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp)) $(WIRE) $(CORE)
+WORKER_OBJECTS := $(call objects,$(addprefix torchrt/,c/worker.cpp c/step_times.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp))
+$(WORKER_LIBRARY): $(WORKER_OBJECTS) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	@printf '{ global: espalier_*; local: *; };\n' > $@.exports
 	$(link)$(CXX) $(LDFLAGS) -shared -Wl,-soname,libespalier-worker.so.0 -Wl,--version-script=$@.exports -o $@.0 $^ $(WIRE_LIBS)
 	@ln -sf $(notdir $@).0 $@
+# The training of `espalier doctor --run`.
+$(call objects,torchrt/toy/main.cpp): CPPFLAGS += -Itorchrt/c
+$(BUILD)/bin/espalier-toy: $(call objects,torchrt/toy/main.cpp torchrt/toy/star_sum.cpp) $(WORKER_OBJECTS) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 # The example in C, for the conformance suite.
 $(BUILD)/test/c_worker: examples/c/worker.c $(WORKER_LIBRARY)
 	@mkdir -p $(@D)

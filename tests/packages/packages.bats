@@ -3,30 +3,12 @@
 # PACKAGES: the folder with the packages; NEWER: one with the same tree's packages of a higher version. The RPMs are installed by
 # Debian's own rpm, when those of Debian are gone: the libraries that they need are those of Debian's packages, which rpm does not know.
 
-setup_file() {
-  export DEBIAN_FRONTEND=noninteractive
-  # What is there before Espalier. Packages that it depends on stay when it goes: the list is made when they are there.
-  apt-get -q -y --no-install-recommends install rpm $(dependencies) > /tmp/dependencies.log 2>&1 || { tail -n 20 /tmp/dependencies.log >&2; return 1; }
-  mkdir -p /usr/lib64/slurm # of Slurm's RPM
-  everything > /tmp/before
-}
-
-# Names of what the packages depend on, without their own and without versions.
-dependencies() {
-  for deb in "$PACKAGES"/*.deb; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|].*//; /espalier/d; /^$/d' | sort -u
-}
-# Every file, folder and account of the root, but what package tools and the tests themselves write.
-everything() {
-  find / -xdev \( -path /tmp -o -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /root -o -path /var/log -o -path /var/cache \
-    -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/rpm -o -path /etc/ld.so.cache -o -path "$CACHE_HOME" -o -path "$CHECKOUT" \) -prune -o -print | sort
-  cut -d: -f1 /etc/passwd /etc/group
-}
-install_all() { dpkg -i "$1"/*.deb; }
-version() { dpkg-query -W -f '${Version}' "$1"; }
+setup_file() { . "$CHECKOUT/tests/packages/packages.bash"; before; }
+setup() { . "$CHECKOUT/tests/packages/packages.bash"; }
 
 @test "the packages install, and bring every file that a site needs" {
   install_all "$PACKAGES"
-  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/sbin/espalierd /usr/sbin/espalier-report \
+  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/bin/espalier-toy /usr/sbin/espalierd /usr/sbin/espalier-report \
     /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so /usr/lib/x86_64-linux-gnu/slurm-wlm/job_submit_espalier.so \
     /lib/systemd/system/espalierd.service /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/share/doc/espalier/newcomer.md \
     /usr/lib/libespalier-worker.so.0 /usr/include/espalier/worker.h; do
@@ -102,12 +84,6 @@ P
   refute_file /usr/bin/espalier /usr/lib/x86_64-linux-gnu/slurm-wlm/espalier.so
   dpkg -P libespalier-worker-dev libespalier-worker0 espalier-slurm-plugins espalierd espalier
   nothing_is_left
-}
-nothing_is_left() {
-  everything > /tmp/after
-  run diff /tmp/before /tmp/after
-  echo "$output"
-  [ "$status" -eq 0 ]
 }
 # Through the loader, by its name alone.
 worker_library_loads() { python3 -c 'import ctypes; ctypes.CDLL("libespalier-worker.so.0").espalier_join'; }

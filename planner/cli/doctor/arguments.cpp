@@ -32,7 +32,7 @@ std::optional<Arguments> parse_arguments(const std::vector<std::string>& words, 
   app.add_option("--dir", arguments.job.folder, "where its files go, which its node must see, too; default: $HOME")
       ->needs(run_flag);
   app.add_option("--program", arguments.job.program,
-                 "espalier-train on the nodes; default: the one beside this program")
+                 "espalier-toy or espalier-train on the nodes; default: the espalier-toy beside this program")
       ->needs(run_flag);
   app.footer("Options of salloc for the job of --run follow --. Exit status: 0 no fault, 1 faults, 2 wrong usage.");
   std::vector<std::string> own(words.begin(), end);

@@ -16,7 +16,7 @@ namespace {
 std::vector<doctor::Finding> run_and_judge(const doctor::Facts& facts, doctor::ToyJob job) {
   const char* home = std::getenv("HOME");
   if (job.folder.empty()) job.folder = home == nullptr ? "." : home;
-  if (job.program.empty()) job.program = facts.prefix + "/bin/espalier-train";
+  if (job.program.empty()) job.program = facts.prefix + "/bin/" + doctor::kToy;
   std::fprintf(stderr, "espalier: doctor: running an elastic job on %s; this takes a minute once it has started\n",
                job.gres.c_str());
   return doctor::judge_run(doctor::run_toy_job(facts, job));

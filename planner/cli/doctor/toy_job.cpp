@@ -24,7 +24,10 @@ constexpr int kMinutes = 2;  // the job's time limit, with the start of its proc
 constexpr double kAskSeconds = 5;
 constexpr std::size_t kDataBytes = 1 << 16;
 
-// An operation lasts as long as on a device of this speed: some 0.25 s a step on one GPU, whatever the node is.
+constexpr const char* kPause = "0.25";  // seconds of a step on one GPU
+
+// For espalier-train. An operation lasts as long as on a device of this speed: also some 0.25 s a step on one GPU,
+// whatever the node is.
 constexpr const char* kConfig =
     "[model]\nlayers = 4\nhidden = 32\nheads = 4\nsequence = 32\n"
     "[training]\nsteps = %d\nglobal_batch = 8\nmicro_batches = 2\nseed = 1\nlearning_rate = 1e-3\n"
@@ -80,7 +83,11 @@ std::vector<std::string> command_of(const ToyJob& job, const std::string& folder
                                    "--immediate=" + std::to_string(job.wait_seconds)};
   if (!job.partition.empty()) command.push_back("--partition=" + job.partition);
   command.insert(command.end(), job.extra.begin(), job.extra.end());
-  command.insert(command.end(), {"srun", "--elastic=1:2", job.program, folder + "/toy.toml"});
+  command.insert(command.end(), {"srun", "--elastic=1:2", job.program});
+  if (std::filesystem::path(job.program).filename() != kToy) command.push_back(folder + "/toy.toml");
+  else
+    command.insert(command.end(),
+                   {"--steps", std::to_string(kSteps), "--pause", kPause, "--metrics", folder + "/metrics.jsonl"});
   return command;
 }
 

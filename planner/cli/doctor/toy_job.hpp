@@ -10,8 +10,10 @@
 
 namespace espalier::cli::doctor {
 
+inline constexpr const char* kToy = "espalier-toy";
+
 struct ToyJob {
-  std::string program;    // espalier-train, as the nodes find it
+  std::string program;    // kToy or espalier-train, as the nodes find it
   std::string folder;     // where a folder is made that the nodes see, too
   std::string partition;  // empty: Slurm's default
   std::string gres = "gpu:1";

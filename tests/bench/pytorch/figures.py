@@ -86,6 +86,16 @@ def fsdp_over_bound():
             "over": round(moved(before, after, size) / least - 1, 4) if least > 0 else None}
 
 
+def fsdp_over_checkpoint():
+    """The pause of the growth from 3 to 5 processes, against saving and loading the same state by torch.distributed.checkpoint."""
+    elastic, by_disk = pauses(steps("fsdp_grow")), steps("dcp")
+    if not elastic or not by_disk:
+        return None
+    saved, loaded = (median([one["seconds"] for one in by_disk if one["what"] == what]) for what in ("save", "load"))
+    return {"pause_s": round(elastic[-1], 3), "dcp_save_s": round(saved, 3), "dcp_load_s": round(loaded, 3),
+            "ratio": round((saved + loaded) / elastic[-1], 1)}
+
+
 def prediction_errors():
     decisions = figures_of("predict")
     if decisions is None:
@@ -118,6 +128,7 @@ figures = {
     "pause_ms": {"elastic": [round(1000 * one, 1) for one in elastic], "restart": [round(1000 * one) for one in restarts]},
     "pause_ratio_to_restart": round(median(restarts) / median(elastic), 1) if elastic and restarts and median(elastic) > 0 else None,
     "fsdp_bytes_over_bound": fsdp_over_bound(),
+    "fsdp_pause_to_checkpoint": fsdp_over_checkpoint(),
     "cpu_ms_per_step": round(median(cpu), 3) if cpu else None,
     "predictions": [{"gpus": n, "predicted": round(p, 4), "measured": round(m, 4)} for p, m, n in errors],
     "prediction_error_pct": round(100 * statistics.mean(abs(p - m) / m for p, m, _ in errors), 1) if errors else None,

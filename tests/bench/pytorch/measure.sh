@@ -99,7 +99,8 @@ case $part in
     # 1 GB at MEGABYTES=1000: three processes on n1, then five on both nodes.
     near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
     far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-    A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --kind fsdp --snapshot 3600 --width $((${MEGABYTES:-1000} * 1000000 / 816)) --pause 0.4)
+    width=$((${MEGABYTES:-1000} * 1000000 / 816))
+    A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --kind fsdp --snapshot 3600 --width $width --pause 0.4)
     wait_for $slow "A trains" stepped_past A 8
     wait_for 60 "A is held" espalier hold "$A"
     finish near
@@ -110,6 +111,14 @@ case $part in
     keep fsdp_grow
     espalier show decisions --json --limit=1000 > "$folder/fsdp_grow.decisions.json"
     end_of_a
+    # The same change by PyTorch's own distributed checkpoint, on the same cores.
+    cp "$BOX_REPO/tests/bench/pytorch/dcp.py" "$BOX/share/python/"
+    script_file=$BOX/share/python/dcp.py
+    for round in 1 2; do
+      rm -rf "$BOX/home/dcp"
+      torchrun 3 save "$BOX/home/dcp" "$width"
+      torchrun 5 load "$BOX/home/dcp" "$width"
+    done | grep '^{' > "$folder/dcp.jsonl"
     ;;
   predict)
     # The pace of a device, and what an exchange of gradients takes: the planner is told of neither.
