@@ -22,7 +22,7 @@ using nlohmann::json;
 struct Options {
   int runs = 12, cases = 6, rounds = 3;
   std::uint64_t seed = 1;
-  std::vector<std::string> parts = {"predict", "known", "preempt", "calibrate", "plans"};
+  std::vector<std::string> parts = {"predict", "known", "preempt", "calibrate", "plans", "move"};
   std::string root = ".";
   bool json = false;
 };
@@ -107,6 +107,9 @@ void run(const Options& options) {
     if (part == "preempt")
       figures.update(boxes.run("preempt", "-n 4 -g 2 -e 'planner.log_level = \"debug\"'",
                                boxes.python("preempt.py") + " " + std::to_string(options.rounds)));
+    if (part == "move")
+      figures.update(boxes.run("move", "-n 4 -y a100 -e 'planner.log_level = \"debug\"'",
+                               boxes.python("move.py") + " " + std::to_string(2 * options.rounds)));
     if (part == "calibrate") figures.update(boxes.run("calibrate", "-n 4 -g 2", boxes.shell("calibrate.sh")));
   }
   if (options.json) std::printf("%s\n", figures.dump(2).c_str());
@@ -122,7 +125,7 @@ void add_live(CLI::App& app) {
       "live", "runs trainings in boxes: predicted against measured steps, the chosen plan against all, what is kept");
   command->add_option("--parts", options->parts, "of the measurement, by commas")
       ->delimiter(',')
-      ->check(CLI::IsMember({"predict", "known", "preempt", "calibrate", "plans"}))
+      ->check(CLI::IsMember({"predict", "known", "preempt", "calibrate", "plans", "move"}))
       ->capture_default_str();
   command->add_option("--runs", options->runs, "of predict: trainings")
       ->check(CLI::Range(1, 100))
@@ -130,7 +133,7 @@ void add_live(CLI::App& app) {
   command->add_option("--cases", options->cases, "of plans: trainings")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "of preempt: each preempts 1, 2 and 3 extensions")
+  command->add_option("--rounds", options->rounds, "of preempt: each preempts 1, 2 and 3 extensions; of move: each moves to the other type and back")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the trainings and devices")->capture_default_str();
