@@ -2,10 +2,14 @@
 // not know.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <random>
+#include <set>
 
+#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/plan_trials.hpp"
@@ -86,6 +90,69 @@ TEST_CASE("a job ends on the fastest of the plans that it tried, though the mode
   CHECK(one.job.step_seconds <= 1.01 * one.best());
   CHECK(one.trials.begun.size() <= 4);
   CHECK(one.changes <= 5);
+}
+
+// GPUs that the model is wrong about, by so much for each doubling of the TP degree, the stages and the micro-batches'
+// length, and by some chance. What the job ends on, of the fastest plan that there is; and what it would if the plans
+// that the model thinks fastest were tried.
+struct Ends {
+  double learned = 0, by_model = 0;
+};
+Ends ends_of(std::mt19937& random, int most) {
+  std::normal_distribution<double> normal;
+  const double tp = 0.2 * normal(random), stages = 0.1 * normal(random), length = 0.1 * normal(random);
+  std::map<PlanShape, double> chance;
+  Trained one([](const PlanShape&) { return 1.0; }, Accuracy::relaxed, 1, 4, 2, 1);
+  const auto model = [&](const PlanShape& shape) {
+    const int dp = 4 / (shape.stages * shape.tp);
+    if (dp * shape.stages * shape.tp != 4 || 8 % (shape.micro_batches * dp) != 0) return 0.0;
+    const auto timed = evaluate_plan(one.site->hardware, one.site->topology, one.known,
+                                     one.plan(shape.stages, dp, shape.micro_batches, shape.tp));
+    return timed.feasible ? timed.exact_ms : 0;
+  };
+  const auto truth = [&](const PlanShape& shape) {
+    if (!chance.contains(shape)) chance[shape] = 0.02 * normal(random);
+    const double samples = 8.0 * shape.stages * shape.tp / (4.0 * shape.micro_batches);
+    return model(shape) * std::exp(tp * std::log2(shape.tp) + stages * std::log2(shape.stages) +
+                                   length * std::log2(samples) + chance[shape]);
+  };
+  std::vector<PlanShape> shapes;
+  for (int pp = 1; pp <= 4; pp *= 2)
+    for (int degree = 1; degree <= 4; degree *= 2)
+      for (int count = 1; count <= 8; count *= 2)
+        if (model({pp, degree, count}) > 0) shapes.push_back({pp, degree, count});
+  std::sort(shapes.begin(), shapes.end(), [&](const auto& a, const auto& b) { return model(a) < model(b); });
+  double best = 1e300;
+  for (const PlanShape& shape : shapes) best = std::min(best, truth(shape));
+  one.truth = truth;
+  const PlanShape first = shapes.front();
+  one.job.plan = one.plan(first.stages, 4 / (first.stages * first.tp), first.micro_batches, first.tp);
+  one.trials = {};
+  one.train();
+  one.run(most);
+  Ends ends{best / one.job.step_seconds, best / truth(first)};
+  std::set<std::pair<int, int>> degrees{{first.stages, first.tp}};
+  for (const PlanShape& shape : shapes)
+    if (static_cast<int>(degrees.size()) <= most && degrees.insert({shape.stages, shape.tp}).second)
+      ends.by_model = std::max(ends.by_model, best / truth(shape));
+  return ends;
+}
+
+TEST_CASE("what measured plans tell of others leads to faster ones") {
+  for (const int most : {2, 3, 5}) {
+    std::mt19937 random(7);
+    double learned = 0, by_model = 0, least = 1;
+    constexpr int kCases = 100;
+    for (int i = 0; i < kCases; ++i) {
+      const Ends ends = ends_of(random, most);
+      learned += ends.learned / kCases;
+      by_model += ends.by_model / kCases;
+      least = std::min(least, ends.learned);
+    }
+    MESSAGE(most << " trials: " << learned << " of the fastest plan in the mean, " << least
+                 << " at least; those that the model thinks fastest: " << by_model);
+    CHECK(learned >= 0.95);
+  }
 }
 
 TEST_CASE("the first plan is gone back to where no other one is faster") {

@@ -1,6 +1,7 @@
-// espalier-toy [--steps N] [--pause SECONDS] [--metrics FILE]: the smallest elastic training, for `espalier doctor --run` on sites without a
-// libtorch. It learns nothing: a step of its 8 samples takes SECONDS on one GPU, half as long on two, and its state is the
-// number of steps. It speaks espalier-worker(7) by the library for C, and needs neither MPI nor a GPU.
+// espalier-toy [--steps N] [--pause SECONDS] [--metrics FILE]: the smallest elastic training, for `espalier doctor
+// --run` on sites without a libtorch. It learns nothing: a step of its 8 samples takes SECONDS on one GPU, half as long
+// on two, and its state is the number of steps. It speaks espalier-worker(7) by the library for C, and needs neither
+// MPI nor a GPU.
 #include <espalier/worker.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,7 +46,9 @@ int call(int result) {
   return result;
 }
 
-int sum_for_library(double* values, int count, void* sum) { return (*static_cast<StarSum*>(sum))(values, count) ? 0 : 1; }
+int sum_for_library(double* values, int count, void* sum) {
+  return (*static_cast<StarSum*>(sum))(values, count) ? 0 : 1;
+}
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -118,7 +121,9 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("The smallest elastic training, for espalier doctor --run", "espalier-toy");
   app.add_option("--steps", options.steps, "of the training")->check(CLI::Range(1, 1'000'000))->capture_default_str();
-  app.add_option("--pause", options.pause, "seconds that a step takes on one GPU")->check(CLI::Range(0.001, 60.0))->capture_default_str();
+  app.add_option("--pause", options.pause, "seconds that a step takes on one GPU")
+      ->check(CLI::Range(0.001, 60.0))
+      ->capture_default_str();
   app.add_option("--metrics", options.metrics, "a file that gets a line for each step");
   CLI11_PARSE(app, argc, argv);
   if (espalier_has_launcher() == 0) {

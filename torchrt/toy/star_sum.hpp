@@ -1,4 +1,5 @@
-// Sums of a few numbers over the processes of a generation, by way of process 0. For a program without MPI whose sums are small.
+// Sums of a few numbers over the processes of a generation, by way of process 0. For a program without MPI whose sums
+// are small.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@ namespace espalier::torchrt::toy {
 
 class StarSum {
  public:
-  // Process 0 listens at `address`, which is its own, and the others connect to it; nobody proves who it is. Returns when all
-  // are there. Throws Error after a minute, or when the address cannot be used. One thread.
+  // Process 0 listens at `address`, which is its own, and the others connect to it; nobody proves who it is. Returns
+  // when all are there. Throws Error after a minute, or when the address cannot be used. One thread.
   StarSum(int rank, int size, const std::string& address, const std::string& port);
   // In place, the same on all processes. false: another process is gone, or says nothing for a minute.
   bool operator()(double* values, int count);

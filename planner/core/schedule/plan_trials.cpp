@@ -8,13 +8,14 @@
 #include "planner/core/schedule/growth_record.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/plan_residuals.hpp"
 #include "planner/core/schedule/shrinking.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 
 namespace espalier {
 namespace {
 
-// A plan is not tried if the model thinks it this many times as slow as the present one.
+// A plan is not tried if it is expected to be this many times as slow as the fastest that was measured.
 constexpr double kMuchSlower = 1.35;
 // Step times within 1% of each other count as equal.
 constexpr double kFaster = 1.01;
@@ -51,7 +52,8 @@ bool degrees_were_tried(const PlanTrials& trials, const PlanShape& shape) {
 
 struct Found {
   Plan plan;
-  double ms = 0;
+  double ms = 0;  // by the model
+  PlanResiduals::Estimate expected;
 };
 
 class Search {
@@ -94,15 +96,15 @@ class Search {
     *plan = in_its_form(std::move(*plan), found->sketch.form, job_);
     const double ms = ms_of(*plan);
     if (!(ms > 0) || gpus_of(*plan) != gpus_of(*job_.plan)) return std::nullopt;
-    return Found{std::move(*plan), ms};
+    return Found{std::move(*plan), ms, {}};
   }
 
- private:
-  double ms_of(const Plan& plan) const {
+  double ms_of(const Plan& plan) const {  // 0: the model cannot express the plan
     const auto timed = evaluate_plan(site_.hardware, site_.topology, coefficients_, plan);
     return timed.feasible ? timed.exact_ms : 0;
   }
 
+ private:
   const ElasticJob& job_;
   const Site& site_;
   JobCoefficients coefficients_;
@@ -112,18 +114,34 @@ class Search {
   double present_ms_ = 0;
 };
 
-// The shapes in the order in which they are tried.
+// What the measured plans tell of the others. Those that the model cannot express tell nothing.
+PlanResiduals residuals(const PlanTrials& trials, const Search& search) {
+  PlanResiduals result;
+  for (const MeasuredPlan& one : trials.measured)
+    if (const double ms = search.ms_of(one.plan); ms > 0) result.add(one.plan, ms, one.step_seconds);
+  return result;
+}
+
+// A plan for each number of stages and TP degree that was not tried: first the one that may be the fastest. Those that
+// may be faster than `best` seconds, and are not thought much slower.
 std::vector<Found> candidates(const PlanTrials& trials, const Search& search, const ElasticJob& job,
-                              const JobCoefficients& coefficients) {
+                              const JobCoefficients& coefficients, double best) {
+  const PlanResiduals learned = residuals(trials, search);
   std::vector<Found> list;
   const int gpus = job.plan->gpu_count();
   for (int stages = 1; stages <= std::min({gpus, job.model.layers, kMostStages}); stages *= 2)
     for (const int tp : coefficients.tp_degrees) {
       if (stages * tp > gpus || degrees_were_tried(trials, {stages, tp, 0})) continue;
-      if (auto found = search.best({stages, tp, 0})) list.push_back(std::move(*found));
+      auto found = search.best({stages, tp, 0});
+      if (!found) continue;
+      found->expected = learned.of(found->plan, found->ms);
+      list.push_back(std::move(*found));
     }
-  std::stable_sort(list.begin(), list.end(), [](const Found& a, const Found& b) { return a.ms < b.ms; });
-  std::erase_if(list, [&](const Found& one) { return one.ms > kMuchSlower * search.present_ms(); });
+  std::erase_if(list, [&](const Found& one) {
+    return one.expected.seconds > kMuchSlower * best || kFaster * one.expected.hopeful() > best;
+  });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Found& a, const Found& b) { return a.expected.hopeful() < b.expected.hopeful(); });
   return list;
 }
 
@@ -198,13 +216,13 @@ std::optional<Decision> next_trial(const PlanTrials& trials, const ElasticJob& j
   const Search search(job, site, coefficients);
   const auto tries = static_cast<int>(trials.begun.size());
   if (tries < most && search.present_ms() > 0) {
-    auto list = candidates(trials, search, job, coefficients);
+    auto list = candidates(trials, search, job, coefficients, best->step_seconds);
     std::optional<Found> next;
     // The last trial is of micro-batches, if more than one is left to be made.
     if (list.empty() || (tries + 1 == most && most > 1)) next = other_micro_batches(trials, search, best->plan);
     if (!next && !list.empty()) next = std::move(list.front());
     if (next) {
-      const double predicted = job.step_seconds * next->ms / search.present_ms();
+      const double predicted = residuals(trials, search).of(next->plan, next->ms).seconds;
       Decision decision = change(job, std::move(next->plan), predicted);
       decision.reason = "a trial of " + std::to_string(kTrialSteps) +
                         " steps: another plan on its GPUs may be faster than the " + seconds_text(best->step_seconds) +

@@ -50,9 +50,10 @@ bool note_steps(PlanTrials& trials, const ElasticJob& job);
 bool is_measured(const PlanTrials& trials, const Plan& plan);
 
 // The next plan to try, or at last the change to the fastest one: a decision of kind migrate without new GPUs. At most
-// `most` plans beside the first are tried: those that the model thinks fastest for each number of stages and TP degree,
-// if it thinks them not much slower than the present plan; then the fastest one with more or fewer micro-batches.
-// nullopt: nothing is left to do. The job has a plan, which is measured; `coefficients` are by the types of `site`.
+// `most` plans beside the first are tried, one for each number of stages and TP degree: first the one that may be the
+// fastest by what the measured ones tell of it (PlanResiduals), and none that is expected to be much slower than the
+// fastest that was measured. Then the fastest one with more or fewer micro-batches. nullopt: nothing is left to do. The
+// job has a plan, which is measured; `coefficients` are by the types of `site`.
 std::optional<Decision> next_trial(const PlanTrials& trials, const ElasticJob& job, const Site& site,
                                    const JobCoefficients& coefficients, int most);
 

@@ -133,7 +133,9 @@ void add_live(CLI::App& app) {
   command->add_option("--cases", options->cases, "of plans: trainings")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "of preempt: each preempts 1, 2 and 3 extensions; of move: each moves to the other type and back")
+  command
+      ->add_option("--rounds", options->rounds,
+                   "of preempt: each preempts 1, 2 and 3 extensions; of move: each moves to the other type and back")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the trainings and devices")->capture_default_str();
