@@ -164,5 +164,5 @@ if [ "$BOX_PLANNER" = 1 ]; then "$BOX_HERE/planner.sh" start || fail "espalierd 
 # Not `ip netns exec`: it mounts another /sys, and slurmd then fails on cgroups.
 for ((i = 1; i <= BOX_NODES; i++)); do "$BOX_HERE/node.sh" start "n$i" || fail "slurmd of n$i does not start"; done
 nodes_idle() { [ "$(sinfo -h -t idle -p main -o %D 2>/dev/null)" = "$BOX_NODES" ]; }
-for ((tries = 0; tries < 300; tries++)); do nodes_idle && break; sleep 0.05; done
-nodes_idle || fail "the nodes are not idle after 15 s"
+for ((until = SECONDS + 60; SECONDS < until; )); do nodes_idle && break; sleep 0.05; done
+nodes_idle || fail "the nodes are not idle after 60 s: $(timeout 10 sinfo -h -N -o '%N %T %E' 2>&1 | sort -u | paste -sd ';')"
