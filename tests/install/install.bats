@@ -6,7 +6,7 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
 
 @test "install honours DESTDIR and PREFIX, and every kind of file is there" {
   in_place install /opt/espalier
-  for file in bin/espalier bin/espalier-launch bin/espalier-ranks bin/espalier-train sbin/espalierd sbin/espalier-report \
+  for file in bin/espalier bin/espalier-launch bin/espalier-ranks bin/espalier-toy bin/espalier-train sbin/espalierd sbin/espalier-report \
     lib/slurm/espalier.so lib/slurm/job_submit_espalier.so lib/systemd/system/espalierd.service \
     lib/libespalier-worker.so.0 lib/libespalier-worker.so include/espalier/worker.h share/doc/espalier/examples/c/worker.c \
     lib/espalier/python/espalier/rendezvous.py lib/espalier/python/espalier-0.1.0.dist-info/entry_points.txt \
@@ -20,7 +20,7 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
 
 @test "installed programs know their version and help" {
   in_place install /usr
-  for program in bin/espalier bin/espalier-launch bin/espalier-ranks bin/espalier-train sbin/espalierd sbin/espalier-report; do
+  for program in bin/espalier bin/espalier-launch bin/espalier-ranks bin/espalier-toy bin/espalier-train sbin/espalierd sbin/espalier-report; do
     "$target/usr/$program" --version
     "$target/usr/$program" --help > /dev/null
   done

@@ -125,6 +125,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.001, 60.0))
       ->capture_default_str();
   app.add_option("--metrics", options.metrics, "a file that gets a line for each step");
+  app.set_version_flag("--version", "espalier-toy " ESPALIER_VERSION);
   CLI11_PARSE(app, argc, argv);
   if (espalier_has_launcher() == 0) {
     std::fputs("espalier: toy: no launcher leads this process; start it by srun --elastic=1:2\n", stderr);
