@@ -6,7 +6,7 @@
 
 namespace espalier::launcher {
 
-BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<std::string> only,
+BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShape& shape, std::vector<std::string> only,
                  std::vector<std::string> environment, bool immediate) {
   BaseJob job;
   job.shape = shape;
@@ -20,7 +20,8 @@ BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<
   job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
   job.environment = std::move(environment);
   job.directory = "/";
-  job.ends = context.ends;
+  job.ends = time.ends(std::time(nullptr));
+  job.last = time.last();
   job.immediate = immediate;
   return job;
 }

@@ -60,6 +60,7 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       context_(context),
       environment_(std::move(environment)),
       callbacks_(std::move(callbacks)),
+      time_(context.ends, context.base_minutes),
       first_base_(loop, slurm, context, environment_),
       left_jobs_(loop, slurm, context) {}
 
@@ -111,6 +112,7 @@ void Bases::choose_left() {
   callbacks_.changed();
   const Base& base = bases_.at(current_);
   const int gpus = base.shape.nodes * base.shape.gpus_per_node;
+  time_.began(base.ends);
   callbacks_.taken_over(base.holdings, base.nodes, adoption_.continuation(), std::exchange(extensions_left_, {}));
   // It was a smaller one: what waited beside it has ended with its launcher.
   if (context_.base_gpus > context_.min_gpus && gpus < context_.base_gpus) submit_first();
@@ -139,7 +141,7 @@ void Bases::supersede() {
 // ---- the first base
 
 void Bases::submit_first() {
-  first_base_.submit([this](JobId id, const BaseShape& shape, const std::string& why) {
+  first_base_.submit(time_, [this](JobId id, const BaseShape& shape, const std::string& why) {
     if (id != 0) submitted(id, shape, true);
     if (id != 0 && ending_) return release(id);
     if (id == 0 && !ending_) refused("the job's base cannot be submitted: " + why);
@@ -177,7 +179,7 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
 
 void Bases::submit_second(const BaseShape& shape, std::vector<std::string> only, bool immediate) {
   ++submitting_;
-  const BaseJob job = base_job(context_, shape, std::move(only), environment_, immediate);
+  const BaseJob job = base_job(context_, time_, shape, std::move(only), environment_, immediate);
   slurm_.post([this, job, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
@@ -244,13 +246,13 @@ void Bases::look() {
 void Bases::ask(JobId id) {
   Base& base = bases_.at(id);
   if (std::exchange(base.asked, true)) return;
-  slurm_.post([this, id, runs = base.running, ends = context_.ends]() -> std::function<void()> {
+  slurm_.post([this, id, runs = base.running, time = time_]() -> std::function<void()> {
     std::optional<SlurmJob> seen;
     std::vector<NodeView> nodes;
     bool readable = true;
     try {
       seen = load_job(id);
-      if (seen) shorten(*seen, ends);
+      if (seen) shorten(*seen, time.ends(std::time(nullptr)));
       if (seen && seen->state == SlurmJob::State::running && !runs) {
         std::vector<std::string> names;
         for (const Holding& held : seen->holdings) names.push_back(held.node);
@@ -284,6 +286,7 @@ void Bases::answered(JobId id, const std::optional<SlurmJob>& seen, const std::v
   if (seen->state != SlurmJob::State::running || base.running) return;
   base.running = true;
   base.holdings = seen->holdings;
+  base.ends = seen->ends;
   base.nodes = nodes;
   std::size_t gpus = 0;
   for (const Holding& held : base.holdings) gpus += held.gpus.size();
@@ -319,6 +322,7 @@ void Bases::check_granted(JobId id, bool patient) {
   deadline_.reset();
   if (current_ != 0) return callbacks_.second_granted();
   current_ = std::exchange(second_, 0);
+  time_.began(base.ends);
   callbacks_.changed();
   callbacks_.smaller_granted(base.holdings, base.nodes);
 }
@@ -333,6 +337,7 @@ void Bases::granted_first(JobId id) {
   current_ = id;
   callbacks_.changed();
   const Base& base = bases_.at(id);
+  time_.began(base.ends);
   callbacks_.granted(base.holdings, base.nodes);
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "launcher/base/adoption.hpp"
+#include "launcher/base/base_time.hpp"
 #include "launcher/base/first_base.hpp"
 #include "launcher/base/left_jobs.hpp"
 #include "launcher/process/blocking_thread.hpp"
@@ -103,6 +104,7 @@ class Bases {
     BaseShape shape;
     std::vector<Holding> holdings;
     std::vector<NodeView> nodes;
+    std::time_t ends = 0;           // once it runs: by its time limit; 0: never
     std::set<std::string> keepers;  // nodes whose keeper has come
     bool running = false, granted = false, leaving = false, asked = false;
     wire::Watch check;  // a wait for keepers, or for the end
@@ -130,6 +132,7 @@ class Bases {
   const JobContext& context_;
   std::vector<std::string> environment_;
   Callbacks callbacks_;
+  BaseTime time_;
   std::map<JobId, Base> bases_;
   JobId first_waits_ = 0;  // the first base, until it is granted
   FirstBase first_base_;

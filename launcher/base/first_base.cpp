@@ -19,9 +19,10 @@ constexpr int kMostQuestions = 150;  // while slurmctld is away
 
 FirstBase::FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
                      std::vector<std::string> environment)
-    : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)) {}
+    : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)), time_(context.ends) {}
 
-void FirstBase::submit(const Told& told) {
+void FirstBase::submit(const BaseTime& time, const Told& told) {
+  time_ = time;
   attempts_ = 0;
   attempt(told);
 }
@@ -34,14 +35,14 @@ void FirstBase::stop() {
 void FirstBase::attempt(const Told& told) {
   ++attempts_;
   asking_ = true;
-  slurm_.post([this, told, context = context_, environment = environment_]() -> std::function<void()> {
+  slurm_.post([this, told, context = context_, time = time_, environment = environment_]() -> std::function<void()> {
     Answer answer;
     try {
       const auto nodes = partition_nodes(context.base_partition);
       answer.hopeless = true;  // where the partition has no such nodes
       const BaseShape shape = base_shape(context.base_gpus, nodes, context.types);
       answer.hopeless = false;
-      answer.job = base_job(context, shape, {}, environment, false);
+      answer.job = base_job(context, time, shape, {}, environment, false);
       answer.id = submit_base(answer.job);
     } catch (const Error& error) {
       answer.why = error.what();

@@ -36,6 +36,7 @@ struct JobContext {
   std::string partition, qos;   // of the job, and of its base
   std::string base_partition;   // of the base of a movable job: the job's own, or launch.base_partition
   int restarts = 0;             // how often Slurm has requeued the job
+  long base_minutes = 0;        // that the bases of a movable job may run together; 0: as long as the job
   std::time_t ends = 0;         // when the job's time limit is over, seconds since the epoch; 0: it has none
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
