@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "launcher/slurm/job_update.hpp"
 #include "launcher/slurm/libslurm.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
@@ -95,6 +96,10 @@ void keep_within(const SlurmJob& base, std::time_t ends) {
   if (base.state != SlurmJob::State::pending || ends == 0 || base.limit_minutes == 0) return;
   const long left = minutes_until(ends);
   if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
+}
+
+void keep_for(const SlurmJob& base, std::time_t last) {
+  set_start_deadline(base.id, last > 0 ? last + kDeadlineBehind : 0);
 }
 
 JobId submit_base(const BaseJob& job) {

@@ -38,11 +38,15 @@ JobId submit_base(const BaseJob& job);
 // Lowers the time limit of a base that waits, so that it would end at `ends` if it started now. Does
 // nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
 void keep_within(const SlurmJob& base, std::time_t ends);
+// Gives a base that waits the deadline of a launcher that runs after Slurm has requeued the submitted job. `last`: as
+// in BaseJob.
+void keep_for(const SlurmJob& base, std::time_t last);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);
 std::vector<SlurmJob> extensions_of(JobId submitted);  // the same for its extensions
 
-// The comment of a base is "espalier:base:<submitted job>:<nonce>". By it strays are found.
+// The comment of a base is "espalier:base:<submitted job>:<nonce>", and of one that is submitted beside another base
+// there is ":beside" behind that. By it strays are found.
 std::string base_comment(JobId submitted, const std::string& nonce);
 
 }  // namespace espalier::launcher
