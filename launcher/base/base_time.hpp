@@ -18,7 +18,7 @@ class BaseTime {
 
   // Training is on a base, the first one of this launcher, that Slurm ends then. Later calls change nothing.
   void began(std::time_t base_ends);
-  // When a base that starts now ends.
+  // When a base that starts now ends. With time= a few seconds later, as Slurm counts whole minutes.
   std::time_t ends(std::time_t now) const;
   // After this time no base runs. It differs from ends() while none has run.
   std::time_t last() const;

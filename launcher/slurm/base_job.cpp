@@ -18,10 +18,7 @@ namespace {
 // Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
 // A slurmctld that is away for less time changes nothing.
 constexpr std::time_t kDeadlineBehind = 30 * 60;
-// Slurm counts whole minutes. So much later than planned a base still gets its last one.
-constexpr std::time_t kLate = 5;
-
-long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr) + kLate) / 60, 1); }
+long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr)) / 60, 1); }
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
