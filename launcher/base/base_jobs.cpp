@@ -90,10 +90,12 @@ void BaseJobs::ask(JobId id) {
 
 void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes) {
   Base& base = bases_.at(id);
+  base.past_deadline = seen && seen->past_deadline;
   const bool gone = !seen || seen->state == SlurmJob::State::ended;
   // A base that completes is lost when its processes are; until then a checkpoint can still be written. Training does
   // not go over to a second base that completes.
-  if (gone || (seen->state == SlurmJob::State::completing && (callbacks_.lost_when_completing(id) || !base.granted || base.keepers.empty())))
+  if (gone || (seen->state == SlurmJob::State::completing &&
+               (callbacks_.lost_when_completing(id) || !base.granted || base.keepers.empty())))
     return callbacks_.ended(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
   if (seen->state == SlurmJob::State::pending) return callbacks_.waits(id, seen->limited);
   if (seen->state != SlurmJob::State::running || base.running) return;
@@ -104,7 +106,8 @@ void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std
   std::size_t gpus = 0;
   for (const Holding& held : base.holdings) gpus += held.gpus.size();
   if (static_cast<int>(gpus) != base.shape.nodes * base.shape.gpus_per_node)
-    return callbacks_.ended(id, "Slurm job " + std::to_string(id) + " got " + std::to_string(gpus) + " GPUs, not those asked for");
+    return callbacks_.ended(
+        id, "Slurm job " + std::to_string(id) + " got " + std::to_string(gpus) + " GPUs, not those asked for");
   for (const Holding& held : base.holdings) callbacks_.came(held);
   base.check = loop_.after(kKeepersCome, [this, id] { check_granted(id, false); });
   check_granted(id, true);
@@ -164,6 +167,11 @@ void BaseJobs::release_all() {
   std::vector<JobId> ids;
   for (const auto& [id, base] : bases_) ids.push_back(id);
   for (const JobId id : ids) release(id);
+}
+
+std::vector<Holding> BaseJobs::holdings_of(JobId id) const {
+  const Base* base = find(id);
+  return base != nullptr ? base->holdings : std::vector<Holding>();
 }
 
 std::vector<JobId> BaseJobs::held() const {

@@ -28,7 +28,8 @@ class BaseJobs {
     std::time_t ends = 0;           // once it runs: by its time limit; 0: never
     std::set<std::string> keepers;  // nodes whose keeper has come
     bool running = false, granted = false, leaving = false, asked = false;
-    wire::Watch check;  // a wait for keepers, or for the end
+    bool past_deadline = false;  // Slurm has dropped it while it waited
+    wire::Watch check;           // a wait for keepers, or for the end
   };
   struct Callbacks {
     std::function<void(const Holding&)> came;  // steps can be started in this part of a base
@@ -62,7 +63,8 @@ class BaseJobs {
   const Base& at(JobId id) const { return bases_.at(id); }
   // nullptr: there is none such, e.g. for id 0.
   const Base* find(JobId id) const;
-  std::vector<JobId> held() const;  // all that wait or run, but for those that are being given back
+  std::vector<Holding> holdings_of(JobId id) const;  // empty: there is none such, or it does not run yet
+  std::vector<JobId> held() const;                   // all that wait or run, but for those that are being given back
 
  private:
   void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);

@@ -29,6 +29,7 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   job.directory = "/";
   job.ends = time.ends(std::time(nullptr));
   job.last = time.last();
+  job.may_be_requeued = context.may_be_requeued;
   job.immediate = immediate;
   return job;
 }

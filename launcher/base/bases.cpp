@@ -130,6 +130,10 @@ void Bases::submit_first() {
   });
 }
 
+void Bases::steer(JobId base, const std::string& nodes) {
+  if (base == first_waits_ && base != 0 && !ending_) first_base_.steer(base, jobs_.at(base).shape, nodes);
+}
+
 // The first base will never run. Training that is on a smaller one goes on there.
 void Bases::refused(const std::string& why) {
   if (current_ == 0) return callbacks_.refused(why);
@@ -263,6 +267,13 @@ void Bases::cancel_second() {
   if (const JobId id = std::exchange(second_, 0); id != 0) jobs_.release(id);
 }
 
+void Bases::withdraw_second(const std::string& why) {
+  if (acquiring_) return fail(why);
+  if (second_ == 0 || second_ == arrived_ || current_ == 0) return;
+  cancel_second();
+  callbacks_.second_failed(why);
+}
+
 void Bases::promote(wire::Loop::Milliseconds longer) {
   if (second_ == 0) return;
   before_ = std::exchange(current_, std::exchange(second_, 0));
@@ -295,6 +306,8 @@ void Bases::ended(JobId id, const std::string& why) {
     if (!chosen && adoption_.complete()) choose_left();
     return;
   }
+  // One that an earlier launcher has submitted has a deadline of that time.
+  if (first && jobs_.at(id).past_deadline) return submit_first();
   if (first) return refused(why + (current_ == 0 ? " before the training could start" : " while it waited"));
   if (runs) return callbacks_.lost(why);
   if (!second) return;
@@ -319,19 +332,9 @@ std::vector<Holding> Bases::second_holdings() const {
   return second != nullptr && second->granted ? second->holdings : std::vector<Holding>();
 }
 
-std::vector<Holding> Bases::arrived_holdings() const {
-  const BaseJobs::Base* arrived = jobs_.find(arrived_);
-  return arrived != nullptr && second_ == 0 && before_ == 0 ? arrived->holdings : std::vector<Holding>();
-}
-
 std::vector<NodeView> Bases::second_nodes() const {
   const BaseJobs::Base* second = jobs_.find(second_);
   return second != nullptr && second->granted ? second->nodes : std::vector<NodeView>();
-}
-
-std::vector<Holding> Bases::before_holdings() const {
-  const BaseJobs::Base* before = jobs_.find(before_);
-  return before != nullptr ? before->holdings : std::vector<Holding>();
 }
 
 }  // namespace espalier::launcher

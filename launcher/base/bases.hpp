@@ -68,9 +68,14 @@ class Bases {
   // Submits a smaller base for the time for which the first waits, as acquire(). Throws Error when the first base does
   // not wait or there is a smaller one.
   void start_smaller(const std::vector<ExtensionRequest>& nodes);
+  // The first base, while it waits, is to get only these nodes ("n[1-2]"; empty: all that it may have). It keeps its id
+  // and its place in the queue. Says so in the output, or why it stays as it is.
+  void steer(JobId base, const std::string& nodes);
   // Makes the base that has arrived the second one.
   void take_arrived();
   void give_back_arrived(const std::string& why);
+  // Gives a second base back that was acquired for a move; second_failed follows. Nothing where there is none.
+  void withdraw_second(const std::string& why);
   // A second base that has arrived stays for the next try; it is given back after three.
   void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
   // The second base, if there is one, takes the first one's place. The first is held for `longer` than otherwise.
@@ -94,13 +99,15 @@ class Bases {
   // The first base, while it waits and training could start on a smaller one; else 0.
   JobId waits() const;
   // Of the base that has arrived, while no other is left or moved to; else nothing.
-  std::vector<Holding> arrived_holdings() const;
+  std::vector<Holding> arrived_holdings() const {
+    return second_ == 0 && before_ == 0 ? jobs_.holdings_of(arrived_) : std::vector<Holding>();
+  }
   std::vector<Holding> second_holdings() const;  // of a second base that was granted
   std::vector<NodeView> second_nodes() const;    // the same
-  std::vector<Holding> before_holdings() const;  // of the base that training was on before, until it is given back
-  std::vector<JobId> held() const {
-    return jobs_.held();
-  }  // all bases that wait or run, but for those that are being given back
+  // Of the base that training was on before, until it is given back.
+  std::vector<Holding> before_holdings() const { return jobs_.holdings_of(before_); }
+  // All bases that wait or run, but for those that are being given back.
+  std::vector<JobId> held() const { return jobs_.held(); }
 
  private:
   BaseJobs::Callbacks of_jobs();

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "launcher/base/base_request.hpp"
+#include "launcher/slurm/job_update.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -75,6 +77,24 @@ void FirstBase::look(const Answer& lost, const Told& told, int question) {
       again_ = loop_.after(kAgain, [this, told, answer, question] {
         look({0, answer.job, answer.why}, told, question + 1);
       });
+    };
+  });
+}
+
+void FirstBase::steer(JobId base, const BaseShape& shape, const std::string& nodes) {
+  slurm_.post([base, shape, nodes, context = context_]() -> std::function<void()> {
+    std::string why;
+    try {
+      const auto excluded =
+          excluded_but(expand_hosts(nodes.c_str()), shape, partition_nodes(context.base_partition), context.types);
+      exclude_nodes(base, excluded);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return [base, nodes, why] {
+      if (!why.empty()) return spdlog::warn("espalier: launch: base {} waits as before: {}", base, why);
+      spdlog::info("espalier: launch: base {} waits for {} now", base,
+                   nodes.empty() ? "any node that it may have" : nodes);
     };
   });
 }

@@ -1,5 +1,5 @@
-// The submission of a movable job's first base. slurmctld may be away, or its answer may be lost: then it is asked
-// whether the base is there before it is submitted again.
+// The submission of a movable job's first base, and changes of where it waits. slurmctld may be away, or its answer may
+// be lost: then it is asked whether the base is there before it is submitted again.
 #pragma once
 
 #include <functional>
@@ -21,6 +21,8 @@ class FirstBase {
   FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment);
 
   void submit(const BaseTime& time, const Told& told);
+  // Changes the nodes that the base may get while it waits ("n[1-2]"; empty: all that the job may run on).
+  void steer(JobId base, const BaseShape& shape, const std::string& nodes);
   // For the end of the job: nothing is submitted any more. `told` still follows where a submission is under way.
   void stop();
   bool asking() const { return asking_; }  // a call to slurmctld is under way

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "launcher/base/base_request.hpp"
-#include "launcher/base/base_time.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 
@@ -35,7 +34,6 @@ bool takes_over(const SlurmJob& base, const JobContext& context, LeftJobs::Left&
   try {
     const BaseShape shape = base_shape(context.base_gpus, partition_nodes(context.base_partition), context.types);
     if (!still_wanted(base, context, shape)) return false;
-    keep_for(base, BaseTime(context.ends, context.base_minutes).last());
     left.waits = base.id;
     left.waiting_shape = shape;
   } catch (const Error& error) {

@@ -19,8 +19,8 @@ class SecondBase {
   SecondBase(BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment)
       : slurm_(slurm), context_(context), environment_(std::move(environment)) {}
 
-  // `only`: its nodes. Where Slurm cannot start it at once it is submitted to wait in the queue. `wanted`: false when it
-  // is no longer: `told` follows only if it has been submitted nevertheless.
+  // `only`: its nodes. Where Slurm cannot start it at once it is submitted to wait in the queue. `wanted`: false when
+  // it is no longer: `told` follows only if it has been submitted nevertheless.
   void submit(const BaseTime& time, const BaseShape& shape, std::vector<std::string> only, std::function<bool()> wanted,
               Told told);
   bool asking() const { return asking_ > 0; }  // a call to slurmctld is under way

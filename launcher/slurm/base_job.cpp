@@ -16,8 +16,9 @@ namespace espalier::launcher {
 namespace {
 
 // Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
-// A slurmctld that is away for less time changes nothing.
-constexpr std::time_t kDeadlineBehind = 30 * 60;
+// A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
+// goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
+constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
 long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr)) / 60, 1); }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -95,10 +96,6 @@ void keep_within(const SlurmJob& base, std::time_t ends) {
   if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
 }
 
-void keep_for(const SlurmJob& base, std::time_t last) {
-  set_start_deadline(base.id, last > 0 ? last + kDeadlineBehind : 0);
-}
-
 JobId submit_base(const BaseJob& job) {
   initialize();
   job_desc_msg_t description;
@@ -131,7 +128,7 @@ JobId submit_base(const BaseJob& job) {
   description.tres_per_node = tres.data();
   description.pn_min_memory = static_cast<std::uint64_t>(job.shape.memory_mb_per_node);
   description.time_limit = job.ends > 0 ? static_cast<std::uint32_t>(minutes_until(job.ends)) : INFINITE;
-  if (job.last > 0) description.deadline = job.last + kDeadlineBehind;
+  if (job.last > 0) description.deadline = job.last + (job.may_be_requeued ? kDeadlineOfRequeued : kDeadlineBehind);
   description.requeue = 0;
   description.kill_on_node_fail = 0;  // training goes on without a node of the base
   description.user_id = getuid();

@@ -26,7 +26,8 @@ struct BaseJob {
   // drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its backfill
   // scheduler then also starts a base early with the least time, and training loses its base.)
   std::time_t last = 0;
-  bool immediate = false;  // fail unless it can start now
+  bool may_be_requeued = false;  // the submitted job: the deadline is a week after `last` then
+  bool immediate = false;        // fail unless it can start now
 };
 
 // The nodes of a partition. Throws Error also when there is no such partition.
@@ -38,9 +39,6 @@ JobId submit_base(const BaseJob& job);
 // Lowers the time limit of a base that waits, so that it would end at `ends` if it started now. Does
 // nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
 void keep_within(const SlurmJob& base, std::time_t ends);
-// Gives a base that waits the deadline of a launcher that runs after Slurm has requeued the submitted job. `last`: as
-// in BaseJob.
-void keep_for(const SlurmJob& base, std::time_t last);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);
 std::vector<SlurmJob> extensions_of(JobId submitted);  // the same for its extensions

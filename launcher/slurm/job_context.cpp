@@ -60,7 +60,9 @@ std::set<std::string> types_of(const std::string& text) {
 void check_own_limit(const JobContext& context, long own) {
   if (context.base_minutes == 0) return;
   const long most = partition_minutes(context.partition);
-  if (own == 0 || (most != 0 && own >= most)) return;
+  // Slurm shows a job without a limit for a moment as one of a year, while its backfill scheduler looks at it.
+  constexpr long kYear = 365 * 24 * 60;
+  if (own == 0 || own >= (most != 0 ? most : kYear)) return;
   throw Error("job " + std::to_string(context.job) +
               ": time= limits what its bases run, and the submitted job's own limit must be the partition's maximum, " +
               (most == 0 ? "unlimited" : std::to_string(most) + " minutes") + ", but it is " + std::to_string(own) +
@@ -150,6 +152,7 @@ void complete(JobContext& context) {
   context.qos = job->qos;
   context.ends = job->ends;
   context.restarts = job->restarts;
+  context.may_be_requeued = job->may_be_requeued;
   if (context.movable) check_own_limit(context, job->limit_minutes);
   if (context.movable) return complete_movable(context);
   context.base = context.job;

@@ -34,15 +34,8 @@ void update(JobId id, const std::string& what, const Fill& fill) {
 }  // namespace
 
 void lower_time_limit(JobId id, long minutes) {
-  update(id, "the time limit", [&](job_desc_msg_t& change) {
-    change.time_limit = static_cast<std::uint32_t>(std::max(minutes, 1L));
-  });
-}
-
-void set_start_deadline(JobId id, std::time_t by) {
-  // Slurm takes 0 for "unchanged". A deadline far away is as good as none.
-  const std::time_t far = std::time(nullptr) + 10L * 365 * 24 * 3600;
-  update(id, "the deadline", [&](job_desc_msg_t& change) { change.deadline = by > 0 ? by : far; });
+  update(id, "the time limit",
+         [&](job_desc_msg_t& change) { change.time_limit = static_cast<std::uint32_t>(std::max(minutes, 1L)); });
 }
 
 void exclude_nodes(JobId id, const std::vector<std::string>& nodes) {

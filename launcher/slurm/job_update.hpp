@@ -2,7 +2,6 @@
 // refuses.
 #pragma once
 
-#include <ctime>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,6 @@ namespace espalier::launcher {
 
 // Of a job that waits or runs.
 void lower_time_limit(JobId id, long minutes);
-// Of a job that waits: Slurm drops it when it could no longer end by then. 0: none.
-void set_start_deadline(JobId id, std::time_t by);
 // Of a job that waits: the nodes that it must not get, in place of those before. It keeps its place in the queue.
 void exclude_nodes(JobId id, const std::vector<std::string>& nodes);
 

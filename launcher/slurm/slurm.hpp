@@ -29,9 +29,11 @@ struct SlurmJob {
   int restarts = 0;             // how often it was requeued
   int cpus = 0;                 // of all its nodes
   long memory_mb_per_node = 0;  // 0: it was requested otherwise
-  bool runs_again = false;      // completing: Slurm has requeued it
-  std::time_t ends = 0;         // when its time limit ends a running job; 0: it has none
-  long limit_minutes = 0;       // its time limit; 0: it has none
+  bool may_be_requeued = false;
+  bool past_deadline = false;  // ended: Slurm has dropped it while it waited
+  bool runs_again = false;     // completing: Slurm has requeued it
+  std::time_t ends = 0;        // when its time limit ends a running job; 0: it has none
+  long limit_minutes = 0;      // its time limit; 0: it has none
   // What it has asked for: nodes, GPUs of each as --gres says it, and nodes that it must not get.
   int wanted_nodes = 0, wanted_gpus_per_node = 0;
   std::vector<std::string> excluded = {};

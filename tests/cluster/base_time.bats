@@ -19,6 +19,7 @@ nodes_of() { squeue -h -o %N -j "$1"; }
 limit_of() { scontrol show job "$1" | sed -nE 's/.* TimeLimit=([^ ]*) .*/\1/p'; } # HH:MM:SS
 # When its time limit ends a running job, in seconds since the epoch.
 end_of() { date -d "$(scontrol show job "$1" | sed -nE 's/.* EndTime=([^ ]*) .*/\1/p')" +%s; }
+deadline_of() { date -d "$(scontrol show job "$1" | sed -nE 's/.*Deadline=([^ ]*).*/\1/p')" +%s; }
 said() { grep -q -- "$1" "$BOX/home/A.out"; }
 movable() { # RANGE STEPS SBATCH-OPTION...
   rm -f "$BOX"/home/A.*
@@ -47,9 +48,10 @@ moves_within_its_time() {
 
 @test "a base that waits has no longer time limit than the submitted job has left, and no shorter one either" {
   both_held
-  movable 2:2,movable 100 -t 9
+  movable 2:2,movable 100 -t 9 --no-requeue
   wait_for 60 "the base waits" base_waits
   [[ $(limit_of "$base") == 00:0[89]:00 ]]
+  [ $(($(deadline_of "$base") - $(end_of "$A"))) = 1800 ] # its launcher may die
   refute grep -q 'TimeMin=00' <(scontrol show job "$base")
   was=$(limit_of "$base")
   wait_for 150 "its time limit is lowered" eval '[[ $(limit_of "$base") < "$was" ]]'
