@@ -5,8 +5,8 @@
 
 static const char kSyntax[] =
     "write "
-    "--elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,base=GPUS][,types=TYPE+TYPE]], "
-    "in GPUs";
+    "--elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM]"
+    "[,movable[,base=GPUS][,types=TYPE+TYPE][,time=TIME]], in GPUs";
 
 void espalier_elastic_refusal(const char* text, const char* problem, const char* remedy, char* out, size_t size) {
   char shown[64] = "";
@@ -98,6 +98,31 @@ static const char* parse_base(const char* digits, size_t length, struct espalier
   return NULL;
 }
 
+/* Slurm's forms: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S. Seconds count as a whole minute. */
+static const char* parse_time(const char* time, size_t length, struct espalier_elastic* e) {
+  static const char* const problem = "the time is not one of Slurm's, as 90, 1:30:00 or 2-12";
+  const char *dash = memchr(time, '-', length), *end = time + length, *at = dash ? dash + 1 : time;
+  const long days = dash ? number(time, (size_t)(dash - time), ESPALIER_DAYS_LIMIT) : 0;
+  long fields[3] = {0, 0, 0};
+  int count = 0;
+  for (const char* next = at; at <= end; at = next + 1) {
+    next = memchr(at, ':', (size_t)(end - at));
+    if (!next) next = end;
+    if (count == 3) return problem;
+    fields[count] = number(at, (size_t)(next - at), ESPALIER_DAYS_LIMIT * 1440L);
+    if (fields[count++] < 0) return problem;
+  }
+  if (days < 0) return problem;
+  const int with_hours = dash || count == 3;
+  const long hours = with_hours ? fields[0] : 0, minutes = with_hours ? fields[1] : fields[0];
+  const long seconds = with_hours ? fields[2] : fields[1];
+  const long all = days * 1440 + hours * 60 + minutes + (seconds + 59) / 60;
+  if (all < 1) return "the time is 0";
+  if (all > ESPALIER_DAYS_LIMIT * 1440L) return problem;
+  e->minutes = all;
+  return NULL;
+}
+
 static const char* parse_key(const char* item, size_t length, struct espalier_elastic* e) {
   const char* equals = memchr(item, '=', length);
   size_t key = (size_t)(equals - item), value = length - key - 1;
@@ -109,6 +134,7 @@ static const char* parse_key(const char* item, size_t length, struct espalier_el
   if (is(item, key, "deadline")) return parse_deadline(equals + 1, value, e);
   if (is(item, key, "base")) return parse_base(equals + 1, value, e);
   if (is(item, key, "types")) return parse_types(equals + 1, value, e);
+  if (is(item, key, "time")) return parse_time(equals + 1, value, e);
   return "unknown key";
 }
 
@@ -135,6 +161,8 @@ int espalier_elastic_parse(const char* text, struct espalier_elastic* elastic, c
   }
   if (e.types[0] && !e.movable)
     return refuse(text, "types is for movable jobs", "add movable, or leave types out", why, size);
+  if (e.minutes && !e.movable)
+    return refuse(text, "time is for movable jobs", "add movable, or give the job's limit with --time", why, size);
   if (e.movable && e.min == 0)
     return refuse(text, "a movable job needs MIN", "give the number of GPUs that its base gets", why, size);
   if (e.base && !e.movable)

@@ -1,6 +1,6 @@
-/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,base=N][,types=A+B]]]. Every
- * place that reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no clock, no
- * I/O. Safe in any thread. */
+/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,base=N][,types=A+B][,time=T]]].
+ * Every place that reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no
+ * clock, no I/O. Safe in any thread. */
 #ifndef ESPALIER_SPANK_ELASTIC_OPTION_H
 #define ESPALIER_SPANK_ELASTIC_OPTION_H
 
@@ -15,6 +15,7 @@ extern "C" {
 #define ESPALIER_VALUE_MAX 128      /* bytes; a longer value is refused */
 #define ESPALIER_MESSAGE_MAX 512    /* enough for every refusal */
 #define ESPALIER_DEADLINE_MAX 20    /* "YYYY-MM-DDTHH:MM:SS" */
+#define ESPALIER_DAYS_LIMIT 36500   /* longest time= */
 #define ESPALIER_TYPES_MAX 64       /* bytes of types=, with the final 0 */
 
 struct espalier_elastic {
@@ -26,6 +27,7 @@ struct espalier_elastic {
   int movable;                          /* the job holds no GPUs itself; Espalier submits its base */
   int base;                             /* GPUs of the base of a movable job; 0: MIN */
   char types[ESPALIER_TYPES_MAX];       /* GPU types that a movable job may run on, "h100+a100"; empty: any */
+  long minutes;                         /* that the bases of a movable job may run together; 0: as the job itself */
 };
 
 /* Reads `text`. NULL and "" mean all defaults. So does "(null)", which Slurm puts into a job's

@@ -34,7 +34,8 @@ void espalier_option_register(spank_t spank) {
   static char name[] = ESPALIER_OPTION_NAME, argument[] = "[MIN:MAX]";
   static char usage[] =
       "let the planner grow and shrink this job between MIN and MAX GPUs (default: the request and the site's limit); "
-      "further [,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,base=GPUS][,types=TYPE+TYPE]]";
+      "further "
+      "[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,movable[,base=GPUS][,types=TYPE+TYPE][,time=TIME]]";
   struct spank_option elastic = {name, argument, usage, 2 /* the argument is optional */, 0, take};
   if (spank_option_register(spank, &elastic) != ESPANK_SUCCESS)
     slurm_error("espalier: --elastic: Slurm refused the option; is another plugin using this name?");

@@ -102,9 +102,9 @@ static int in_container(uint32_t task) {
   return 1;
 }
 
-static void set_number(spank_t spank, const char* name, int value) {
-  char text[16];
-  snprintf(text, sizeof(text), "%d", value);
+static void set_number(spank_t spank, const char* name, long value) {
+  char text[24];
+  snprintf(text, sizeof(text), "%ld", value);
   spank_setenv(spank, name, text, 1);
 }
 
@@ -120,6 +120,7 @@ static void set_environment(spank_t spank) {
     spank_setenv(spank, "ESPALIER_MOVABLE", "1", 1);
     spank_setenv(spank, "ESPALIER_TYPES", e->types, 1);
     set_number(spank, "ESPALIER_BASE", e->base);
+    set_number(spank, "ESPALIER_TIME", e->minutes);
   } else {
     spank_unsetenv(spank, "ESPALIER_MOVABLE");
   }

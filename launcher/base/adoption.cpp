@@ -1,5 +1,6 @@
 #include "launcher/base/adoption.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace espalier::launcher {
@@ -28,6 +29,20 @@ Adoption::Choice Adoption::choose(const std::function<bool(const wire::Continuat
   for (const JobId id : came)
     if (id != choice.base) choice.others.push_back(id);
   return choice;
+}
+
+bool Adoption::holds_state(const std::vector<Holding>& holdings) const {
+  if (!continuation_ || !continuation_->source) return false;
+  const auto& source = *continuation_->source;
+  const auto used = [&](const auto& of) {
+    const auto ranks = of.plan.ranks();
+    return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) {
+      return std::any_of(holdings.begin(), holdings.end(), [&](const Holding& held) {
+        return held.node == gpu.node && std::find(held.gpus.begin(), held.gpus.end(), gpu.index) != held.gpus.end();
+      });
+    });
+  };
+  return used(source) || std::any_of(source.earlier.begin(), source.earlier.end(), used);
 }
 
 }  // namespace espalier::launcher

@@ -30,6 +30,9 @@ class Adoption {
   // nullopt: no launcher had started ranks on any of them.
   const std::optional<wire::Continuation>& continuation() const { return continuation_; }
 
+  // Whether a generation that an earlier launcher had has state on one of these GPUs.
+  bool holds_state(const std::vector<Holding>& holdings) const;
+
   // Once complete. `suits`: whether the job's launcher can go on with what is left.
   Choice choose(const std::function<bool(const wire::Continuation&)>& suits);
 

@@ -1,28 +1,60 @@
 #include "launcher/base/base_request.hpp"
 
+#include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
+namespace {
 
-BaseJob base_job(const JobContext& context, const BaseShape& shape, std::vector<std::string> only,
+constexpr const char* kBeside = ":beside";  // behind the comment of a base that is submitted beside another one
+
+}  // namespace
+
+BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShape& shape, std::vector<std::string> only,
                  std::vector<std::string> environment, bool immediate) {
   BaseJob job;
   job.shape = shape;
-  job.only = std::move(only);
   job.partition = context.base_partition;
   job.qos = context.qos;
   job.account = context.account;
   job.reservation = context.reservation;
   job.name = "base-" + std::to_string(context.job);
-  job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8));
+  job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8)) + (only.empty() ? "" : kBeside);
+  job.only = std::move(only);
   job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
   job.environment = std::move(environment);
   job.directory = "/";
-  job.ends = context.ends;
+  job.ends = time.ends(std::time(nullptr));
+  job.last = time.last();
+  job.may_be_requeued = context.may_be_requeued;
   job.immediate = immediate;
   return job;
+}
+
+bool still_wanted(const SlurmJob& waits, const JobContext& context, const BaseShape& shape) {
+  const auto names_all = [](std::vector<std::string> names, const std::vector<std::string>& wanted) {
+    std::sort(names.begin(), names.end());
+    return std::includes(names.begin(), names.end(), wanted.begin(), wanted.end());
+  };
+  return waits.state == SlurmJob::State::pending && waits.comment.starts_with(base_comment(context.job, "")) &&
+         !waits.comment.ends_with(kBeside) && waits.partition == context.base_partition && waits.qos == context.qos &&
+         waits.account == context.account && waits.reservation == context.reservation &&
+         waits.wanted_nodes == shape.nodes && waits.wanted_gpus_per_node == shape.gpus_per_node &&
+         names_all(waits.excluded, shape.excluded);
+}
+
+BaseShape shape_of(const SlurmJob& runs) {
+  BaseShape shape;
+  std::size_t gpus = 0;
+  for (const Holding& held : runs.holdings) gpus += held.gpus.size();
+  shape.nodes = static_cast<int>(runs.holdings.size());
+  shape.gpus_per_node = shape.nodes == 0 ? 0 : static_cast<int>(gpus) / shape.nodes;
+  shape.cpus_per_node = runs.cpus / std::max(1, shape.nodes);
+  shape.memory_mb_per_node = runs.memory_mb_per_node;
+  return shape;
 }
 
 }  // namespace espalier::launcher

@@ -70,6 +70,25 @@ BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const
   return shape;
 }
 
+std::vector<std::string> excluded_but(const std::vector<std::string>& only, const BaseShape& shape,
+                                      const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
+  const std::set<std::string> named(only.begin(), only.end());
+  std::vector<std::string> excluded;
+  for (const NodeCapacity& node : partition) {
+    const bool of_type =
+        shape.type.empty() ? types.empty() || types.contains(node.gpu_type) : node.gpu_type == shape.type;
+    if (!of_type || node.gpus < shape.gpus_per_node || (!named.empty() && !named.contains(node.name)))
+      excluded.push_back(node.name);
+  }
+  const auto left = static_cast<int>(partition.size() - excluded.size());
+  if (left < shape.nodes)
+    throw Error("it needs " + std::to_string(shape.nodes) + " node(s) with " + std::to_string(shape.gpus_per_node) +
+                " GPU(s) each" + (shape.type.empty() ? "" : " of type " + shape.type) + ", and of these nodes " +
+                std::to_string(left) + " have them");
+  std::sort(excluded.begin(), excluded.end());
+  return excluded;
+}
+
 BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node) {
   BaseShape made;
   made.nodes = nodes;

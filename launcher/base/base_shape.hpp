@@ -34,6 +34,11 @@ struct BaseShape {
 // types, the base names one type and gets only that. Throws Error when no nodes can hold the base.
 BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types);
 
+// The nodes of the partition that a base of this form must not get so that it gets only nodes of `only` (empty: any);
+// sorted. Throws Error when too few are left for it.
+std::vector<std::string> excluded_but(const std::vector<std::string>& only, const BaseShape& shape,
+                                      const std::vector<NodeCapacity>& partition, const std::set<std::string>& types);
+
 // So many nodes with so many GPUs each, and as many CPUs and as much memory for each GPU as `shape` has. Names no type.
 BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node);
 

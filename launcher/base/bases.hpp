@@ -14,15 +14,17 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/base/adoption.hpp"
+#include "launcher/base/base_jobs.hpp"
+#include "launcher/base/base_time.hpp"
 #include "launcher/base/first_base.hpp"
 #include "launcher/base/left_jobs.hpp"
+#include "launcher/base/next_launcher.hpp"
+#include "launcher/base/second_base.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/job_context.hpp"
@@ -66,9 +68,14 @@ class Bases {
   // Submits a smaller base for the time for which the first waits, as acquire(). Throws Error when the first base does
   // not wait or there is a smaller one.
   void start_smaller(const std::vector<ExtensionRequest>& nodes);
+  // The first base, while it waits, is to get only these nodes ("n[1-2]"; empty: all that it may have). It keeps its id
+  // and its place in the queue. Says so in the output, or why it stays as it is.
+  void steer(JobId base, const std::string& nodes);
   // Makes the base that has arrived the second one.
   void take_arrived();
   void give_back_arrived(const std::string& why);
+  // Gives a second base back that was acquired for a move; second_failed follows. Nothing where there is none.
+  void withdraw_second(const std::string& why);
   // A second base that has arrived stays for the next try; it is given back after three.
   void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
   // The second base, if there is one, takes the first one's place. The first is held for `longer` than otherwise.
@@ -77,12 +84,12 @@ class Bases {
   // loss needs is on the new base, and the plan has left the one before. After a minute it is given back anyway.
   void stepped(bool settled);
   void release_all();  // for the end of the job
-  bool empty() const { return bases_.empty() && submitting_ == 0 && !left_jobs_.asking() && !first_base_.asking(); }
-  bool superseded() const { return superseded_; }
-  void supersede();  // Slurm says that it has requeued the job
+  bool empty() const { return jobs_.none() && !second_base_.asking() && !left_jobs_.asking() && !first_base_.asking(); }
+  bool superseded() const { return next_launcher_.there(); }
+  void supersede() { next_launcher_.found(); }  // Slurm says that it has requeued the job
 
   // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
-  void noticed(JobId id);
+  void noticed(JobId id) { jobs_.noticed(id); }
   // A keeper of a base has said hello. Throws Error when the base is not this job's.
   void saw(const wire::KeeperHello& hello);
   void look();  // asks Slurm now whether the bases still run, e.g. after a loss
@@ -92,58 +99,52 @@ class Bases {
   // The first base, while it waits and training could start on a smaller one; else 0.
   JobId waits() const;
   // Of the base that has arrived, while no other is left or moved to; else nothing.
-  std::vector<Holding> arrived_holdings() const;
+  std::vector<Holding> arrived_holdings() const {
+    return second_ == 0 && before_ == 0 ? jobs_.holdings_of(arrived_) : std::vector<Holding>();
+  }
   std::vector<Holding> second_holdings() const;  // of a second base that was granted
   std::vector<NodeView> second_nodes() const;    // the same
-  std::vector<Holding> before_holdings() const;  // of the base that training was on before, until it is given back
-  std::vector<JobId> held() const;               // all bases that wait or run, but for those that are being given back
+  // Of the base that training was on before, until it is given back.
+  std::vector<Holding> before_holdings() const { return jobs_.holdings_of(before_); }
+  // All bases that wait or run, but for those that are being given back.
+  std::vector<JobId> held() const { return jobs_.held(); }
 
  private:
-  struct Base {
-    BaseShape shape;
-    std::vector<Holding> holdings;
-    std::vector<NodeView> nodes;
-    std::set<std::string> keepers;  // nodes whose keeper has come
-    bool running = false, granted = false, leaving = false, asked = false;
-    wire::Watch check;  // a wait for keepers, or for the end
-  };
+  BaseJobs::Callbacks of_jobs();
   void submit_first();
+  void take_over_waiting(JobId id, const BaseShape& shape);
+  void go_on_with_first();
   void await_left(const std::vector<SlurmJob>& left);
   void choose_left();
   void give_back_extensions();
-  void ask_about_job();
-  void submit_second(const BaseShape& shape, std::vector<std::string> only, bool immediate);
   void submitted(JobId id, const BaseShape& shape, bool first);
-  void ask(JobId id);
-  void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
-  void check_granted(JobId id, bool patient);
+  void still_waits(JobId id, bool limited);
+  void granted(JobId id);
   void granted_first(JobId id);
   void refused(const std::string& why);
   void fail(const std::string& why);
   void give_back_before();
-  void end(JobId id, const std::string& why);
-  void release(JobId id);
-  void confirm_release(JobId id);
+  void ended(JobId id, const std::string& why);
 
   wire::Loop& loop_;
   BlockingThread& slurm_;
   const JobContext& context_;
-  std::vector<std::string> environment_;
   Callbacks callbacks_;
-  std::map<JobId, Base> bases_;
+  BaseTime time_;
+  BaseJobs jobs_;
   JobId first_waits_ = 0;  // the first base, until it is granted
   FirstBase first_base_;
+  SecondBase second_base_;
   LeftJobs left_jobs_;
   Adoption adoption_;  // of a base that an earlier launcher has left
   std::vector<SlurmJob> extensions_left_;
-  bool superseded_ = false;
-  int looks_ = 0;
+  NextLauncher next_launcher_;
   JobId current_ = 0, second_ = 0, before_ = 0;
   JobId arrived_ = 0;  // the first base, granted while training is on a smaller one, until training is on it
   int tries_ = 0;      // moves to it that have failed
   bool acquiring_ = false, ending_ = false;
   unsigned attempt_ = 0;  // number of acquire() calls; a second base of an older call is given back
-  int submitting_ = 0, steps_beside_ = 0;
+  int steps_beside_ = 0;
   wire::Watch watch_, deadline_;
 };
 

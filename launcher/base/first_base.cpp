@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "launcher/base/base_request.hpp"
+#include "launcher/slurm/job_update.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -19,9 +21,10 @@ constexpr int kMostQuestions = 150;  // while slurmctld is away
 
 FirstBase::FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
                      std::vector<std::string> environment)
-    : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)) {}
+    : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)), time_(context.ends) {}
 
-void FirstBase::submit(const Told& told) {
+void FirstBase::submit(const BaseTime& time, const Told& told) {
+  time_ = time;
   attempts_ = 0;
   attempt(told);
 }
@@ -34,14 +37,14 @@ void FirstBase::stop() {
 void FirstBase::attempt(const Told& told) {
   ++attempts_;
   asking_ = true;
-  slurm_.post([this, told, context = context_, environment = environment_]() -> std::function<void()> {
+  slurm_.post([this, told, context = context_, time = time_, environment = environment_]() -> std::function<void()> {
     Answer answer;
     try {
       const auto nodes = partition_nodes(context.base_partition);
       answer.hopeless = true;  // where the partition has no such nodes
       const BaseShape shape = base_shape(context.base_gpus, nodes, context.types);
       answer.hopeless = false;
-      answer.job = base_job(context, shape, {}, environment, false);
+      answer.job = base_job(context, time, shape, {}, environment, false);
       answer.id = submit_base(answer.job);
     } catch (const Error& error) {
       answer.why = error.what();
@@ -74,6 +77,24 @@ void FirstBase::look(const Answer& lost, const Told& told, int question) {
       again_ = loop_.after(kAgain, [this, told, answer, question] {
         look({0, answer.job, answer.why}, told, question + 1);
       });
+    };
+  });
+}
+
+void FirstBase::steer(JobId base, const BaseShape& shape, const std::string& nodes) {
+  slurm_.post([base, shape, nodes, context = context_]() -> std::function<void()> {
+    std::string why;
+    try {
+      const auto excluded =
+          excluded_but(expand_hosts(nodes.c_str()), shape, partition_nodes(context.base_partition), context.types);
+      exclude_nodes(base, excluded);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return [base, nodes, why] {
+      if (!why.empty()) return spdlog::warn("espalier: launch: base {} waits as before: {}", base, why);
+      spdlog::info("espalier: launch: base {} waits for {} now", base,
+                   nodes.empty() ? "any node that it may have" : nodes);
     };
   });
 }

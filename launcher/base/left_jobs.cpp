@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "launcher/slurm/base_job.hpp"
+#include "launcher/base/base_request.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 
@@ -16,7 +16,7 @@ constexpr wire::Loop::Milliseconds kAskAgain{2000};
 constexpr int kMostQuestions = 150;
 
 struct Answer {
-  std::vector<SlurmJob> bases, extensions;
+  LeftJobs::Left left;
   std::string trouble;  // why Slurm has not answered
 };
 
@@ -28,19 +28,37 @@ void end(JobId id) {
   }
 }
 
+// Whether the base waits for this launcher, too. Blocks. Throws Error where Slurm does not answer.
+bool takes_over(const SlurmJob& base, const JobContext& context, LeftJobs::Left& left) {
+  if (left.waits != 0 || base.state != SlurmJob::State::pending) return false;
+  try {
+    const BaseShape shape = base_shape(context.base_gpus, partition_nodes(context.base_partition), context.types);
+    if (!still_wanted(base, context, shape)) return false;
+    left.waits = base.id;
+    left.waiting_shape = shape;
+  } catch (const Error& error) {
+    spdlog::warn("espalier: launch: base {}, which waits, is submitted again: {}", base.id, error.what());
+  }
+  return left.waits != 0;
+}
+
 // Blocks.
-Answer left_by(JobId job, int restarts) {
+Answer left_by(const JobContext& context) {
   Answer answer;
+  LeftJobs::Left& found = answer.left;
+  const JobId job = context.job;
+  const int restarts = context.restarts;
   try {
     // A launcher that was lost with its node may have left a base, which the base's keepers hold. The base of a
-    // launcher that ended by itself is of no use: the script has gone on to its next step.
+    // launcher that ended by itself is of no use: the script has gone on to its next step. The base that the job waits
+    // for keeps its age. One that it would have moved to is of no use.
     for (SlurmJob& left : bases_of(job))
-      if (restarts > 0 && left.state == SlurmJob::State::running) answer.bases.push_back(std::move(left));
-      else end(left.id);
+      if (restarts > 0 && left.state == SlurmJob::State::running) found.bases.push_back(std::move(left));
+      else if (restarts == 0 || !takes_over(left, context, found)) end(left.id);
     // Extensions are of use together with a base only.
     for (SlurmJob& left : extensions_of(job))
-      if (!answer.bases.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
-        answer.extensions.push_back(std::move(left));
+      if (!found.bases.empty() && left.state == SlurmJob::State::running && left.holdings.size() == 1)
+        found.extensions.push_back(std::move(left));
       else end(left.id);
   } catch (const Error& error) {
     answer.trouble = error.what();
@@ -55,8 +73,8 @@ void LeftJobs::ask(Told told) { ask(1, told); }
 // `question`: the number of this question. Without an answer a second base would be submitted beside one that is held.
 void LeftJobs::ask(int question, const Told& told) {
   asking_ = true;
-  slurm_.post([this, question, told, job = context_.job, restarts = context_.restarts]() -> std::function<void()> {
-    const Answer answer = left_by(job, restarts);
+  slurm_.post([this, question, told, context = context_]() -> std::function<void()> {
+    const Answer answer = left_by(context);
     return [this, question, told, answer] {
       asking_ = false;
       if (!answer.trouble.empty() && !stopped_) {
@@ -66,7 +84,7 @@ void LeftJobs::ask(int question, const Told& told) {
         }
         spdlog::warn("espalier: launch: {}; whether an earlier launcher has left a base is not known", answer.trouble);
       }
-      told(answer.bases, answer.extensions);
+      told(answer.left);
     };
   });
 }

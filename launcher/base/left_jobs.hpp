@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/job_context.hpp"
 #include "planner/wire/loop.hpp"
 
@@ -13,12 +14,18 @@ namespace espalier::launcher {
 
 class LeftJobs {
  public:
-  using Told = std::function<void(const std::vector<SlurmJob>& bases, const std::vector<SlurmJob>& extensions)>;
+  struct Left {
+    std::vector<SlurmJob> bases, extensions;  // that run
+    JobId waits = 0;                          // the job's first base, which keeps its place in the queue; 0: none
+    BaseShape waiting_shape = {};
+  };
+  using Told = std::function<void(const Left& left)>;
   LeftJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context)
       : loop_(loop), slurm_(slurm), context_(context) {}
 
-  // Gives back those that are of no use, and tells those that run and may be of use. Slurm is asked again while it does
-  // not answer, for five minutes. After that none is told, and the log says so.
+  // Gives back those that are of no use, and tells those that may be of use: running ones, and the first base if it
+  // still waits. Slurm is asked again while it does not answer, for five minutes. After that none is told, and the log
+  // says so.
   void ask(Told told);
   bool asking() const { return asking_; }  // Slurm has a question
   void stop();                             // asks no more; a question that Slurm has already is still answered

@@ -42,6 +42,10 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
           callbacks_.granted(decision.acquire, grants_->grants);
         grants_.reset();
         callbacks_.proposed(decision);
+      } else if (frame.type == wire::SteerBase::type) {
+        callbacks_.steered(wire::from_frame<wire::SteerBase>(frame));
+      } else if (frame.type == wire::WithdrawBase::type) {
+        callbacks_.withdrawn(wire::from_frame<wire::WithdrawBase>(frame));
       } else if (frame.type == wire::Grants::type) {
         grants_ = wire::from_frame<wire::Grants>(frame);
       } else if (frame.type == wire::Unplanned::type) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/wire/grant_message.hpp"
+#include "planner/wire/movable_message.hpp"
 #include "planner/wire/server.hpp"
 #include "planner/wire/start_messages.hpp"
 
@@ -21,6 +22,8 @@ class PlannerLink {
     // Called before `proposed`, where extensions need grants.
     std::function<void(const std::vector<ExtensionRequest>&, const std::vector<std::string>& grants)> granted;
     std::function<void(const Decision&)> proposed;
+    std::function<void(const wire::SteerBase&)> steered;
+    std::function<void(const wire::WithdrawBase&)> withdrawn;
     std::function<void(const wire::Known&)> known;
     std::function<void(const std::string& reason)> unplanned;    // no plan of generation 0 comes
     std::function<void(const wire::DeadlineChecked&)> deadline;  // before the plan of generation 0

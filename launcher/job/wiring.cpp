@@ -194,6 +194,12 @@ PlannerLink::Callbacks Launcher::of_planner() {
   PlannerLink::Callbacks on;
   on.granted = [this](const auto& requests, const auto& grants) { extensions_.admit(requests, grants); };
   on.proposed = [this](const Decision& decision) { propose(decision); };
+  on.steered = [this](const wire::SteerBase& steer) { bases_.steer(steer.base, steer.nodes); };
+  on.withdrawn = [this](const wire::WithdrawBase& withdraw) {
+    const JobPhase now = phase();
+    const bool undone = now == JobPhase::acquiring || now == JobPhase::starting || now == JobPhase::ready;
+    if (undone && hand_off_.id() == withdraw.decision) bases_.withdraw_second(withdraw.reason);
+  };
   on.registered = [this] {
     if (context_.movable) reports_->bases(bases_.held(), bases_.waits());
   };

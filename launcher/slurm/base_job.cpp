@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "launcher/slurm/job_update.hpp"
 #include "launcher/slurm/libslurm.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
@@ -15,8 +16,10 @@ namespace espalier::launcher {
 namespace {
 
 // Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
-// A slurmctld that is away for less time changes nothing.
-constexpr std::time_t kDeadlineBehind = 30 * 60;
+// A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
+// goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
+constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
+long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr)) / 60, 1); }
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -30,19 +33,33 @@ std::string base_comment(JobId submitted, const std::string& nonce) {
   return "espalier:base:" + std::to_string(submitted) + ":" + nonce;
 }
 
-std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
+namespace {
+
+struct Partition {
+  std::set<std::string> nodes;
+  long minutes = 0;
+};
+
+Partition load_partition(const std::string& name) {
   initialize();
   partition_info_msg_t* partitions = nullptr;
   if (slurm_load_partitions(0, &partitions, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
-  const Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions_owner(partitions);
-  std::set<std::string> names;
-  bool found = false;
+  const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(partitions);
   for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
-    if (text(partitions->partition_array[i].name) != partition) continue;
-    found = true;
-    for (const std::string& name : expand_hosts(partitions->partition_array[i].nodes)) names.insert(name);
+    const partition_info_t& info = partitions->partition_array[i];
+    if (text(info.name) != name) continue;
+    const auto nodes = expand_hosts(info.nodes);
+    return {{nodes.begin(), nodes.end()}, info.max_time == INFINITE || info.max_time == NO_VAL ? 0 : info.max_time};
   }
-  if (!found) throw Error("slurm: there is no partition \"" + partition + "\"");
+  throw Error("slurm: there is no partition \"" + name + "\"");
+}
+
+}  // namespace
+
+long partition_minutes(const std::string& partition) { return load_partition(partition).minutes; }
+
+std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
+  const std::set<std::string> names = load_partition(partition).nodes;
   node_info_msg_t* message = nullptr;
   if (slurm_load_node(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
@@ -75,7 +92,7 @@ std::string type_to_name(const std::vector<std::string>& nodes) {
 
 void keep_within(const SlurmJob& base, std::time_t ends) {
   if (base.state != SlurmJob::State::pending || ends == 0 || base.limit_minutes == 0) return;
-  const long left = std::max(1L, static_cast<long>(ends - std::time(nullptr)) / 60);
+  const long left = minutes_until(ends);
   if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
 }
 
@@ -110,13 +127,8 @@ JobId submit_base(const BaseJob& job) {
   description.min_cpus = nodes * cpus;
   description.tres_per_node = tres.data();
   description.pn_min_memory = static_cast<std::uint64_t>(job.shape.memory_mb_per_node);
-  if (job.ends > 0) {
-    const std::time_t left = std::max<std::time_t>(job.ends - std::time(nullptr), 60);
-    description.time_limit = static_cast<std::uint32_t>(left / 60);
-    description.deadline = job.ends + kDeadlineBehind;
-  } else {
-    description.time_limit = INFINITE;
-  }
+  description.time_limit = job.ends > 0 ? static_cast<std::uint32_t>(minutes_until(job.ends)) : INFINITE;
+  if (job.last > 0) description.deadline = job.last + (job.may_be_requeued ? kDeadlineOfRequeued : kDeadlineBehind);
   description.requeue = 0;
   description.kill_on_node_fail = 0;  // training goes on without a node of the base
   description.user_id = getuid();

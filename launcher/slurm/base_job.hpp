@@ -19,26 +19,32 @@ struct BaseJob {
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // its working directory
-  // When the submitted job ends by its time limit, in seconds since the epoch; 0: never. It is the end of the base,
-  // too: keep_within() lowers the time limit of a base that waits. The base has a deadline some time after `ends`, by
-  // which Slurm drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its
-  // backfill scheduler then also starts a base early with the least time, and training loses its base.)
+  // When the base ends if it starts now, in seconds since the epoch; 0: never. keep_within() lowers the time limit of a
+  // base that waits.
   std::time_t ends = 0;
-  bool immediate = false;  // fail unless it can start now
+  // The time after which no base of the job runs; 0: none. The base has a deadline some time after it, by which Slurm
+  // drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its backfill
+  // scheduler then also starts a base early with the least time, and training loses its base.)
+  std::time_t last = 0;
+  bool may_be_requeued = false;  // the submitted job: the deadline is a week after `last` then
+  bool immediate = false;        // fail unless it can start now
 };
 
 // The nodes of a partition. Throws Error also when there is no such partition.
 std::vector<NodeCapacity> partition_nodes(const std::string& partition);
+// The longest time limit of the partition's jobs, in minutes; 0: none. Throws Error when there is no such partition.
+long partition_minutes(const std::string& partition);
 // Returns the base's job id.
 JobId submit_base(const BaseJob& job);
-// Lowers the time limit of a base that waits, so that it would end with the submitted job if it started now. Does
+// Lowers the time limit of a base that waits, so that it would end at `ends` if it started now. Does
 // nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
 void keep_within(const SlurmJob& base, std::time_t ends);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);
 std::vector<SlurmJob> extensions_of(JobId submitted);  // the same for its extensions
 
-// The comment of a base is "espalier:base:<submitted job>:<nonce>". By it strays are found.
+// The comment of a base is "espalier:base:<submitted job>:<nonce>", and of one that is submitted beside another base
+// there is ":beside" behind that. By it strays are found.
 std::string base_comment(JobId submitted, const std::string& nonce);
 
 }  // namespace espalier::launcher

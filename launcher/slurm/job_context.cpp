@@ -56,6 +56,20 @@ std::set<std::string> types_of(const std::string& text) {
   return types;
 }
 
+// With time= the time for which the job waits for its base does not count. So the job itself must not end before.
+void check_own_limit(const JobContext& context, long own) {
+  if (context.base_minutes == 0) return;
+  const long most = partition_minutes(context.partition);
+  // Slurm shows a job without a limit for a moment as one of a year, while its backfill scheduler looks at it.
+  constexpr long kYear = 365 * 24 * 60;
+  if (own == 0 || own >= (most != 0 ? most : kYear)) return;
+  throw Error("job " + std::to_string(context.job) +
+              ": time= limits what its bases run, and the submitted job's own limit must be the partition's maximum, " +
+              (most == 0 ? "unlimited" : std::to_string(most) + " minutes") + ", but it is " + std::to_string(own) +
+              " minutes; submit it with --time=" + (most == 0 ? "UNLIMITED" : std::to_string(most)) +
+              ", or leave time= out");
+}
+
 // Its base holds the GPUs, and comes later.
 void complete_movable(JobContext& context) {
   if (!context.anchor_gpus().empty())
@@ -113,6 +127,7 @@ JobContext read_context(std::vector<std::string> program) {
   if (context.movable) {
     context.types = types_of(variable("ESPALIER_TYPES"));
     context.base_gpus = number<int>("ESPALIER_BASE", 0, 1000000, 0);
+    context.base_minutes = number<long>("ESPALIER_TIME", 0, 36500 * 1440L, 0);
   }
   if (const std::string accuracy = variable("ESPALIER_ACCURACY"); !accuracy.empty()) {
     context.accuracy = accuracy_from(accuracy);
@@ -137,6 +152,8 @@ void complete(JobContext& context) {
   context.qos = job->qos;
   context.ends = job->ends;
   context.restarts = job->restarts;
+  context.may_be_requeued = job->may_be_requeued;
+  if (context.movable) check_own_limit(context, job->limit_minutes);
   if (context.movable) return complete_movable(context);
   context.base = context.job;
   std::vector<std::string> names;

@@ -31,12 +31,14 @@ struct JobContext {
   std::vector<Holding> anchor;  // the basic demand; filled in by complete(), or when the base of a movable job runs
   // The Slurm job that holds it: the job itself, or the base of a movable job; 0: that does not run yet.
   JobId base = 0;
-  bool movable = false;         // --elastic=MIN:MAX,movable: the job holds no GPUs itself
-  std::set<std::string> types;  // GPU types that a movable job may run on; empty: any
-  std::string partition, qos;   // of the job, and of its base
-  std::string base_partition;   // of the base of a movable job: the job's own, or launch.base_partition
-  int restarts = 0;             // how often Slurm has requeued the job
-  std::time_t ends = 0;         // when the job's time limit is over, seconds since the epoch; 0: it has none
+  bool movable = false;          // --elastic=MIN:MAX,movable: the job holds no GPUs itself
+  std::set<std::string> types;   // GPU types that a movable job may run on; empty: any
+  std::string partition, qos;    // of the job, and of its base
+  std::string base_partition;    // of the base of a movable job: the job's own, or launch.base_partition
+  bool may_be_requeued = false;  // by Slurm
+  int restarts = 0;              // how often Slurm has requeued the job
+  long base_minutes = 0;         // that the bases of a movable job may run together; 0: as long as the job
+  std::time_t ends = 0;          // when the job's time limit is over, seconds since the epoch; 0: it has none
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
   wire::Config config;

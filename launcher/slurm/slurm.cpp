@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -37,6 +38,14 @@ bool names_type(const slurm_job_info_t& job) {
   for (const char* request : {job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task})
     if (!gpu_types(text(request)).empty()) return true;
   return false;
+}
+
+// Of "gres:gpu:TYPE:COUNT", as every release of Slurm ends it; 0: there is no count.
+int number_behind(const std::string& request) {
+  const auto at = request.find_last_of(":=");
+  int count = 0;
+  if (at != std::string::npos) std::from_chars(request.data() + at + 1, request.data() + request.size(), count);
+  return count;
 }
 
 // "gres:gpu:TYPE:COUNT". Where the anchor named a type, or the node has several, the type that is lent there; else
@@ -91,9 +100,14 @@ std::optional<SlurmJob> load_job(JobId id) {
   job.restarts = static_cast<int>(info.restart_cnt);
   job.cpus = static_cast<int>(info.num_cpus);
   if ((info.pn_min_memory & MEM_PER_CPU) == 0) job.memory_mb_per_node = static_cast<long>(info.pn_min_memory);
+  job.may_be_requeued = info.requeue != 0;
+  job.past_deadline = (info.job_state & JOB_STATE_BASE) == JOB_DEADLINE;
   job.runs_again = job.state == SlurmJob::State::completing && (info.job_state & JOB_STATE_BASE) == JOB_PENDING;
   job.ends = info.time_limit == INFINITE ? 0 : info.end_time;
   job.limit_minutes = info.time_limit == INFINITE || info.time_limit == NO_VAL ? 0 : info.time_limit;
+  job.wanted_nodes = static_cast<int>(info.num_nodes);
+  job.wanted_gpus_per_node = number_behind(text(info.tres_per_node));
+  job.excluded = expand_hosts(info.exc_nodes);
   job.limited =
       job.state == SlurmJob::State::pending && espalier_slurm_limit_of(info.state_reason) != ESPALIER_LIMIT_NONE;
   const auto nodes = expand_hosts(info.nodes);
@@ -189,27 +203,6 @@ JobId submit_extension(const ExtensionJob& job) {
     fail("slurm: extension of " + std::to_string(job.request.gpus) + " GPUs on " + node + " refused");
   const Owned<submit_response_msg_t, slurm_free_submit_response_response_msg> owner(answer);
   return espalier_slurm_submitted_id(answer);
-}
-
-void lower_time_limit(JobId id, long minutes) {
-  initialize();
-  job_desc_msg_t change;
-  slurm_init_job_desc_msg(&change);
-  std::string name = std::to_string(id);
-  change.job_id_str = name.data();
-  change.time_limit = static_cast<std::uint32_t>(std::max(minutes, 1L));
-  job_array_resp_msg_t* answer = nullptr;
-  const int result = slurm_update_job2(&change, &answer);
-  const int error = errno;
-  const Owned<job_array_resp_msg_t, slurm_free_job_array_resp> owner(answer);
-  errno = error;
-  bool refused = result != SLURM_SUCCESS;
-  for (std::uint32_t i = 0; answer != nullptr && i < answer->job_array_count; ++i)
-    if (answer->error_code[i] != 0) {
-      errno = static_cast<int>(answer->error_code[i]);
-      refused = true;
-    }
-  if (refused) fail("slurm: the time limit of job " + name + " cannot be lowered");
 }
 
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step) {

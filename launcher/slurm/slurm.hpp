@@ -29,10 +29,15 @@ struct SlurmJob {
   int restarts = 0;             // how often it was requeued
   int cpus = 0;                 // of all its nodes
   long memory_mb_per_node = 0;  // 0: it was requested otherwise
-  bool runs_again = false;      // completing: Slurm has requeued it
-  std::time_t ends = 0;         // when its time limit ends a running job; 0: it has none
-  long limit_minutes = 0;       // its time limit; 0: it has none
-  bool limited = false;         // it waits for a limit of its user, account or QOS, which several jobs share
+  bool may_be_requeued = false;
+  bool past_deadline = false;  // ended: Slurm has dropped it while it waited
+  bool runs_again = false;     // completing: Slurm has requeued it
+  std::time_t ends = 0;        // when its time limit ends a running job; 0: it has none
+  long limit_minutes = 0;      // its time limit; 0: it has none
+  // What it has asked for: nodes, GPUs of each as --gres says it, and nodes that it must not get.
+  int wanted_nodes = 0, wanted_gpus_per_node = 0;
+  std::vector<std::string> excluded = {};
+  bool limited = false;  // it waits for a limit of its user, account or QOS, which several jobs share
 };
 
 struct ExtensionJob {
@@ -61,8 +66,6 @@ int idle_gpus(const std::string& node);
 std::vector<NodeView> load_nodes(const std::vector<std::string>& names);
 // Returns the extension's job id.
 JobId submit_extension(const ExtensionJob& job);
-// Gives a job that waits or runs a lower time limit, which Slurm lets its user do.
-void lower_time_limit(JobId id, long minutes);
 // Sends SIGKILL to every step that srun started in the job, except `except_step`. Then the end of the job does not wait
 // for KillWait. Returns how many such steps there were.
 int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt);

@@ -17,6 +17,12 @@ std::string control(const Arguments& arguments, const wire::Config& config) {
            std::to_string(id) + " back\n";
   if (what == "migrate" && reply.value("decision", 0) > 0)
     return "Decision " + std::to_string(reply["decision"].get<long>()) + " moves job " + std::to_string(id) + "\n";
+  if (what == "migrate")
+    return "The base of job " + std::to_string(id) + " waits for " +
+           (arguments.type.empty() && arguments.nodes.empty() ? "any GPUs that it may have"
+            : arguments.type.empty()                          ? "nodes " + arguments.nodes
+                                                              : "GPUs of type " + arguments.type) +
+           "\n";
   return "";  // silence is success, as in scontrol
 }
 

@@ -56,8 +56,10 @@ struct LiveJob {
   std::vector<std::string> types;  // GPU types that a movable job may run on; empty: any
   // The base that waits while the job has none, where fewer GPUs are enough to start; 0: there is none.
   JobId base_waits = 0;
-  int smaller_failures = 0;                   // smaller bases that did not start
-  double smaller_not_before = 0;              // no other one before this time
+  int smaller_failures = 0;       // smaller bases that did not start
+  double smaller_not_before = 0;  // no other one before this time
+  // While its base moves: jobs that waited before, and its own bases. The second base is withdrawn for others.
+  std::set<JobId> waited_before;
   std::vector<double> moves;                  // when its base was to be replaced, within the last hour
   std::set<JobId> before;                     // extensions and bases when `open` was proposed
   std::optional<DecisionRecord> measured;     // committed; its step time is still being measured

@@ -240,6 +240,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
   apart([&] { close_overdue(slurm.time); });
+  apart([&] { withdraw_bases(slurm); });
   releases_.look(slurm);
   if (releases_.waiting()) {  // a decision now would see only some of the GPUs that come free
     again_soon_ = loop_.after(kReleasePoll, [this] { think(Trigger::gpus_released); });

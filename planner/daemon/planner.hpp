@@ -94,7 +94,7 @@ class Planner {
   // ---- users. All throw Error on failure.
   void hold(JobId job, bool held);
   std::int64_t reclaim(JobId job);
-  // Replaces the base of a movable job.
+  // Replaces the base of a movable job by another one, or changes where it waits: returns 0 then, else the decision.
   std::int64_t migrate(JobId job, const MoveWish& wish);
   // What was learnt from earlier jobs. Running jobs that still rely on it lose it too. Throws Error
   // where there is none.
@@ -172,6 +172,8 @@ class Planner {
   void kill_strays(const SlurmSnapshot& slurm);
   void tell_preemption(const PreemptionRule& preemption);
   void close_overdue(double now);
+  // Second bases for whose GPUs others have begun to wait.
+  void withdraw_bases(const SlurmSnapshot& slurm);
   void decide(const SlurmSnapshot& slurm);
   void decided(const Deciding& from, const Decided& result);
   void apply(const Deciding& from, const Decided& result);
@@ -192,6 +194,7 @@ class Planner {
   // as taken in `input`.
   void start_smaller(PlanningInput& input, const std::map<std::string, double>& moments);
   // `decision` of move_to(), with trigger and reason.
+  const SlurmJob* waiting_base(const LiveJob& live) const;
   void propose_move(LiveJob& live, Decision decision, std::map<std::string, double> moments);
   void count_out(uid_t user);  // a job of `user` has ended
   void count_running(const SlurmSnapshot& slurm);

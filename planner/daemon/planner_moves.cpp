@@ -2,11 +2,14 @@
 #include <spdlog/spdlog.h>
 
 #include "planner/core/error.hpp"
+#include "planner/core/hostlist.hpp"
+#include "planner/core/schedule/hindered.hpp"
 #include "planner/core/schedule/smaller_base.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/printable.hpp"
+#include "planner/daemon/private_jobs.hpp"
 #include "planner/daemon/room.hpp"
 
 namespace espalier {
@@ -36,6 +39,18 @@ void Planner::bases(const wire::BasesHeld& message) {
   live.base_waits = message.waits;
 }
 
+// The base of a job that has none yet; nullptr: there is none such.
+const SlurmJob* Planner::waiting_base(const LiveJob& live) const {
+  if (!last_ || live.open || !live.job.anchor.empty()) return nullptr;
+  for (const JobId id : live.bases) {
+    const SlurmJob* const base = last_->alive(id);
+    if (base != nullptr && base->uid == live.job.uid && base->state == SlurmJobState::pending &&
+        submitted_of_base(base->comment) == live.job.id)
+      return base;
+  }
+  return nullptr;
+}
+
 std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
   const std::string name = "job " + std::to_string(id);
   const auto found = jobs_.find(id);
@@ -47,6 +62,15 @@ std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
                 "--elastic=MIN:MAX,movable");
   if (settings_.shadow) throw Error(name + ": the planner runs with --shadow and acts on nothing");
   if (live.job.held) throw Error(name + ": is held; `espalier release " + std::to_string(id) + "` lets it move");
+  if (const SlurmJob* const waits = waiting_base(live)) {
+    try {
+      const auto nodes = nodes_to_wait_for(waits->wanted_gpus, wish, reach_of(live, last_, waits->id), last_->cluster);
+      live.link->send(wire::SteerBase{id, waits->id, fold_hosts(nodes)});
+    } catch (const Error& error) {
+      throw Error(name + ": cannot wait there: " + error.what());
+    }
+    return 0;
+  }
   if (live.job.phase != JobPhase::running || live.open || !live.job.plan)
     throw Error(name + ": is being reconfigured or does not train yet; try again when its phase is running");
   if (live.bases.size() > 1 && live.moves.empty())
@@ -84,7 +108,30 @@ void Planner::propose_move(LiveJob& live, Decision decision, std::map<std::strin
   record.decision.time = clock_seconds();
   record.moments = std::move(moments);
   if (!settings_.shadow) live.moves.push_back(record.decision.time);
+  live.waited_before = {live.bases.begin(), live.bases.end()};
+  if (last_)
+    for (const WaitingJob& job : last_->cluster.waiting) live.waited_before.insert(job.id);
   propose(live, std::move(record));
+}
+
+void Planner::withdraw_bases(const SlurmSnapshot& slurm) {
+  for (auto& [id, live] : jobs_) {
+    if (!live.open || !live.link || !moves_base(live.open->decision)) continue;
+    live.waited_before.insert(live.bases.begin(), live.bases.end());  // the second base may wait for a moment
+    for (const JobId base : live.bases) {
+      const SlurmJob* const second = live.before.contains(base) ? nullptr : slurm.alive(base);
+      if (second == nullptr || second->uid != live.job.uid || second->state != SlurmJobState::running) continue;
+      const JobId waits = hindered_by(base, live.waited_before, slurm.cluster);
+      if (waits == 0) continue;
+      live.waited_before.insert(waits);  // told once
+      const std::string why = without_jobs_of_others(
+          "job " + std::to_string(waits) + " began to wait and can use the GPUs of the second base", slurm,
+          live.job.uid);
+      spdlog::info("decision {}: job {}: its second base {} is withdrawn: job {} began to wait", live.open->decision.id,
+                   id, base, waits);
+      live.link->send(wire::WithdrawBase{id, live.open->decision.id, why});
+    }
+  }
 }
 
 void Planner::start_smaller(PlanningInput& input, const std::map<std::string, double>& moments) {

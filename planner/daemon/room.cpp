@@ -40,9 +40,9 @@ std::optional<Decision> move_to(const LiveJob& live, const ElasticJob& job, cons
   return decision;
 }
 
-Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm) {
+Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm, JobId waits) {
   Reach reach{live.types, {}};
-  const SlurmJob* const base = slurm ? slurm->alive(base_of(live.job)) : nullptr;
+  const SlurmJob* const base = slurm ? slurm->alive(waits != 0 ? waits : base_of(live.job)) : nullptr;
   if (base == nullptr || base->uid != live.job.uid) return reach;
   const auto partition = slurm->partitions.find(base->partition);
   if (partition == slurm->partitions.end()) return reach;

@@ -29,9 +29,9 @@ struct Room {
 std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& jobs,
                                                    const std::shared_ptr<const SlurmSnapshot>& slurm, double now,
                                                    double rest);
-// Where the base of a job may be, by the Slurm job that is its base now. It keeps the snapshot. `slurm`: null: any
-// node.
-Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm);
+// Where the base of a job may be, by the Slurm job that is its base now, or `waits`. It keeps the snapshot. `slurm`:
+// null: any node.
+Reach reach_of(const LiveJob& live, const std::shared_ptr<const SlurmSnapshot>& slurm, JobId waits = 0);
 
 // nullopt: no move helps, or there is no valid plan for it, or another move is under way. `jobs` are those of `input`.
 std::optional<Room> find_room(const PlanningInput& input, std::map<JobId, LiveJob>& jobs,

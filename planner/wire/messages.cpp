@@ -42,6 +42,14 @@ void visit(BasesHeld& m, Visitor& v) {
   v("job", m.job), v("bases", m.bases), v("types", m.types), v.maybe("waits", m.waits);
 }
 template <class Visitor>
+void visit(SteerBase& m, Visitor& v) {
+  v("job", m.job), v("base", m.base), v("nodes", m.nodes);
+}
+template <class Visitor>
+void visit(WithdrawBase& m, Visitor& v) {
+  v("job", m.job), v("decision", m.decision), v("reason", m.reason);
+}
+template <class Visitor>
 void visit(Known& m, Visitor& v) {
   v("basis", m.basis);
 }
@@ -368,6 +376,8 @@ ESPALIER_MESSAGE(Grants)
 ESPALIER_MESSAGE(Unplanned)
 ESPALIER_MESSAGE(DeadlineChecked)
 ESPALIER_MESSAGE(BasesHeld)
+ESPALIER_MESSAGE(SteerBase)
+ESPALIER_MESSAGE(WithdrawBase)
 ESPALIER_MESSAGE(Ready)
 ESPALIER_MESSAGE(Step)
 ESPALIER_MESSAGE(Profiled)

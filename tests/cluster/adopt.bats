@@ -152,7 +152,7 @@ goes_on_from_kept_state() { # GENERATION before
 }
 
 # bats test_tags=long:6
-@test "the launcher of a training on a smaller base is lost: the next one takes the smaller base over, and waits for the base again" {
+@test "the launcher of a training on a smaller base is lost: the next one takes the smaller base over, and the base that waits keeps its place" {
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
   plain beside -N1 -n1 -w n3 --gres=gpu:4 --mem=100 --no-requeue # on the launcher's node, which is lost
@@ -171,12 +171,74 @@ goes_on_from_kept_state() { # GENERATION before
   wait_for 60 "A trains in a generation after $generation" in_generation_after "$generation"
   wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
   [[ $(metric A plan) == *n1/* ]]
-  wait_for 60 "a base waits again" eval 'waiting=$(squeue -h -n "base-$A" -t PENDING -o %i) && [ -n "$waiting" ]'
-  [ "$waiting" != "$first" ]
+  said "base $first, which an earlier launcher of job $A has submitted, waits on"
+  [ "$(squeue -h -n "base-$A" -t PENDING -o %i)" = "$first" ]
   finish far
   wait_for 120 "A runs on n2 alone" eval '[[ $(metric A plan) == *n2/* && $(metric A plan) != *n1/* ]]'
-  wait_for 90 "the smaller base is gone" eval '[ "$(bases_of "$A")" = "$waiting" ]'
+  wait_for 90 "the smaller base is gone" eval '[ "$(bases_of "$A")" = "$first" ]'
   no_step_lost
   finish near
   goes_on_well 60
+}
+
+# A, whose base waits for the GPUs of n1 to n3; its launcher runs on n3.
+waits_for_base() { # [SBATCH-OPTION...]
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:4 --mem=100)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
+  plain beside -N1 -n1 -w n3 --gres=gpu:4 --mem=100 --no-requeue # on the launcher's node, which may be lost
+  wait_for 30 "they run" eval '[ "$(squeue -h -t RUNNING | wc -l)" = 3 ]'
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:2,movable,types=h100 -n1 --mem=500 -x n1,n2 -t 60 --open-mode=append "$@" -- "${tiny[@]}" --steps 1000000)
+  wait_for 60 "the base waits" eval 'base=$(squeue -h -n "base-$A" -t PENDING -o %i) && [ -n "$base" ]'
+  [ "$(node_of "$A")" = n3 ]
+  age=$(submitted_at "$base")
+}
+submitted_at() { scontrol show job "$1" | sed -nE 's/.*SubmitTime=([^ ]*) .*/\1/p'; }
+same_base_waits() { [ "$(bases_of "$A")" = "$base" ] && [ "$(submitted_at "$base")" = "$age" ]; }
+
+@test "the node of a launcher whose base waits is lost: the base keeps its place, and the requeued job starts on it" {
+  waits_for_base
+  goes_off n3
+  taken_for_lost n3
+  same_base_waits
+  runs_again n4
+  wait_for 30 "its launcher has found it" said "base $base, which an earlier launcher of job $A has submitted, waits on"
+  same_base_waits
+  finish near
+  wait_for 120 "A trains" stepped_past A 10
+  same_base_waits
+  [ "$(node_of "$base")" = n1 ]
+  finish far
+  goes_on_well 40
+}
+
+@test "scontrol requeue of a job whose base waits: the base keeps its place" {
+  waits_for_base
+  as_user scontrol requeue "$A"
+  wait_for 30 "A waits to run again" job_is "$A" PENDING
+  same_base_waits
+  # While it is completing it takes no new time.
+  wait_for 30 "A may run again" scontrol update jobid="$A" StartTime=now
+  wait_for 60 "its launcher has found it" said "base $base, which an earlier launcher of job $A has submitted, waits on"
+  same_base_waits
+  finish near
+  wait_for 120 "A trains" stepped_past A 10
+  same_base_waits
+  finish far
+  finish beside
+  goes_on_well 40
+}
+
+@test "a base that waits for something else than the requeued job wants is submitted again" {
+  waits_for_base
+  goes_off n3
+  taken_for_lost n3
+  scontrol hold "$base"
+  scontrol update jobid="$base" ExcNodeList=n1 # it could have a100 GPUs then, which types= leaves out
+  runs_again n4
+  wait_for 60 "there is a new base" eval '[ -n "$(bases_of "$A")" ] && [[ "$(bases_of "$A")" != *"$base"* ]]'
+  as_user scancel "$A"
+  finish near
+  finish far
+  leaves_nothing 60
 }

@@ -56,6 +56,31 @@ S
   goes_on_well 60
 }
 
+@test "a job begins to wait that could use the second base's GPUs: the move is given up, and that job starts" {
+  as_user mkdir "$BOX/home/bin"
+  as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
+#!/bin/sh
+[ "\$(uname -n)" != n2 ] || exec sleep 100
+exec $BOX/bin/espalier-train "\$@"
+S
+  as_user chmod 755 "$BOX/home/bin/espalier-train"
+  echo 'launch.spares = false' >> /etc/espalier/espalier.toml
+  PATH=$BOX/home/bin:$PATH movable
+  sed -i '/launch.spares/d' /etc/espalier/espalier.toml
+  moves_until n2 starting
+  big=$(plain big -N1 -n1 --gres=gpu:4 --mem=100) # n1 has two idle GPUs, and n2 has two beside the second base
+  start=$SECONDS
+  wait_for 40 "the move is given up" said_since "given up.*job $big began to wait and can use the GPUs of the second base"
+  wait_for 60 "big runs" job_is "$big" RUNNING
+  echo "# from its submission to its start: $((SECONDS - start)) s" >&3
+  [ "$(squeue -h -o %N -j "$big")" = n2 ]
+  wait_for 60 "the second base is gone" only_base_is "$base"
+  no_step_twice
+  trains_without n2
+  finish big
+  goes_on_well 60
+}
+
 @test "the first base is cancelled while training moves, and once it has gone over: it goes on on the second" {
   movable
   for to in n2 n1; do

@@ -1,4 +1,4 @@
-# Movable jobs and the rules of a site: partitions, constraints, limits, time limits. Real accounting: slurmdbd and MariaDB.
+# Movable jobs and the rules of a site: partitions, constraints, limits. Real accounting: slurmdbd and MariaDB.
 # n3 has no GPUs. Partition one is n1 alone.
 # box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 1200
@@ -19,7 +19,6 @@ teardown() {
 
 bases_of() { squeue -h -n "base-$1" -t "${2:-PENDING,RUNNING}" -o %i 2>/dev/null; }
 nodes_of() { squeue -h -o %N -j "$1"; }
-limit_of() { scontrol show job "$1" | sed -nE 's/.* TimeLimit=([^ ]*) .*/\1/p'; } # HH:MM:SS
 said() { grep -q -- "$1" "$BOX/home/A.out"; }
 movable() { # RANGE STEPS SBATCH-OPTION...
   rm -f "$BOX"/home/A.*
@@ -72,20 +71,4 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   [ "$status" -ne 0 ]
   [[ $output == *"node n2: is not in the partition and the reservation of its base"* ]]
   goes_on_well 40
-}
-
-@test "a base that waits has no longer time limit than the submitted job has left, and no shorter one either" {
-  near=$(plain near -N1 -n1 -w n1 --gres=gpu:4 --mem=100)
-  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
-  wait_for 30 "they run" eval 'job_is "$near" RUNNING && job_is "$far" RUNNING'
-  movable 2:2 100 -t 9
-  wait_for 60 "the base waits" eval 'base=$(bases_of "$A" PENDING) && [ -n "$base" ]'
-  [[ $(limit_of "$base") == 00:0[89]:00 ]]
-  refute grep -q 'TimeMin=00' <(scontrol show job "$base")
-  was=$(limit_of "$base")
-  wait_for 150 "its time limit is lowered" eval '[[ $(limit_of "$base") < "$was" ]]'
-  finish near
-  wait_for 60 "it runs" job_is "$base" RUNNING
-  [[ $(limit_of "$base") == 00:0[678]:00 ]]
-  ends_well 100
 }

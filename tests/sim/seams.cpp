@@ -365,6 +365,11 @@ std::optional<SlurmJob> load_job(JobId id) {
   result.runs_again = job->runs_again;
   result.cpus = job->nodes;
   if (job->kind == sim::SimJob::Kind::submitted) result.holdings.clear();
+  if (job->kind != sim::SimJob::Kind::base) return result;
+  result.wanted_nodes = job->nodes;
+  result.wanted_gpus_per_node = job->gpus;
+  for (const sim::SimNode& one : history().slurm->nodes())
+    if (static_cast<int>(one.owner.size()) < job->gpus) result.excluded.push_back(one.name);
   return result;
 }
 
@@ -425,6 +430,8 @@ std::vector<NodeCapacity> partition_nodes(const std::string&) {
 }
 
 void keep_within(const SlurmJob&, std::time_t) {}  // its jobs have no time limits
+long partition_minutes(const std::string&) { return 0; }
+void exclude_nodes(JobId, const std::vector<std::string>&) { reach_slurmctld(); }
 
 JobId submit_base(const BaseJob& job) {
   reach_slurmctld();

@@ -70,6 +70,22 @@ TEST_CASE("a base moves to GPUs of a type, the same number on each node") {
   CHECK_THROWS_WITH_AS(place({"a100", {}}, cluster(), {{"h100"}}), "type a100: types= of the job leaves it out", Error);
 }
 
+TEST_CASE("a base that waits is to wait for the nodes of a type, or for those that are named, idle or not") {
+  using Names = std::vector<std::string>;
+  CHECK(nodes_to_wait_for(2, {"h100", {}}, {}, cluster()) == Names{"n1", "n2", "n3"});
+  CHECK(nodes_to_wait_for(2, {"", {"n5", "n4"}}, {}, cluster()) == Names{"n4", "n5"});
+  CHECK(nodes_to_wait_for(2, {}, {}, cluster()).empty());
+  const Reach some{{}, std::make_shared<const std::set<std::string>>(std::set<std::string>{"n1", "n4"})};
+  CHECK(nodes_to_wait_for(2, {"h100", {}}, some, cluster()) == Names{"n1"});
+  CHECK_THROWS_WITH_AS(nodes_to_wait_for(4, {"h100", {}}, some, cluster()),
+                       "its base needs 4 GPUs, and there are 2 of type h100 in its partition", Error);
+  CHECK_THROWS_WITH_AS(nodes_to_wait_for(4, {"", {"n4"}}, {}, cluster()),
+                       "its base needs 4 GPUs, and these nodes have 2", Error);
+  CHECK_THROWS_WITH_AS(nodes_to_wait_for(2, {"a100", {}}, {{"h100"}}, cluster()),
+                       "type a100: types= of the job leaves it out", Error);
+  CHECK_THROWS_WITH_AS(nodes_to_wait_for(2, {"", {"n9"}}, {}, cluster()), "node n9: Slurm knows no such node", Error);
+}
+
 TEST_CASE("a base moves to exactly the nodes that are named, or not at all") {
   CHECK(place({"", {"n3", "n4"}}, cluster()) == Base{{"n3", 1}, {"n4", 1}});
   CHECK(place({"", {"n3"}}, cluster()) == Base{{"n3", 2}});

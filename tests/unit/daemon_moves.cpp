@@ -185,3 +185,48 @@ TEST_CASE("a job that is not movable cannot be moved") {
                        "--elastic=MIN:MAX,movable",
                        Error);
 }
+
+TEST_CASE("a second base is withdrawn when a job begins to wait that could use its GPUs") {
+  Movable movable;
+  movable.set_gain(0);
+  movable.trains();
+  const std::int64_t id = movable.daemon.planner->migrate(10, {"h100", {}});
+  REQUIRE(id > 0);
+  int gpus = 4;
+  JobId wanted = 30;
+  std::string expected = "job 30 began to wait and can use the GPUs of the second base";
+  SUBCASE("all of the node's") {}
+  SUBCASE("it has room without them") {
+    gpus = 2;
+    expected.clear();
+  }
+  SUBCASE("it is the job's own base") {
+    wanted = kBase + 1;
+    expected.clear();
+  }
+  movable.daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    SlurmJob second = slurm_job(kBase + 1, 1000, {{kBase + 1, "n2", {0, 1}}}, "espalier:base:10:cd:beside");
+    run_job(slurm, second);
+    SlurmJob waits = slurm_job(wanted == 30 ? 30 : 31, 1000, {});
+    waits.state = SlurmJobState::pending;
+    slurm.jobs[waits.id] = waits;
+    WaitingJob one;
+    one.id = wanted;
+    one.gpus = gpus;
+    slurm.cluster.waiting = {one};
+  });
+  movable.link->says(wire::BasesHeld{10, {kBase, kBase + 1}, {}});
+  if (expected.empty()) {
+    movable.daemon.pass(500);
+    CHECK_FALSE(movable.link->got<wire::WithdrawBase>().has_value());
+    return;
+  }
+  REQUIRE(movable.daemon.until([&] { return movable.link->got<wire::WithdrawBase>().has_value(); }));
+  const auto told = *movable.link->got<wire::WithdrawBase>();
+  CHECK(told.job == 10);
+  CHECK(told.decision == id);
+  CHECK(told.reason == expected);
+  movable.link->sent.clear();
+  movable.daemon.pass(500);
+  CHECK_FALSE(movable.link->got<wire::WithdrawBase>().has_value());  // once
+}

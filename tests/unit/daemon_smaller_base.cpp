@@ -139,3 +139,51 @@ TEST_CASE("in shadow mode a smaller base is recorded and not proposed") {
   one.daemon.pass(1000);
   CHECK(!one.proposed());
 }
+
+TEST_CASE("a user has a base that waits wait for other nodes: its launcher is told") {
+  Waiting one;
+  const auto two_types = [](SlurmSnapshot& slurm) {
+    slurm.cluster.nodes[1].gpu_type = "a100";
+    slurm.partitions["main"] = {"n1", "n2"};
+  };
+  SUBCASE("by type") {
+    one.tells(two_types);
+    CHECK(one.daemon.planner->migrate(10, {"a100", {}}) == 0);
+    REQUIRE(one.daemon.until([&] { return one.link->got<wire::SteerBase>().has_value(); }));
+    const auto told = *one.link->got<wire::SteerBase>();
+    CHECK(told.job == 10);
+    CHECK(told.base == kBase);
+    CHECK(told.nodes == "n2");
+  }
+  SUBCASE("anywhere again") {
+    one.tells(two_types);
+    CHECK(one.daemon.planner->migrate(10, {}) == 0);
+    REQUIRE(one.daemon.until([&] { return one.link->got<wire::SteerBase>().has_value(); }));
+    CHECK(one.link->got<wire::SteerBase>()->nodes.empty());
+  }
+}
+
+TEST_CASE("a base that waits is left alone where it cannot wait, and the user is told why") {
+  Waiting one;
+  MoveWish wish{"a100", {}};
+  std::string why = "job 10: cannot wait there: its base needs 4 GPUs, and there are 0 of type a100 in its partition";
+  SUBCASE("no such GPUs") { one.tells(); }
+  SUBCASE("the base is another user's") {
+    one.owner = 1001;
+    one.tells();
+    why = "job 10: is being reconfigured or does not train yet; try again when its phase is running";
+  }
+  SUBCASE("the base is another job's") {
+    one.comment = "espalier:base:11:ab";
+    one.tells();
+    why = "job 10: is being reconfigured or does not train yet; try again when its phase is running";
+  }
+  SUBCASE("it is held") {
+    one.tells();
+    one.daemon.planner->hold(10, true);
+    why = "job 10: is held; `espalier release 10` lets it move";
+  }
+  REQUIRE(one.daemon.until([&] { return one.daemon.planner->jobs().at(10).movable; }));
+  CHECK_THROWS_WITH_AS(one.daemon.planner->migrate(10, wish), why.c_str(), Error);
+  CHECK_FALSE(one.link->got<wire::SteerBase>().has_value());
+}

@@ -56,6 +56,21 @@ TEST_CASE("where a node has several GPU types, a base names one, and gets no nod
   CHECK(same_per_gpu(named, 1, 2).type.empty());
 }
 
+TEST_CASE("a base that waits is kept from all nodes but those that are named") {
+  using Names = std::vector<std::string>;
+  const BaseShape shape = base_shape(4, partition(), {});
+  CHECK(excluded_but({}, shape, partition(), {}) == Names{"cpu1"});
+  CHECK(excluded_but({"a1", "a2"}, shape, partition(), {}) == Names{"cpu1", "h1", "h2"});
+  CHECK(excluded_but({"a1", "h1"}, shape, partition(), {"h100"}) == Names{"a1", "a2", "cpu1", "h2"});
+  CHECK_THROWS_WITH_AS(excluded_but({"a1", "a2"}, base_shape(8, partition(), {}), partition(), {}),
+                       "it needs 1 node(s) with 8 GPU(s) each, and of these nodes 0 have them", espalier::Error);
+  BaseShape typed = shape;
+  typed.type = "h100";  // the request names it, since a node has several types
+  CHECK_THROWS_WITH_AS(excluded_but({"a1"}, typed, partition(), {}),
+                       "it needs 1 node(s) with 4 GPU(s) each of type h100, and of these nodes 0 have them",
+                       espalier::Error);
+}
+
 TEST_CASE("a base that no nodes can hold is refused in words") {
   CHECK_THROWS_WITH_AS(base_shape(10, partition(), {"a100"}),
                        "its partition has no nodes for 10 GPUs of type a100 with the same number of them on each node",

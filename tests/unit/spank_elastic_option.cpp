@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched"};
+  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched", -7};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
@@ -184,6 +184,39 @@ TEST_CASE("movable stands behind MIN:MAX, alone or with the GPU types that the j
   CHECK(parse("2:8,types=h100,movable").status == 0);
   CHECK(parse("4:,movable").status == 0);
   CHECK(parse("2:8").value.movable == 0);
+}
+
+TEST_CASE("time= of a movable job is read in each of Slurm's forms, in minutes") {
+  const auto minutes = [](const char* time) {
+    const auto parsed = parse((std::string("2:8,movable,time=") + time).c_str());
+    CAPTURE(time);
+    CHECK(parsed.status == 0);
+    return parsed.value.minutes;
+  };
+  CHECK(parse("2:8,movable").value.minutes == 0);
+  CHECK(minutes("90") == 90);
+  CHECK(minutes("90:00") == 90);
+  CHECK(minutes("0:01") == 1);  // no shorter than what was asked for
+  CHECK(minutes("1:30:00") == 90);
+  CHECK(minutes("1:30:30") == 91);
+  CHECK(minutes("2-12") == 60 * 60);
+  CHECK(minutes("2-12:05") == 60 * 60 + 5);
+  CHECK(minutes("2-12:05:01") == 60 * 60 + 6);
+  CHECK(minutes("36500-0") == 36500 * 1440L);
+}
+
+TEST_CASE("each wrong time= has its own message") {
+  for (const char* time : {"", "-", "x", "1:", ":1", "1:2:3:4", "1-", "-1", "1-2:3:4:5", "1:2:x", "36501-0", "1.5",
+                           "UNLIMITED", "99999999999999999999"}) {
+    CAPTURE(time);
+    const auto parsed = parse((std::string("2:8,movable,time=") + time).c_str());
+    CHECK(parsed.status == -1);
+    CHECK(contains(parsed.why, "the time is not one of Slurm's"));
+    CHECK(parsed.value.minutes == -7);
+  }
+  CHECK(contains(parse("2:8,movable,time=0").why, "the time is 0"));
+  CHECK(contains(parse("2:8,movable,time=0-0:0:0").why, "the time is 0"));
+  CHECK(contains(parse("2:8,time=90").why, "time is for movable jobs"));
 }
 
 TEST_CASE("each wrong use of movable and types has its own message") {

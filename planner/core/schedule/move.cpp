@@ -140,6 +140,30 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
                   : "not all of these nodes have " + count(least, "idle GPU"));
 }
 
+std::vector<std::string> nodes_to_wait_for(int gpus, const MoveWish& wish, const Reach& reach,
+                                           const ClusterView& cluster) {
+  if (wish.type.empty() && wish.nodes.empty()) return {};
+  std::vector<const NodeView*> nodes;
+  if (!wish.nodes.empty()) {
+    nodes = named(reach, wish, cluster);
+  } else {
+    if (!reach.has_type(wish.type)) throw Error("type " + wish.type + ": types= of the job leaves it out");
+    for (const NodeView& node : cluster.nodes)
+      if (node.gpu_type == wish.type && reach.has(node)) nodes.push_back(&node);
+  }
+  std::vector<std::string> names;
+  std::size_t sum = 0;
+  for (const NodeView* node : nodes) {
+    names.push_back(node->name);
+    sum += node->gpu_owner.size();
+  }
+  if (static_cast<int>(sum) < gpus)
+    throw Error("its base needs " + count(gpus, "GPU") + ", and " +
+                (wish.nodes.empty() ? "there are " + std::to_string(sum) + " of type " + wish.type + " in its partition"
+                                    : "these nodes have " + std::to_string(sum)));
+  return names;
+}
+
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known) {
   auto moved = moved_to(job, base, cluster);

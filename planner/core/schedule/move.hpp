@@ -51,6 +51,11 @@ struct MoveWish {
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish, const Reach& reach,
                                         const ClusterView& cluster);
 
+// The nodes that a base of so many GPUs is to wait for. They need not be idle. Empty: the wish names nothing, and it
+// may have any. Throws Error as place_for() does.
+std::vector<std::string> nodes_to_wait_for(int gpus, const MoveWish& wish, const Reach& reach,
+                                           const ClusterView& cluster);
+
 // The plan after the move: on idle GPUs of these nodes (their indices are provisional), and on the job's extensions.
 // State goes over within nodes that both plans use. If there is none, the plan keeps one GPU of the present base in
 // place of one of the new base. The launcher leaves it in a second change, as both bases are held meanwhile.

@@ -96,11 +96,12 @@ case $part in
     done
     ;;
   fsdp_grow)
-    # 1 GB at MEGABYTES=1000: three processes on n1, then five on both nodes.
+    # 1 GB at MEGABYTES=1000: three processes on n1, then five on both nodes. Their own work takes seconds a step on shared cores, so the
+    # paced part of a step is long (PAUSE seconds on one device), or more devices would be no gain.
     near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
     far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
     width=$((${MEGABYTES:-1000} * 1000000 / 816))
-    A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --kind fsdp --snapshot 3600 --width $width --pause 0.4)
+    A=$(pytorch A 3:5 -N1 -n1 -w n1 --gres=gpu:3 -- --steps 100000 --kind fsdp --snapshot 3600 --width $width --pause "${PAUSE:-10}")
     wait_for $slow "A trains" stepped_past A 8
     wait_for 60 "A is held" espalier hold "$A"
     finish near

@@ -18,7 +18,7 @@ namespace espalier::fuzz {
 namespace {
 
 void option(const std::string& text) {
-  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, -1, "untouched"};
+  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, -1, "untouched", -1};
   char why[ESPALIER_MESSAGE_MAX] = "";
   if (espalier_elastic_parse(text.c_str(), &value, why, sizeof(why)) != 0) {
     require(value.min == -1 && std::strcmp(value.deadline, "untouched") == 0);

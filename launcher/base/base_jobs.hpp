@@ -1,0 +1,82 @@
+// The Slurm jobs that are bases of a movable job: asks Slurm about each until it has ended, and gives back those that
+// training needs no more. What each base is for, the owner knows (bases.hpp). Callbacks run on the loop.
+#pragma once
+
+#include <ctime>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/base/base_time.hpp"
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/base_job.hpp"
+#include "launcher/slurm/job_context.hpp"
+#include "planner/wire/keeper_messages.hpp"
+#include "planner/wire/loop.hpp"
+
+namespace espalier::launcher {
+
+class BaseJobs {
+ public:
+  struct Base {
+    BaseShape shape;
+    std::vector<Holding> holdings;
+    std::vector<NodeView> nodes;
+    std::time_t ends = 0;           // once it runs: by its time limit; 0: never
+    std::set<std::string> keepers;  // nodes whose keeper has come
+    bool running = false, granted = false, leaving = false, asked = false;
+    bool past_deadline = false;  // Slurm has dropped it while it waited
+    wire::Watch check;           // a wait for keepers, or for the end
+  };
+  struct Callbacks {
+    std::function<void(const Holding&)> came;  // steps can be started in this part of a base
+    std::function<void(JobId)> granted;        // it runs, and its keepers are there
+    // Slurm has not started it yet. `limited`: it waits for a limit of its user, account or QOS.
+    std::function<void(JobId, bool limited)> waits;
+    std::function<void(JobId, const std::string& why)> ended;  // without this object's doing: it is to be given back
+    // Whether training does not go over to it once it completes: it is lost then. Another base is lost when its
+    // processes are, and until then a checkpoint can still be written.
+    std::function<bool(JobId)> lost_when_completing;
+    std::function<void(JobId)> leaves;  // it is being given back
+    std::function<void()> changed;      // what held() says has changed
+  };
+  // `time`: the owner's, which outlives this object.
+  BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const BaseTime& time,
+           Callbacks callbacks);
+
+  void add(JobId id, const BaseShape& shape);
+  // Slurm is asked about the base at once, or after a time.
+  void ask(JobId id);
+  void ask_later(JobId id, wire::Loop::Milliseconds after);
+  void ask_about_all();
+  // A rank server or a worker heard that Slurm ends the base, if `id` is one that is not being given back.
+  void noticed(JobId id);
+  // A keeper of a base has said hello. Throws Error when the base is not this job's or is being given back.
+  void saw(const wire::KeeperHello& hello);
+  void release(JobId id);  // gives it back
+  void release_all();
+
+  bool none() const { return bases_.empty(); }
+  const Base& at(JobId id) const { return bases_.at(id); }
+  // nullptr: there is none such, e.g. for id 0.
+  const Base* find(JobId id) const;
+  std::vector<Holding> holdings_of(JobId id) const;  // empty: there is none such, or it does not run yet
+  std::vector<JobId> held() const;                   // all that wait or run, but for those that are being given back
+
+ private:
+  void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
+  void check_granted(JobId id, bool patient);
+  void confirm_release(JobId id);
+
+  wire::Loop& loop_;
+  BlockingThread& slurm_;
+  const JobContext& context_;
+  const BaseTime& time_;
+  Callbacks callbacks_;
+  std::map<JobId, Base> bases_;
+};
+
+}  // namespace espalier::launcher

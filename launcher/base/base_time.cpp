@@ -1,0 +1,27 @@
+#include "launcher/base/base_time.hpp"
+
+#include <algorithm>
+
+namespace espalier::launcher {
+namespace {
+
+// Slurm counts whole minutes. A call that takes a moment must not cost the last one.
+constexpr std::time_t kMoment = 5;
+
+std::time_t earlier(std::time_t a, std::time_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+}  // namespace
+
+void BaseTime::began(std::time_t base_ends) {
+  if (began_) return;
+  began_ = true;
+  trained_until_ = base_ends;
+}
+
+std::time_t BaseTime::ends(std::time_t now) const {
+  return began_ || limit_seconds_ == 0 ? last() : earlier(job_ends_, now + limit_seconds_ + kMoment);
+}
+
+std::time_t BaseTime::last() const { return earlier(job_ends_, trained_until_); }
+
+}  // namespace espalier::launcher

@@ -1,0 +1,31 @@
+// How long the bases of a movable job may run. Pure. Times are seconds since the epoch; 0: never.
+//
+// The user's limit applies to the sum of the bases' times: a base that takes another one's place gets what is left of
+// the limit, also from a launcher that runs after Slurm has requeued the job. While training moves both bases run, for
+// a minute or so, and that counts once. No base outlives the submitted job.
+#pragma once
+
+#include <ctime>
+
+namespace espalier::launcher {
+
+class BaseTime {
+ public:
+  // `job_ends`: when the time limit of the submitted job is over. `limit_minutes`: what the user gave as time=; 0: the
+  // bases' limit is the submitted job's own, which also counts while the first base waits.
+  explicit BaseTime(std::time_t job_ends, long limit_minutes = 0)
+      : job_ends_(job_ends), limit_seconds_(limit_minutes * 60) {}
+
+  // Training is on a base, the first one of this launcher, that Slurm ends then. Later calls change nothing.
+  void began(std::time_t base_ends);
+  // When a base that starts now ends. With time= a few seconds later, as Slurm counts whole minutes.
+  std::time_t ends(std::time_t now) const;
+  // After this time no base runs. It differs from ends() while none has run.
+  std::time_t last() const;
+
+ private:
+  std::time_t job_ends_, limit_seconds_, trained_until_ = 0;
+  bool began_ = false;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,33 @@
+#include "planner/core/schedule/hindered.hpp"
+
+#include <algorithm>
+
+#include "planner/core/waiting.hpp"
+
+namespace espalier {
+namespace {
+
+constexpr int kMostLooks = 64;
+
+}  // namespace
+
+JobId hindered_by(JobId base, const std::set<JobId>& before, const ClusterView& cluster) {
+  int looks = 0;
+  for (const WaitingJob& job : cluster.waiting) {
+    if (before.contains(job.id) || job.gpus <= 0) continue;
+    if (++looks > kMostLooks) return 0;
+    const int nodes = std::max(1, job.nodes), each = (job.gpus + nodes - 1) / nodes;
+    int now = 0, then = 0;  // nodes with room, without and with the base's GPUs
+    for (const NodeView& node : cluster.nodes) {
+      if (!allowed(job, node)) continue;
+      const auto owned = std::count(node.gpu_owner.begin(), node.gpu_owner.end(), base);
+      const auto idle = std::count(node.gpu_owner.begin(), node.gpu_owner.end(), JobId{0});
+      if (idle >= each) ++now;
+      if (idle + owned >= each) ++then;
+    }
+    if (now < nodes && then >= nodes) return job.id;
+  }
+  return 0;
+}
+
+}  // namespace espalier

@@ -1,0 +1,93 @@
+// What Slurm is asked for when a movable job wants a base, and whether a base that waits is still that.
+#include "launcher/base/base_request.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+JobContext movable() {
+  JobContext context;
+  context.job = 7;
+  context.base_partition = "gpu";
+  context.qos = "normal";
+  context.account = "lab";
+  context.base_gpus = 8;
+  return context;
+}
+
+BaseShape shape() {
+  BaseShape shape;
+  shape.nodes = 2;
+  shape.gpus_per_node = 4;
+  shape.excluded = {"c1", "v1"};
+  return shape;
+}
+
+// As Slurm shows what base_job() has asked for.
+SlurmJob waiting() {
+  const BaseJob job = base_job(movable(), BaseTime(0), shape(), {}, {}, false);
+  SlurmJob waits;
+  waits.id = 12;
+  waits.state = SlurmJob::State::pending;
+  waits.comment = job.comment;
+  waits.partition = job.partition;
+  waits.qos = job.qos;
+  waits.account = job.account;
+  waits.wanted_nodes = 2;
+  waits.wanted_gpus_per_node = 4;
+  waits.excluded = {"v1", "c1"};
+  return waits;
+}
+
+}  // namespace
+
+TEST_CASE("a base that waits is the one that a requeued launcher would submit, or has more nodes excluded") {
+  CHECK(still_wanted(waiting(), movable(), shape()));
+  SlurmJob steered = waiting();
+  steered.excluded = {"a1", "c1", "v1"};
+  CHECK(still_wanted(steered, movable(), shape()));
+}
+
+TEST_CASE("a base that waits for anything else is not gone on with") {
+  SlurmJob other = waiting();
+  SUBCASE("of another job") { other.comment = "espalier:base:77:0123"; }
+  SUBCASE("of a job whose id begins so") { other.comment = "espalier:base:70:0123"; }
+  SUBCASE("no base") { other.comment = ""; }
+  SUBCASE("it runs") { other.state = SlurmJob::State::running; }
+  SUBCASE("another partition") { other.partition = "slow"; }
+  SUBCASE("another QOS") { other.qos = "high"; }
+  SUBCASE("another account") { other.account = "other"; }
+  SUBCASE("another reservation") { other.reservation = "maintenance"; }
+  SUBCASE("another number of nodes") { other.wanted_nodes = 1; }
+  SUBCASE("another number of GPUs") { other.wanted_gpus_per_node = 8; }
+  SUBCASE("it may have a node that it must not have") { other.excluded = {"c1"}; }
+  SUBCASE("a second base, which an earlier launcher wanted to move to") {
+    other.comment = base_job(movable(), BaseTime(0), shape(), {"n1", "n2"}, {}, true).comment;
+  }
+  CHECK_FALSE(still_wanted(other, movable(), shape()));
+}
+
+TEST_CASE("a base asks for the time that BaseTime gives it, and for a deadline only when the job ends") {
+  const BaseJob forever = base_job(movable(), BaseTime(0), shape(), {}, {}, false);
+  CHECK(forever.ends == 0);
+  CHECK(forever.last == 0);
+  const BaseJob limited = base_job(movable(), BaseTime(0, 30), shape(), {}, {}, false);
+  CHECK(limited.ends >= std::time(nullptr) + 1800);
+  CHECK(limited.ends < std::time(nullptr) + 1860);
+  CHECK(limited.last == 0);
+}
+
+TEST_CASE("the form of a base that runs is what it holds") {
+  SlurmJob runs;
+  runs.holdings = {{12, "n1", {0, 1}}, {12, "n2", {2, 3}}};
+  runs.cpus = 16;
+  runs.memory_mb_per_node = 900;
+  const BaseShape form = shape_of(runs);
+  CHECK(form.nodes == 2);
+  CHECK(form.gpus_per_node == 2);
+  CHECK(form.cpus_per_node == 8);
+  CHECK(form.memory_mb_per_node == 900);
+}

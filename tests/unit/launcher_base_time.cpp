@@ -1,0 +1,45 @@
+#include "launcher/base/base_time.hpp"
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using espalier::launcher::BaseTime;
+
+TEST_CASE("a base ends with the submitted job, however late it starts") {
+  const BaseTime time(10000);
+  CHECK(time.ends(1000) == 10000);
+  CHECK(time.ends(9000) == 10000);
+  CHECK(time.last() == 10000);
+  CHECK(BaseTime(0).ends(1000) == 0);
+  CHECK(BaseTime(0).last() == 0);
+}
+
+TEST_CASE("a second base has what is left of the first one's time, also after the job was requeued") {
+  BaseTime requeued(90000);  // Slurm has given the submitted job its whole limit anew
+  requeued.began(10000);     // the base that an earlier launcher has left
+  CHECK(requeued.ends(9000) == 10000);
+  CHECK(requeued.last() == 10000);
+  requeued.began(20000);  // the base that took its place
+  CHECK(requeued.ends(9500) == 10000);
+}
+
+TEST_CASE("a limit on the bases' times counts from the first base on, not while that waits") {
+  BaseTime time(0, 100);
+  CHECK(time.ends(1000) == 7005);
+  CHECK(time.ends(500000) == 506005);
+  CHECK(time.last() == 0);  // it may wait for ever
+  time.began(506040);
+  CHECK(time.ends(503000) == 506040);
+  CHECK(time.last() == 506040);
+}
+
+TEST_CASE("no limit on the bases' times outlives the submitted job") {
+  BaseTime time(5000, 100);
+  CHECK(time.ends(1000) == 5000);
+  CHECK(time.last() == 5000);
+  time.began(0);
+  CHECK(time.ends(1000) == 5000);
+}
+
+}  // namespace
