@@ -1,7 +1,7 @@
-// What measured plans of a job tell of those that are not measured. The model's step times are wrong in ways that plans share: of a
-// GPU that uses narrow shards badly each doubling of the TP degree costs some percent, whatever the rest of the plan is. The
-// residuals' logarithms are taken as linear in the logarithms of TP degree, stages and micro-batch length, by Bayesian linear
-// regression (Bishop 2006, section 3.3) with priors that expect small effects. Pure.
+// What measured plans of a job tell of those that are not measured. The model's step times are wrong in ways that plans
+// share: of a GPU that uses narrow shards badly each doubling of the TP degree costs some percent, whatever the rest of
+// the plan is. The residuals' logarithms are taken as linear in the logarithms of TP degree, stages and micro-batch
+// length, by Bayesian linear regression (Bishop 2006, section 3.3) with priors that expect small effects. Pure.
 #pragma once
 
 #include <array>
