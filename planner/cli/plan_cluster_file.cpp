@@ -86,10 +86,13 @@ class ClusterFile {
 
   void read_delays(const toml::value& table) {
     sim::Delays& delays = cluster_.delays;
-    std::string preempt = "none";
-    const auto seconds = [&](const char* key, double& out) {
-      return std::pair(std::string(key), wire::toml_real(path_, std::string("slurm.") + key, out, 0, 1e6));
+    sim::SlurmQueueOptions& queue = cluster_.slurm;
+    std::string preempt;
+    const auto real = [&](const char* key, double& out, double low, double high) {
+      return std::pair(std::string(key), wire::toml_real(path_, std::string("slurm.") + key, out, low, high));
     };
+    const auto seconds = [&](const char* key, double& out) { return real(key, out, 0, 1e6); };
+    // The limits of slurm.conf(5), where it gives one.
     wire::read_toml_table(
         path_, "slurm", table,
         {seconds("queue_seconds", delays.queue_seconds),
@@ -98,8 +101,15 @@ class ClusterFile {
          seconds("acquire_seconds", delays.acquire_seconds),
          {"preempt", wire::toml_one_of(path_, "slurm.preempt", preempt, {"none", "oldest", "youngest"})},
          seconds("launch_seconds", delays.launch_seconds),
-         seconds("end_seconds", delays.end_seconds)},
+         seconds("end_seconds", delays.end_seconds),
+         real("priority_weight_age", queue.weight_age, 0, 4294967295.0),
+         real("priority_weight_job_size", queue.weight_job_size, 0, 4294967295.0),
+         real("priority_max_age_seconds", queue.max_age_seconds, 1, 1e9),
+         {"priority_favor_small", wire::toml_truth(path_, "slurm.priority_favor_small", queue.favor_small)},
+         real("bf_interval", queue.backfill_interval_seconds, 1, 10800),
+         {"bf_max_job_test", wire::toml_whole(path_, "slurm.bf_max_job_test", queue.most_backfill_jobs, 1, 1000000)}},
         kManual);
+    if (preempt == "none") delays.preempt = sim::Preemption::none;
     if (preempt == "oldest") delays.preempt = sim::Preemption::oldest;
     if (preempt == "youngest") delays.preempt = sim::Preemption::youngest;
   }

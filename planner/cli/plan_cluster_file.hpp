@@ -12,6 +12,7 @@
 #include "planner/core/topology/node_xml.hpp"
 #include "planner/sim/delays.hpp"
 #include "planner/sim/redeployment.hpp"
+#include "planner/sim/slurm_priority.hpp"
 
 namespace espalier::cli {
 
@@ -23,7 +24,8 @@ struct PlanCluster {
   std::set<std::string> idle;                   // of Slurm's nodes: up, and without a job
   // [redeploy], [redeploy.METHOD]; for `espalier simulate`.
   sim::RedeployOptions redeploy;
-  sim::Delays delays;  // [slurm]; for `espalier simulate`
+  sim::Delays delays;            // [slurm]; for `espalier simulate`
+  sim::SlurmQueueOptions slurm;  // likewise
 };
 
 // A preset (preset_clusters.hpp), or "slurm": the cluster of this machine. Any other text is a file's

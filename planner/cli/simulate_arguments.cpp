@@ -50,7 +50,8 @@ sim::QueueOrder queue_order(const std::string& text) {
   if (text == "fifo") return sim::QueueOrder::fifo;
   if (text == "sjf") return sim::QueueOrder::sjf;
   if (text == "backfill") return sim::QueueOrder::backfill;
-  throw UsageError("--queue: \"" + text + "\" is no order; use fifo, sjf or backfill");
+  if (text == "slurm") return sim::QueueOrder::slurm;
+  throw UsageError("--queue: \"" + text + "\" is no order; use fifo, sjf, backfill or slurm");
 }
 
 sim::AskedTypes asked_types(const std::string& text) {
@@ -164,7 +165,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--elastic-share", elastic_share, "share of the jobs that are elastic, chosen at random (1)");
   app.add_option("--elastic-gpus", elastic_gpus, "of the jobs of these GPU counts alone, as 32,64; the others are not");
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
-  app.add_option("--queue", queue, "order of the base queue: fifo, sjf or backfill (fifo)");
+  app.add_option("--queue", queue, "order of the base queue: fifo, sjf, backfill or slurm (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
   app.add_option("--trade", trade,
                  "of espalier: extensions go to a job that gains so many times as much (2; below 1: never)");

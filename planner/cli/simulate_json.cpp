@@ -45,6 +45,7 @@ nlohmann::json study_json(const Study& study) {
                       {"gpus", study.gpus},
                       {"trace", study.arguments.trace},
                       {"seed", study.arguments.workload.seed},
+                      {"queue", sim::to_string(study.arguments.queue)},
                       {"jobs", study.workload.jobs.size()},
                       {"jobs_in_window", study.workload.in_window},
                       {"window_from", study.window_from},
@@ -61,12 +62,20 @@ nlohmann::json study_json(const Study& study) {
     json["bound"] = {{"avg_jct_s", seconds(study.bound->seconds())},
                      {"one_machine_s", seconds(study.bound->one_machine)},
                      {"alone_s", seconds(study.bound->alone)}};
+  if (study.arguments.queue == sim::QueueOrder::slurm)
+    json["slurm"] = {{"priority_weight_age", study.slurm.weight_age},
+                     {"priority_weight_job_size", study.slurm.weight_job_size},
+                     {"priority_max_age_s", study.slurm.max_age_seconds},
+                     {"priority_favor_small", study.slurm.favor_small},
+                     {"bf_interval_s", study.slurm.backfill_interval_seconds},
+                     {"bf_max_job_test", study.slurm.most_backfill_jobs}};
   for (std::size_t i = 0; i < study.summaries.size(); ++i) {
     nlohmann::json one = policy_json(study.summaries[i]);
     if (study.bound) one["avg_jct_over_bound"] = ratio(study.summaries[i].avg_jct / study.bound->seconds());
     if (study.summaries[i].deadlines > 0) one["deadlines_kept"] = ratio(study.summaries[i].deadlines_kept);
     const sim::PolicyRun& run = study.runs[i];
     one["decisions"] = run.decisions;
+    one["order"] = run.order;
     if (study.arguments.latency)
       for (const auto& [name, share] : {std::pair("p50", 0.5), std::pair("p90", 0.9), std::pair("p99", 0.99)})
         one["decision_latency_s"][name] = sim::percentile(run.latencies, share);
@@ -78,6 +87,7 @@ nlohmann::json study_json(const Study& study) {
                                  {"start_s", seconds(job.start)},
                                  {"end_s", seconds(job.end)},
                                  {"gpus", job.gpus},
+                                 {"time_limit_s", seconds(study.workload.jobs[job.id - 1].time_limit)},
                                  {"elastic", job.elastic},
                                  {"most_gpus", job.most_gpus},
                                  {"redeployments", job.redeployments}});

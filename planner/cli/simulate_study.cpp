@@ -23,6 +23,7 @@ struct SimulatedCluster {
   ClusterView view;
   sim::RedeployOptions redeploy;
   sim::Delays delays;
+  sim::SlurmQueueOptions slurm;
 };
 
 SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) {
@@ -36,7 +37,7 @@ SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) 
   for (const NodeView& node : read.view.nodes) study.gpus += static_cast<int>(node.gpu_owner.size());
   study.notes = std::move(seen.notes);
   return {std::make_shared<const Site>(std::move(seen.site)), std::move(read.view), std::move(read.redeploy),
-          read.delays};
+          read.delays, read.slurm};
 }
 
 sim::Trace load_trace(const SimulateArguments& arguments) {
@@ -123,6 +124,7 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   simulation.queue = arguments.queue;
   simulation.redeploy = cluster.redeploy;
   simulation.delays = cluster.delays;
+  simulation.slurm = study.slurm = cluster.slurm;
   simulation.prediction_error = arguments.prediction_error;
   simulation.seed = options.seed;
   simulation.clock = clock_seconds;

@@ -24,6 +24,7 @@ struct Study {
   std::vector<sim::JobKind> kinds;
   sim::Workload workload;
   double window_from = 0, window_to = 0;  // submissions of the sampled jobs, on the trace's clock
+  sim::SlurmQueueOptions slurm;           // of the queue slurm
   sim::PolicyRun reference;               // fifo
   std::optional<sim::JctBound> bound;     // if it was asked for
   std::vector<sim::PolicyRun> runs;       // of the policies asked for, in that order

@@ -32,18 +32,6 @@ std::vector<std::string> nodes_with(const ClusterView& cluster, const std::strin
   return names;
 }
 
-WaitingJob shown(const SimulatedJobState& job, std::size_t place, const ClusterView& cluster,
-                 const std::string& gpu_type) {
-  const int node_gpus = largest_node(cluster, gpu_type);
-  WaitingJob waiting;
-  waiting.id = job.id;
-  waiting.gpus = job.kind->gpus();
-  waiting.nodes = (waiting.gpus + node_gpus - 1) / node_gpus;
-  waiting.priority = -static_cast<double>(place);
-  waiting.only_nodes = nodes_with(cluster, gpu_type);
-  return waiting;
-}
-
 double start_on(const ClusterView& cluster, const std::vector<JobId>& extensions, int gpus, const std::string& gpu_type,
                 const std::function<double(JobId)>& end_of) {
   const int node_gpus = largest_node(cluster, gpu_type);
@@ -68,6 +56,42 @@ double start_on(const ClusterView& cluster, const std::vector<JobId>& extensions
 }
 
 }  // namespace
+
+WaitingJob shown(const SimulatedJobState& job, std::size_t place, const ClusterView& cluster,
+                 const std::string& gpu_type) {
+  const int node_gpus = largest_node(cluster, gpu_type);
+  WaitingJob waiting;
+  waiting.id = job.id;
+  waiting.gpus = job.kind->gpus();
+  waiting.nodes = (waiting.gpus + node_gpus - 1) / node_gpus;
+  waiting.priority = -static_cast<double>(place);
+  waiting.only_nodes = nodes_with(cluster, gpu_type);
+  return waiting;
+}
+
+std::string to_string(QueueOrder order) {
+  switch (order) {
+    case QueueOrder::sjf:
+      return "sjf";
+    case QueueOrder::backfill:
+      return "backfill";
+    case QueueOrder::slurm:
+      return "slurm";
+    default:
+      return "fifo";
+  }
+}
+
+// Of equal priority the job that was submitted first, then the lower id (slurm.conf(5), PriorityType).
+void BaseQueue::turn_to(double now) {
+  if (!is_slurm() || waiting_.size() < 2) return;
+  std::vector<std::tuple<double, double, JobId, const SimulatedJobState*>> sorted;
+  sorted.reserve(waiting_.size());
+  for (const SimulatedJobState* job : waiting_)
+    sorted.emplace_back(-priority_->of(*job, now), job->job->submit, job->id, job);
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < sorted.size(); ++i) waiting_[i] = std::get<3>(sorted[i]);
+}
 
 double BaseQueue::key(const SimulatedJobState& job) const {
   if (order_ != QueueOrder::sjf) return job.job->submit;
@@ -113,6 +137,10 @@ double time_limit(const SimulatedJobState& job) {
   for (const BasicPlan* at : starts_of(job)) step = std::max(step, at->step_seconds);
   if (const BasicPlan* at = job.started_on >= 0 ? job.kind->on_type(job.started_on) : nullptr) step = at->step_seconds;
   return kTimeLimit * job.job->iterations * step;
+}
+
+double asked_limit(const SimulatedJobState& job) {
+  return job.job->time_limit > 0 ? job.job->time_limit : time_limit(job);
 }
 
 bool may_pass(ClusterView& cluster, const std::vector<JobId>& extensions, const SimulatedJobState& head,

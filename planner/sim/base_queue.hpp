@@ -11,13 +11,20 @@
 
 #include "planner/sim/free_gpus.hpp"
 #include "planner/sim/live_job.hpp"
+#include "planner/sim/slurm_priority.hpp"
 
 namespace espalier::sim {
 
 class BaseQueue {
  public:
-  explicit BaseQueue(QueueOrder order) : order_(order) {}
+  // `priority`: for QueueOrder::slurm, which needs it.
+  explicit BaseQueue(QueueOrder order, std::optional<SlurmPriority> priority = {})
+      : order_(order), priority_(std::move(priority)) {}
+  QueueOrder order() const { return order_; }
   bool backfills() const { return order_ == QueueOrder::backfill; }
+  bool is_slurm() const { return order_ == QueueOrder::slurm; }
+  // Puts the jobs into the order of that time. Only Slurm's order changes with time.
+  void turn_to(double now);
   void add(const SimulatedJobState& job);
   void remove(JobId job);
   bool empty() const { return waiting_.empty(); }
@@ -27,6 +34,7 @@ class BaseQueue {
  private:
   double key(const SimulatedJobState& job) const;
   QueueOrder order_;
+  std::optional<SlurmPriority> priority_;
   std::vector<const SimulatedJobState*> waiting_;
 };
 
@@ -52,6 +60,13 @@ ExpectedStart expected_start(const ClusterView& cluster, const std::vector<JobId
 // Seconds after its start at which Slurm would end the job: on the type on which it runs, or on the
 // slowest on which it may start.
 double time_limit(const SimulatedJobState& job);
+
+// The seconds that its user asked for, under QueueOrder::slurm.
+double asked_limit(const SimulatedJobState& job);
+
+// A waiting job as the scheduler sees it. `place`: how many are before it. `gpu_type`: on which it would start.
+WaitingJob shown(const SimulatedJobState& job, std::size_t place, const ClusterView& cluster,
+                 const std::string& gpu_type);
 
 // Whether `job` on `gpus` leaves the expected start of `head` as early as it is. `cluster` is the same
 // after the call.

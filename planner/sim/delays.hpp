@@ -2,6 +2,8 @@
 // the job's programs.
 #pragma once
 
+#include <optional>
+
 #include "planner/sim/slurm_preemption.hpp"
 
 namespace espalier::sim {
@@ -22,8 +24,8 @@ struct Delays {
   double end_seconds = 0;     // from a job's last step to its end; it holds its GPUs
   // How Slurm itself preempts extensions for the first waiting job, as soon as it has looked at
   // that job. The planner reclaims other extensions only if that did not help. A growth that was to
-  // use a preempted extension is given up.
-  Preemption preempt = Preemption::none;
+  // use a preempted extension is given up. nullopt: oldest under QueueOrder::slurm, else none.
+  std::optional<Preemption> preempt;
   bool operator==(const Delays&) const = default;
 };
 

@@ -20,7 +20,8 @@ enum class EventKind {
   profile,
   settle,  // coefficients are observed
   arrival,
-  queue,  // waiting jobs start
+  queue,     // waiting jobs start
+  backfill,  // a pass of Slurm's backfill scheduler
   retry,
   round
 };

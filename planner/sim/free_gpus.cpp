@@ -153,4 +153,15 @@ void FreeGpus::give_back(const std::vector<GpuId>& gpus) {
   }
 }
 
+void FreeGpus::close(std::size_t node) {
+  closed_.resize(free_.size());
+  count_ -= static_cast<int>(free_[node].size());
+  closed_[node].swap(free_[node]);
+}
+
+void FreeGpus::open(std::size_t node) {
+  closed_[node].swap(free_[node]);
+  count_ += static_cast<int>(free_[node].size());
+}
+
 }  // namespace espalier::sim

@@ -30,6 +30,10 @@ class FreeGpus {
   // Takes exactly these GPUs. False: one of them is not free, and none is taken.
   bool take_these(const std::vector<GpuId>& gpus);
   void give_back(const std::vector<GpuId>& gpus);
+  // Between the two calls the node's free GPUs do not count, and none is taken or given back there. `node`: index in
+  // the cluster view.
+  void close(std::size_t node);
+  void open(std::size_t node);
   // Free GPUs of one node, ascending. `node`: index in the cluster view.
   const std::vector<int>& on_node(std::size_t node) const { return free_[node]; }
 
@@ -42,7 +46,8 @@ class FreeGpus {
 
   const ClusterView& cluster_;
   std::vector<std::vector<int>> free_;
-  std::vector<std::size_t> passing_;  // by node
+  std::vector<std::size_t> passing_;      // by node
+  std::vector<std::vector<int>> closed_;  // by node; empty: no node was ever closed
   int count_ = 0;
 };
 

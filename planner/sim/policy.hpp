@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,13 @@ namespace espalier::sim {
 // Order of the base queue. sjf: least remaining GPU time on the basic plan first. Both are strict:
 // a job that does not fit blocks the jobs behind it. backfill: the order of submission, but a job may
 // start before the first one that does not fit if this does not delay that one's expected start by
-// the time limits of all jobs, as Slurm's backfill scheduler does.
-enum class QueueOrder { fifo, sjf, backfill };
+// the time limits of all jobs. slurm: the order of priority/multifactor (slurm_priority.hpp), with the main
+// scheduler, which is strict, and sched/backfill, which reserves nodes for every job that it looks at (start_plan.hpp).
+enum class QueueOrder { fifo, sjf, backfill, slurm };
+std::string to_string(QueueOrder order);
 
 // A job's time limit under backfill, as a multiple of its time on its basic plan. Users ask for more
-// than they need.
+// than they need. Under slurm this is so only where SimulatedJob::time_limit is not set.
 inline constexpr double kTimeLimit = 2;
 
 // One job of the workload.
@@ -35,6 +38,9 @@ struct SimulatedJob {
   // A policy that chooses types (Policy::chooses_types) may run it on another type, too.
   bool any_type = true;
   double deadline = 0;  // on the clock of `submit`; 0: none
+  // Seconds that its user asks for, under QueueOrder::slurm (time_limits.hpp). 0: kTimeLimit times its time on its
+  // basic plan.
+  double time_limit = 0;
 };
 
 // A job in the system: submitted and not complete.
@@ -66,6 +72,8 @@ struct SimulatedView {
   const PlanningInput& input;
   // All jobs in the system, waiting and running, sorted by id (that is: by submission).
   const std::vector<const SimulatedJobState*>& jobs;
+  // The waiting ones among them in the order of the base queue, also where the policy starts jobs itself.
+  std::span<const SimulatedJobState* const> waiting = {};
 };
 
 // With a plan: the job shall run it from now on. A waiting job starts; a running job is redeployed.
@@ -93,6 +101,8 @@ class Policy {
   // True: the policy starts waiting jobs itself. False: the base queue starts them, in strict
   // order, each on its basic plan.
   virtual bool owns_queue() const { return false; }
+  // Of a policy that owns the queue. True: which waiting job it takes first follows from the base queue's order.
+  virtual bool admits_in_queue_order() const { return false; }
   // The base queue's order if the policy requires one. nullopt: the simulation's order.
   virtual std::optional<QueueOrder> queue() const { return std::nullopt; }
   // The most GPUs that one job may have under this policy. 0: no limit.

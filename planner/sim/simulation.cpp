@@ -16,7 +16,8 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
       jobs_(jobs),
       policy_(policy),
       options_(options),
-      queue_(policy.queue().value_or(options.queue)),
+      queue_(policy.queue().value_or(options.queue), SlurmPriority(cluster, options.slurm)),
+      preempt_(options.delays.preempt.value_or(queue_.is_slurm() ? Preemption::oldest : Preemption::none)),
       next_extension_(static_cast<JobId>(jobs.size()) + 1) {
   input_.site = std::move(site);
   input_.arrivals = &arrivals_;
@@ -37,6 +38,9 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
                 "--profile");
   holders_.know_nodes();
   run_.policy = policy.name();
+  run_.order = !policy.owns_queue()             ? to_string(queue_.order())
+               : policy.admits_in_queue_order() ? "own, " + to_string(queue_.order())
+                                                : "own";
   run_.gpus = gpus_;
   run_.jobs.resize(jobs.size());
 }

@@ -11,11 +11,13 @@
 
 #include "planner/sim/delays.hpp"
 #include "planner/sim/policy.hpp"
+#include "planner/sim/slurm_priority.hpp"
 
 namespace espalier::sim {
 
 struct SimulationOptions {
   QueueOrder queue = QueueOrder::fifo;
+  SlurmQueueOptions slurm;  // for QueueOrder::slurm
   RedeployOptions redeploy;
   Delays delays;
   // Standard deviation of the relative error in policies' knowledge of a job's computation and
@@ -51,6 +53,9 @@ struct Level {
 
 struct PolicyRun {
   std::string policy;
+  // The order in which it took waiting jobs: that of a base queue; "own"; or "own, QUEUE" where the policy starts jobs
+  // itself, and first tries the one that is first in that base queue.
+  std::string order;
   std::vector<JobOutcome> jobs;  // sorted by id
   std::vector<Level> levels;     // allocated GPUs over time
   int gpus = 0;                  // of the cluster

@@ -7,9 +7,11 @@
 
 namespace espalier::sim {
 void Simulation::think() {
+  queue_.turn_to(input_.now);
   if (policy_.keeps_basic()) {
-    input_.cluster.waiting = shown_waiting(queue_, input_.cluster, input_.extensions, input_.now,
-                                           [this](JobId owner) { return expected_end(owner); });
+    input_.cluster.waiting = queue_.is_slurm() ? shown_planned(planned_starts(), input_.cluster)
+                                               : shown_waiting(queue_, input_.cluster, input_.extensions, input_.now,
+                                                               [this](JobId owner) { return expected_end(owner); });
     if (preempts())
       for (WaitingJob& waiting : input_.cluster.waiting) waiting.left_to_slurm = !live_.at(waiting.id).seen_by_slurm;
   } else {
@@ -24,7 +26,7 @@ void Simulation::think() {
     if (job.wide_start) input_.start_seconds[id] = input_.redeploy_seconds[id] = 0;
   }
   const double begin = options_.clock ? options_.clock() : 0;
-  const auto acts = policy_.decide({input_, present_});
+  const auto acts = policy_.decide({input_, present_, queue_.waiting()});
   if (options_.clock) run_.latencies.push_back(options_.clock() - begin);
   ++run_.decisions;
   apply(acts);
@@ -36,11 +38,12 @@ void Simulation::think() {
   }
 }
 
-// What the base queue knows: with backfill the time limits.
+// What the base queue knows: where it backfills the time limits.
 double Simulation::expected_end(JobId owner) const {
   const auto found = live_.find(owner);
   if (found == live_.end()) return kNever;
   const LiveJob& job = found->second;
+  if (queue_.is_slurm()) return std::max(job.state.started + asked_limit(job.state), input_.now);
   return queue_.backfills() ? std::max(job.state.started + time_limit(job.state), input_.now) : end_of(job);
 }
 

@@ -23,6 +23,11 @@ bool Simulation::happen(const Event& event) {
     serve_queue();
     return true;
   }
+  if (event.kind == EventKind::backfill) {
+    backfill_pending_ = false;
+    input_.trigger = Trigger::job_started;
+    return backfill_by_reservations();
+  }
   const auto found = live_.find(event.job);
   if (found == live_.end()) return false;
   LiveJob& job = found->second;

@@ -10,6 +10,7 @@ namespace espalier::sim {
 
 void Simulation::start_waiting() {
   if (queue_.empty()) return;
+  queue_.turn_to(input_.now);
   const Delays& delays = options_.delays;
   const bool submitted = input_.trigger == Trigger::job_submitted;
   double at = input_.now + (submitted ? delays.queue_seconds : delays.release_seconds);
@@ -18,6 +19,11 @@ void Simulation::start_waiting() {
     else at = std::max(at, new_jobs_at_ + delays.batch_sched_seconds);
     new_jobs_at_ = at;
   }
+  look_at_queue(at);
+  if (queue_.is_slurm()) ask_for_backfill(at);
+}
+
+void Simulation::look_at_queue(double at) {
   if (at >= queue_at_) return;
   if (at <= input_.now) return serve_queue();
   const SimulatedJobState& head = *queue_.waiting().front();
@@ -38,12 +44,16 @@ Plan Simulation::basic_on(const SimulatedJobState& job, const std::vector<GpuId>
 }
 
 void Simulation::serve_queue() {
+  queue_.turn_to(input_.now);
   start_those_that_fit();
   if (!preempts()) return;
-  for (const SimulatedJobState* job : queue_.waiting()) live_.at(job->id).seen_by_slurm = true;
+  if (!queue_.is_slurm())
+    for (const SimulatedJobState* job : queue_.waiting()) live_.at(job->id).seen_by_slurm = true;
   for (std::size_t before = 0; queue_.waiting().size() != before && !queue_.empty(); start_those_that_fit()) {
     before = queue_.waiting().size();
-    preempt_for(*queue_.waiting().front());
+    const SimulatedJobState& head = *queue_.waiting().front();
+    live_.at(head.id).seen_by_slurm = true;
+    preempt(victims_for(head));
   }
 }
 
@@ -124,7 +134,7 @@ ElasticJob& Simulation::add_elastic(const LiveJob& job) {
   return *input_.jobs.insert(at, std::move(elastic));
 }
 
-bool Simulation::preempts() const { return options_.delays.preempt != Preemption::none && policy_.keeps_basic(); }
+bool Simulation::preempts() const { return preempt_ != Preemption::none && policy_.keeps_basic(); }
 
 std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const {
   // What was told to end already may be enough for the job, on whichever of its types.
@@ -133,7 +143,7 @@ std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const 
   std::vector<JobId> candidates;
   for (const JobId extension : input_.extensions)
     if (!noticed_.contains(extension)) candidates.push_back(extension);
-  if (options_.delays.preempt == Preemption::youngest) std::reverse(candidates.begin(), candidates.end());
+  if (preempt_ == Preemption::youngest) std::reverse(candidates.begin(), candidates.end());
   const auto starts = starts_of(head);
   const bool mixed = input_.site->hardware.types.size() > 1;
   for (const BasicPlan* at : starts) {
@@ -143,9 +153,9 @@ std::vector<JobId> Simulation::victims_for(const SimulatedJobState& head) const 
   return {};
 }
 
-void Simulation::preempt_for(const SimulatedJobState& head) {
+void Simulation::preempt(const std::vector<JobId>& victims) {
   std::map<JobId, std::vector<JobId>> taken;  // by the job that holds the extensions
-  for (const JobId extension : victims_for(head)) {
+  for (const JobId extension : victims) {
     noticed_.insert(extension);
     for (const ElasticJob& elastic : input_.jobs)
       if (holds(elastic, extension)) taken[elastic.id].push_back(extension);

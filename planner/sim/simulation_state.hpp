@@ -13,6 +13,7 @@
 #include "planner/sim/gpu_holders.hpp"
 #include "planner/sim/live_job.hpp"
 #include "planner/sim/simulation.hpp"
+#include "planner/sim/start_plan.hpp"
 
 namespace espalier::sim {
 
@@ -50,6 +51,7 @@ class Simulation {
 
   // ---- the base queue, starts, and Slurm's preemptions for a waiting job
   void start_waiting();
+  void look_at_queue(double at);
   bool fits(const SimulatedJobState& job) const;
   Plan basic_on(const SimulatedJobState& job, const std::vector<GpuId>& gpus) const;
   int type_of(const Plan& plan) const;
@@ -57,11 +59,14 @@ class Simulation {
   void serve_queue();
   void start_those_that_fit();
   void backfill(FreeGpus& free, const SimulatedJobState& head);
+  void ask_for_backfill(double at);
+  bool backfill_by_reservations();
+  std::vector<PlannedStart> planned_starts() const;
   void start(LiveJob& job, Plan plan);
   ElasticJob& add_elastic(const LiveJob& job);
   bool preempts() const;
   std::vector<JobId> victims_for(const SimulatedJobState& head) const;
-  void preempt_for(const SimulatedJobState& head);
+  void preempt(const std::vector<JobId>& victims);
   static bool holds(const ElasticJob& elastic, JobId extension);
   void take_back(LiveJob& job, const std::vector<JobId>& extensions);
   void leave(LiveJob& job);
@@ -102,6 +107,7 @@ class Simulation {
   std::map<JobId, LiveJob> live_;
   std::vector<const SimulatedJobState*> present_;
   BaseQueue queue_;
+  const Preemption preempt_;  // what Slurm itself does
   EventQueue events_;
   Arrivals arrivals_;
   JobId next_extension_;
@@ -112,8 +118,10 @@ class Simulation {
   std::size_t done_ = 0;
   double wanted_ = 0;
   bool retry_pending_ = false, round_pending_ = false;
-  double queue_at_ = kNever;      // time of Slurm's next look at the queue
-  double new_jobs_at_ = -kNever;  // time of Slurm's last or next look because of a new job
+  double queue_at_ = kNever;        // time of Slurm's next look at the queue
+  double new_jobs_at_ = -kNever;    // time of Slurm's last or next look because of a new job
+  double backfilled_at_ = -kNever;  // time of the backfill scheduler's last pass
+  bool backfill_pending_ = false;
   PolicyRun run_;
 };
 

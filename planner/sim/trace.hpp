@@ -19,6 +19,7 @@ struct TraceJob {
   // Training steps of a job whose model has measured times; for other jobs `seconds` counts. 0: not
   // given.
   double measured_steps = 0;
+  double limit = 0;  // its time limit, seconds; 0: not given, or none
 };
 
 struct DamagedRow {

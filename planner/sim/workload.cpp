@@ -7,6 +7,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/sim/random.hpp"
+#include "planner/sim/time_limits.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -154,6 +155,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   Workload workload;
   workload.in_window = static_cast<long>(window.size());
   const auto sampled = sample(window, count, random);
+  std::vector<double> limits;                            // time limit over run time in the trace; 0: none is given
   std::vector<bool> scaled;                              // whether a job's iterations follow from its run time
   double traced_seconds = 0, unscaled = 0, counted = 0;  // GPU time
   for (const TraceJob* traced : sampled) {
@@ -179,12 +181,14 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
       traced_seconds += traced->seconds * traced->gpus;
     }
     workload.jobs.push_back(std::move(job));
+    limits.push_back(traced->seconds > 0 ? traced->limit / traced->seconds : 0);
   }
   for (std::size_t i = 0; i < sampled.size(); ++i)
     if (scaled[i]) workload.jobs[i].iterations *= traced_seconds / unscaled;
   workload.gpu_seconds = traced_seconds + counted;
   choose_elastic(workload.jobs, kinds, options);
   set_deadlines(workload.jobs, kinds, options);
+  set_time_limits(workload.jobs, kinds, limits, options.seed);
   return workload;
 }
 

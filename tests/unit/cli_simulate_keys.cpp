@@ -129,9 +129,11 @@ TEST_SUITE("simulate") {
 
   TEST_CASE("each wrong key of [slurm] is named with its line") {
     for (const char* key : {"queue_seconds", "batch_sched_seconds", "release_seconds", "acquire_seconds",
-                            "launch_seconds", "end_seconds"})
+                            "launch_seconds", "end_seconds", "priority_weight_age", "priority_weight_job_size",
+                            "priority_max_age_seconds", "bf_interval", "bf_max_job_test"})
       CHECK(of_cluster("[slurm]\n" + std::string(key) + " = -1\n").find("c.toml:6: slurm." + std::string(key)) == 0);
     CHECK(of_cluster("[slurm]\npreempt = \"newest\"\n").find("c.toml:6: slurm.preempt: ") == 0);
+    CHECK(of_cluster("[slurm]\npriority_favor_small = 1\n").find("c.toml:6: slurm.priority_favor_small: ") == 0);
     CHECK(of_cluster("[slurm]\nspeed = 1\n").find("c.toml:6: slurm.speed: ") == 0);
     for (const char* key : {"profile_steps", "settle_steps"})
       CHECK(of_cluster("[redeploy]\n" + std::string(key) + " = -1\n").find("c.toml:6: redeploy." + std::string(key)) ==

@@ -25,7 +25,8 @@ std::string of(std::vector<std::string> more) {
 }
 
 const std::string kPolicies =
-    "fifo, sjf, backfill, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, gavel, "
+    "fifo, sjf, backfill, slurm, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, "
+    "gavel, "
     "arena, bound";
 
 }  // namespace
@@ -104,7 +105,7 @@ TEST_SUITE("simulate") {
 
   TEST_CASE("what is chosen from a list is on it") {
     CHECK(of({"--mapping=best"}) == "--mapping: \"best\" is none; use random or gpus");
-    CHECK(of({"--queue=lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf or backfill");
+    CHECK(of({"--queue=lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf, backfill or slurm");
     for (const char* wrong : {"3", "1:2", "1:2:3:4:5"})
       CHECK(of({"--mix", wrong}) ==
             std::string("--mix: \"") + wrong + "\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
@@ -143,7 +144,7 @@ TEST_SUITE("simulate") {
       CHECK(of({start}) == std::string("--sweep ") + key + ": \"\" is no number; write one between " + range);
       CHECK(of({start + far}) == std::string("--sweep ") + key + ": must be between " + range);
     }
-    CHECK(of({"--sweep=queue=fifo,lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf or backfill");
+    CHECK(of({"--sweep=queue=fifo,lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf, backfill or slurm");
     CHECK(of({"--sweep=mix=3:1:1,2"}) == "--mix: \"2\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");
     CHECK(of({"--sweep=trace=a.csv,b.csv"}) == "accepted");
     CHECK(of({"--sweep=load=1,2", "--report=r"}) == "--report: not with --sweep; leave one of them out");

@@ -130,6 +130,6 @@ TEST_SUITE("sim") {
 
   TEST_CASE("an unknown policy is an error that lists the known ones") {
     const std::string error = error_of([] { sim::make_policy("lifo"); });
-    CHECK(error.starts_with("\"lifo\": no such policy; use one of fifo, sjf, backfill, suika, suika-dp"));
+    CHECK(error.starts_with("\"lifo\": no such policy; use one of fifo, sjf, backfill, slurm, suika, suika-dp"));
   }
 }

@@ -261,7 +261,7 @@ TEST_SUITE("sim") {
     World world(1, 4, {4});
     world.add(0, 100);
     world.add(50, 100);
-    world.options.delays = {2, 0, 4, 0, 5, 3};
+    world.options.delays = {2, 0, 4, 0, 5, 3, {}};
     const auto run = non_elastic(world, "fifo");
     CHECK(run.jobs[0].start == 2);
     check_ends(run, {2 + 5 + 100 + 3, 110 + 4 + 5 + 100 + 3});

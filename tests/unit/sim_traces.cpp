@@ -39,6 +39,28 @@ TEST_SUITE("sim") {
     CHECK(trace.jobs[1].steps == 0);
   }
 
+  TEST_CASE("time limits are read where a trace has them") {
+    const sim::Trace own =
+        sim::parse_trace("id,submit,seconds,gpus,limit\na,1,2,1,60\nb,2,2,1,\nc,3,2,1,-1\n", TraceFormat::csv);
+    REQUIRE(own.jobs.size() == 2);
+    CHECK(own.jobs[0].limit == 60);
+    CHECK(own.jobs[1].limit == 0);
+    const auto limit_of = [](const std::string& text) {
+      const sim::Trace trace = sim::parse_trace(
+          "JobID|Submit|Start|End|AllocTRES|Timelimit\n1|2026-01-01T00:00:00|2026-01-01T00:00:00|"
+          "2026-01-01T00:00:01|gres/gpu=1|" +
+              text + "\n",
+          TraceFormat::sacct);
+      return trace.jobs.empty() ? -1.0 : trace.jobs[0].limit;
+    };
+    CHECK(limit_of("02:30:05") == 9005);
+    CHECK(limit_of("2-00:00:00") == 172800);
+    CHECK(limit_of("UNLIMITED") == 0);
+    CHECK(limit_of("") == 0);
+    CHECK(limit_of("soon") == -1);
+    CHECK(limit_of("1:2") == -1);
+  }
+
   TEST_CASE("a plain CSV is read, and sorted by submission") {
     const std::string text =
         "id,submit,seconds,gpus,model\r\nb,20,5.5,8,gpt2-15b\r\n\r\na,2026-01-01 00:00:01,7,1,\r\nc,3,1,0,\r\n";

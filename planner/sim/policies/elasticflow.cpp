@@ -12,6 +12,7 @@
 #include "planner/sim/policies/elasticflow_shares.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/policies/pooled_policy.hpp"
+#include "planner/sim/policies/queue_order.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -20,25 +21,28 @@ class ElasticFlow final : public PooledPolicy {
  public:
   explicit ElasticFlow(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "elasticflow"; }
+  bool admits_in_queue_order() const override { return true; }
 
  private:
   std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
     std::vector<Wanted> wanted(view.jobs.size());
+    const auto order = queue_order(view);
     // One type at a time, the fastest first. A job that still waits tries the next type.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
       const GpuPool& pool = pools[static_cast<std::size_t>(p)];
       int gpus = pool.gpus;
       std::vector<ShareJob> jobs(view.jobs.size());
-      for (std::size_t j = 0; j < jobs.size(); ++j) {
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        const std::size_t j = order[i];
         const bool here = held[j].pool == p;
         if (here && view.jobs[j]->redeploying) gpus -= held[j].gpus;
         else if (!may_use(*view.jobs[j], *this, pool.type)) continue;
-        else if (here || (held[j].pool < 0 && wanted[j].gpus == 0)) jobs[j] = job_of(view, j, pool, held[j].gpus);
+        else if (here || (held[j].pool < 0 && wanted[j].gpus == 0)) jobs[i] = job_of(view, j, pool, held[j].gpus);
       }
       const auto level = elasticflow_shares(jobs, gpus);
-      for (std::size_t j = 0; j < jobs.size(); ++j)
-        if (level[j] >= 0) wanted[j] = {p, jobs[j].levels[static_cast<std::size_t>(level[j])].gpus};
+      for (std::size_t i = 0; i < jobs.size(); ++i)
+        if (level[i] >= 0) wanted[order[i]] = {p, jobs[i].levels[static_cast<std::size_t>(level[i])].gpus};
     }
     return wanted;
   }

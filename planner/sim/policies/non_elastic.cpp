@@ -1,4 +1,4 @@
-// fifo, sjf, backfill: jobs run on their submitted plan from start to end.
+// fifo, sjf, backfill, slurm: jobs run on their submitted plan from start to end.
 #include <limits>
 
 #include "planner/sim/policies/policies.hpp"
@@ -22,7 +22,8 @@ class NonElastic final : public Policy {
 }  // namespace
 
 std::unique_ptr<Policy> make_non_elastic(const std::string& name) {
-  if (name == "backfill") return std::make_unique<NonElastic>(name, QueueOrder::backfill);
+  for (const QueueOrder order : {QueueOrder::backfill, QueueOrder::slurm})
+    if (name == to_string(order)) return std::make_unique<NonElastic>(name, order);
   return std::make_unique<NonElastic>(name, name == "sjf" ? QueueOrder::sjf : QueueOrder::fifo);
 }
 

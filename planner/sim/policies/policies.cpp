@@ -25,6 +25,7 @@ constexpr std::array kPolicies{
     Named{"fifo", non_elastic},
     Named{"sjf", non_elastic},
     Named{"backfill", non_elastic},
+    Named{"slurm", non_elastic},
     Named{"suika", make_scheduler_policy},
     Named{"suika-dp", make_scheduler_policy},
     Named{"espalier", make_scheduler_policy},

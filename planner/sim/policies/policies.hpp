@@ -30,7 +30,7 @@ const std::vector<std::string>& policy_names();
 std::unique_ptr<Policy> make_policy(const std::string& name, const PolicyOptions& options = {});
 
 // One per file of this folder.
-std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf: the base queue alone
+std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf, backfill, slurm: the base queue alone
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
 std::unique_ptr<Policy> make_flextrain(const std::string& name,
                                        const PolicyOptions& options);  // flextrain, flextrain-dp

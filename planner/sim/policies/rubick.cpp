@@ -10,6 +10,7 @@
 
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/policies/pooled_policy.hpp"
+#include "planner/sim/policies/queue_order.hpp"
 #include "planner/sim/policies/rubick_slopes.hpp"
 
 namespace espalier::sim {
@@ -19,6 +20,7 @@ class Rubick final : public PooledPolicy {
  public:
   explicit Rubick(const RedeployOptions& redeploy) : redeploy_(redeploy) {}
   std::string name() const override { return "rubick"; }
+  bool admits_in_queue_order() const override { return true; }
   bool needs_elastic_jobs() const override { return true; }
   double period() const override { return 60; }
 
@@ -26,16 +28,19 @@ class Rubick final : public PooledPolicy {
   std::vector<Wanted> share_out(const SimulatedView& view, const std::vector<HeldGpus>& held) override {
     const auto& pools = book_.pools();
     std::vector<Wanted> wanted(view.jobs.size());
+    const auto order = queue_order(view);
     // One type at a time, the fastest first. A job that still waits tries the next type.
     for (int p = 0; p < static_cast<int>(pools.size()); ++p) {
       std::vector<RubickJob> jobs(view.jobs.size());
-      for (std::size_t j = 0; j < jobs.size(); ++j)
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        const std::size_t j = order[i];
         if (may_use(*view.jobs[j], *this, pools[static_cast<std::size_t>(p)].type) &&
             (held[j].pool == p || (held[j].pool < 0 && wanted[j].gpus == 0)))
-          jobs[j] = job_of(view, *view.jobs[j], pools[static_cast<std::size_t>(p)], held[j].gpus);
+          jobs[i] = job_of(view, *view.jobs[j], pools[static_cast<std::size_t>(p)], held[j].gpus);
+      }
       const auto shares = rubick_shares(jobs, pools[static_cast<std::size_t>(p)].gpus, options_);
-      for (std::size_t j = 0; j < jobs.size(); ++j)
-        if (shares[j] > 0) wanted[j] = {p, shares[j]};
+      for (std::size_t i = 0; i < jobs.size(); ++i)
+        if (shares[i] > 0) wanted[order[i]] = {p, shares[i]};
     }
     return wanted;
   }

@@ -1,4 +1,4 @@
-// Espalier's own format: id,submit,seconds,gpus[,model][,steps][,gpu_type]. submit: seconds or a
+// Espalier's own format: id,submit,seconds,gpus[,model][,steps][,gpu_type][,limit]. submit: seconds or a
 // date. model: a model of the table of kinds.
 #include "planner/sim/traces/rows.hpp"
 
@@ -11,6 +11,7 @@ Trace parse_plain_csv(const std::string& text) {
         if (row.has("model")) job.model = row.text("model");
         if (row.has("steps") && !row.text("steps").empty()) job.steps = row.positive("steps");
         if (row.has("gpu_type")) job.gpu_type = row.text("gpu_type");
+        if (row.has("limit") && !row.text("limit").empty()) job.limit = row.positive("limit");
         if (job.gpus == 0) return std::nullopt;
         return job;
       });

@@ -1,6 +1,8 @@
 // Slurm's accounting: sacct -a -X -P --format=JobID,Submit,Start,End,AllocTRES[,...]. Steps, jobs
 // without GPUs and jobs that have not ended are left out. Other columns are ignored.
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include "planner/sim/traces/rows.hpp"
 
@@ -26,6 +28,17 @@ int gpus_of(const std::string& tres) {
   return all > 0 ? all : typed;
 }
 
+// Seconds of "2-12:30:00" or "02:30:00". UNLIMITED and Partition_Limit tell nothing: 0.
+double limit_of(const std::string& text) {
+  if (text.empty() || text == "UNLIMITED" || text == "Partition_Limit") return 0;
+  int days = 0, hours = 0, minutes = 0, seconds = 0, used = 0;
+  const bool right = std::sscanf(text.c_str(), "%5d-%2d:%2d:%2d%n", &days, &hours, &minutes, &seconds, &used) == 4 ||
+                     (days = 0, std::sscanf(text.c_str(), "%2d:%2d:%2d%n", &hours, &minutes, &seconds, &used) == 3);
+  if (!right || static_cast<std::size_t>(used) != text.size() || std::min({days, hours, minutes, seconds}) < 0)
+    throw Damage("Timelimit \"" + text.substr(0, 40) + "\" is no time");
+  return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds;
+}
+
 }  // namespace
 
 Trace parse_sacct(const std::string& text) {
@@ -39,6 +52,7 @@ Trace parse_sacct(const std::string& text) {
           if (row.text(column) == "Unknown" || row.text(column) == "None") return std::nullopt;
         TraceJob job{
             row.time("Submit"), row.time("End") - row.time("Start"), gpus_of(row.text("AllocTRES")), id, {}, 0};
+        if (row.has("Timelimit")) job.limit = limit_of(row.text("Timelimit"));
         if (job.seconds < 0) throw Damage("it ends before it starts");
         if (job.gpus == 0 || job.seconds == 0) return std::nullopt;
         return job;

@@ -1,0 +1,179 @@
+// The order of Slurm's queue and its backfill scheduler, compared with their definitions.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "planner/sim/node_timeline.hpp"
+#include "planner/sim/slurm_priority.hpp"
+#include "planner/sim/start_plan.hpp"
+#include "planner/sim/time_limits.hpp"
+#include "tests/unit/sim_cases.hpp"
+
+using namespace espalier;
+using namespace espalier::sim_cases;
+
+namespace {
+
+// Waiting jobs of these numbers of GPUs and time limits, in a queue in Slurm's order.
+struct Queued {
+  Queued(const ClusterView& view, const std::vector<int>& gpus, const std::vector<double>& limits,
+         const sim::SlurmQueueOptions& options = {})
+      : cluster(view), queue(sim::QueueOrder::slurm, sim::SlurmPriority(view, options)) {
+    const ClusterView idle = cluster_of(static_cast<int>(view.nodes.size()), static_cast<int>(view.nodes[0].gpu_owner.size()));
+    const auto site = site_of(idle);
+    for (const int count : gpus) kinds.push_back(small_kind(*site, idle, count));
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      jobs.push_back({static_cast<JobId>(100 + i), static_cast<double>(i), i, 10, {}});
+      jobs[i].time_limit = limits[i];
+    }
+    states.resize(gpus.size());
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      states[i].id = jobs[i].id;
+      states[i].job = &jobs[i];
+      states[i].kind = &kinds[i];
+      states[i].iterations_left = 10;
+      queue.add(states[i]);
+    }
+  }
+  ClusterView cluster;
+  std::vector<sim::JobKind> kinds;
+  std::vector<sim::SimulatedJob> jobs;
+  std::vector<sim::SimulatedJobState> states;
+  sim::BaseQueue queue;
+};
+
+}  // namespace
+
+TEST_SUITE("sim") {
+  TEST_CASE("Slurm's priority is the weighted sum of age and size, and the queue follows it as time passes") {
+    sim::SlurmQueueOptions options;
+    options.weight_age = 1000, options.weight_job_size = 400, options.max_age_seconds = 1000;
+    const ClusterView cluster = cluster_of(4, 4);
+    Queued queued(cluster, {1, 16, 4}, {60, 60, 60}, options);
+    const sim::SlurmPriority priority(cluster, options);
+    // One GPU of 16 on one node of four; all; one node.
+    CHECK(priority.of(queued.states[0], 500) == std::floor(1000 * 0.5 + 400 * (0.25 + 1.0 / 16) / 2));
+    CHECK(priority.of(queued.states[1], 501) == std::floor(1000 * 0.5 + 400 * 1.0));
+    CHECK(priority.of(queued.states[2], 5000) == std::floor(1000 + 400 * 0.25));  // the age counts up to the maximum
+    options.favor_small = true;
+    CHECK(sim::SlurmPriority(cluster, options).of(queued.states[1], 501) == std::floor(1000 * 0.5));
+    queued.queue.turn_to(10);
+    CHECK(queued.queue.waiting().front()->id == 101);  // the largest
+    queued.jobs[0].submit = -990;                      // has waited for as long as counts
+    queued.queue.turn_to(10);
+    CHECK(queued.queue.waiting().front()->id == 100);
+  }
+
+  TEST_CASE("without weights the queue is first in, first out") {
+    sim::SlurmQueueOptions options;
+    options.weight_age = options.weight_job_size = 0;
+    Queued queued(cluster_of(2, 4), {1, 8, 2}, {60, 60, 60}, options);
+    queued.queue.turn_to(1000);
+    std::vector<JobId> order;
+    for (const auto* job : queued.queue.waiting()) order.push_back(job->id);
+    CHECK(order == std::vector<JobId>{100, 101, 102});
+  }
+
+  TEST_CASE("time limits are what people write down, are never too short, and follow from the seed") {
+    CHECK(sim::rounded_limit(1) == 300);
+    CHECK(sim::rounded_limit(3601) == 7200);
+    CHECK(sim::rounded_limit(19 * 3600) == 86400);
+    CHECK(sim::rounded_limit(86401) == 2 * 86400);
+    World world;
+    for (int i = 0; i < 200; ++i) world.add(i, 10 + 37 * i);
+    std::vector<double> traced(world.jobs.size(), 0);
+    traced[3] = 2.5, traced[4] = 0.5;
+    auto jobs = world.jobs, again = world.jobs, other = world.jobs;
+    sim::set_time_limits(jobs, world.kinds, traced, 1);
+    sim::set_time_limits(again, world.kinds, traced, 1);
+    sim::set_time_limits(other, world.kinds, traced, 2);
+    int different = 0;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const double alone = 10.0 + 37 * static_cast<double>(i);
+      CHECK(jobs[i].time_limit >= alone * (1 - 1e-9));
+      CHECK(jobs[i].time_limit == again[i].time_limit);
+      different += jobs[i].time_limit != other[i].time_limit;
+    }
+    CHECK(jobs[3].time_limit == doctest::Approx(2.5 * (10 + 3 * 37)));
+    CHECK(jobs[4].time_limit == doctest::Approx(10 + 4 * 37));  // a trace's limit that ended the job
+    CHECK(different > 50);
+  }
+
+  TEST_CASE("no job that backfill starts delays a job before it, and no GPU is given twice") {
+    std::mt19937 random(3);
+    const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    int backfilled = 0;
+    for (int round = 0; round < 300; ++round) {
+      ClusterView cluster = cluster_of(4, 4);
+      std::map<JobId, double> ends;
+      for (NodeView& node : cluster.nodes)
+        for (JobId& owner : node.gpu_owner)
+          if (pick(2) == 0) ends[owner = static_cast<JobId>(1 + pick(6))] = 50 + 100.0 * pick(10);
+      std::vector<int> gpus;
+      std::vector<double> limits;
+      for (int i = 0; i < 6; ++i) {
+        gpus.push_back(std::vector<int>{1, 2, 4, 8}[static_cast<std::size_t>(pick(4))]);
+        limits.push_back(60.0 * (1 + pick(15)));
+      }
+      Queued queued(cluster, gpus, limits);
+      queued.queue.turn_to(6);
+      sim::StartQuestion question;
+      const std::vector<JobId> none;
+      const std::set<JobId> leaving;
+      question.cluster = &queued.cluster, question.extensions = &none, question.leaving = &leaving, question.now = 6;
+      question.end_of = [&](JobId owner) { return ends.at(owner); };
+      question.most_jobs = 100;
+      const auto planned = sim::plan_starts(queued.queue, question);
+      ClusterView then = queued.cluster;
+      std::optional<sim::PlannedStart> first;  // that has no place
+      for (const sim::PlannedStart& one : planned) {
+        if (!one.place) {
+          if (!first) first = one;
+          continue;
+        }
+        CHECK(static_cast<int>(one.place->size()) == one.job->kind->gpus());
+        backfilled += first.has_value();
+        ends[one.job->id] = 6 + one.job->job->time_limit;
+        for (const GpuId& gpu : *one.place)
+          for (NodeView& node : then.nodes)
+            if (node.name == gpu.node) {
+              JobId& owner = node.gpu_owner[static_cast<std::size_t>(gpu.index)];
+              CHECK(owner == 0);
+              owner = one.job->id;
+            }
+      }
+      if (!first) continue;
+      // With what started beside it, it starts no later than was foreseen.
+      const sim::NodeTimeline timeline(then, 6, [&](JobId owner) { return ends.at(owner); });
+      CHECK(timeline.earliest(first->job->kind->gpus(), "h100", first->job->job->time_limit).start <= first->start.time);
+    }
+    CHECK(backfilled > 50);
+  }
+
+  TEST_CASE("a pass looks at no more jobs than it may") {
+    Queued queued(cluster_of(4, 4), {1, 1, 1, 1, 1}, {60, 60, 60, 60, 60});
+    sim::StartQuestion question;
+    const std::vector<JobId> none;
+    const std::set<JobId> leaving;
+    question.cluster = &queued.cluster, question.extensions = &none, question.leaving = &leaving;
+    question.end_of = [](JobId) { return 0.0; };
+    question.most_jobs = 3;
+    CHECK(sim::plan_starts(queued.queue, question).size() == 3);
+  }
+
+  TEST_CASE("a simulation under Slurm's queue gives the same twice, and ends every job") {
+    World world(2, 4, {1, 4, 8});
+    for (int i = 0; i < 40; ++i) world.add(3.0 * i, 20 + 5 * (i % 7), static_cast<std::size_t>(i % 3));
+    world.options.queue = sim::QueueOrder::slurm;
+    sim::set_time_limits(world.jobs, world.kinds, std::vector<double>(world.jobs.size(), 0), 1);
+    const auto run = [&] { return world.run(*sim::make_policy("fifo", {})); };
+    const auto one = run(), two = run();
+    REQUIRE(one.jobs.size() == 40);
+    for (std::size_t i = 0; i < one.jobs.size(); ++i) {
+      CHECK(one.jobs[i].end > one.jobs[i].start);
+      CHECK(one.jobs[i].start == two.jobs[i].start);
+    }
+  }
+}
