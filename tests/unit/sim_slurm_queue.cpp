@@ -21,7 +21,8 @@ struct Queued {
   Queued(const ClusterView& view, const std::vector<int>& gpus, const std::vector<double>& limits,
          const sim::SlurmQueueOptions& options = {})
       : cluster(view), queue(sim::QueueOrder::slurm, sim::SlurmPriority(view, options)) {
-    const ClusterView idle = cluster_of(static_cast<int>(view.nodes.size()), static_cast<int>(view.nodes[0].gpu_owner.size()));
+    const ClusterView idle =
+        cluster_of(static_cast<int>(view.nodes.size()), static_cast<int>(view.nodes[0].gpu_owner.size()));
     const auto site = site_of(idle);
     for (const int count : gpus) kinds.push_back(small_kind(*site, idle, count));
     for (std::size_t i = 0; i < gpus.size(); ++i) {
@@ -147,7 +148,8 @@ TEST_SUITE("sim") {
       if (!first) continue;
       // With what started beside it, it starts no later than was foreseen.
       const sim::NodeTimeline timeline(then, 6, [&](JobId owner) { return ends.at(owner); });
-      CHECK(timeline.earliest(first->job->kind->gpus(), "h100", first->job->job->time_limit).start <= first->start.time);
+      CHECK(timeline.earliest(first->job->kind->gpus(), "h100", first->job->job->time_limit).start <=
+            first->start.time);
     }
     CHECK(backfilled > 50);
   }

@@ -116,10 +116,12 @@ case $part in
     cp "$BOX_REPO/tests/bench/pytorch/dcp.py" "$BOX/share/python/"
     script_file=$BOX/share/python/dcp.py
     for round in 1 2; do
-      rm -rf "$BOX/home/dcp"
-      torchrun 3 save "$BOX/home/dcp" "$width"
-      torchrun 5 load "$BOX/home/dcp" "$width"
+      rm -rf "$folder/dcp" # on a disk: a box's home is in memory
+      install -d -o boxuser "$folder/dcp"
+      torchrun 3 save "$folder/dcp" "$width"
+      torchrun 5 load "$folder/dcp" "$width"
     done | grep '^{' > "$folder/dcp.jsonl"
+    rm -rf "$folder/dcp"
     ;;
   predict)
     # The pace of a device, and what an exchange of gradients takes: the planner is told of neither.
