@@ -34,7 +34,7 @@ if [ -z "${LONG:-}" ]; then
   LONG=$((16#$commit % runs + 1))
   [ -z "${FILES:-}" ] || LONG=all
 fi
-[ "$LONG" = all ] || { [[ $LONG =~ ^[0-9]+$ ]] && [ "$LONG" -ge 1 ] && [ "$LONG" -le $runs ]; } ||
+[ "$LONG" = all ] || [[ $LONG =~ ^[1-$runs]$ ]] ||
   { echo "espalier: test: LONG is '$LONG'; it must be all, or a number from 1 to $runs" >&2; exit 2; }
 export LONG
 others='' # what bats leaves out

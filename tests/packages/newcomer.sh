@@ -58,10 +58,10 @@ cat "$folder/doctor"
 echo "no fault after $((round - 1)) plans"
 
 step "watch: in shadow mode a job runs on what it asked for, and what would have been done is told"
-! doctor_runs
+doctor_runs || true
 cat "$folder/run"
 [ "$(verdict run-start)" = ok ]
-[ "$(verdict run-growth)" != ok ]
+[ "$(verdict run-growth)" = skipped ]
 espalier show decisions | tee "$folder/decisions"
 grep -q shadow "$folder/decisions"
 wait_for 60 "the queue is empty" eval '[ -z "$(squeue -h)" ]'

@@ -93,7 +93,7 @@ rpms() { rpm --nodeps --force-debian "$@"; }
 
 @test "the RPMs install, and bring every file that a site needs" {
   rpms -i "$PACKAGES"/*.rpm
-  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/sbin/espalierd /usr/sbin/espalier-report \
+  for file in /usr/bin/espalier /usr/bin/espalier-launch /usr/bin/espalier-ranks /usr/bin/espalier-toy /usr/sbin/espalierd /usr/sbin/espalier-report \
     /usr/lib64/slurm/espalier.so /usr/lib64/slurm/job_submit_espalier.so /usr/lib/systemd/system/espalierd.service \
     /etc/espalier/espalier.toml /usr/share/doc/espalier/slurm.conf /usr/lib64/libespalier-worker.so.0 /usr/include/espalier/worker.h; do
     [ -e "$file" ] || { echo "$file is missing"; false; }

@@ -2,6 +2,7 @@
 # shellcheck disable=SC2016 # in the made-up ones these expressions expand
 
 setup() {
+  unset LONG FILES # those of the run that this test is part of
   tree=$BATS_TEST_TMPDIR/tree state=$BATS_TEST_TMPDIR/state
   mkdir -p "$tree"/{bin,build} "$tree"/tests/{cluster,install,runner} "$state"
   cp "$BATS_TEST_DIRNAME"/../{run.sh,retry.bash} "$tree/tests/"

@@ -8,9 +8,9 @@
 namespace espalier {
 namespace {
 
-// Standard deviations of the prior: the model's unit is any, a doubling of the TP degree changes a step by some 20%,
-// one of stages or of the samples in a micro-batch by some 10%.
-constexpr std::array<double, 4> kPrior = {5, 0.2, 0.1, 0.1};
+// Standard deviations of the prior: the model may be wrong by a factor that all plans share, a doubling of the TP
+// degree changes a step by some 20%, one of stages or of the samples in a micro-batch by some 10%.
+constexpr std::array<double, 4> kPrior = {0.5, 0.2, 0.1, 0.1};
 constexpr double kNoise = 0.03;  // of a measured step time, and of what no feature explains
 
 // Solves a x = b, of a positive definite matrix, by Cholesky's decomposition.

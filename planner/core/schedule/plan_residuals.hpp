@@ -14,7 +14,7 @@ namespace espalier {
 class PlanResiduals {
  public:
   PlanResiduals();
-  // `plan` took `measured` seconds a step, and the model says `predicted`, in whatever unit.
+  // `plan` took `measured` seconds a step, and the model says `predicted` seconds.
   void add(const Plan& plan, double predicted, double measured);
 
   struct Estimate {

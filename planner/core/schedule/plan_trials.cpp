@@ -118,7 +118,7 @@ class Search {
 PlanResiduals residuals(const PlanTrials& trials, const Search& search) {
   PlanResiduals result;
   for (const MeasuredPlan& one : trials.measured)
-    if (const double ms = search.ms_of(one.plan); ms > 0) result.add(one.plan, ms, one.step_seconds);
+    if (const double ms = search.ms_of(one.plan); ms > 0) result.add(one.plan, ms / 1000, one.step_seconds);
   return result;
 }
 
@@ -134,7 +134,7 @@ std::vector<Found> candidates(const PlanTrials& trials, const Search& search, co
       if (stages * tp > gpus || degrees_were_tried(trials, {stages, tp, 0})) continue;
       auto found = search.best({stages, tp, 0});
       if (!found) continue;
-      found->expected = learned.of(found->plan, found->ms);
+      found->expected = learned.of(found->plan, found->ms / 1000);
       list.push_back(std::move(*found));
     }
   std::erase_if(list, [&](const Found& one) {
@@ -222,7 +222,7 @@ std::optional<Decision> next_trial(const PlanTrials& trials, const ElasticJob& j
     if (list.empty() || (tries + 1 == most && most > 1)) next = other_micro_batches(trials, search, best->plan);
     if (!next && !list.empty()) next = std::move(list.front());
     if (next) {
-      const double predicted = residuals(trials, search).of(next->plan, next->ms).seconds;
+      const double predicted = residuals(trials, search).of(next->plan, next->ms / 1000).seconds;
       Decision decision = change(job, std::move(next->plan), predicted);
       decision.reason = "a trial of " + std::to_string(kTrialSteps) +
                         " steps: another plan on its GPUs may be faster than the " + seconds_text(best->step_seconds) +

@@ -12,7 +12,7 @@ import sys
 from box_jobs import box, end, gpus, home, last_lines, of_job, plain, say, steps, train, wait_for
 
 rounds, output = int(sys.argv[1]), pathlib.Path(sys.argv[2])
-# 76 MB of state, which a move brings to another node, as a growth does.
+# 154 MB of state; a move brings as much of it to another node as a growth does.
 SECTIONS = {
     "model": {"layers": 8, "hidden": 256, "heads": 8, "sequence": 32, "vocabulary": 256},
     "training": {"steps": 1000000, "global_batch": 8, "micro_batches": 4, "learning_rate": 1e-3},
@@ -44,7 +44,7 @@ def rest():
 
 
 def asked(*words):
-    return subprocess.run([box / "bin/espalier", *words], capture_output=True).returncode == 0
+    return subprocess.run([box / "bin/espalier", *words], capture_output=True, timeout=60).returncode == 0
 
 
 fillers = [plain(f"fill{n}", "-N1", "-n1", "-w", f"n{n}", "--mem=100", "--gres=gpu:2") for n in (1, 2, 3, 4)]
@@ -69,3 +69,4 @@ output.write_text(json.dumps({"move_pause_ms": statistics.median(moves), "grow_p
                               "move_over_grow": statistics.median(moves) / statistics.median(grows),
                               "moves": len(moves), "grows": len(grows), "steps_lost_in_moves": lost}))
 end(training, *fillers)
+sys.exit(1 if lost else 0)
