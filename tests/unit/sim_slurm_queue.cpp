@@ -170,12 +170,16 @@ TEST_SUITE("sim") {
     for (int i = 0; i < 40; ++i) world.add(3.0 * i, 20 + 5 * (i % 7), static_cast<std::size_t>(i % 3));
     world.options.queue = sim::QueueOrder::slurm;
     sim::set_time_limits(world.jobs, world.kinds, std::vector<double>(world.jobs.size(), 0), 1);
-    const auto run = [&] { return world.run(*sim::make_policy("fifo", {})); };
-    const auto one = run(), two = run();
-    REQUIRE(one.jobs.size() == 40);
-    for (std::size_t i = 0; i < one.jobs.size(); ++i) {
-      CHECK(one.jobs[i].end > one.jobs[i].start);
-      CHECK(one.jobs[i].start == two.jobs[i].start);
+    for (const char* policy : {"slurm", "espalier"}) {  // espalier: extensions are lent, and taken back
+      const auto run = [&] { return world.run(*sim::make_policy(policy)); };
+      const auto one = run(), two = run();
+      CHECK(one.order == "slurm");
+      REQUIRE(one.jobs.size() == 40);
+      for (std::size_t i = 0; i < one.jobs.size(); ++i) {
+        CHECK(one.jobs[i].end > one.jobs[i].start);
+        CHECK(one.jobs[i].start == two.jobs[i].start);
+        CHECK(one.jobs[i].end == two.jobs[i].end);
+      }
     }
   }
 }
