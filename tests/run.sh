@@ -14,7 +14,7 @@
 # again, and only those that failed are judged. (retry.bash)
 #
 # A test with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
-# follows from its hash. LONG=K: the run number K; LONG=all, or FILES: all tests.
+# follows from its hash; without git it is the first. LONG=K: the run number K; LONG=all, or FILES: all tests.
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail

@@ -7,9 +7,7 @@
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() {
-  ip link set v2 up
-  kill -0 "$(cat "$BOX/pid/n2")" 2>/dev/null || "$BOX_HERE/node.sh" start n2
-  scontrol update nodename=n2 state=resume 2>/dev/null || true
+  bring_back n2
   clean_slate
 }
 

@@ -8,9 +8,7 @@
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() {
-  ip link set v3 up
-  kill -0 "$(cat "$BOX/pid/n3")" 2>/dev/null || "$BOX_HERE/node.sh" start n3
-  scontrol update nodename=n3 state=resume 2>/dev/null || true
+  bring_back n3
   clean_slate
 }
 

@@ -3,7 +3,8 @@
 # Slurm: a training of espalier-train-cuda tries other plans and keeps the fastest, which moves it from one process to the next on
 # one card; loses its process and goes on; ends with the losses of the same training without Slurm. A training in PyTorch loses
 # its process and goes on, with CUDA tensors in its state. Prints a line for each; figures go to FOLDER/live.json.
-# PROGRAM: another one than espalier-train-cuda. PYTHON: an interpreter that has torch.
+# PROGRAM: another one than espalier-train-cuda. PYTHON: an interpreter that has torch. DEVICE=cpu: that of PyTorch without a card.
+# PARTS ("ours pytorch"): some of it.
 set -euo pipefail
 . "$BOX_HERE/jobs.bash"
 out=$1 program=${PROGRAM:-espalier-train-cuda} failed=0
@@ -54,7 +55,7 @@ J
   wait_for 120 "B goes on after the loss of its process" stepped_past B $((last + 5)) || return 1
   said loss "PyTorch went on $((($(date +%s%N) - died) / 1000000)) ms after its process was killed"
   wait_for 120 "B is over" job_over "$B" || return 1
-  grep -q "the end: " "$BOX/home/B.out" || return 1
+  grep -q "the end: 400 steps on ${DEVICE:-cuda}" "$BOX/home/B.out" || { tail "$BOX/home/B.out"; return 1; }
   said pytorch "$(grep "the end: " "$BOX/home/B.out")"
 }
 

@@ -91,6 +91,7 @@ restart_slurm_under_jobs() {
   wait_for 60 "slurmctld answers" sinfo -h
 }
 restart_slurm_under_jobs
+[ -n "$(squeue -h -n espalier-doctor -t RUNNING)" ] # it has trained through all of that
 wait "$job" || { cat "$folder/run"; false; }
 cat "$folder/run"
 [ "$(verdict run-end)" = ok ]

@@ -71,7 +71,8 @@ inline Facts healthy() {
   facts.planner_is_here = true;
   facts.planner_user = 64030;
   facts.state = StateFolder{"/var/lib/espalier", 0700, 64030, 20000, 3};
-  for (const char* name : {"espalier-launch", "espalier-ranks", "espalier-train", "espalier-train-cuda"})
+  for (const char* name :
+       {"espalier-launch", "espalier-ranks", "espalier-toy", "espalier-train", "espalier-train-cuda"})
     facts.programs[name] = Program{std::string("/opt/espalier/bin/") + name, true, {}, {}};
   facts.programs["espalier-train"].libraries = {{"libmpi.so.40", "/usr/lib/libmpi.so.40"},
                                                 {"libtorch_cpu.so", "/opt/torch/lib/libtorch_cpu.so"}};

@@ -12,6 +12,7 @@
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/schedule/plan_residuals.hpp"
 #include "planner/core/schedule/plan_trials.hpp"
 #include "tests/unit/schedule_cases.hpp"
 
@@ -137,6 +138,27 @@ Ends ends_of(std::mt19937& random, int most) {
     if (static_cast<int>(degrees.size()) <= most && degrees.insert({shape.stages, shape.tp}).second)
       ends.by_model = std::max(ends.by_model, best / truth(shape));
   return ends;
+}
+
+TEST_CASE(
+    "a model that is right is not corrected, whatever plan was measured, and one that is wrong as a whole for all "
+    "alike") {
+  Trained one([](const PlanShape&) { return 1.0; }, Accuracy::relaxed, 1, 4, 2, 1);
+  const Plan narrow = one.plan(1, 1, 8, 4), wide = one.plan(4, 1, 2, 1);
+  PlanResiduals right;
+  right.add(narrow, 0.5, 0.5);
+  CHECK(right.of(wide, 0.8).seconds == doctest::Approx(0.8).epsilon(1e-6));
+  PlanResiduals slower;
+  for (const Plan* plan : {&narrow, &wide}) slower.add(*plan, 0.5, 0.6);
+  CHECK(slower.of(one.plan(2, 2, 4, 1), 1).seconds == doctest::Approx(1.2).epsilon(0.05));
+  // A TP degree of 4 that takes 21% longer than predicted, and one of 1 as predicted: one of 2 takes some 10% longer.
+  PlanResiduals narrow_is_bad;
+  narrow_is_bad.add(narrow, 0.5, 0.5 * 1.21);
+  narrow_is_bad.add(one.plan(1, 1, 8, 1), 0.5, 0.5);
+  const auto between = narrow_is_bad.of(one.plan(1, 1, 8, 2), 1);
+  CHECK(between.seconds == doctest::Approx(1.1).epsilon(0.01));
+  CHECK(between.hopeful() < between.seconds);
+  CHECK(between.spread < narrow_is_bad.of(wide, 1).spread);  // which is unlike those that were measured
 }
 
 TEST_CASE("what measured plans tell of others leads to faster ones") {

@@ -11,32 +11,16 @@ using namespace espalier::sim_cases;
 
 namespace {
 
-struct Waiting {
+struct Waiting : WaitingJobs {
   explicit Waiting(const std::vector<int>& degrees, sim::QueueOrder order = sim::QueueOrder::fifo)
-      : cluster(cluster_of(2, 4)), queue(order) {
-    const auto site = site_of(cluster);
-    kinds.reserve(degrees.size());
-    jobs.reserve(degrees.size());
-    states.reserve(degrees.size());
-    for (std::size_t i = 0; i < degrees.size(); ++i) {
-      kinds.push_back(small_kind(*site, cluster, degrees[i]));
-      jobs.push_back({static_cast<JobId>(i + 1), static_cast<double>(i), i, 10, {}});
-      states.push_back({});
-      states[i].id = jobs[i].id;
-      states[i].job = &jobs[i];
-      states[i].kind = &kinds[i];
-      states[i].iterations_left = 10;
-      queue.add(states[i]);
-    }
+      : WaitingJobs(cluster_of(2, 4), degrees), cluster(cluster_of(2, 4)), queue(order) {
+    for (const sim::SimulatedJobState& state : states) queue.add(state);
   }
   std::vector<WaitingJob> shown(const std::vector<JobId>& extensions) const {
     return sim::shown_waiting(queue, cluster, extensions, 0, [](JobId owner) { return 100.0 * owner; });
   }
 
   ClusterView cluster;
-  std::vector<sim::JobKind> kinds;
-  std::vector<sim::SimulatedJob> jobs;
-  std::vector<sim::SimulatedJobState> states;
   sim::BaseQueue queue;
 };
 

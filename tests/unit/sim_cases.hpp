@@ -80,6 +80,28 @@ struct World {
   sim::SimulationOptions options;
 };
 
+// Waiting jobs, one of each number of GPUs, submitted a second after each other.
+struct WaitingJobs {
+  // `idle`: a cluster that has room for each. Ids count from `first_id`.
+  WaitingJobs(const ClusterView& idle, const std::vector<int>& gpus, JobId first_id = 1) {
+    const auto site = site_of(idle);
+    for (const int count : gpus) kinds.push_back(small_kind(*site, idle, count));
+    for (std::size_t i = 0; i < gpus.size(); ++i)
+      jobs.push_back({static_cast<JobId>(first_id + i), static_cast<double>(i), i, 10, {}});
+    states.resize(gpus.size());
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      states[i].id = jobs[i].id;
+      states[i].job = &jobs[i];
+      states[i].kind = &kinds[i];
+      states[i].iterations_left = 10;
+    }
+  }
+  WaitingJobs(const WaitingJobs&) = delete;  // states point into it
+  std::vector<sim::JobKind> kinds;
+  std::vector<sim::SimulatedJob> jobs;
+  std::vector<sim::SimulatedJobState> states;
+};
+
 template <class Act>
 std::string error_of(Act act) {
   try {

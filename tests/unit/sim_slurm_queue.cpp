@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 #include <set>
 
 #include "planner/sim/node_timeline.hpp"
+#include "planner/sim/policies/policies.hpp"
+#include "planner/sim/policies/queue_order.hpp"
 #include "planner/sim/slurm_priority.hpp"
 #include "planner/sim/start_plan.hpp"
 #include "planner/sim/time_limits.hpp"
@@ -17,32 +20,32 @@ using namespace espalier::sim_cases;
 namespace {
 
 // Waiting jobs of these numbers of GPUs and time limits, in a queue in Slurm's order.
-struct Queued {
+struct Queued : WaitingJobs {
   Queued(const ClusterView& view, const std::vector<int>& gpus, const std::vector<double>& limits,
          const sim::SlurmQueueOptions& options = {})
-      : cluster(view), queue(sim::QueueOrder::slurm, sim::SlurmPriority(view, options)) {
-    const ClusterView idle =
-        cluster_of(static_cast<int>(view.nodes.size()), static_cast<int>(view.nodes[0].gpu_owner.size()));
-    const auto site = site_of(idle);
-    for (const int count : gpus) kinds.push_back(small_kind(*site, idle, count));
+      : WaitingJobs(cluster_of(static_cast<int>(view.nodes.size()), static_cast<int>(view.nodes[0].gpu_owner.size())),
+                    gpus, 100),
+        cluster(view),
+        queue(sim::QueueOrder::slurm, sim::SlurmPriority(view, options)) {
     for (std::size_t i = 0; i < gpus.size(); ++i) {
-      jobs.push_back({static_cast<JobId>(100 + i), static_cast<double>(i), i, 10, {}});
       jobs[i].time_limit = limits[i];
-    }
-    states.resize(gpus.size());
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-      states[i].id = jobs[i].id;
-      states[i].job = &jobs[i];
-      states[i].kind = &kinds[i];
-      states[i].iterations_left = 10;
       queue.add(states[i]);
     }
   }
+  // A pass at time 6. `ends`: of running jobs.
+  std::vector<sim::PlannedStart> pass(const std::map<JobId, double>& ends, int most_jobs = 100) {
+    queue.turn_to(6);
+    sim::StartQuestion question;
+    question.cluster = &cluster, question.extensions = &extensions, question.leaving = &leaving;
+    question.preempt = preempt, question.now = 6, question.most_jobs = most_jobs;
+    question.end_of = [&](JobId owner) { return ends.at(owner); };
+    return sim::plan_starts(queue, question);
+  }
   ClusterView cluster;
-  std::vector<sim::JobKind> kinds;
-  std::vector<sim::SimulatedJob> jobs;
-  std::vector<sim::SimulatedJobState> states;
   sim::BaseQueue queue;
+  std::vector<JobId> extensions;
+  std::set<JobId> leaving;
+  sim::Preemption preempt = sim::Preemption::none;
 };
 
 }  // namespace
@@ -107,7 +110,7 @@ TEST_SUITE("sim") {
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     int backfilled = 0;
     for (int round = 0; round < 300; ++round) {
-      ClusterView cluster = cluster_of(4, 4);
+      ClusterView cluster = cluster_of(4, round % 2 == 0 ? 4 : 3);
       std::map<JobId, double> ends;
       for (NodeView& node : cluster.nodes)
         for (JobId& owner : node.gpu_owner)
@@ -115,18 +118,11 @@ TEST_SUITE("sim") {
       std::vector<int> gpus;
       std::vector<double> limits;
       for (int i = 0; i < 6; ++i) {
-        gpus.push_back(std::vector<int>{1, 2, 4, 8}[static_cast<std::size_t>(pick(4))]);
+        gpus.push_back(std::vector<int>{1, 2, 4, 4, 8}[static_cast<std::size_t>(pick(5))]);
         limits.push_back(60.0 * (1 + pick(15)));
       }
       Queued queued(cluster, gpus, limits);
-      queued.queue.turn_to(6);
-      sim::StartQuestion question;
-      const std::vector<JobId> none;
-      const std::set<JobId> leaving;
-      question.cluster = &queued.cluster, question.extensions = &none, question.leaving = &leaving, question.now = 6;
-      question.end_of = [&](JobId owner) { return ends.at(owner); };
-      question.most_jobs = 100;
-      const auto planned = sim::plan_starts(queued.queue, question);
+      const auto planned = queued.pass(ends);
       ClusterView then = queued.cluster;
       std::optional<sim::PlannedStart> first;  // that has no place
       for (const sim::PlannedStart& one : planned) {
@@ -156,13 +152,65 @@ TEST_SUITE("sim") {
 
   TEST_CASE("a pass looks at no more jobs than it may") {
     Queued queued(cluster_of(4, 4), {1, 1, 1, 1, 1}, {60, 60, 60, 60, 60});
-    sim::StartQuestion question;
-    const std::vector<JobId> none;
-    const std::set<JobId> leaving;
-    question.cluster = &queued.cluster, question.extensions = &none, question.leaving = &leaving;
-    question.end_of = [](JobId) { return 0.0; };
-    question.most_jobs = 3;
-    CHECK(sim::plan_starts(queued.queue, question).size() == 3);
+    CHECK(queued.pass({}, 3).size() == 3);
+  }
+
+  TEST_CASE("lent GPUs are taken back by Slurm's choice, where idle ones and those that leave do not do") {
+    // n1: job 1, which ends late, and extension 50; n2: extension 51, which leaves, and 52.
+    ClusterView cluster = cluster_of(2, 4);
+    cluster.nodes[0].gpu_owner = {1, 1, 50, 50};
+    cluster.nodes[1].gpu_owner = {51, 51, 52, 0};
+    const std::map<JobId, double> ends{{1, 10000}};
+    const auto start_of = [&](int gpus, sim::Preemption preempt, std::set<JobId> leaving) {
+      Queued queued(cluster, {gpus}, {60});
+      queued.extensions = {50, 51, 52};
+      queued.leaving = std::move(leaving);
+      queued.preempt = preempt;
+      return queued.pass(ends).at(0);
+    };
+    const auto idle = start_of(1, sim::Preemption::oldest, {});
+    CHECK(idle.idle);
+    CHECK(idle.preempted.empty());
+    const auto leaves = start_of(2, sim::Preemption::oldest, {51});
+    REQUIRE(leaves.place);
+    CHECK_FALSE(leaves.idle);
+    CHECK(leaves.preempted.empty());
+    CHECK(start_of(2, sim::Preemption::oldest, {}).preempted == std::vector<JobId>{50});
+    CHECK(start_of(2, sim::Preemption::youngest, {}).preempted == std::vector<JobId>{52});
+    const auto whole = start_of(4, sim::Preemption::oldest, {});  // only n2 has so many
+    CHECK(std::set<JobId>(whole.preempted.begin(), whole.preempted.end()) == std::set<JobId>{51, 52});
+    REQUIRE(whole.place);
+    CHECK(whole.place->front().node == "n2");
+    const auto nothing = start_of(8, sim::Preemption::oldest, {});  // job 1 is in the way
+    CHECK_FALSE(nothing.place);
+    CHECK(nothing.preempted.empty());
+    CHECK(nothing.start.time == 10000);
+  }
+
+  TEST_CASE("a job starts on a node whose rest is not free, and a type that is asked for is waited for") {
+    ClusterView cluster = cluster_of(3, 3);
+    cluster.nodes[1].gpu_owner = {1, 0, 0};
+    Queued queued(cluster, {4}, {60});  // a whole node and a third of another one
+    const auto planned = queued.pass({{1, 500}});
+    REQUIRE(planned.at(0).place);
+    CHECK(planned[0].place->size() == 4);
+    for (NodeView& node : queued.cluster.nodes) node.gpu_type = "a100";
+    const auto other = queued.pass({{1, 500}});
+    CHECK_FALSE(other.at(0).place);
+  }
+
+  TEST_CASE(
+      "policies that start jobs themselves take the waiting ones in the queue's order, the others where they stand") {
+    WaitingJobs all(cluster_of(4, 4), {1, 2, 4, 1});
+    std::vector<const sim::SimulatedJobState*> jobs, waiting;
+    for (const auto& state : all.states) jobs.push_back(&state);
+    waiting = {&all.states[3], &all.states[0], &all.states[2]};  // the second one runs
+    const PlanningInput input;
+    sim::SimulatedView view{input, jobs};
+    view.waiting = waiting;
+    CHECK(sim::queue_order(view) == std::vector<std::size_t>{3, 1, 0, 2});
+    view.waiting = {};
+    CHECK(sim::queue_order(view) == std::vector<std::size_t>{0, 1, 2, 3});
   }
 
   TEST_CASE("a simulation under Slurm's queue gives the same twice, and ends every job") {

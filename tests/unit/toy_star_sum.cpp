@@ -4,11 +4,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <future>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "planner/core/error.hpp"
 #include "planner/wire/descriptor.hpp"
+#include "planner/wire/frame_tags.hpp"
 #include "torchrt/toy/star_sum.hpp"
 
 using namespace espalier;
@@ -33,9 +37,12 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-std::future<std::vector<double>> process(int rank, int size, int port, std::vector<double> values) {
+const std::string kSecret = "the job's token:0";
+
+std::future<std::vector<double>> process(int rank, int size, int port, std::vector<double> values,
+                                         const std::string& secret = kSecret) {
   return std::async(std::launch::async, [=]() mutable {
-    StarSum sum(rank, size, "127.0.0.1", std::to_string(port));
+    StarSum sum(rank, size, "127.0.0.1", std::to_string(port), secret);
     for (int again = 0; again < 2; ++again)
       if (!sum(values.data(), static_cast<int>(values.size()))) values.clear();
     return values;
@@ -54,22 +61,35 @@ TEST_CASE("each process has the sum, in whatever order they come") {
 }
 
 TEST_CASE("one process alone has its own numbers, and listens nowhere") {
-  StarSum sum(0, 1, "nowhere.invalid", "0");
+  StarSum sum(0, 1, "nowhere.invalid", "0", kSecret);
   double value = 7;
   CHECK(sum(&value, 1));
   CHECK(value == 7);
 }
 
-TEST_CASE("who says no rank that is awaited takes no process's place") {
+TEST_CASE(
+    "a stranger takes no process's place: who says no rank that is awaited, does not know the secret, or says "
+    "nothing") {
   const int port = free_port();
   auto zero = process(0, 2, port, {1});
-  for (const std::int32_t rank : {0, 2, -1}) {
-    const wire::Descriptor stranger(::socket(AF_INET, SOCK_STREAM, 0));
+  std::vector<wire::Descriptor> strangers;
+  const auto connects = [&] {
     const sockaddr_in address = loopback(port);
-    while (::connect(stranger.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    for (int tries = 0; tries < 1000; ++tries) {
+      strangers.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+      if (::connect(strangers.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+        return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    REQUIRE(::send(stranger.get(), &rank, sizeof rank, 0) == sizeof rank);
+    return false;
+  };
+  for (const std::int32_t rank : {0, 2, -1, 1}) {
+    REQUIRE(connects());
+    std::string hello(4 + wire::kKeyBytes, 'x');
+    std::memcpy(hello.data(), &rank, sizeof rank);
+    REQUIRE(::send(strangers.back().get(), hello.data(), hello.size(), 0) == static_cast<ssize_t>(hello.size()));
   }
+  for (int silent = 0; silent < 40; ++silent) REQUIRE(connects());
   auto one = process(1, 2, port, {10});
   CHECK(zero.get() == std::vector<double>{22});
   CHECK(one.get() == std::vector<double>{22});
@@ -78,7 +98,32 @@ TEST_CASE("who says no rank that is awaited takes no process's place") {
 TEST_CASE("a process that is gone is told of, and an address that is none is refused in words") {
   const int port = free_port();
   auto zero = process(0, 2, port, {1});
-  { StarSum leaves(1, 2, "127.0.0.1", std::to_string(port)); }
+  { StarSum leaves(1, 2, "127.0.0.1", std::to_string(port), kSecret); }
   CHECK(zero.get().empty());
-  CHECK_THROWS_WITH_AS(StarSum(0, 2, "not an address", "1"), doctest::Contains("check the node's address"), Error);
+  CHECK_THROWS_WITH_AS(StarSum(0, 2, "not an address", "1", kSecret), doctest::Contains("check the node's address"),
+                       Error);
+}
+
+TEST_CASE("a process does not take a stranger for process 0, and no wait is without end") {
+  using std::chrono::milliseconds;
+  const std::string port = std::to_string(free_port());
+  auto stranger = std::async(std::launch::async, [&] {
+    try {
+      StarSum(0, 2, "127.0.0.1", port, "another secret", milliseconds(500));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  });
+  CHECK_THROWS_WITH_AS(StarSum(1, 2, "127.0.0.1", port, kSecret, milliseconds(500)),
+                       doctest::Contains("process 0 is not at"), Error);
+  CHECK(stranger.get().find("1 processes did not connect") != std::string::npos);
+  // The other one stands still in the middle of a sum.
+  const std::string next = std::to_string(free_port());
+  auto silent =
+      std::async(std::launch::async, [&] { return std::make_unique<StarSum>(1, 2, "127.0.0.1", next, kSecret); });
+  StarSum zero(0, 2, "127.0.0.1", next, kSecret, milliseconds(500));
+  const auto held = silent.get();
+  double value = 1;
+  CHECK_FALSE(zero(&value, 1));
 }

@@ -64,7 +64,7 @@ bool train(const Options& options, std::int64_t step, StarSum& sum, std::ofstrea
   std::this_thread::sleep_for(std::chrono::duration<double>(options.pause * share));
   espalier_computed(worker);
   double wanted = call(espalier_switch_wanted(worker));
-  if (!sum(&wanted, 1)) fail("another process is gone", true);
+  if (!sum(&wanted, 1)) fail("another process is gone; the job's output and espalier explain tell which", true);
   espalier_summed(worker);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   call(espalier_report(worker, step, 1.0 / static_cast<double>(step), seconds));
@@ -95,7 +95,9 @@ void run(const Options& options) {
   program.name = "espalier-toy";
   worker = espalier_join(&program);
   if (worker == nullptr) throw Error("toy: " + std::string(espalier_error(nullptr)));
-  StarSum sum(espalier_rank(worker), espalier_size(worker), variable("MASTER_ADDR"), variable("MASTER_PORT"));
+  // Of this generation's processes alone: the launcher gives the job's token to nobody else.
+  const std::string secret = variable("ESPALIER_TOKEN") + ":" + std::to_string(espalier_generation(worker));
+  StarSum sum(espalier_rank(worker), espalier_size(worker), variable("MASTER_ADDR"), variable("MASTER_PORT"), secret);
   espalier_profile profile{};
   profile.size = sizeof profile;
   profile.gradient_bytes = profile.weight_bytes = profile.state_bytes = sizeof(std::int64_t);

@@ -30,14 +30,14 @@ Finding absent(const Facts& facts, const std::string& name) {
 }
 
 Finding helpers(const Facts& facts) {
-  for (const char* name : {"espalier-launch", "espalier-ranks"}) {
+  for (const char* name : {"espalier-launch", "espalier-ranks", "espalier-toy"}) {
     const Program* program = program_of(facts, name);
     if (program == nullptr) return absent(facts, name);
     if (!program->missing.empty())
       return fault(program->path + " does not start: " + joined(program->missing) + " not found",
                    {command("ldd " + program->path), command("apt-get install libpmix2 libevent-2.1-7 libmunge2")});
   }
-  return ok("espalier-launch and espalier-ranks find their libraries");
+  return ok("espalier-launch, espalier-ranks and espalier-toy find their libraries");
 }
 
 bool is_torch(const std::string& library) {

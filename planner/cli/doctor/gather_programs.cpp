@@ -76,7 +76,7 @@ void gather_programs(Facts& facts) {
   const std::string launch = launcher && !launcher->empty() ? *launcher : facts.prefix + "/bin/espalier-launch";
   facts.programs["espalier-launch"] = look_at(launch);
   facts.programs["espalier-ranks"] = look_at(launch.substr(0, launch.rfind('/') + 1) + "espalier-ranks");
-  for (const char* name : {"espalier-train", "espalier-train-cuda"})
+  for (const char* name : {"espalier-toy", "espalier-train", "espalier-train-cuda"})
     facts.programs[name] = look_at(facts.prefix + "/bin/" + name);
   const std::string mpi = library_of(facts.programs["espalier-train"], "libmpi.so");
   const std::string pmix = library_of(facts.programs["espalier-ranks"], "libpmix.so");

@@ -53,6 +53,10 @@ def main():
               "bubble_error_pct": None, "time_error_pct": None, "memory_error_pct": None, "bitwise_cost": None}
     if os.path.exists(PATH) and len(sys.argv) > 1:
         result.update(json.load(open(PATH)))
+    for part in {"gpu", "llama"} & set(parts):  # a part that fails leaves no figure of an earlier run
+        result.update({key: None for key in result if key.startswith(part) or (part == "gpu" and key == "mfu")})
+    with open(PATH, "w") as out:
+        json.dump(result, out)
     result["machine"] = machine()
     if "cpu" in parts:
         print("one rank against PyTorch, CPU")
@@ -68,10 +72,11 @@ def main():
         result.update(llama_ratio_to_pytorch=said["ratio"], llama_mfu=said["mfu"], llama=said)
     if "compiled" in parts and has_gpu():
         for name, setting in (("gpu", GPU), ("llama", LLAMA)):
-            if result.get(name):
-                seconds = ratio.compiled(f"{FOLDER}/{name}", setting, ROUNDS, STEPS)
-                result[f"{name}_ratio_to_compiled"] = seconds / statistics.median(result[name]["step_seconds"]["espalier"])
-                print(f"{name}: a step compiled by torch.compile takes {seconds:.3f} s")
+            if not result.get(name):
+                sys.exit(f"run.py: compiled: there is no figure of the part {name} to compare with; run it first")
+            seconds = ratio.compiled(f"{FOLDER}/{name}", setting, ROUNDS, STEPS)
+            result[f"{name}_ratio_to_compiled"] = seconds / statistics.median(result[name]["step_seconds"]["espalier"])
+            print(f"{name}: a step compiled by torch.compile takes {seconds:.3f} s")
     if "pipeline" in parts:
         print("a pipeline of two, and the profiler")
         bubble = pipeline.bubble(f"{FOLDER}/bubble", steps=24)

@@ -109,6 +109,12 @@ leaves_nothing() { # [SECONDS]; the fillers are no longer needed either
   assert_nothing_left
 }
 
+# For teardown: a node that was cut off or lost its slurmd.
+bring_back() { # NODE
+  ip link set "v${1#n}" up
+  kill -0 "$(cat "$BOX/pid/$1")" 2>/dev/null || "$BOX_HERE/node.sh" start "$1"
+  scontrol update nodename="$1" state=resume 2>/dev/null || true
+}
 # For teardown: what a failed test was about, then a clean slate for the next one.
 clean_slate() {
   [ -n "${BATS_TEST_COMPLETED:-}" ] || {
