@@ -30,6 +30,28 @@ messages() { grep -c '^espalier: ' "$1" || true; }
   goes_on_well
 }
 
+@test "two extensions of a job on one node, beside its own GPUs there; Slurm takes one of them back" {
+  first=$(plain near1 -N1 -n1 -w n1 --gres=gpu:1)
+  second=$(plain near2 -N1 -n1 -w n1 --gres=gpu:1)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  wait_for 60 "the fillers run" eval 'job_is "$first" RUNNING && job_is "$second" RUNNING'
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  finish near1
+  wait_for 120 "A runs on 3 GPUs" runs_on A 3
+  finish near2
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  [ "$(extensions_of "$A" | wc -l)" = 2 ]
+  [ "$(squeue -h -p elastic -o %N | sort -u)" = n1 ]
+  urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:1)
+  wait_for 120 "the urgent job runs" job_is "$urgent" RUNNING
+  wait_for 120 "A runs on 3 GPUs" runs_on A 3
+  [ "$(extensions_of "$A" | wc -l)" = 1 ]
+  finish urgent
+  goes_on_well
+}
+
 # bats test_tags=long:4
 @test "a model with multi-token prediction grows, with the losses that it has without Slurm" {
   local mtp=(--set model.mtp_layers=1 --set model.layers=4)
