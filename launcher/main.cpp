@@ -21,6 +21,7 @@
 #include "launcher/node/vault.hpp"
 #include "launcher/process/execute.hpp"
 #include "launcher/profile/profile_job.hpp"
+#include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
 
 namespace {
@@ -38,10 +39,28 @@ constexpr const char* kUsage =
     "srun --elastic and by Slurm's epilog, not\n"
     "by hand; see espalier-launch(1).\n";
 
+// The step's program without the launcher. One that belongs into a container runs in a step of its own, which pyxis
+// puts there.
+Words without_launcher(const Words& program, const Words& container) {
+  if (container.empty()) return program;
+  const auto of_step = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "1" : value);
+  };
+  Words command{"srun", "--overlap", "--mem=0", "-N" + of_step("SLURM_STEP_NUM_NODES"),
+                "-n" + of_step("SLURM_STEP_NUM_TASKS")};
+  command.insert(command.end(), container.begin(), container.end());
+  command.insert(command.end(), program.begin(), program.end());
+  return command;
+}
+
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
 int run(const Words& program) {
-  if (const int error = espalier::launcher::execution_error(program.front()); error != 0) {
-    std::fprintf(stderr, "espalier: launch: execve(): %s: %s\n", program.front().c_str(), std::strerror(error));
+  const char* const options = std::getenv("ESPALIER_PYXIS");
+  const Words container = espalier::launcher::container_options(options == nullptr ? "" : options);
+  const int problem = container.empty() ? espalier::launcher::execution_error(program.front()) : 0;
+  if (problem != 0) {
+    std::fprintf(stderr, "espalier: launch: execve(): %s: %s\n", program.front().c_str(), std::strerror(problem));
     return 2;  // as srun ends
   }
   std::signal(SIGPIPE, SIG_IGN);  // a peer may go away at any moment
@@ -68,7 +87,7 @@ int run(const Words& program) {
     }
     std::signal(SIGPIPE, SIG_DFL);
     std::fprintf(stderr, "espalier: launch: %s; the program runs without elasticity\n", error.what());
-    return espalier::launcher::replace_by(program);
+    return espalier::launcher::replace_by(without_launcher(program, container));
   }
 }
 

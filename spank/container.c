@@ -47,6 +47,9 @@ static int stands_alone(const char* option) {
                                       "--container-mount-home",
                                       "--no-container-mount-home",
                                       "--no-container-entrypoint",
+                                      "--container-entrypoint",
+                                      "--container-entrypoint-log",
+                                      "--container-readonly",
                                       NULL};
   for (const char* const* flag = flags; *flag; flag++)
     if (strcmp(option, *flag) == 0) return 1;
@@ -79,10 +82,42 @@ const char* espalier_container_option(char* const* arguments, int* elastic) {
   return found;
 }
 
-const char* espalier_container_of_command(int* elastic) {
+/* --container-id is Slurm's own. */
+static int is_of_pyxis(const char* word) {
+  return (strncmp(word, "--container-", 12) == 0 && !is(word, "--container-id")) ||
+         strncmp(word, "--no-container-", 15) == 0;
+}
+
+int espalier_container_take(char* const* arguments, char** rest, char* text, size_t size) {
+  int taken = 0;
+  size_t used = 0;
+  char* const* at = arguments;
+  if (size == 0) return -1;
+  text[0] = '\0';
+  if (*at) *rest++ = *at++;
+  for (; *at && (*at)[0] == '-' && (*at)[1] != '\0' && strcmp(*at, "--") != 0; at++) {
+    char* word = *at;
+    char* value = stands_alone(word) ? NULL : at[1];
+    if (!is_of_pyxis(word)) {
+      *rest++ = word;
+      if (value) *rest++ = *++at;
+      continue;
+    }
+    if (value) at++;
+    const int length = snprintf(text + used, size - used, "%s%s%s\n", word, value ? "=" : "", value ? value : "");
+    if (length < 0 || (size_t)length >= size - used || is(word, "--container-save") ||
+        strchr(text + used, '\n') != text + used + length - 1)
+      return -1;
+    used += (size_t)length;
+    taken++;
+  }
+  while (*at) *rest++ = *at++; /* the program's own */
+  *rest = NULL;
+  return taken;
+}
+
+int espalier_container_arguments(char** words, int most) {
   static char text[1 << 16];
-  char* words[kMostArguments + 1];
-  const char* oci = getenv("SLURM_CONTAINER");
   size_t size = 0;
   int count = 0;
   FILE* file = fopen("/proc/self/cmdline", "re");
@@ -91,8 +126,15 @@ const char* espalier_container_of_command(int* elastic) {
     fclose(file);
   }
   text[size] = '\0';
-  for (size_t at = 0; at < size && count < kMostArguments; at += strlen(text + at) + 1) words[count++] = text + at;
+  for (size_t at = 0; at < size && count < most - 1; at += strlen(text + at) + 1) words[count++] = text + at;
   words[count] = NULL;
+  return size == sizeof(text) - 1 || count == most - 1 ? 0 : count;
+}
+
+const char* espalier_container_of_command(int* elastic) {
+  char* words[kMostArguments + 1];
+  const char* oci = getenv("SLURM_CONTAINER");
+  espalier_container_arguments(words, kMostArguments + 1); /* as much of a long one as there is room for */
   const char* option = espalier_container_option(words, elastic);
   return option ? option : oci && *oci ? "--container" : NULL;
 }

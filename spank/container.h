@@ -1,15 +1,18 @@
 /* Containers that Slurm or another plugin starts around a step's tasks: pyxis by --container-image, Slurm's own OCI
- * containers by --container. The launcher cannot be started in there, so such a step cannot be elastic. A program that
- * enters a container itself can. */
+ * containers by --container. An elastic step starts outside of pyxis's container, and its ranks enter it (pyxis.h). A
+ * step that starts inside of a container cannot be elastic: the launcher is not there. */
 #ifndef ESPALIER_SPANK_CONTAINER_H
 #define ESPALIER_SPANK_CONTAINER_H
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define ESPALIER_CONTAINER_REMEDY \
-  "let the program itself enter the container, as in `apptainer exec IMAGE PROGRAM` (espalier-spank(8), CONTAINERS)"
+#define ESPALIER_CONTAINER_REMEDY                                                                                 \
+  "use pyxis (--container-image without --container-save), or let the program itself enter the container, as in " \
+  "`apptainer exec IMAGE PROGRAM` (espalier-spank(8), CONTAINERS)"
 
 /* Where srun tells its steps of the container option that it was given. */
 #define ESPALIER_CONTAINER_ENV "ESPALIER_CONTAINER"
@@ -18,7 +21,17 @@ extern "C" {
  * NULL: none. `elastic` is set to whether --elastic is among them. What follows the program's name is not looked at. */
 const char* espalier_container_option(char* const* arguments, int* elastic);
 
-/* The same for this process, whose command line it reads; $SLURM_CONTAINER counts as --container. */
+/* Takes pyxis's options out of srun's `arguments`. `rest` gets the other arguments and NULL: as many places as
+ * `arguments` has. `text` gets the options, "--name" or "--name=value", each ended by a newline. Returns how many it
+ * has taken; -1: `text` is too small, a value has a newline, or one is --container-save, which every node would write.
+ */
+int espalier_container_take(char* const* arguments, char** rest, char* text, size_t size);
+
+/* The arguments of this process, NULL-terminated; `words` has `most` places. They stand in static memory, for one
+ * thread. Returns their number; 0: they could not be read. */
+int espalier_container_arguments(char** words, int most);
+
+/* espalier_container_option() for this process, whose command line it reads; $SLURM_CONTAINER counts as --container. */
 const char* espalier_container_of_command(int* elastic);
 
 /* Identifies the mount namespace of this process; 0: unknown. */

@@ -8,8 +8,10 @@
 #include "spank/container.h"
 #include "spank/gpu_request.h"
 #include "spank/option.h"
+#include "spank/pyxis.h"
 
 void espalier_local_init(spank_t spank) {
+  espalier_pyxis_leave();
   int typed = 0;
   const char* container = espalier_container_of_command(&typed);
   if (container) setenv(ESPALIER_CONTAINER_ENV, container, 1);

@@ -11,6 +11,7 @@
 #include "spank/detach.h"
 #include "spank/multi_prog.h"
 #include "spank/option.h"
+#include "spank/pyxis.h"
 #include "spank/site.h"
 
 static struct {
@@ -18,7 +19,8 @@ static struct {
   char why[ESPALIER_MESSAGE_MAX]; /* why an option did not apply; task 0 prints it once */
   unsigned long mounts;           /* slurmstepd's mount namespace */
   int* in_container;              /* set by task 0, read by slurmstepd; null: no memory */
-} step;
+  const char* pyxis;              /* options of the container that ranks enter; empty: none */
+} step = {.pyxis = ""};
 
 void espalier_remote_init(spank_t spank) { espalier_option_register(spank); }
 
@@ -70,6 +72,7 @@ void espalier_remote_post_opt(spank_t spank) {
     hand_on(spank, job);
     return;
   }
+  step.pyxis = espalier_pyxis_options(spank);
   if (!option->given) inherit(spank, job);
   if (!option->given || is_nested(spank, job)) return;
   if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1) return;
@@ -124,6 +127,8 @@ static void set_environment(spank_t spank) {
   } else {
     spank_unsetenv(spank, "ESPALIER_MOVABLE");
   }
+  if (step.pyxis[0]) spank_setenv(spank, ESPALIER_PYXIS_ENV, step.pyxis, 1);
+  else spank_unsetenv(spank, ESPALIER_PYXIS_ENV);
   char id[16];
   spank_get_item(spank, S_JOB_ID, &job);
   snprintf(id, sizeof(id), "%u", job);
@@ -159,24 +164,29 @@ static void hold_hangup(void) {
   sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* The submitted job of a movable training holds no GPUs: without a launcher its program would run on none. */
-static void end_if_movable(void) {
-  if (!espalier_option()->valid || !espalier_option()->elastic.movable) return;
-  slurm_spank_log("espalier: launch: a movable job has no GPUs without its launcher; this task ends");
+/* Without a launcher the program of a movable job would run on no GPUs, since the submitted job holds none; and that of
+ * a step in pyxis's container outside of it. */
+static void end_if_bare(void) {
+  const int movable = espalier_option()->valid && espalier_option()->elastic.movable;
+  if (!movable && !step.pyxis[0]) return;
+  slurm_spank_log(
+      movable ? "espalier: launch: a movable job has no GPUs without its launcher; this task ends"
+              : "espalier: launch: only its launcher can start this step's program in its container; this task ends");
   _exit(1);
 }
 
 void espalier_remote_task_init(spank_t spank) {
   uint32_t task = 0;
   int local_task = 0;
+  if (step.pyxis[0] && !step.elastic && !step.why[0]) end_if_bare();
   if (!espalier_option()->given || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_TASK_ID, &local_task) != ESPANK_SUCCESS)
     return;
   if (step.why[0] && task == 0) slurm_spank_log("%s", step.why);
-  if (step.why[0]) end_if_movable();
+  if (step.why[0]) end_if_bare();
   if (!step.elastic) return;
   if (in_container(task)) {
-    end_if_movable();
+    end_if_bare();
     return;
   }
   const char* launcher = espalier_site()->launcher;
@@ -188,7 +198,7 @@ void espalier_remote_task_init(spank_t spank) {
           "espalier: launch: %s cannot be executed on %s: %m; the program runs there without elasticity; "
           "ask the administrator to install it or to set launcher= in plugstack.conf",
           launcher, node);
-    end_if_movable();
+    end_if_bare();
     return;
   }
   if (exchange(spank, task == 0 ? "run" : "keeper") == 0) {
@@ -196,7 +206,7 @@ void espalier_remote_task_init(spank_t spank) {
     if (task != 0) hold_hangup();
   } else {
     slurm_spank_log("espalier: launch: task %u cannot be exchanged; it runs without elasticity", task);
-    end_if_movable();
+    end_if_bare();
   }
 }
 

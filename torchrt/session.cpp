@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/host_uid.hpp"
 
 namespace espalier::torchrt {
 
@@ -19,7 +20,7 @@ constexpr Control::Milliseconds kSwitchArrives = 60s;
 }  // namespace
 
 Session::Session(const WorkerEnvironment& environment)
-    : control_({wire::Service::worker, environment.anchor, environment.token, {::geteuid()}}, environment.host,
+    : control_({wire::Service::worker, environment.anchor, environment.token, {wire::host_uid()}}, environment.host,
                environment.port, environment.rank, environment.heartbeat) {}
 
 // The next message but for `checkpoint`, which must be of this type.

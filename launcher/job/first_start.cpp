@@ -26,7 +26,7 @@ void FirstStart::begin() {
     stage_ = Stage::ranks_start;
     callbacks_.run_ranks();
   };
-  if (!describes_itself(program_)) return undescribed();
+  if (!limits_.describes || !describes_itself(program_)) return undescribed();
   const auto told = [this, undescribed](std::optional<wire::Description> description) {
     // Not from inside the description's own callback: it is destroyed here.
     loop_.defer([this, undescribed, description = std::move(description)] {

@@ -20,6 +20,7 @@ class FirstStart {
  public:
   struct Limits {
     wire::Loop::Milliseconds describe{2000};  // for the program's description
+    bool describes = true;                    // the program is on this node, not in a container
     wire::Loop::Milliseconds plan{2000};      // for the planner's plan
     wire::Loop::Milliseconds wide{5000};      // for the extensions of a wide start
   };

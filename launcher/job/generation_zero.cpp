@@ -58,6 +58,7 @@ GenerationZero::GenerationZero(wire::Loop& loop, const JobContext& context, std:
   on.start = [this](const Decision& decision, RankOrder order) { start(decision, order); };
   on.refuse = [this](const std::string& why) { callbacks_.fails(false, why); };
   FirstStart::Limits limits;
+  limits.describes = context_.container.empty();
   limits.plan = milliseconds(context_.config.plan_seconds);
   limits.wide = milliseconds(context_.config.wide_seconds);
   first_start_ = std::make_unique<FirstStart>(loop_, context_.program, std::move(environment), limits, std::move(on));

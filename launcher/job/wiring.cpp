@@ -21,6 +21,7 @@ RankServersSettings settings_of(const JobContext& context, const ControlSocket& 
   servers.holdings = context.anchor;
   servers.binds_cpus = context.site.binds_cpus;
   servers.environment = socket.job_environment();
+  servers.container = context.container;
   servers.heartbeat = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
   servers.start = std::chrono::seconds(context.config.start_seconds);
   return servers;

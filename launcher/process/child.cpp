@@ -67,7 +67,11 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
       ::close(null);
     }
   }
-  const bool is_there = traits.folder.empty() || ::chdir(traits.folder.c_str()) == 0;
+  const bool is_in = !traits.entry || enter(*traits.entry);
+  // New credentials have taken the death signal away.
+  if (traits.entry) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (traits.entry && ::getppid() != parent) ::_exit(127);
+  const bool is_there = is_in && (traits.folder.empty() || ::chdir(traits.folder.c_str()) == 0);
   if (is_there) ::execvpe(command[0], command, environment);
   const int error = errno;
   [[maybe_unused]] const ssize_t told = ::write(report, &error, sizeof error);

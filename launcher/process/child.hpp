@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/process/entry.hpp"
 #include "planner/wire/loop.hpp"
 
 namespace espalier::launcher {
@@ -27,7 +28,8 @@ class Child {
     bool blocks_term = false;               // the child starts with SIGTERM blocked
     int output = -1, errors = -1;           // descriptors for its standard output and error; -1: this process's
     int inherited = -1;                     // a descriptor that the child keeps under its number; -1: none
-    std::string folder = {};                // working directory; empty: this process's
+    std::string folder = {};                // working directory; empty: this process's, or the container's
+    std::optional<Entry> entry = {};        // of the container that the child enters; none: it stays where this is
     std::vector<std::int64_t> limits = {};  // soft resource limits by number, cut to the hard ones; -1: unlimited
   };
   // Waits until the program has started, at most 10 s. Throws Error when it has not. `on_exit` runs on the loop with

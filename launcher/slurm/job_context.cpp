@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "launcher/slurm/base_job.hpp"
+#include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 #include "planner/wire/munge_check.hpp"
@@ -119,6 +120,8 @@ JobContext read_context(std::vector<std::string> program) {
   if (context.node.empty()) throw Error("SLURMD_NODENAME: not set; espalier-launch runs in a Slurm step");
   context.self = std::filesystem::read_symlink("/proc/self/exe").string();
   context.program = std::move(program);
+  context.container = container_options(variable("ESPALIER_PYXIS"));
+  if (!context.container.empty()) context.config.start_seconds += kImageSeconds;
   context.min_gpus = number<int>("ESPALIER_MIN", 0, 1000000, 0);
   context.max_gpus = number<int>("ESPALIER_MAX", 0, 1000000, 0);
   context.floor_gpus = context.min_gpus;

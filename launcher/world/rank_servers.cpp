@@ -63,6 +63,12 @@ void RankServers::launch(const ServerId& id, int gpus) {
   const std::string program = (std::filesystem::path(settings_.launcher).parent_path() / "espalier-ranks").string();
   std::vector<std::string> command{program, "--with-launcher"};
   auto environment = settings_.environment;
+  if (!settings_.container.empty()) {
+    std::string words = settings_.launcher + "\nstep\n--";
+    for (const std::string& word : step_command(id.job, id.node, gpus, settings_.binds_cpus, settings_.container))
+      words += "\n" + word;
+    environment.push_back("ESPALIER_CONTAINER_STEP=" + words);
+  }
   if (here) {
     environment.push_back("SLURM_JOB_ID=" + std::to_string(id.job));
     environment.push_back("SLURMD_NODENAME=" + id.node);

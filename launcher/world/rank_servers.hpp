@@ -26,6 +26,7 @@ struct RankServersSettings {
   std::vector<Holding> holdings;         // of the anchor
   bool binds_cpus = false;               // the site's TaskPlugin does, and must not
   std::vector<std::string> environment;  // what a rank server needs to find the launcher
+  std::vector<std::string> container;    // options of the container that ranks enter (container.hpp); empty: none
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::seconds start{60};  // a server that has not come by then is given up by the world that waits for it
 };

@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/host_uid.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -158,7 +159,7 @@ class ClientLogin final : public Login {
     Answer answer;
     if (text_.empty()) {
       take_challenge(frame);
-      terms_.client_uid = ::geteuid();  // of this thread, as MUNGE sees it
+      terms_.client_uid = host_uid();  // as MUNGE sees it
       text_ = client_text(terms_, caller_.token, random_hex(kKeyDigits));
       answer.reply = Frame{"login", {{"credential", munge_seal(text_, terms_.server_uid)}}};
       return answer;

@@ -1,17 +1,21 @@
-# Containers. A program that enters one itself trains, grows and is preempted as outside of one. A container that Slurm or a plugin
-# like pyxis starts around the step cannot hold the launcher: that is refused before a job starts, whatever the plugins' order.
-# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# Containers. A step that pyxis puts into an image can be elastic: its launcher runs outside, and its ranks enter the image on every
+# node. So can a program that enters an image itself. A container of Slurm's own is refused before a job starts. The plugin that
+# stands for pyxis is tests/cluster/spank/container_plugin.c.
+# box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # beside
-# limit: 900
-# each: 300
+# limit: 1800
+# each: 400
 
 setup_file() {
-  . "$BOX_HERE/training.bash"
+  . "$BOX_HERE/pytorch.bash"
   reference
   gcc -Wall -Wextra -Werror -shared -fPIC -o "$BOX/lib/container_plugin.so" "$BOX_REPO/tests/cluster/spank/container_plugin.c"
   cp "$BOX/slurm/plugstack.conf" "$BOX/share/plugstack.conf"
 }
-setup() { . "$BOX_HERE/training.bash"; }
+setup() {
+  . "$BOX_HERE/pytorch.bash"
+  SRUN_OPTIONS="--container-image=image --container-mounts=$BOX/home,$BOX/share,$BOX/bin:$BOX/bin,$BOX/held"
+}
 teardown() {
   cp "$BOX/share/plugstack.conf" "$BOX/slurm/plugstack.conf"
   clean_slate
@@ -22,56 +26,148 @@ with_plugin() { # before|after: Espalier's own line
   local line="required $BOX/lib/container_plugin.so"
   { [ "$1" = after ] || echo "$line"; cat "$BOX/share/plugstack.conf"; [ "$1" = before ] || echo "$line"; } > "$BOX/slurm/plugstack.conf"
 }
-refused() { # OPTION: by srun, with one message, before there is a job
+refused() { # OPTION...: by srun, with one message, before there is a job
   local last
   last=$(scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p')
-  run as_user timeout 20 srun --elastic=2:4 -n1 --gres=gpu:2 "$1" true
+  run as_user timeout 20 srun --elastic=2:4 -n1 --gres=gpu:2 "$@" true
   echo "$output"
   [ "$status" -ne 0 ]
-  [[ $output == *"espalier: elastic: \"2:4\": a step that ${1%%=*} starts in a container cannot be elastic; let the program itself enter"* ]]
+  [[ $output == *"espalier: elastic: \"2:4\": a step that ${1%%=*} starts in a container cannot be elastic; "* ]]
   [ "$(grep -c 'espalier:' <<< "$output")" = 1 ]
   [ "$(scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p')" = "$last" ]
 }
 
-@test "--container-image with --elastic is refused before the job starts, in both orders of plugins" {
-  for order in before after; do
-    with_plugin "$order"
-    refused --container-image=image
-  done
+@test "a container of Slurm's own, and --container-save, are refused before the job starts" {
+  with_plugin after
   refused --container=/bundle
+  refused --container-image=image --container-save=/tmp/x
 }
 
 @test "without --elastic such a step runs in its container as it always did" {
   userns
   for order in before after; do
     with_plugin "$order"
-    [ "$(as_user timeout 60 srun -n1 --container-image=image cat /mnt/image)" = inside ]
+    [ "$(as_user timeout 60 srun -n1 --container-image=image cat /image)" = image ]
+    [ "$(PYXIS_CONTAINER_IMAGE=other as_user timeout 60 srun -n1 cat /image)" = other ]
   done
 }
 
-in_its_container() { # [SRUN-OPTION]: of the script of a job that is elastic as a whole
-  as_user tee A.sh > /dev/null <<S
-#!/bin/bash
-srun -n2 $* --container-image=image /bin/sh -c 'cat /mnt/image; [ "\$SLURM_PROCID" = 0 ] || sleep 3; echo done'
-S
-  A=$(as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n2 -w n1 --gres=gpu:2 A.sh)
-  wait_for 60 "A ends" job_over "$A"
-  cat "$BOX/home/A.out"
-  [ "$(exit_code "$A")" = 0:0 ]
-  [ "$(grep -cx inside "$BOX/home/A.out")" = 2 ]
-  [ "$(grep -cx 'done' "$BOX/home/A.out")" = 2 ] # the second task outlives the first
-  [ "$(grep -c 'espalier:.*in a container' "$BOX/home/A.out")" = 1 ]
+# What a program sees that knows nothing of us, on each of its two GPUs.
+seen="cat /image; echo \"\$IMAGE \$PATH\"; echo \"I am \$(id -u), \$OMPI_COMM_WORLD_RANK of \$OMPI_COMM_WORLD_SIZE\"; echo \"in /tmp: \$(ls /tmp | grep -v espalier)\"; pwd; sleep 2; exit 3"
+sees_the_image() { # FILE IMAGE UID FOLDER
+  cat "$1"
+  [ "$(grep -cx "$2" "$1")" = 2 ]
+  [ "$(grep -cx "$2 /usr/local/bin:/usr/bin:/bin" "$1")" = 2 ]
+  grep -qx "I am $3, 0 of 2" "$1"
+  grep -qx "I am $3, 1 of 2" "$1"
+  [ "$(grep -cx "$4" "$1")" = 2 ]
+  grep -qx 'in /tmp: ' "$1"
 }
 
-@test "in a job that is elastic as a whole, a step with --container-image runs in its container, after one message" {
+@test "any program runs in the image with the launcher outside, whatever the order of plugins and the form of the option" {
   userns
   for order in before after; do
     with_plugin "$order"
-    in_its_container
+    run as_user timeout 60 srun --elastic=2:2 -n1 --gres=gpu:2 --container-image image --container-mounts="$BOX/home" sh -c "$seen"
+    [ "$status" = 3 ]
+    echo "$output" > "$BOX/log/seen"
+    sees_the_image "$BOX/log/seen" image 0 /
   done
-  # Then only the node learns of it, when pyxis has been called.
+  run as_user env PYXIS_CONTAINER_IMAGE=other timeout 60 srun --container-workdir=/etc --elastic=2:2 --no-container-remap-root -n1 --gres=gpu:2 sh -c "$seen"
+  [ "$status" = 3 ]
+  echo "$output" > "$BOX/log/seen"
+  sees_the_image "$BOX/log/seen" other "$(id -u boxuser)" /etc
+  leaves_nothing
+}
+
+@test "a job that is elastic as a whole, also with --export=NONE: nothing of the container is left when its step has ended" {
+  userns
   with_plugin before
-  in_its_container --export=NONE
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+srun -n1 \$EXPORT --container-image=image sh -c '$seen'
+echo "code \$?"
+until [ -e $BOX/home/A.finish ]; do sleep 0.1; done
+S
+  for export in '' --export=NONE; do
+    rm -f "$BOX/home/A.finish" "$BOX/home/A.out"
+    A=$(EXPORT=$export as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
+    wait_for 100 "the step has ended" grep -q '^code' "$BOX/home/A.out"
+    sees_the_image "$BOX/home/A.out" image 0 /
+    grep -qx 'code 3' "$BOX/home/A.out"
+    wait_for 20 "only the script is left" eval '[ "$(squeue -h -s -j '"$A"' -o %i | grep -vc batch)" = 0 ]'
+    finish A
+    wait_for 60 "A ends" job_over "$A"
+  done
+  leaves_nothing
+}
+
+@test "an image that is not there ends the job with pyxis's words" {
+  userns
+  with_plugin after
+  run as_user timeout 100 srun --elastic=2:2 -n1 --gres=gpu:2 --container-image=missing true
+  echo "$output"
+  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  [[ $output == *"there is no image missing"* ]]
+  [[ $output == *"no ranks can run on"*"check the image and its options"* ]]
+  leaves_nothing
+}
+
+inside() { # FILE: how many ranks of the running generation see it
+  local pid count=0
+  for pid in $(workers "$(metric A generation)"); do [ ! -e "/proc/$pid/root/$1" ] || count=$((count + 1)); done
+  echo "$count"
+}
+holders() { pgrep -u boxuser -f '^sleep 2147483647'; }
+
+@test "a training in an image grows and is preempted: ranks inside, launcher outside, no step lost; the end of what holds the image ends no rank" {
+  userns
+  with_plugin after
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+srun --elastic=2:8 $SRUN_OPTIONS $BOX/bin/espalier-train $BOX/share/examples/gpt-tiny.toml --metrics $BOX/home/A.jsonl ${tiny[*]} --steps 1000000
+S
+  A=$(as_user sbatch --parsable -J A -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
+  wait_for 120 "A trains" stepped_past A 10
+  espalier hold "$A"
+  wait_for 60 "its ranks see the image" eval '[ "$(inside image)" = 2 ]'
+  [ ! -e "/proc/$(launcher_pid)/root/image" ]
+  # What holds the image is killed: pyxis removes the image's files, and the ranks train on.
+  held=$(holders)
+  [ "$(wc -w <<< "$held")" = 1 ]
+  kill -KILL "$held"
+  wait_for 60 "the node has another container" eval '[ -n "$(holders)" ] && [ "$(holders)" != '"$held"' ]'
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  refute grep -q ' lost' "$BOX/home/A.out"
+  finish near
+  finish far
+  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  espalier release "$A"
+  grows_to_eight
+  [ "$(inside image)" = 8 ]
+  urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
+  wait_for 150 "the urgent job runs" job_is "$urgent" RUNNING
+  wait_for 60 "A runs on n1's GPUs only" runs_on A 4
+  [ "$(inside image)" = 4 ]
+  finish urgent
+  # A rank server that is killed takes its ranks and the step of its container with it.
+  generation=$(metric A generation)
+  kill -KILL "$(pgrep -u boxuser -x espalier-ranks | head -n 1)"
+  wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$generation"' ]'
+  goes_on_well
+}
+
+@test "a PyTorch script in an image, as its root: it logs in as its user, grows, and no step is lost" {
+  userns
+  set_up_python
+  python_reference 3000
+  with_plugin before
+  python_cast 2:4
+  finish near
+  wait_for 300 "A runs on 4 GPUs" runs_on A 4
+  python_goes_on_well
 }
 
 @test "a program that enters its container itself grows and is preempted: ranks inside, launcher outside, no step lost" {
@@ -97,16 +193,11 @@ S
   grows_to_eight
   # Slurm takes n2's GPUs back.
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
-  inside=0
-  for pid in $(workers "$(metric A generation)"); do
-    [ "$(cat "/proc/$pid/root/mnt/image")" = inside ] && inside=$((inside + 1))
-  done
-  echo "$inside ranks are inside"
-  [ "$inside" -ge 4 ]
+  [ "$(inside mnt/image)" -ge 4 ]
   [ ! -e "/proc/$(launcher_pid)/root/mnt/image" ]
   wait_for 150 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 60 "A runs on n1's GPUs only" runs_on A 4
-  for pid in $(workers "$(metric A generation)"); do [ "$(cat "/proc/$pid/root/mnt/image")" = inside ]; done
+  [ "$(inside mnt/image)" = 4 ]
   finish urgent
   goes_on_well
 }

@@ -40,7 +40,7 @@ std::string outcome(const std::vector<std::string>& program, const std::string& 
   bool over = false;
   std::string found = "none";
   std::optional<launcher::RankProcess> taken;
-  spares.keep(request, {}, true);
+  spares.keep(request, {}, nullptr, true);
   // A refused one is ended by the loop: count() tells. A good one is there and can be taken.
   const auto look = loop.every(10ms, [&] {
     if (!taken) taken = spares.take(program, "/", {"WHO=rank 3"});

@@ -10,8 +10,9 @@
 namespace espalier::launcher {
 namespace {
 
-PmixNamespace namespace_of(const wire::RunRanks& request) {
+PmixNamespace namespace_of(const wire::RunRanks& request, const ContainerStep* container) {
   PmixNamespace space{request.name, {}, static_cast<std::size_t>(request.here), request.directory};
+  if (container != nullptr) space.user = container->uid(), space.group = container->gid();
   for (const wire::RankPlace& place : request.places) space.places.push_back({place.server, place.ranks});
   return space;
 }
@@ -19,14 +20,19 @@ PmixNamespace namespace_of(const wire::RunRanks& request) {
 }  // namespace
 
 HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares, const wire::RunRanks& request,
-                         const std::vector<std::string>& local, Callbacks callbacks)
-    : pmix_(pmix), generation_(request.generation), name_(request.name), callbacks_(std::move(callbacks)) {
-  const PmixNamespace space = namespace_of(request);
+                         const std::vector<std::string>& local, const ContainerStep* container, Callbacks callbacks)
+    : pmix_(pmix),
+      container_(container),
+      generation_(request.generation),
+      name_(request.name),
+      callbacks_(std::move(callbacks)) {
+  const PmixNamespace space = namespace_of(request, container);
   pmix_.add(space);
   const std::vector<int>& devices = request.places.at(space.here).devices;
   try {
     const std::vector<int>& ranks = space.places.at(space.here).ranks;
-    const std::vector<std::string> node = merged(with_cuda_defaults(request.environment), local);
+    const auto own = container == nullptr ? request.environment : container->environment(request.environment);
+    const std::vector<std::string> node = merged(with_cuda_defaults(own), local);
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
       auto environment = merged(node, mpi_environment(position, request.directory, request.network));
@@ -71,7 +77,8 @@ void HostedWorld::start(wire::Loop& loop, SpareRanks& spares, const wire::RunRan
   traits.blocks_term = !request.first;
   traits.output = made->output->writer();
   traits.errors = made->errors->writer();
-  traits.folder = request.folder;
+  if (container_ != nullptr) traits.entry = container_->entry();
+  else traits.folder = request.folder;
   traits.limits = request.limits;
   made->process = std::make_unique<Child>(loop, request.program, environment, traits, on_exit);
   made->output->started();

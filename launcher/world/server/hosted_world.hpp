@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/process/child.hpp"
+#include "launcher/world/server/container_step.hpp"
 #include "launcher/world/server/pmix_server.hpp"
 #include "launcher/world/server/spare_ranks.hpp"
 #include "planner/wire/rank_messages.hpp"
@@ -21,10 +22,10 @@ class HostedWorld {
     std::function<void(const wire::RankOutput&)> wrote;
   };
   // Starts the ranks of request.places[request.here], as far as possible with spares. `local`: variables of this node
-  // and Slurm job, which stand before those of the request. Throws Error; then no rank runs. The PmixServer outlives
-  // this object.
+  // and Slurm job, which stand before those of the request. `container`: the ranks enter it; null: none. Throws Error;
+  // then no rank runs. The PmixServer and the container outlive this object.
   HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares, const wire::RunRanks& request,
-              const std::vector<std::string>& local, Callbacks callbacks);
+              const std::vector<std::string>& local, const ContainerStep* container, Callbacks callbacks);
   ~HostedWorld();  // SIGKILL to all ranks
   HostedWorld(const HostedWorld&) = delete;
   HostedWorld& operator=(const HostedWorld&) = delete;
@@ -47,6 +48,7 @@ class HostedWorld {
   void ended(int rank, int status);
 
   PmixServer& pmix_;
+  const ContainerStep* container_;
   int generation_;
   std::string name_;
   Callbacks callbacks_;

@@ -236,7 +236,7 @@ void PmixServer::add(const PmixNamespace& space) {
   for (const int rank : ranks) {
     const pmix_proc_t proc = process(space.name, rank);
     wait_for("a rank cannot be registered", [&](pmix_op_cbfunc_t done, void* context) {
-      return PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, done, context);
+      return PMIx_server_register_client(&proc, space.user, space.group, nullptr, done, context);
     });
   }
 }

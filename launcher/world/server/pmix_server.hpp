@@ -5,6 +5,9 @@
 // callbacks bring with answer(), and remove() the namespace when its ranks have ended.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +28,9 @@ struct PmixNamespace {
   std::vector<Place> places;
   std::size_t here = 0;   // which of them is this process
   std::string directory;  // scratch files of PMIx and MPI; exists
+  // What the ranks call their user and group when they introduce themselves: in a container it may be root.
+  uid_t user = ::getuid();
+  gid_t group = ::getgid();
 
   int size() const;
 };

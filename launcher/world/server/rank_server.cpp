@@ -14,6 +14,7 @@
 #include "launcher/node/gpu_bus_ids.hpp"
 #include "launcher/node/launcher_address.hpp"
 #include "launcher/node/own_address.hpp"
+#include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -63,8 +64,23 @@ std::vector<std::string> local_variables(const RankServerSettings& settings) {
   if (settings.with_launcher) list.emplace_back("ESPALIER_WITH_LAUNCHER=1");
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL",
                            "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "TMPDIR"})
-    if (const char* value = std::getenv(name); value != nullptr) list.push_back(std::string(name) + "=" + value);
+    if (const char* value = std::getenv(name);
+        value != nullptr && (settings.container.empty() || std::string_view(name) != "TMPDIR"))
+      list.push_back(std::string(name) + "=" + value);
   return list;
+}
+
+// ESPALIER_CONTAINER_STEP has the words of the step that runs a program in the container, a line each.
+std::vector<std::string> container_step(const std::string& directory) {
+  std::vector<std::string> command = container_options(optional_variable("ESPALIER_CONTAINER_STEP"));
+  if (command.empty()) return command;
+  // Ranks meet their PMIx server and log in to the launcher there.
+  std::vector<std::string> folders{directory};
+  std::error_code ignored;
+  if (fs::exists("/run/munge", ignored)) folders.emplace_back("/run/munge");
+  command = with_mounts(command, folders);
+  for (const std::string& word : container_program()) command.push_back(word);
+  return command;
 }
 
 // Slurm ends a step by signals to all of its processes. What they mean is the launcher's to say.
@@ -90,6 +106,7 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   const double seconds = std::atof(variable("ESPALIER_HEARTBEAT").c_str());
   if (!(seconds > 0 && seconds <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
   settings.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(seconds * 1000)));
+  settings.container = container_step(settings.directory);
   return settings;
 }
 
@@ -121,21 +138,41 @@ RankServer::RankServer(RankServerSettings settings) : settings_(std::move(settin
 int RankServer::run() {
   watches_.push_back(loop_.on_readable(signals_.get(), [this] { take_signals(); }));
   watches_.push_back(loop_.every(settings_.heartbeat, [this] { beat(); }));
-  watches_.push_back(loop_.after(kFindLauncher, [this] {
-    if (!connection_) loop_.stop();
-  }));
-  dialler_ = wire::dial_tcp(
-      loop_, {wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host, settings_.port,
-      [this](const wire::ConnectionPtr& made) { connected(made); }, [](const std::string&) {});
+  if (settings_.container.empty()) {
+    find_launcher();
+  } else {
+    ContainerStep::Callbacks on;
+    on.ready = [this] {
+      if (dialler_) spares_.start_anew();  // they are in a container whose files are removed
+      else find_launcher();
+    };
+    on.failed = [this](const std::string& why) {
+      std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s; check the image and its options\n",
+                   settings_.node.c_str(), why.c_str());
+      code_ = 3;
+      loop_.stop();
+    };
+    container_ = std::make_unique<ContainerStep>(loop_, settings_.container, std::move(on));
+  }
   loop_.run();
   worlds_.clear();
+  container_.reset();
   std::error_code ignored;
   if (!settings_.with_launcher) {  // the launcher removes its own
     fs::remove_all(fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job)), ignored);
     in_use_.reset();
     remove_if_abandoned(settings_.directory);
   }
-  return 0;
+  return code_;
+}
+
+void RankServer::find_launcher() {
+  watches_.push_back(loop_.after(kFindLauncher, [this] {
+    if (!connection_) loop_.stop();
+  }));
+  dialler_ = wire::dial_tcp(
+      loop_, {wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host, settings_.port,
+      [this](const wire::ConnectionPtr& made) { connected(made); }, [](const std::string&) {});
 }
 
 void RankServer::connected(const wire::ConnectionPtr& connection) {
@@ -205,8 +242,8 @@ void RankServer::run_ranks(wire::RunRanks request) {
     HostedWorld::Callbacks on;
     on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
-    worlds_[request.generation] =
-        std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, local_variables(settings_), std::move(on));
+    worlds_[request.generation] = std::make_unique<HostedWorld>(
+        loop_, *pmix_, spares_, request, local_variables(settings_), container_.get(), std::move(on));
   } catch (const Error& error) {
     worlds_.erase(request.generation);
     tell(wire::RanksRefused{request.generation, error.what()});
@@ -214,7 +251,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
 }
 
 void RankServer::keep_spares(wire::KeepSpares request) {
-  spares_.keep(std::move(request), local_variables(settings_), !worlds_.empty());
+  spares_.keep(std::move(request), local_variables(settings_), container_.get(), !worlds_.empty());
 }
 
 void RankServer::end(int generation) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/world/server/container_step.hpp"
 #include "launcher/world/server/hosted_world.hpp"
 #include "planner/wire/server.hpp"
 
@@ -21,7 +22,8 @@ struct RankServerSettings {
   std::string node;
   std::string directory;  // the job's scratch directory on this node
   std::chrono::milliseconds heartbeat{1000};
-  bool with_launcher = false;  // on the launcher's node, as its child
+  bool with_launcher = false;          // on the launcher's node, as its child
+  std::vector<std::string> container;  // the step that holds the container of its ranks; empty: they run in none
 };
 
 // From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_ANCHOR, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, SLURM_JOB_ID and
@@ -36,6 +38,7 @@ class RankServer {
   int run();  // until the launcher lets it go or is lost; the exit code. Throws Error
 
  private:
+  void find_launcher();
   void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
   void run_ranks(wire::RunRanks request);
@@ -58,12 +61,14 @@ class RankServer {
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
   std::unique_ptr<PmixServer> pmix_;
+  std::unique_ptr<ContainerStep> container_;  // outlives the ranks
   SpareRanks spares_{loop_};
   std::map<int, std::unique_ptr<HostedWorld>> worlds_;  // by generation
   std::unique_ptr<wire::Dialler> dialler_;
   wire::ConnectionPtr connection_;
   std::vector<wire::Watch> watches_;
   int missed_ = 0;               // heartbeats of the launcher
+  int code_ = 0;                 // what run() returns
   std::int64_t on_the_way_ = 0;  // bytes of output that the launcher has not passed on yet
 };
 

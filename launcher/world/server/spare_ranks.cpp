@@ -18,14 +18,21 @@ namespace {
 constexpr const char* kPlaceholders[] = {"ESPALIER_GENERATION=spare     ", "OMPI_COMM_WORLD_RANK=spare     "};
 }  // namespace
 
-void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& local, bool gently) {
+void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& local, const ContainerStep* container,
+                      bool gently) {
   if (request.program != wanted_.program || request.folder != wanted_.folder) {
     spares_.clear();
     direct_ = scripted_ = false;
   }
   wanted_ = std::move(request);
   local_ = local;
+  container_ = container;
   gently_ = gently;
+  start_next();
+}
+
+void SpareRanks::start_anew() {
+  spares_.clear();
   start_next();
 }
 
@@ -58,22 +65,23 @@ void SpareRanks::start_one() {
   over.insert(over.end(), std::begin(kPlaceholders), std::end(kPlaceholders));
   Child::Traits traits;
   traits.blocks_term = true;
-  traits.folder = wanted_.folder;
+  if (container_ != nullptr) traits.entry = container_->entry();
+  else traits.folder = wanted_.folder;
   traits.limits = wanted_.limits;
   traits.inherited = theirs.get();
+  const auto own = container_ == nullptr ? wanted_.environment : container_->environment(wanted_.environment);
   try {
     at->rank.output = std::make_unique<RankOutput>(loop_, true, [](const std::string&) {});
     at->rank.errors = std::make_unique<RankOutput>(loop_, false, [](const std::string&) {});
     traits.output = at->rank.output->writer();
     traits.errors = at->rank.errors->writer();
     // One that ends is not replaced: what made it end may last.
-    at->rank.process =
-        std::make_unique<Child>(loop_, wanted_.program, merged(wanted_.environment, over), traits, [this, at](int) {
-          wanted_.count = 0;
-          loop_.defer([this, child = at->rank.process.get()] {
-            std::erase_if(spares_, [child](const Spare& one) { return one.rank.process.get() == child; });
-          });
-        });
+    at->rank.process = std::make_unique<Child>(loop_, wanted_.program, merged(own, over), traits, [this, at](int) {
+      wanted_.count = 0;
+      loop_.defer([this, child = at->rank.process.get()] {
+        std::erase_if(spares_, [child](const Spare& one) { return one.rank.process.get() == child; });
+      });
+    });
   } catch (const Error&) {
     spares_.erase(at);
     throw;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "launcher/process/child.hpp"
+#include "launcher/world/server/container_step.hpp"
 #include "launcher/world/server/rank_output.hpp"
 #include "planner/wire/rank_messages.hpp"
 
@@ -35,8 +36,12 @@ class SpareRanks {
   SpareRanks& operator=(const SpareRanks&) = delete;
 
   // From now on this many of this program; others end. `local`: variables of this node, which stand before the
-  // request's. They load one after the other while `gently`, so that running ranks keep their cores.
-  void keep(wire::KeepSpares request, const std::vector<std::string>& local, bool gently);
+  // request's. `container`: they enter it; null: none. They load one after the other while `gently`, so that running
+  // ranks keep their cores.
+  void keep(wire::KeepSpares request, const std::vector<std::string>& local, const ContainerStep* container,
+            bool gently);
+  // Others in their place.
+  void start_anew();
   // A spare of that program, which goes on with `environment`; nullopt when there is none.
   std::optional<RankProcess> take(const std::vector<std::string>& program, const std::string& folder,
                                   const std::vector<std::string>& environment);
@@ -56,6 +61,7 @@ class SpareRanks {
   wire::Loop& loop_;
   wire::KeepSpares wanted_;
   std::vector<std::string> local_;
+  const ContainerStep* container_ = nullptr;
   bool gently_ = true;
   bool direct_ = false;    // one of wanted_.program has loaded, and no script stood between
   bool scripted_ = false;  // a script stands between: no more of this program

@@ -31,6 +31,12 @@ class ChannelError(ConnectionError):
     """The launcher cannot be reached, is not the job's, or breaks the protocol."""
 
 
+def _host_uid() -> int:
+    """What this user is called outside of all containers, where MUNGE is: in a container it may be called root."""
+    text = os.environ.get("ESPALIER_UID", "")
+    return int(text) if text.isascii() and text.isdigit() else os.geteuid()
+
+
 class Munge:
     """libmunge, or the text of why it cannot be used."""
 
@@ -171,7 +177,7 @@ class Channel:
         self._socket.settimeout(None)
 
     def _login(self) -> None:
-        munge, until, own = Munge(), time.monotonic() + _LOGIN_SECONDS, os.geteuid()
+        munge, until, own = Munge(), time.monotonic() + _LOGIN_SECONDS, _host_uid()
         challenge = self._expect("challenge", until)
         nonce, uid = challenge.get("nonce"), challenge.get("uid")
         if not isinstance(nonce, str) or len(nonce) != 32 or not set(nonce) <= set("0123456789abcdef"):

@@ -1,0 +1,66 @@
+// The Slurm step that holds the container of this node's ranks. pyxis makes the container when the step starts, and
+// removes it when the step ends. Its one process waits.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/process/child.hpp"
+#include "launcher/process/entry.hpp"
+#include "launcher/world/server/rank_output.hpp"
+#include "planner/wire/descriptor.hpp"
+
+namespace espalier::launcher {
+
+class ContainerStep {
+ public:
+  struct Callbacks {
+    std::function<void()> ready;  // ranks can enter; again when the container has been replaced
+    // The container could not be made. Not called once it was ready: a step that then ends is started again, and
+    // running ranks keep the container they are in.
+    std::function<void(const std::string& why)> failed;
+  };
+  // `command`: runs container_program() as a step of this node. Throws Error.
+  ContainerStep(wire::Loop& loop, std::vector<std::string> command, Callbacks callbacks);
+  ~ContainerStep();  // ends the step; waits for that at most 5 s
+  ContainerStep(const ContainerStep&) = delete;
+  ContainerStep& operator=(const ContainerStep&) = delete;
+
+  // The rest holds once it is ready.
+  const Entry& entry() const { return entry_; }
+  // Of a rank that has `own` outside (environment_inside()).
+  std::vector<std::string> environment(const std::vector<std::string>& own) const;
+  // What this process's user and group are called inside.
+  uid_t uid() const { return uid_; }
+  gid_t gid() const { return gid_; }
+
+ private:
+  void start();
+  void printed(const std::string& text);
+  void said(const std::string& text);
+  void ended(int status);
+  void find(pid_t pid, int tries);
+  void look_at(pid_t pid);  // throws Error
+
+  wire::Loop& loop_;
+  const std::vector<std::string> command_;
+  Callbacks callbacks_;
+  std::vector<std::string> given_, inside_;  // environments of the step's process
+  wire::Descriptor waiting_;                 // the step's process
+  wire::Descriptor user_, mount_, root_, folder_;
+  Entry entry_;
+  uid_t uid_ = 0;
+  gid_t gid_ = 0;
+  bool ready_ = false;  // the running step's container
+  bool was_ready_ = false;
+  std::string line_, last_words_, problem_;
+  std::unique_ptr<RankOutput> output_, errors_;
+  std::unique_ptr<Child> process_;
+  wire::Watch again_, finds_;
+};
+
+}  // namespace espalier::launcher
