@@ -155,7 +155,27 @@ S
   # A rank server that is killed takes its ranks and the step of its container with it.
   generation=$(metric A generation)
   kill -KILL "$(pgrep -u boxuser -x espalier-ranks | head -n 1)"
+  wait_for 20 "its ranks are gone" eval '[ -z "$(workers '"$generation"')" ]'
   wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$generation"' ]'
+  goes_on_well
+}
+
+@test "a movable training in an image moves to another node, where its container is made, and leaves none behind" {
+  userns
+  with_plugin after
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+srun --elastic=2:2,movable $SRUN_OPTIONS $BOX/bin/espalier-train $BOX/share/examples/gpt-tiny.toml --metrics $BOX/home/A.jsonl ${tiny[*]} --steps 1000000
+S
+  A=$(as_user sbatch --parsable -J A -o A.out -n1 --mem=500 A.sh)
+  wait_for 120 "A trains" stepped_past A 10
+  from=$(squeue -h -n "base-$A" -o %N)
+  to=$([ "$from" = n1 ] && echo n2 || echo n1)
+  as_user espalier migrate "$A" --nodes "$to"
+  wait_for 120 "A trains on $to" eval 'grep "^step" "$BOX/home/A.out" | tail -n 1 | grep -q "'"$to"'/"'
+  wait_for 60 "its ranks see the image" eval '[ "$(inside image)" = 2 ]'
+  wait_for 90 "only one base is left" eval '[ "$(squeue -h -n "base-$A" -o %i | wc -l)" = 1 ]'
+  [ "$(holders | wc -l)" = 1 ]
   goes_on_well
 }
 
