@@ -5,6 +5,7 @@
 
 #include "planner/cli/commands.hpp"
 #include "planner/cli/schedule_costs.hpp"
+#include "planner/cli/schedule_job.hpp"
 #include "planner/cli/schedule_report.hpp"
 #include "planner/cli/schedule_search.hpp"
 #include "planner/core/pipeline/csv.hpp"
@@ -82,13 +83,15 @@ void expect_one_fits(const std::vector<ScheduleRow>& rows) {
 
 std::string schedule(const std::vector<std::string>& words) {
   std::string help;
-  const auto parsed = parse_schedule(words, help);
+  auto parsed = parse_schedule(words, help);
   if (!parsed) return help;
+  const bool of_job = parsed->job > 0 || !parsed->profile.empty(), limited = !parsed->memory.empty();
+  const std::string told = of_job ? take_job(*parsed) : "";
   const std::vector<ScheduleRow> rows = all_rows(*parsed);
   // Of --file --search it is the searched one.
   if (!parsed->csv.empty() && rows.size() != 1 && !(parsed->search && rows.size() == 2 && !parsed->file.empty()))
     throw UsageError("--csv: writes one schedule; choose it by --kind, --file or --search");
-  if (!parsed->memory.empty()) expect_one_fits(rows);
+  if (limited) expect_one_fits(rows);
   if (!parsed->csv.empty()) write_file(parsed->csv, "--csv", pipeline::write_csv(rows.back().schedule));
   if (!parsed->svg.empty()) write_file(parsed->svg, "--svg", schedule_svg(rows));
   if (parsed->json) {
@@ -97,7 +100,7 @@ std::string schedule(const std::vector<std::string>& words) {
     for (const ScheduleRow& row : rows) all.push_back(schedule_json(row));
     return nlohmann::json{{"schedules", all}}.dump(2) + "\n";
   }
-  std::string text = schedule_table(rows, !parsed->memory.empty());
+  std::string text = told + schedule_table(rows, !parsed->memory.empty());
   if (!parsed->draw) return text;
   for (const ScheduleRow& row : rows) text += "\n" + schedule_drawing(row);
   return text + "\n" + schedule_drawing_legend();

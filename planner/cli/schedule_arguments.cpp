@@ -57,7 +57,10 @@ void check_values(const ScheduleArguments& arguments) {
   expect_positive("--hop", {arguments.hop}, 0);
 }
 
+bool takes_job(const ScheduleArguments& arguments) { return arguments.job > 0 || !arguments.profile.empty(); }
+
 void check_shape(const ScheduleArguments& arguments) {
+  if (takes_job(arguments)) return;
   if (!arguments.file.empty()) {
     if (arguments.ranks > 0 || arguments.micro_batches > 0 || arguments.chunks > 0)
       throw UsageError(
@@ -94,6 +97,11 @@ std::optional<ScheduleArguments> parse_schedule(const std::vector<std::string>& 
   app.add_option("--chunks", result.chunks, "on each rank, of the kinds that can have any number (interleaved: 2)")
       ->check(CLI::Range(1, kMostChunks));
   app.add_option("--file", result.file, "read a schedule: CSV of torch.distributed.pipelining, one row a rank");
+  const auto job = app.add_option("--job", result.job, "ranks, micro-batches and costs are those of this elastic job")
+                       ->check(CLI::Range(JobId{1}, JobId{0xfffffffe}));
+  const auto profile =
+      app.add_option("--profile", result.profile, "the same from a file: the output of espalier show job JOBID --json");
+  job->excludes(profile);
   app.add_flag("--search", result.search, "search for a faster schedule within --memory");
   app.add_option("--effort", result.effort, "of the search: a factor on its work (1)")->check(CLI::Range(0.0, 1000.0));
   app.add_option("--forward", result.forward,
@@ -126,6 +134,13 @@ std::optional<ScheduleArguments> parse_schedule(const std::vector<std::string>& 
     throw UsageError(std::string("schedule: ") + wrong.what());
   }
   result.kinds = chosen_kinds(kinds);
+  if (takes_job(result)) {
+    for (const char* option : {"--ranks", "--micro-batches", "--file", "--forward", "--backward-input",
+                               "--backward-weight", "--backward", "--activation", "--hop"})
+      if (app.count(option) > 0)
+        throw UsageError(std::string(job->count() > 0 ? "--job" : "--profile") + ": tells " + option +
+                         " itself; leave " + option + " out");
+  }
   if (result.kinds.empty() && result.file.empty() && !result.search) result.kinds = chosen_kinds({"all"});
   check_values(result);
   check_shape(result);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/job.hpp"
+
 namespace espalier::cli {
 
 struct ScheduleArguments {
@@ -12,6 +14,8 @@ struct ScheduleArguments {
   int chunks = 0;                  // on each rank; 0: what the kind needs
   std::vector<std::string> kinds;  // names of generators
   std::string file;                // read this schedule; empty: none
+  JobId job = 0;                   // take its costs (schedule_job.hpp); 0: none
+  std::string profile;             // the same from this file; empty: none
   bool search = false;
   double effort = 1;  // of the search, as a factor on its bound of work
   // One value, or one a rank, or one a chunk. Of a rank's whole part of the model on one micro-batch, unless it is one

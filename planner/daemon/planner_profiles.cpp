@@ -9,6 +9,8 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/assumed_range.hpp"
 #include "planner/core/model/compared_nodes.hpp"
+#include "planner/core/model/model_sizes.hpp"
+#include "planner/core/model/pipeline_view.hpp"
 #include "planner/core/model/step_statistics.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
@@ -24,6 +26,21 @@ std::vector<GpuId> gpus_of(const ElasticJob& job) {
   for (const Holding& held : job.anchor)
     for (const int gpu : held.gpus) gpus.push_back({held.node, gpu});
   return gpus;
+}
+
+// For `espalier schedule --job`; null where the plan is no pipeline.
+Json pipeline_of(const ElasticJob& job, const JobCoefficients& known, const Site& site) {
+  if (!job.plan || job.plan->stages.size() < 2) return nullptr;
+  Training training = training_of(job.model);
+  training.in_parts = true;
+  // With recomputation the backward pass does the forward pass again: three parts of work instead of two.
+  const double of_two = std::exchange(training.recompute, false) ? 2.0 / 3 : 1;
+  try {
+    const double share = of_two * model_sizes(job.model, training, site.hardware.types.size()).deferred;
+    return pipeline_view(site.hardware, site.topology, known, *job.plan, share);
+  } catch (const Error&) {  // a node has left Slurm, say
+    return nullptr;
+  }
 }
 
 // What is learnt is worth less than the connection to the launcher: it stays when the store cannot
@@ -122,6 +139,7 @@ void Planner::save_coefficients(const LiveJob& live) {
                        {"step", book.step()},
                        {"steps", book.steps()},
                        {"time", clock_seconds()},
+                       {"pipeline", pipeline_of(live.job, *known, *site_)},
                        {"job", description(live.job)}};
   written(live.job.id, [&] { store_.save_coefficients(live.job.id, record); });
 }

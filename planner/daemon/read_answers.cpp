@@ -50,6 +50,7 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
   json["coefficients_settled"] = known.value("settled", false);
   json["coefficients_measured"] = known.value("measured", Json::object());
   json["coefficients_source"] = describe_source(known);
+  json["pipeline"] = known.value("pipeline", Json(nullptr));
   return json;
 }
 

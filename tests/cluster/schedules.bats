@@ -45,6 +45,20 @@ plans() { sed -n 's/.*"plan":"\([^|]*\) |.*/\1/p' "$BOX/home/A.jsonl" | uniq; } 
   grep -q "JobId=$A .*Scales=stages and replicas" "$BOX/log/scale"
   grep -q '^GPUs=2 Usable=yes Schedule=interleaved Chunks=2' "$BOX/log/scale"
   grep -q 'Plan=pp4 dp1 tp1 interleaved' "$BOX/log/scale"
+  # Its measured stages, under other schedules; the same from what `show job` told.
+  as_user espalier schedule --job "$A" | tee "$BOX/log/schedule"
+  grep -q "^job $A: 2 stages, .* interleaved. Times in ms" "$BOX/log/schedule"
+  grep -q '^zb-v' "$BOX/log/schedule"
+  as_user espalier show job "$A" --json > "$BOX/log/job.json"
+  as_user espalier schedule --job "$A" --kind interleaved --json > "$BOX/log/live.json"
+  as_user espalier schedule --profile "$BOX/log/job.json" --kind interleaved --json > "$BOX/log/kept.json"
+  python3 - "$BOX" "$(metric A seconds)" << 'P'
+import json, sys
+box, step = sys.argv[1], float(sys.argv[2])
+live, kept = (json.load(open(f"{box}/log/{name}.json"))["time"] for name in ("live", "kept"))
+print(f"# predicted {live:.0f} ms of pipeline, kept {kept:.0f}; a step takes {1000 * step:.0f} ms")
+assert 0.5 * 1000 * step < live < 1.3 * 1000 * step and 0.5 < kept / live < 2
+P
   as_user espalier show scale "$A" --json > "$BOX/log/scale.json"
   python3 - "$BOX/log/scale.json" << 'P'
 import json, sys

@@ -43,7 +43,8 @@ Words on(const char* ranks, const char* micro_batches, Words more) {
 class File {
  public:
   explicit File(const std::string& text)
-      : folder_(std::filesystem::temp_directory_path() / ("espalier-schedule-" + std::to_string(getpid()))) {
+      : folder_(std::filesystem::temp_directory_path() /
+                ("espalier-schedule-" + std::to_string(getpid()) + "-" + std::to_string(++made_))) {
     std::filesystem::create_directory(folder_);
     std::ofstream(path()) << text;
   }
@@ -58,6 +59,7 @@ class File {
   }
 
  private:
+  static inline int made_ = 0;
   std::filesystem::path folder_;
 };
 
@@ -120,6 +122,49 @@ TEST_CASE("times may be given for each rank or for each chunk") {
   const auto even = json_of(on("2", "4", {"--kind", "zb-v", "--forward", "2"}));
   CHECK(json_of(on("2", "4", {"--kind", "zb-v", "--forward", "2,2"}))["time"] == even["time"]);
   CHECK(json_of(on("2", "4", {"--kind", "zb-v", "--forward", "1,1,1,1"}))["time"] == even["time"]);
+}
+
+// As `espalier show job JOBID --json` tells it: two stages, the second slower, and room for two micro-batches.
+const char* const kShown =
+    R"({"job": {"pipeline": {"schedule": "1f1b", "micro_batches": 8, "weight_assumed": true, "stages": [
+      {"forward_ms": 2, "backward_input_ms": 2, "backward_weight_ms": 2, "send_ms": 0.5, "after_ms": 7,
+       "activation_bytes": 1073741824, "room_bytes": 2147483648},
+      {"forward_ms": 3, "backward_input_ms": 3, "backward_weight_ms": 3, "send_ms": 0, "after_ms": 1,
+       "activation_bytes": 1073741824, "room_bytes": 2147483648}]}}})";
+
+TEST_CASE("a measured job's costs are compared as those that are typed, within its GPUs' memory") {
+  const File file(kShown);
+  const auto shown = json_of({"--profile", file.path(), "--kind", "1f1b,gpipe"});
+  const auto typed = json_of(on("2", "8",
+                                {"--kind", "1f1b,gpipe", "--forward", "2,3", "--backward-input", "2,3",
+                                 "--backward-weight", "2,3", "--hop", "0.5", "--memory", "2"}));
+  CHECK(shown == typed);
+  const std::string text = schedule({"--profile", file.path(), "--kind", "1f1b,gpipe"});
+  CHECK(text.find("2 stages, 8 micro-batches, 1f1b. Times in ms, memory in GiB, as measured. A step takes up to 7 ms "
+                  "more") != std::string::npos);
+  CHECK(text.find("is assumed, by the model's shape") != std::string::npos);
+  // What is searched fits into the GPUs; a limit of the user's own counts instead.
+  const auto found = json_of({"--profile", file.path(), "--search"});
+  CHECK(found["time"].get<double>() <= shown["schedules"][0]["time"].get<double>());
+  CHECK(
+      complaint<Error>({"--profile", file.path(), "--kind", "gpipe", "--memory", "2"}).find("none of the schedules") !=
+      std::string::npos);
+  CHECK(complaint<Error>({"--profile", file.path(), "--kind", "gpipe"}) == "accepted");
+}
+
+TEST_CASE("a job's costs are not given twice, and a file without them is refused in words") {
+  const File file(kShown), other("{\"job\": {\"pipeline\": null}}");
+  for (const char* option : {"--ranks", "--micro-batches", "--file", "--forward", "--backward-input",
+                             "--backward-weight", "--backward", "--activation", "--hop"})
+    CHECK(complaint<UsageError>({"--job", "7", option, "2"}) ==
+          "--job: tells " + std::string(option) + " itself; leave " + option + " out");
+  CHECK(complaint<UsageError>({"--job", "7", "--profile", file.path()}).find("excludes") != std::string::npos);
+  CHECK(complaint<UsageError>({"--job", "0"}).find("--job") != std::string::npos);
+  CHECK(complaint<Error>({"--profile", other.path()}) ==
+        "--profile: " + other.path() +
+            ": no pipeline was measured; a job is measured in its first steps, and its plan must have stages");
+  CHECK(complaint<Error>({"--profile", "/nowhere"}) ==
+        "--profile: /nowhere: cannot be read: No such file or directory");
 }
 
 TEST_CASE("schedule needs ranks") { CHECK(complaint<UsageError>({}) == "schedule: needs --ranks=N, or --file=CSV"); }
