@@ -179,6 +179,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:3
 @test "a PyTorch script in an image, as its root: it logs in as its user, grows, and no step is lost" {
   userns
   set_up_python
@@ -190,6 +191,7 @@ S
   python_goes_on_well
 }
 
+# bats test_tags=long:5
 @test "a program that enters its container itself grows and is preempted: ranks inside, launcher outside, no step lost" {
   userns
   as_user tee in_image > /dev/null <<'S'

@@ -30,6 +30,7 @@ messages() { grep -c '^espalier: ' "$1" || true; }
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "two extensions of a job on one node, beside its own GPUs there; Slurm takes one of them back" {
   first=$(plain near1 -N1 -n1 -w n1 --gres=gpu:1)
   second=$(plain near2 -N1 -n1 -w n1 --gres=gpu:1)
