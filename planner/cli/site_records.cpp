@@ -36,6 +36,9 @@ Record node_record(const Json& node) {
         {{"Slow", "computes at " + std::to_string(std::lround(100 * slow.at("share").get<double>())) +
                       "% of its like, as " + std::to_string(jobs) + (jobs == 1 ? " job measured" : " jobs measured")}});
   }
+  if (const int jobs = node.value("unfit_for", 0); jobs > 0)
+    record.push_back({{"Unfit", "workers of " + std::to_string(jobs) + (jobs == 1 ? " job" : " jobs") +
+                                    " died there again and again within the last hour"}});
   if (const std::string fault = node.value("unhealthy", ""); !fault.empty()) record.push_back({{"Health", fault}});
   return record;
 }

@@ -266,8 +266,14 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   }
 
   auto input = make_input(slurm, jobs_, trigger,
-                          {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
-                           limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective, &slow_nodes_});
+                          {settings_.max_gpus,
+                           settings_.partition,
+                           site_,
+                           &submissions_.arrivals(),
+                           settings_.rules,
+                           limit_waits_.look(slurm, settings_.partition),
+                           settings_.scheduler.objective,
+                           {&slow_nodes_, &unfit_nodes_}});
   try {
     make_room(input, moments);
     start_smaller(input, moments);

@@ -34,6 +34,7 @@
 #include "planner/daemon/store.hpp"
 #include "planner/daemon/strays.hpp"
 #include "planner/daemon/submissions.hpp"
+#include "planner/daemon/unfit_nodes.hpp"
 #include "planner/wire/movable_message.hpp"
 #include "planner/wire/side_thread.hpp"
 
@@ -264,6 +265,7 @@ class Planner {
   Allocations allocations_;
   LimitWaits limit_waits_;
   SlowNodes slow_nodes_;
+  UnfitNodes unfit_nodes_;
   std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
   bool asking_ = false;    // from the question to Slurm until what follows of its answer has been decided

@@ -121,7 +121,7 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
     LiveJob waits;  // one that has not started yet
     waits.job.uid = job.uid;
     const auto live = jobs_.find(job.id);
-    input.closed[job.id] = OpenNodes(slurm, &slow_nodes_, settings_.rules)
+    input.closed[job.id] = OpenNodes(slurm, {&slow_nodes_, &unfit_nodes_}, settings_.rules)
                                .closed_to(live == jobs_.end() ? waits : live->second, job, *anchor);
     job.held = !barred(*anchor, slurm, settings_.rules).empty();
   }

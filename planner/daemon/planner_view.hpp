@@ -11,6 +11,7 @@
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/unfit_nodes.hpp"
 
 namespace espalier {
 
@@ -39,6 +40,7 @@ struct PlannerView {
   std::vector<std::shared_ptr<const JobView>> jobs;  // sorted by id
   std::map<JobId, LiveJob> promised;                 // with open decisions: only id, uid, `open` and `before` are set
   std::map<std::string, SlowNodes::Slow> slow;       // by node
+  std::map<std::string, int> unfit;                  // by node: for how many jobs
   std::shared_ptr<const SlurmSnapshot> slurm;        // null: Slurm has not answered yet
   std::optional<std::string> trouble;                // why Slurm does not answer
   std::shared_ptr<const std::vector<Weighed>> weighed;  // of the last decision, sorted by job

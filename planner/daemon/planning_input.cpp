@@ -114,14 +114,16 @@ std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
   return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
 }
 
-OpenNodes::OpenNodes(const SlurmSnapshot& slurm, const SlowNodes* slow, const ExtensionRules& rules)
-    : slurm_(slurm), closed_(slurm, rules), slow_(slow) {}
+OpenNodes::OpenNodes(const SlurmSnapshot& slurm, NodeFindings findings, const ExtensionRules& rules)
+    : slurm_(slurm), closed_(slurm, rules), findings_(findings) {}
 
 NodeNames OpenNodes::closed_to(const LiveJob& live, const ElasticJob& job, const SlurmJob& anchor) {
   NodeNames closed = closed_.to(anchor, {kept_type(job, slurm_.cluster), live.types, live.movable});
   std::vector<std::string> more;
-  if (slow_ != nullptr)
-    for (const auto& [node, share] : slow_->of(live.job.uid, slurm_.time)) more.push_back(node);
+  if (findings_.slow != nullptr)
+    for (const auto& [node, share] : findings_.slow->of(live.job.uid, slurm_.time)) more.push_back(node);
+  if (findings_.unfit != nullptr)
+    for (const std::string& node : findings_.unfit->of(live.job.uid, job.id, slurm_.time)) more.push_back(node);
   for (const auto& [node, until] : live.avoided)
     if (until > slurm_.time) more.push_back(node);
   if (more.empty()) return closed;
@@ -145,7 +147,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   input.arrivals = context.arrivals;
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
-  OpenNodes open(slurm, context.slow, context.rules);
+  OpenNodes open(slurm, context.findings, context.rules);
   const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;

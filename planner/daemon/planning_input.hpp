@@ -13,8 +13,15 @@
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/unfit_nodes.hpp"
 
 namespace espalier {
+
+// What jobs have found of nodes. Null: nothing.
+struct NodeFindings {
+  const SlowNodes* slow = nullptr;
+  const UnfitNodes* unfit = nullptr;
+};
 
 // Settings and hardware that stay the same between decisions.
 struct PlanningContext {
@@ -25,21 +32,22 @@ struct PlanningContext {
   ExtensionRules rules = {};
   std::vector<LimitWaits::Wait> limit_waits = {};  // added to the snapshot's waiting jobs
   Objective objective = {};                        // its weights
-  const SlowNodes* slow = nullptr;                 // null: none is known
+  NodeFindings findings = {};
 };
 
 // For one snapshot, which must outlive it. One thread at a time.
 class OpenNodes {
  public:
-  OpenNodes(const SlurmSnapshot& slurm, const SlowNodes* slow, const ExtensionRules& rules);
+  OpenNodes(const SlurmSnapshot& slurm, NodeFindings findings, const ExtensionRules& rules);
   // Where no extension of the job is asked for: by the site's rules (ClosedNodes) and the job's types; where a growth
-  // made its steps slower a short while ago; and where its user's jobs found a node slow. null: none. `job`: confirmed.
+  // made its steps slower a short while ago; where its user's jobs found a node slow; and where workers of its user's
+  // other jobs died again and again. null: none. `job`: confirmed.
   NodeNames closed_to(const LiveJob& live, const ElasticJob& job, const SlurmJob& anchor);
 
  private:
   const SlurmSnapshot& slurm_;
   ClosedNodes closed_;
-  const SlowNodes* slow_;
+  NodeFindings findings_;
 };
 
 // `job` with only the GPUs and extensions that Slurm confirms for it. Its max_gpus is at most

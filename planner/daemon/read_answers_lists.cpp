@@ -149,6 +149,7 @@ std::string ReadAnswers::nodes(const Asked& asked) {
     json["topology_known"] = known.contains(node.name);
     if (const auto slow = view.slow.find(node.name); slow != view.slow.end())
       json["slow"] = {{"share", slow->second.share}, {"jobs", slow->second.jobs}};
+    if (const auto unfit = view.unfit.find(node.name); unfit != view.unfit.end()) json["unfit_for"] = unfit->second;
     list.add(text_of(json));
   }
   list.begin("waiting");
