@@ -306,20 +306,6 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   });
 }
 
-// Policy `arena` switches types itself; beside it bases move within their types only.
-std::optional<Decision> Planner::find_move(const Deciding& from, BetterPlaces& places,
-                                           std::vector<Decision>& decisions) {
-  const auto at = std::find_if(decisions.begin(), decisions.end(), moves_base);
-  if (at != decisions.end()) {
-    Decision move = std::move(*at);
-    decisions.erase(at);
-    return move;
-  }
-  const auto& settings = *from.settings;
-  return places.find(from.input, settings.scheduler, settings.migrate_gain,
-                     settings.scheduler.arena ? within_their_types(from.movable, from.input) : from.movable, decisions);
-}
-
 void Planner::decided(const Deciding& from, const Decided& result) {
   deciding_ = false;
   try {
