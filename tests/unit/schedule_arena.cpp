@@ -186,6 +186,34 @@ TEST_SUITE("arena policy") {
     CHECK(scale(input, {}, arena).empty());
   }
 
+  TEST_CASE("where many bases could move, each gets its turn, one at a time") {
+    // Of ten jobs the first nine cannot end up on n2: they end too soon.
+    std::vector<ElasticJob> jobs;
+    std::vector<NodeView> nodes;
+    for (JobId id = 1; id <= 10; ++id) {
+      const std::string name = "a" + std::to_string(id);
+      nodes.push_back(node(name, 2, "leaf1", "a100"));
+      jobs.push_back(wide(id, name, {0, 1}));
+      jobs.back().anchor.front().job = 1000 + id;
+      jobs.back().total_steps = id < 10 ? 50 : 3600;
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+    nodes.push_back(node("n2", 4));
+    PlanningInput input = measured(input_of(nodes, jobs));
+    for (JobId id = 1; id <= 10; ++id) input.movable.push_back({id, {}});
+    const auto scheduler = make_arena_scheduler({}, {});
+    CHECK(scheduler->decide(input).empty());
+    input.now += 1;
+    const auto decisions = scheduler->decide(input);
+    REQUIRE(decisions.size() == 1);
+    CHECK(moves_base(decisions.front()));
+    CHECK(decisions.front().job == 10);
+    input.jobs[8].total_steps = 3600;
+    CHECK(scale(input).size() == 0);  // the first eight come first
+    input.jobs[0].total_steps = input.jobs[1].total_steps = 3600;
+    CHECK(scale(input).size() == 1);
+  }
+
   TEST_CASE("a base that moves and a job that grows in one decision take different GPUs") {
     PlanningInput input = slow();
     ElasticJob second = wide(6, "n2", {0, 1}, 4);

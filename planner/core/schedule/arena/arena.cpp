@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kMostLooks = 64;  // steps in one decision for which a place and a plan are looked for: bounds its latency
 
+// Movable jobs whose other types are looked at in one decision, for the same reason.
+constexpr std::size_t kMostSwitching = 8;
+
 // The job's extensions, the newest first.
 std::vector<const Holding*> newest_first(const ElasticJob& job) {
   std::vector<const Holding*> extensions;
@@ -145,13 +148,38 @@ class Arena final : public Scheduler {
     std::set<std::tuple<std::size_t, int, int>> refused;  // by member, pool and GPUs
   };
 
+  // The members that may switch types in this decision: those that have waited longest for it.
+  std::set<std::size_t> switching(const PlanningInput& input) {
+    std::erase_if(switched_, [&](const auto& entry) {
+      return std::none_of(members_.begin(), members_.end(),
+                          [&](const ArenaMember& one) { return one.job().id == entry.first; });
+    });
+    std::vector<std::tuple<double, JobId, std::size_t>> order;
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const ArenaMember& one = members_[m];
+      if (!one.scales || one.movable == nullptr || arena_.migrate_gain < 1) continue;
+      const auto before = switched_.find(one.job().id);
+      order.emplace_back(before == switched_.end() ? -1 : before->second, one.job().id, m);
+    }
+    std::sort(order.begin(), order.end());
+    if (order.size() > kMostSwitching) order.resize(kMostSwitching);
+    std::set<std::size_t> chosen;
+    for (const auto& [time, job, member] : order) {
+      switched_[job] = input.now;
+      chosen.insert(member);
+    }
+    return chosen;
+  }
+
   Scaling start(const PlanningInput& input, const std::vector<Supply>& supplies) {
     Scaling scaling;
-    for (ArenaMember& one : members_)
+    const auto may_switch = switching(input);
+    for (std::size_t m = 0; m < members_.size(); ++m) {
+      const ArenaMember& one = members_[m];
       scaling.jobs.push_back(
           {[this, &one, &input](int pool, int gpus) { return jobs_.throughput(one, input, pool, gpus); },
-           one.scales ? one.pool : -1, one.held, one.most, one.weight, true,
-           one.movable != nullptr && arena_.migrate_gain >= 1});
+           one.scales ? one.pool : -1, one.held, one.most, one.weight, true, may_switch.contains(m)});
+    }
     scaling.free.assign(jobs_.pools().size(), 0);
     const ElasticJob nobody;
     for (const NodeGpus& node : IdleGpus(supplies, *jobs_.site(), {}).for_job(nobody, {}))
@@ -252,6 +280,7 @@ class Arena final : public Scheduler {
   const ArenaPolicyOptions arena_;
   ArenaMembers jobs_;
   std::vector<ArenaMember> members_;  // of one call
+  std::map<JobId, double> switched_;  // PlanningInput::now of the last look at other types
   std::vector<Weighed> weighed_;
 };
 
