@@ -97,7 +97,7 @@ $(BUILD)/bin/espalier-report: $(call objects,spank/report/main.cpp) $(WIRE) $(CO
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) -lhwloc -lfmt
 
-$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,grid model pipeline pipeline/generators probe topology solver schedule schedule/flextrain))) $(SLURM_API)
+$(CORE): $(call objects,$(call sources,planner/core $(addprefix planner/core/,grid model pipeline pipeline/generators probe topology solver schedule schedule/flextrain schedule/arena))) $(SLURM_API)
 	@rm -f $@
 	$(link)ar rcs $@ $^
 

@@ -142,6 +142,7 @@ suite_sim() {
   one_of_sim "launchers, planner and Slurm under faults" --histories 2000
   one_of_sim "the same with movable jobs: each way to break the model is noticed" --movable --mutants
   one_of_sim "movable jobs under faults" --movable --histories 1000
+  one_of_sim "movable jobs of two types under faults, policy arena" --movable --arena --histories 500
 }
 
 run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box

@@ -48,6 +48,7 @@ test-sim:
 	@$(SIM_TEST) --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
 	@$(SIM_TEST) --movable --mutants
 	@$(SIM_TEST) --movable --seed $(SEED) --histories $(HISTORIES) --jobs $(shell nproc)
+	@$(SIM_TEST) --movable --arena --seed $(SEED) --histories $$(($(HISTORIES) / 10)) --jobs $(shell nproc)
 
 .PHONY: test check demo bench bench-train bench-pytorch
 test: $(if $(filter 1,$(SAN)),,deps-standin)

@@ -87,6 +87,7 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
     options.scheduler = wire::scheduler_options(config);
     options.most_gpus = config.max_gpus;
     options.flextrain = wire::flextrain_options(config);
+    options.anchored = wire::arena_options(config);
     options.lambda = options.scheduler->lambda;
   }
   options.lambda = arguments.lambda.value_or(options.lambda);

@@ -12,7 +12,9 @@
 #include "planner/core/arrivals.hpp"
 #include "planner/core/decision.hpp"
 #include "planner/core/model/coefficients.hpp"
+#include "planner/core/schedule/arena/options.hpp"
 #include "planner/core/schedule/flextrain/options.hpp"
+#include "planner/core/schedule/move.hpp"
 #include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
 #include "planner/core/topology/site.hpp"
@@ -59,6 +61,8 @@ struct PlanningInput {
   std::set<JobId> tuned;
   // When each job was submitted, seconds since the epoch; for finish-time fairness. Absent: not known.
   std::map<JobId, double> submitted;
+  // Movable jobs whose base may go to another type of GPU now, sorted by job. Policy `arena` alone looks at them.
+  std::vector<MovableJob> movable;
   // Recent submissions of all jobs. Null: not known. It must outlive the decision.
   const Arrivals* arrivals = nullptr;
 };
@@ -104,6 +108,8 @@ struct SchedulerOptions {
   bool data_parallel_only = false;
   // The policy `flextrain` or `flextrain-dp`. nullopt: Suika's algorithm, as printed or not.
   std::optional<FlextrainOptions> flextrain;
+  // The policy `arena`. nullopt: another one.
+  std::optional<ArenaPolicyOptions> arena;
   // Solves every job again in every round. The lazy rounds are measured against it.
   bool eager = false;
 };
@@ -133,7 +139,7 @@ class Scheduler {
 // runs on top.
 std::unique_ptr<Scheduler> make_suika_scheduler(const SchedulerOptions& options);
 
-// By the options: FlexTrain's controller, or Suika's algorithm.
+// By the options: Arena's scaling, FlexTrain's controller, or Suika's algorithm.
 std::unique_ptr<Scheduler> make_scheduler(const SchedulerOptions& options);
 
 // The best plan on a subset of the GPUs that the job has now. The planner uses it for a shrink. The

@@ -96,6 +96,7 @@ Json Answers::config() const {
             {"flextrain.least_probability", config_.flextrain_least_probability},
             {"flextrain.window_hours", config_.flextrain_window_hours},
             {"flextrain.least_gpus", config_.flextrain_least_gpus},
+            {"arena.search_depth", config_.arena_search_depth},
             {"extensions.partition", config_.partition},
             {"extensions.qos", config_.extension_qos},
             {"extensions.constraint", config_.extension_constraint},

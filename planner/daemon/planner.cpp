@@ -296,14 +296,14 @@ void Planner::decide(const SlurmSnapshot& slurm) {
   from->began = clock_seconds();
   if (settings_.migrate_gain >= 1)
     if (auto movable = movable_now(jobs_, last_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
+  if (settings_.scheduler.arena) from->input.movable = from->movable;
   from->trials = trials_now(from->input.now);
   deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
     auto result = std::make_shared<Decided>();
     try {
       result->decisions = scheduler->decide(from->input);
       result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
-      result->move = places->find(from->input, from->settings->scheduler, from->settings->migrate_gain, from->movable,
-                                  result->decisions);
+      result->move = find_move(*from, *places, result->decisions);
       find_trial(*from, *result);
     } catch (const std::exception& error) {
       result->failure = error.what();

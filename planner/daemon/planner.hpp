@@ -176,6 +176,9 @@ class Planner {
   // Second bases for whose GPUs others have begun to wait.
   void withdraw_bases(const SlurmSnapshot& slurm);
   void decide(const SlurmSnapshot& slurm);
+  // The move of a base for more speed: the policy's own, which leaves `decisions`, or one of `places`. Any thread.
+  static std::optional<Decision> find_move(const Deciding& from, BetterPlaces& places,
+                                           std::vector<Decision>& decisions);
   void decided(const Deciding& from, const Decided& result);
   void apply(const Deciding& from, const Decided& result);
   // Trials of plans (schedule/plan_trials.hpp).

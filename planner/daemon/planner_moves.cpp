@@ -1,6 +1,8 @@
 // The planner's work for movable jobs: replacing a base by another one, because a user asks or a job waits for room.
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/core/schedule/hindered.hpp"
@@ -170,6 +172,20 @@ void Planner::start_smaller(PlanningInput& input, const std::map<std::string, do
     input.cluster = without_taken(std::move(input.cluster), {decision});
     propose(live, std::move(record));
   }
+}
+
+// Policy `arena` switches types itself; beside it bases move within their types only.
+std::optional<Decision> Planner::find_move(const Deciding& from, BetterPlaces& places,
+                                           std::vector<Decision>& decisions) {
+  const auto at = std::find_if(decisions.begin(), decisions.end(), moves_base);
+  if (at != decisions.end()) {
+    Decision move = std::move(*at);
+    decisions.erase(at);
+    return move;
+  }
+  const auto& settings = *from.settings;
+  return places.find(from.input, settings.scheduler, settings.migrate_gain,
+                     settings.scheduler.arena ? within_their_types(from.movable, from.input) : from.movable, decisions);
 }
 
 void Planner::make_room(PlanningInput& input, std::map<std::string, double> moments) {

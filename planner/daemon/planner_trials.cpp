@@ -52,7 +52,9 @@ std::vector<Planner::TrialJob> Planner::trials_now(double now) {
   std::vector<TrialJob> list;
   const SchedulerOptions& options = settings_.scheduler;
   // The published policies choose their plans as published.
-  if (settings_.plan_trials == 0 || options.as_printed || options.flextrain || options.data_parallel_only) return list;
+  if (settings_.plan_trials == 0 || options.as_printed || options.flextrain || options.arena ||
+      options.data_parallel_only)
+    return list;
   for (auto& [id, live] : jobs_)
     if (list.size() < kMostLooks && may_try(live, now)) list.push_back({id, live.trials, most_trials(live, now)});
   return list;

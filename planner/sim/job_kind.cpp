@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "planner/core/error.hpp"
+#include "planner/core/grid/gpu_pools.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/sim/free_gpus.hpp"
 #include "planner/sim/paper_jobs.hpp"
-#include "planner/sim/policies/gpu_pools.hpp"
 #include "planner/sim/policies/regular_plan.hpp"
 
 namespace espalier::sim {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "planner/core/error.hpp"
-#include "planner/sim/policies/gpu_pools.hpp"
+#include "planner/core/grid/gpu_pools.hpp"
 #include "planner/sim/traces/rows.hpp"
 
 namespace espalier::sim {

@@ -41,15 +41,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
   add("planner", "reclaim", [&](const std::string& k) { return toml_truth(path, k, c.reclaim); });
   add("planner", "policy", [&](const std::string& k) {
-    const auto known = toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp"});
-    return TomlSetter([known, path, k](const toml::value& value) {
-      if (value.is_string() && value.as_string().str == "arena")
-        fail_toml(path, value, k,
-                  "\"arena\" halves, moves and stops running jobs, but a job of espalierd keeps the GPUs that it was "
-                  "submitted with; try it with espalier simulate, and use espalier, suika, flextrain or flextrain-dp "
-                  "here");
-      known(value);
-    });
+    return toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp", "arena"});
   });
   add("flextrain", "most_times",
       [&](const std::string& k) { return toml_real(path, k, c.flextrain_most_times, 1, 1000); });
@@ -59,6 +51,8 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_real(path, k, c.flextrain_window_hours, 0.01, 24); });
   add("flextrain", "least_gpus",
       [&](const std::string& k) { return toml_whole(path, k, c.flextrain_least_gpus, 1, 1000000); });
+  add("arena", "search_depth",
+      [&](const std::string& k) { return toml_whole(path, k, c.arena_search_depth, 1, 1000); });
   add("planner", "share_profiles", [&](const std::string& k) { return toml_truth(path, k, c.share_profiles); });
   add("planner", "topology_file", [&](const std::string& k) { return toml_text(path, k, c.topology_file, true); });
   add("planner", "store_mb", [&](const std::string& k) { return toml_whole(path, k, c.store_mb, 16, 1000000); });

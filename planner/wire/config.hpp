@@ -52,6 +52,8 @@ struct Config {
   double flextrain_window_hours = 8;         // submissions of these hours are looked at
   int flextrain_least_gpus = 32;             // and only those of so many GPUs or more
 
+  int arena_search_depth = 10;  // [arena]: most doublings and type switches in one decision (Arena §3.5)
+
   // [extensions]
   std::string partition = "elastic";
   std::string extension_qos;  // empty: Slurm's choice

@@ -12,6 +12,8 @@ FlextrainOptions flextrain_options(const Config& config) {
   return options;
 }
 
+ArenaPolicyOptions arena_options(const Config& config) { return {config.arena_search_depth, config.migrate_gain}; }
+
 SchedulerOptions scheduler_options(const Config& config) {
   SchedulerOptions options;
   options.max_lease_minutes = config.max_lease_minutes;
@@ -26,6 +28,7 @@ SchedulerOptions scheduler_options(const Config& config) {
   options.objective = config.objective;
   options.as_printed = config.policy == "suika";
   if (config.policy == "flextrain" || config.policy == "flextrain-dp") options.flextrain = flextrain_options(config);
+  if (config.policy == "arena") options.arena = arena_options(config);
   return options;
 }
 

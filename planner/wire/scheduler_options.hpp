@@ -11,4 +11,7 @@ SchedulerOptions scheduler_options(const Config& config);
 // [flextrain], whatever the policy is.
 FlextrainOptions flextrain_options(const Config& config);
 
+// [arena], whatever the policy is.
+ArenaPolicyOptions arena_options(const Config& config);
+
 }  // namespace espalier::wire

@@ -21,6 +21,8 @@ class ModelSlurm final : public Slurm {
     if (history().slurm_fails) throw Error("Slurm: unable to contact the controller");
     SlurmSnapshot result = history().slurm->snapshot();
     result.time = clock_seconds();
+    for (std::size_t n = 0; history().arena && n < result.cluster.nodes.size(); ++n)
+      result.cluster.nodes[n].gpu_type = n % 2 == 0 ? "h100" : "a100";
     return result;
   }
   SlurmNames names() override { return {}; }
@@ -47,8 +49,8 @@ std::vector<SimNode> small_cluster(Random& random, bool cpus_only) {
 
 History& history() { return *running; }
 
-History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable)
-    : random(seed), network(timeline, random), mutant(broken), movable(with_movable), logging_(log) {
+History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable, bool with_arena)
+    : random(seed), network(timeline, random), mutant(broken), movable(with_movable), arena(with_arena), logging_(log) {
   running = this;
   config.planner_host = kHead;
   config.planner_port = kPlannerPort;
@@ -216,6 +218,7 @@ void History::start_planner() {
   settings.scheduler.kill_wait_seconds = config.kill_wait_seconds;
   settings.scheduler.cooldown_seconds = 2;
   settings.scheduler.lambda = 8;
+  if (arena) settings.scheduler.arena.emplace();
   planner_.loop = std::make_unique<wire::Loop>();
   planner_.agent = std::make_unique<SlurmAgent>(*planner_.loop, std::make_unique<ModelSlurm>());
   planner_.planner = std::make_unique<Planner>(*planner_.loop, *planner_.agent, *store_, settings);

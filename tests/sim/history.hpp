@@ -62,8 +62,8 @@ class History {
   static constexpr const char* kHead = "head";
   static constexpr std::uint16_t kPlannerPort = 7321;
 
-  // `movable`: most of its elastic jobs are.
-  History(std::uint64_t seed, Mutant mutant, bool log, bool movable = false);
+  // `movable`: most of its elastic jobs are. `arena`: the planner has that policy, and there are two types of GPU.
+  History(std::uint64_t seed, Mutant mutant, bool log, bool movable = false, bool arena = false);
   ~History();
   History(const History&) = delete;
   History& operator=(const History&) = delete;
@@ -78,7 +78,7 @@ class History {
   Random random;
   Network network;
   Mutant mutant;
-  const bool movable;
+  const bool movable, arena;
   PartyPtr born;             // the process whose loop is being made
   bool slurm_fails = false;  // the call that is being carried out finds no slurmctld
   bool answer_lost = false;  // the call is carried out, and its answer never comes

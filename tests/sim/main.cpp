@@ -8,7 +8,8 @@
 //
 // The seed decides the history: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want their
 // GPUs, and faults (faults.cpp). With --movable most elastic jobs are movable: they hold their GPUs by bases, which are
-// replaced, and Slurm requeues the job when it loses the launcher's node.
+// replaced, and Slurm requeues the job when it loses the launcher's node. With --arena the planner has that policy, and
+// every second node another type of GPU.
 // - Connections break, or are cut for a while. Datagrams are lost, doubled or overtaken.
 // - Processes die or stand still. The planner and launchers also die in the middle of an event.
 // - Workers and nodes are lost while a job trains. The next generation takes the state that survives.
@@ -41,13 +42,14 @@ namespace {
 struct Options {
   std::uint64_t seed = 1;
   long histories = 1, steps = std::numeric_limits<long>::max(), jobs = 1;
-  bool verbose = false, mutants = false, survey = false, movable = false;
+  bool verbose = false, mutants = false, survey = false, movable = false, arena = false;
   Mutant mutant = Mutant::none;
 };
 
 constexpr const char* kUsage =
-    "Usage: sim [--movable] [--seed N] [--histories N] [--jobs N] [--steps N] [--mutant NAME] [--verbose | --survey]\n"
-    "       sim [--movable] --mutants [--seed N] [--histories N]\n";
+    "Usage: sim [--movable] [--arena] [--seed N] [--histories N] [--jobs N] [--steps N] [--mutant NAME] [--verbose | "
+    "--survey]\n"
+    "       sim [--movable] [--arena] --mutants [--seed N] [--histories N]\n";
 
 [[noreturn]] void usage() {
   std::fputs(kUsage, stderr);
@@ -71,6 +73,7 @@ Options parse(int argc, char** argv) {
     else if (word == "--mutants") options.mutants = true;
     else if (word == "--survey") options.survey = true;
     else if (word == "--movable") options.movable = true;
+    else if (word == "--arena") options.arena = true;
     else if (word == "--mutant" && i + 1 < argc && mutant_from(argv[i + 1])) options.mutant = *mutant_from(argv[++i]);
     else usage();
   }
@@ -93,7 +96,7 @@ void name_seed(int number) {
 std::string run_one(std::uint64_t seed, const Options& options, Mutant mutant, long& events) {
   seed_high = static_cast<std::sig_atomic_t>(seed >> 32);
   seed_low = static_cast<std::sig_atomic_t>(seed & 0xffffffff);
-  History history(seed, mutant, false, options.movable);
+  History history(seed, mutant, false, options.movable, options.arena);
   std::string what = history.run(options.steps);
   events += history.steps();
   return what;
@@ -113,7 +116,7 @@ class Teller final : public spdlog::sinks::base_sink<spdlog::details::null_mutex
 };
 
 void tell(std::uint64_t seed, Mutant mutant, const Options& options) {
-  History told(seed, mutant, true, options.movable);
+  History told(seed, mutant, true, options.movable, options.arena);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("told", std::make_shared<Teller>(told)));
   spdlog::set_level(spdlog::level::debug);
   const std::string broken = told.run(options.steps);
@@ -175,8 +178,8 @@ int run(const Options& options) {
     return 0;
   }
   tell(seed, options.mutant, options);
-  std::printf("again: sim%s --seed %llu --verbose\n", options.movable ? " --movable" : "",
-              static_cast<unsigned long long>(seed));
+  std::printf("again: sim%s%s --seed %llu --verbose\n", options.movable ? " --movable" : "",
+              options.arena ? " --arena" : "", static_cast<unsigned long long>(seed));
   return 1;
 }
 

@@ -25,9 +25,9 @@ std::string of(std::vector<std::string> more) {
 }
 
 const std::string kPolicies =
-    "fifo, sjf, backfill, slurm, suika, suika-dp, espalier, flextrain, flextrain-dp, metis, sia, rubick, elasticflow, "
-    "gavel, "
-    "arena, bound";
+    "fifo, sjf, backfill, slurm, suika, suika-dp, espalier, flextrain, flextrain-dp, arena-anchored, metis, sia, "
+    "rubick, "
+    "elasticflow, gavel, arena, bound";
 
 }  // namespace
 

@@ -122,6 +122,30 @@ TEST_CASE("a base stays where the job may not run on the GPUs, and that of a job
   CHECK(!find_relief(scattered(), {}, {{6, {}}}));
 }
 
+TEST_CASE("under policy arena a base that finds no place on its type makes room by going to another one") {
+  PlanningInput input = scattered();
+  input.cluster.nodes[1].gpu_type = "a100";
+  SchedulerOptions options;
+  CHECK(!find_relief(input, options, {{5, {}}}));
+  options.arena.emplace();
+  const auto relief = find_relief(input, options, {{5, {}}});
+  REQUIRE(relief);
+  CHECK(nodes_of(*relief) == Nodes{"n2:2"});
+  SUBCASE("but not where types= leaves it out") { CHECK(!find_relief(input, options, {{5, {{"h100"}}}})); }
+  SUBCASE("nor where other GPUs could round differently under accuracy=bitwise") {
+    input.jobs.front().model.setting = TrainingSetting{"espalier-train-cuda 0.1.0", "", "", "", false, false};
+    CHECK(!find_relief(input, options, {{5, {}}}));
+  }
+  SUBCASE("nor where the site wants no moves to other types") {
+    options.arena->migrate_gain = 0;
+    CHECK(!find_relief(input, options, {{5, {}}}));
+  }
+  SUBCASE("and its own type comes first") {
+    input.cluster.nodes.push_back(node("n4", {0, 0, 9, 9}));
+    CHECK(nodes_of(*find_relief(input, options, {{5, {}}})) == Nodes{"n4:2"});
+  }
+}
+
 TEST_CASE("extensions on both sides count as room, and the relief says how many of their GPUs must go") {
   PlanningInput input = scattered();
   input.cluster.nodes[0].gpu_owner = {kBase + 5, kBase + 5, 20, 20};

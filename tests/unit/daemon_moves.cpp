@@ -92,6 +92,32 @@ TEST_CASE("the planner moves a base to idle GPUs of a faster type, and lets the 
   CHECK(!movable.proposed());
 }
 
+TEST_CASE("policy arena switches the type of a base itself, and keeps to what the site and the job want of moves") {
+  Movable movable;
+  std::vector<std::string> types;
+  double gain = 1.1;
+  SUBCASE("it moves") {}
+  SUBCASE("planner.migrate_gain = 0") { gain = 0; }
+  SUBCASE("types= of the job") { types = {"a100"}; }
+  PlannerSettings settings = movable.daemon.planner->settings();
+  settings.scheduler.arena = ArenaPolicyOptions{10, gain};
+  settings.migrate_gain = gain;
+  movable.daemon.planner->configure(settings);
+  movable.trains(types);
+  if (gain == 0 || !types.empty()) {
+    movable.daemon.pass(500);
+    const auto proposed = movable.proposed();
+    CHECK((!proposed || !moves_base(*proposed)));
+    return;
+  }
+  REQUIRE(movable.daemon.until([&] { return movable.proposed().has_value(); }));
+  const Decision decision = *movable.proposed();
+  CHECK(moves_base(decision));
+  REQUIRE(decision.acquire.size() == 1);
+  CHECK(decision.acquire.front().node == "n2");
+  CHECK(decision.reason.find("h100 GPUs on n2 train it ") == 0);
+}
+
 TEST_CASE("the planner moves no base to faster GPUs where the site or the job does not want it") {
   Movable movable;
   std::vector<std::string> types;

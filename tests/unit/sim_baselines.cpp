@@ -80,7 +80,8 @@ TEST_SUITE("baselines") {
   TEST_CASE("all jobs end on a busy cluster with two types of GPUs") {
     const World mixed = world(4, 2);
     const auto jobs = busy_hour(mixed, 5, 30);
-    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "flextrain", "flextrain-dp"}) {
+    for (const std::string name :
+         {"sia", "rubick", "elasticflow", "gavel", "flextrain", "flextrain-dp", "arena-anchored"}) {
       CAPTURE(name);
       const PolicyRun run = play(mixed, jobs, name);
       for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
@@ -90,7 +91,8 @@ TEST_SUITE("baselines") {
   TEST_CASE("all jobs end when predictions are wrong") {
     const World four = world(4);
     const auto jobs = busy_hour(four, 9, 30);
-    for (const std::string name : {"sia", "rubick", "elasticflow", "gavel", "metis", "flextrain", "flextrain-dp"}) {
+    for (const std::string name :
+         {"sia", "rubick", "elasticflow", "gavel", "metis", "flextrain", "flextrain-dp", "arena-anchored"}) {
       CAPTURE(name);
       const PolicyRun run = play(four, jobs, name, 0.2);
       for (const JobOutcome& job : run.jobs) CHECK(job.end > job.start);
@@ -102,7 +104,8 @@ TEST_SUITE("baselines") {
     std::size_t kind = 0;
     while (four.kinds[kind].model != "llama2-7b") ++kind;
     const std::vector<SimulatedJob> alone{{1, 0, kind, 4 * 3600 / four.kinds[kind].step_seconds, {}}};
-    for (const std::string name : {"sia", "rubick", "elasticflow", "metis", "flextrain", "flextrain-dp"}) {
+    for (const std::string name :
+         {"sia", "rubick", "elasticflow", "metis", "flextrain", "flextrain-dp", "arena-anchored"}) {
       CAPTURE(name);
       const PolicyRun run = play(four, alone, name);
       CHECK(run.jobs[0].most_gpus > 8);
@@ -116,7 +119,8 @@ TEST_SUITE("baselines") {
     const World four = world(4);
     auto jobs = busy_hour(four, 5, 30);
     for (SimulatedJob& job : jobs) job.elastic = job.id % 3 == 0;
-    for (const std::string name : {"fifo", "suika", "espalier", "metis", "elasticflow", "flextrain", "flextrain-dp"}) {
+    for (const std::string name :
+         {"fifo", "suika", "espalier", "metis", "elasticflow", "flextrain", "flextrain-dp", "arena-anchored"}) {
       CAPTURE(name);
       const PolicyRun run = play(four, jobs, name);
       int grown = 0;

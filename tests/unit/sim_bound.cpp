@@ -4,9 +4,9 @@
 #include <map>
 
 #include "planner/cli/preset_clusters.hpp"
+#include "planner/core/grid/gpu_pools.hpp"
 #include "planner/core/solver/evaluator.hpp"
 #include "planner/sim/bound.hpp"
-#include "planner/sim/policies/gpu_pools.hpp"
 #include "planner/sim/policies/policies.hpp"
 #include "planner/sim/policies/regular_plan.hpp"
 #include "planner/sim/random.hpp"
@@ -52,16 +52,16 @@ TEST_SUITE("bound") {
     const auto preset = cli::preset_cluster("cluster-arena-b");
     const Site site = site_from_view(preset->view, {}, preset->hardware).site;
     std::vector<int> gpus(site.hardware.types.size(), 0);
-    const auto pools = sim::gpu_pools(preset->view, site);
-    for (const sim::GpuPool& pool : pools) gpus[static_cast<std::size_t>(pool.type)] = pool.gpus;
+    const auto pools = gpu_pools(preset->view, site);
+    for (const GpuPool& pool : pools) gpus[static_cast<std::size_t>(pool.type)] = pool.gpus;
     int plans = 0;
     for (const sim::JobKind& kind : sim::paper_kinds(site, preset->view)) {
       if (kind.size == sim::JobSize::XL) continue;
       PlanBounds bounds;
       Evaluator evaluator({site.hardware, site.topology, kind.coefficients, bounds});
-      for (const sim::GpuPool& pool : pools)
+      for (const GpuPool& pool : pools)
         for (const int count : {1, 2, 8, 16, 64}) {
-          const auto pieces = sim::compact_pieces(pool, preset->view, site, count);
+          const auto pieces = compact_pieces(pool, preset->view, site, count);
           const auto plan = sim::fastest_even_plan(evaluator, pieces);
           if (!plan) continue;
           ++plans;

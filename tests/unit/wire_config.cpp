@@ -241,11 +241,23 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nreclaim = 1\n") == ":2: planner.reclaim: must be true or false");
   CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
   CHECK(refusal("[planner]\npolicy = \"nearest\"\n") ==
-        ":2: planner.policy: must be espalier, suika, flextrain or flextrain-dp");
-  CHECK(
-      refusal("[planner]\npolicy = \"arena\"\n") ==
-      ":2: planner.policy: \"arena\" halves, moves and stops running jobs, but a job of espalierd keeps the GPUs that "
-      "it was submitted with; try it with espalier simulate, and use espalier, suika, flextrain or flextrain-dp here");
+        ":2: planner.policy: must be espalier, suika, flextrain, flextrain-dp or arena");
+}
+
+TEST_CASE("[arena] is the policy's, and has the artifact's search depth as default") {
+  CHECK_FALSE(espalier::wire::scheduler_options(load_config(File("").path)).arena);
+  const auto plain = espalier::wire::scheduler_options(load_config(File("[planner]\npolicy = \"arena\"\n").path));
+  REQUIRE(plain.arena);
+  CHECK_FALSE(plain.flextrain);
+  CHECK_FALSE(plain.as_printed);
+  CHECK(plain.arena->search_depth == 10);
+  CHECK(plain.arena->migrate_gain == 1.1);
+  const File file("[planner]\npolicy = \"arena\"\nmigrate_gain = 1.5\n[arena]\nsearch_depth = 3\n");
+  const auto given = espalier::wire::scheduler_options(load_config(file.path)).arena;
+  REQUIRE(given);
+  CHECK(given->search_depth == 3);
+  CHECK(given->migrate_gain == 1.5);
+  CHECK(refusal("[arena]\nsearch_depth = 0\n") == ":2: arena.search_depth: must be between 1 and 1000");
 }
 
 TEST_CASE("every key of [network] and [gpu.NAME] is read") {

@@ -63,6 +63,14 @@ class Look {
     return types;
   }
 
+  bool may_move(const ElasticJob& job) const {
+    if (job.phase != JobPhase::running || !job.plan || job.held || job.step_seconds <= 0 || base_of(job) == 0)
+      return false;
+    const auto last = input_.last_change.find(job.id);
+    if (last != input_.last_change.end() && input_.now - last->second < options_.cooldown_seconds) return false;
+    return left_after_move(job) > kBothHeld;
+  }
+
   // Seconds for which the job would train in the new place.
   double left_after_move(const ElasticJob& job) const { return remaining_seconds(job) - start_seconds(job); }
 
@@ -130,6 +138,12 @@ class Look {
   Hardware roomy_;  // without limits of memory: the expected coefficients decide what fits
 };
 
+const ElasticJob* job_of(const PlanningInput& input, JobId id) {
+  const auto job = std::lower_bound(input.jobs.begin(), input.jobs.end(), id,
+                                    [](const ElasticJob& a, JobId wanted) { return a.id < wanted; });
+  return job != input.jobs.end() && job->id == id ? &*job : nullptr;
+}
+
 struct Mover {
   double looked = 0;  // when it was looked at last; below 0: never
   double left = 0;    // seconds
@@ -173,6 +187,22 @@ ClusterView without_taken(ClusterView cluster, const std::vector<Decision>& deci
   return cluster;
 }
 
+std::optional<BetterPlace> place_on_type(const PlanningInput& input, const SchedulerOptions& options, double least_gain,
+                                         const MovableJob& movable, const std::string& type,
+                                         const std::vector<Decision>& decided) {
+  const ElasticJob* const job = job_of(input, movable.id);
+  Look look(input, options, least_gain, without_taken(input.cluster, decided));
+  if (job == nullptr || !look.may_move(*job)) return std::nullopt;
+  const auto types = look.types_for(*job, movable);
+  return std::find(types.begin(), types.end(), type) != types.end() ? look.at(*job, movable, type) : std::nullopt;
+}
+
+std::vector<MovableJob> within_their_types(std::vector<MovableJob> movable, const PlanningInput& input) {
+  for (MovableJob& one : movable)
+    if (const ElasticJob* const job = job_of(input, one.id)) one.reach.types = {gpu_type_of(*job, input.cluster)};
+  return movable;
+}
+
 std::optional<BetterPlace> BetterPlaces::find_place(const PlanningInput& input, const SchedulerOptions& options,
                                                     double least_gain, const std::vector<MovableJob>& movable,
                                                     const std::vector<Decision>& decided) {
@@ -186,17 +216,10 @@ std::optional<BetterPlace> BetterPlaces::find_place(const PlanningInput& input, 
   Look look(input, options, least_gain, without_taken(input.cluster, decided));
   std::vector<Mover> candidates;
   for (const MovableJob& one : movable) {
-    const auto job = std::lower_bound(input.jobs.begin(), input.jobs.end(), one.id,
-                                      [](const ElasticJob& a, JobId id) { return a.id < id; });
-    if (job == input.jobs.end() || job->id != one.id || busy.contains(one.id)) continue;
-    if (job->phase != JobPhase::running || !job->plan || job->held || job->step_seconds <= 0 || base_of(*job) == 0)
-      continue;
-    const auto last = input.last_change.find(one.id);
-    if (last != input.last_change.end() && input.now - last->second < options.cooldown_seconds) continue;
-    const double left = look.left_after_move(*job);
-    if (left <= kBothHeld || look.types_for(*job, one).empty()) continue;
+    const ElasticJob* const job = job_of(input, one.id);
+    if (job == nullptr || busy.contains(one.id) || !look.may_move(*job) || look.types_for(*job, one).empty()) continue;
     const auto looked = looked_.find(one.id);
-    candidates.push_back({looked == looked_.end() ? -1 : looked->second, left, &*job, &one});
+    candidates.push_back({looked == looked_.end() ? -1 : looked->second, look.left_after_move(*job), job, &one});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Mover& a, const Mover& b) {
     return std::tuple(a.looked, -a.left, a.job->id) < std::tuple(b.looked, -b.left, b.job->id);

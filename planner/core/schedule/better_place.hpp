@@ -27,6 +27,15 @@ std::string describe(const BetterPlace& place);
 // The move as a decision of kind migrate. `job`: the place's.
 Decision decision_of(const BetterPlace& place, const PlanningInput& input, const ElasticJob& job);
 
+// The move of one job to GPUs of `type`, under the conditions of BetterPlaces::find_place(). nullopt: it may not be, or
+// is not worth it.
+std::optional<BetterPlace> place_on_type(const PlanningInput& input, const SchedulerOptions& options, double least_gain,
+                                         const MovableJob& movable, const std::string& type,
+                                         const std::vector<Decision>& decided);
+
+// The same jobs, each kept to the type of its present base.
+std::vector<MovableJob> within_their_types(std::vector<MovableJob> movable, const PlanningInput& input);
+
 // Remembers only when it looked at which job, so that each gets its turn. Not thread-safe.
 class BetterPlaces {
  public:

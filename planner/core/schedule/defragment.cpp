@@ -1,8 +1,10 @@
 #include "planner/core/schedule/defragment.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
+#include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/waiting.hpp"
 
@@ -111,8 +113,25 @@ class Search {
            ground.room + static_cast<int>(part.gpus.size()) >= waiting.each;
   }
 
+  // Types of GPU for the second base, the present one first.
+  std::vector<std::string> types_for(const ElasticJob& job, const std::string& present) const {
+    std::vector<std::string> types{present};
+    if (!options_.arena || options_.arena->migrate_gain < 1 || keeps_gpu_type(job)) return types;
+    std::set<std::string> others;
+    for (const Ground& ground : grounds_) others.insert(ground.node->gpu_type);
+    others.erase(present);
+    types.insert(types.end(), others.begin(), others.end());
+    return types;
+  }
+
   std::optional<Relief> move_away(const ElasticJob& job, const Reach& reach, const Ground& from) const {
-    const std::string& type = from.node->gpu_type;
+    for (const std::string& type : types_for(job, from.node->gpu_type))
+      if (auto found = move_to_type(job, reach, from, type)) return found;
+    return std::nullopt;
+  }
+
+  std::optional<Relief> move_to_type(const ElasticJob& job, const Reach& reach, const Ground& from,
+                                     const std::string& type) const {
     const int gpus = gpus_of(job.anchor);
     for (int parts = 1; parts <= static_cast<int>(job.anchor.size()); ++parts) {
       if (gpus % parts != 0) continue;

@@ -23,9 +23,10 @@ struct Relief {
 // The cheapest move that gives a waiting job its last node: by GPU-seconds of the pause, then by extensions' GPUs that
 // it needs, then by job. Only the first few waiting jobs in the order of priority, and the 64 cheapest of the bases in
 // the way of each, are looked at. The second base
-// has as many GPUs as the first, of the same type, on no more nodes, and takes no room that the waiting job or one
-// served before it needs. nullopt: no single move helps; or Slurm expects to start the job before a move would have
-// paid. Cost: O(waiting jobs x nodes) as serve_waiting(), and O(few x (movable jobs x nodes)).
+// has as many GPUs as the first, of the same type (under policy `arena`, where it finds no place, of another type), on
+// no more nodes, and takes no room that the waiting job or one served before it needs. nullopt: no single move helps;
+// or Slurm expects to start the job before a move would have paid. Cost: O(waiting jobs x nodes) as serve_waiting(),
+// and O(few x (movable jobs x nodes)).
 std::optional<Relief> find_relief(const PlanningInput& input, const SchedulerOptions& options,
                                   const std::vector<MovableJob>& movable);
 

@@ -7,19 +7,29 @@
 
 namespace espalier {
 
-bool Payoff::worth_its_cost(const Player& one, double present_ms, double next_ms, const PlanSketch& next,
-                            int gpus) const {
-  if (next_ms * options_.least_gain > present_ms) return false;
+// Training that the change wins, as time of the present plan.
+double Payoff::won_seconds(const Player& one, double present_ms, double next_ms, int gpus) const {
   double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input_, gpus) : options_.idle_seconds;
   // A change gains nothing after the job's end.
   const auto start = input_.start_seconds.find(one.job->id);
   if (!options_.as_printed)
     idle = std::min(idle, remaining_seconds(*one.job) -
                               (start != input_.start_seconds.end() ? start->second : options_.start_seconds));
+  return (present_ms / next_ms - 1) * idle;
+}
+
+bool Payoff::worth_its_pause(const Player& one, double present_ms, double next_ms, int gpus) const {
+  if (next_ms * options_.least_gain > present_ms) return false;
   const auto measured = input_.redeploy_seconds.find(one.job->id);
   const double known = measured != input_.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
-  const double won = (present_ms / next_ms - 1) * idle;
-  return won > known && won > transfer_seconds(one.virtual_job->problem(), next, one.first_held);
+  return won_seconds(one, present_ms, next_ms, gpus) > known;
+}
+
+bool Payoff::worth_its_cost(const Player& one, double present_ms, double next_ms, const PlanSketch& next,
+                            int gpus) const {
+  return worth_its_pause(one, present_ms, next_ms, gpus) &&
+         won_seconds(one, present_ms, next_ms, gpus) >
+             transfer_seconds(one.virtual_job->problem(), next, one.first_held);
 }
 
 // The search ignores activations on slow links between stages. Its result is therefore checked

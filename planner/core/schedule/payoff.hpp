@@ -15,7 +15,9 @@ class Payoff {
   // Whether training gains more steps, while the GPUs are likely to stay idle and until the job
   // ends, than the change costs. `gpus`: GPUs that the new plan adds.
   bool worth_its_cost(const Player& one, double present_ms, double next_ms, const PlanSketch& next, int gpus) const;
-  // The same for the plan as placed, GPU by GPU: the search ignores activations on slow links
+  // The same without the transfer of state, for a plan that has no GPUs yet.
+  bool worth_its_pause(const Player& one, double present_ms, double next_ms, int gpus) const;
+  // worth_its_cost() for the plan as placed, GPU by GPU: the search ignores activations on slow links
   // between stages.
   bool pays_as_placed(const Player& one, const PlanSketch& sketch, const Plan& plan, int gpus) const;
   // Whether a plan is worth its cost also with the worst of what is assumed. The paper's search
@@ -26,6 +28,7 @@ class Payoff {
   ScaleOut best_of(const Player& one) const;
 
  private:
+  double won_seconds(const Player& one, double present_ms, double next_ms, int gpus) const;
   const SchedulerOptions& options_;
   const PlanningInput& input_;
 };

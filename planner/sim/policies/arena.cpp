@@ -42,7 +42,7 @@ class Arena final : public Policy {
     for (std::size_t j = 0; j < jobs.size(); ++j)
       if (jobs[j].gpus > 0) wanted[j] = {jobs[j].pool, jobs[j].gpus};
     return reallocate(view, pools_, held, wanted, [&](const SimulatedJobState& job, const std::vector<Piece>& pieces) {
-      return speeds_of(view, job).sketch(pieces);
+      return speeds_of(view, job).sketch(view, pieces);
     });
   }
 

@@ -2,12 +2,9 @@
 // GPU type and number of GPUs.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <vector>
 
-#include "planner/core/grid/grid.hpp"
-#include "planner/sim/policies/gpu_pools.hpp"
+#include "planner/core/schedule/arena/proxy_book.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
@@ -24,18 +21,14 @@ class ArenaSpeeds {
   const std::vector<std::vector<double>>& throughput() const { return throughput_; }
   // The plan on these pieces of one type: that of a grid's proxy that is the fastest there. nullopt:
   // none fits.
-  std::optional<PlanSketch> sketch(const std::vector<Piece>& pieces);
+  std::optional<PlanSketch> sketch(const SimulatedView& view, const std::vector<Piece>& pieces);
 
  private:
-  void look(const SimulatedView& view, const std::vector<GpuPool>& pools, int most_gpus);
-
-  const std::shared_ptr<const Site> site_;
   const JobCoefficients coefficients_;
   const JobKind& kind_;
-  PlanBounds bounds_;
-  std::unique_ptr<Evaluator> evaluator_;
+  ProxyBook book_;
   std::vector<std::vector<double>> throughput_;
-  std::map<std::pair<int, int>, std::vector<Proxy>> proxies_;  // by GPU type and GPUs
+  const std::vector<GpuPool> pools_;
 };
 
 }  // namespace espalier::sim

@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "planner/core/schedule/arena/scaling_step.hpp"
+
 namespace espalier::sim {
 namespace {
 
@@ -209,24 +211,14 @@ void ArenaScheduler::launch_those_that_fit() {
 // Alg. 1, InFlightHandler: doubles or moves the running job that gains most, while GPUs are idle.
 void ArenaScheduler::upgrade() {
   for (int step = 0; step < options_.upgrades; ++step) {
-    const std::vector<int> free = free_now();
-    std::optional<Edit> best;
-    double most = 0;
-    for (int from = 0; from < static_cast<int>(capacity_.size()); ++from)
-      for (const std::size_t job : running_in(from)) {
-        const ArenaJob& one = (*jobs_)[job];
-        const double now = speed(job, from, one.gpus);
-        const auto consider = [&](int pool, int gpus) {
-          const int room = free[static_cast<std::size_t>(pool)] + (pool == from ? one.gpus : 0);
-          const double gain = speed(job, pool, gpus) - now;
-          if (gpus > room || gain <= most || speed(job, pool, gpus) <= 0) return;
-          best = Edit{job, pool, gpus};
-          most = gain;
-        };
-        for (int pool = 0; pool < static_cast<int>(capacity_.size()); ++pool)
-          if (pool != from) consider(pool, one.gpus);
-        if (2 * one.gpus <= std::max(options_.most_gpus, one.asked_gpus)) consider(from, 2 * one.gpus);
-      }
+    std::vector<ScalingJob> running;
+    for (std::size_t j = 0; j < jobs_->size(); ++j) {
+      const ArenaJob& one = (*jobs_)[j];
+      const bool left_alone = one.fixed || one.gpus == 0;
+      running.push_back({[this, j](int pool, int gpus) { return speed(j, pool, gpus); }, left_alone ? -1 : one.pool,
+                         one.gpus, std::max(options_.most_gpus, one.asked_gpus)});
+    }
+    const auto best = best_step(running, free_now());
     if (!best) return;
     (*jobs_)[best->job].pool = best->pool;
     (*jobs_)[best->job].gpus = best->gpus;

@@ -31,6 +31,7 @@ constexpr std::array kPolicies{
     Named{"espalier", make_scheduler_policy},
     Named{"flextrain", make_flextrain},
     Named{"flextrain-dp", make_flextrain},
+    Named{"arena-anchored", make_arena_anchored},
     Named{"metis", only<make_metis>},
     Named{"sia", only<make_sia>},
     Named{"rubick", only<make_rubick>},

@@ -22,7 +22,8 @@ struct PolicyOptions {
   std::optional<SchedulerOptions> scheduler;
   FlextrainOptions flextrain;
   ArenaOptions arena;
-  int most_gpus = 0;  // most GPUs of one job, for the same policies; 0: no limit
+  ArenaPolicyOptions anchored;  // of arena-anchored
+  int most_gpus = 0;            // most GPUs of one job, for the same policies; 0: no limit
 };
 
 const std::vector<std::string>& policy_names();
@@ -34,6 +35,7 @@ std::unique_ptr<Policy> make_non_elastic(const std::string& name);  // fifo, sjf
 std::unique_ptr<Policy> make_scheduler_policy(const std::string& name, const PolicyOptions& options);  // suika, ...
 std::unique_ptr<Policy> make_flextrain(const std::string& name,
                                        const PolicyOptions& options);  // flextrain, flextrain-dp
+std::unique_ptr<Policy> make_arena_anchored(const std::string& name, const PolicyOptions& options);
 std::unique_ptr<Policy> make_metis(const PolicyOptions& options);
 std::unique_ptr<Policy> make_sia(const PolicyOptions& options);
 std::unique_ptr<Policy> make_rubick(const PolicyOptions& options);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/grid/gpu_pools.hpp"
 #include "planner/core/topology/affinity_order.hpp"
-#include "planner/sim/policies/gpu_pools.hpp"
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {

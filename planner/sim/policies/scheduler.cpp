@@ -1,4 +1,4 @@
-// suika, suika-dp, espalier, flextrain, flextrain-dp: the daemon's own schedulers.
+// suika, suika-dp, espalier, flextrain, flextrain-dp, arena-anchored: the daemon's own schedulers.
 //
 // The FlexTrain paper leaves these choices open:
 // - Schedules are 1F1B before and after a change, where the paper searches for one in both cases.
@@ -50,6 +50,7 @@ SchedulerOptions options_of(const std::string& name, const PolicyOptions& given)
   if (given.trade) options.trade = *given.trade;
   if (given.short_first) options.short_first = *given.short_first;
   options.flextrain.reset();
+  options.arena.reset();
   return options;
 }
 
@@ -67,6 +68,14 @@ std::unique_ptr<Policy> make_flextrain(const std::string& name, const PolicyOpti
   options.redeploy_seconds = given.redeploy.start_seconds + 2 * 7 * 16 / given.redeploy.storage_gb_s;
   const auto known = given.redeploy.measured.find(Method::checkpoint);
   if (known != given.redeploy.measured.end()) options.redeploy_seconds = known->second.pause_seconds;
+  return std::make_unique<SchedulerPolicy>(name, options, given.most_gpus);
+}
+
+// What planner.policy = "arena" is where no job is movable: Slurm's queue starts the jobs, and they keep their GPUs.
+std::unique_ptr<Policy> make_arena_anchored(const std::string& name, const PolicyOptions& given) {
+  SchedulerOptions options = options_of(name, given);
+  options.as_printed = false;
+  options.arena = given.anchored;
   return std::make_unique<SchedulerPolicy>(name, options, given.most_gpus);
 }
 

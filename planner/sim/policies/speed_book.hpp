@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/sim/policies/gpu_pools.hpp"
+#include "planner/core/grid/gpu_pools.hpp"
 #include "planner/sim/policies/regular_plan.hpp"
 #include "planner/sim/policies/rubick_slopes.hpp"
 #include "planner/sim/policy.hpp"

@@ -87,6 +87,7 @@ void add_decide(CLI::App& app) {
                       "compare the decision on every Nth release with solving every job in every round; 0: never");
   command->add_flag("--as-printed", options->run.as_printed,
                     "Algorithm 1 as printed, without the planner's own search");
+  command->add_flag("--arena", options->run.arena, "policy arena, without its moves to other types");
   command->add_flag("--json", options->json, "print JSON");
   command->callback([options] { run(*options); });
 }

@@ -14,6 +14,7 @@ constexpr int kColdStarts = 5;
 SchedulerOptions scheduler_options(const DecisionRun& run, bool eager) {
   SchedulerOptions result;
   result.as_printed = run.as_printed;
+  if (run.arena) result.arena.emplace();
   result.eager = eager;
   result.cooldown_seconds = 0;
   return result;

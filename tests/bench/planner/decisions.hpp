@@ -15,6 +15,7 @@ struct DecisionRun {
   BusyOptions cluster;
   int decisions = 2000;
   int eager_every = 20;  // the decision on every Nth release is compared; 0: none
+  bool arena = false;    // policy arena; its type switches are not in the run
   bool as_printed = false;
   // Called with each decision's input, and with what was decided. Empty: nothing is called.
   std::function<void(const PlanningInput&, const std::vector<Decision>&)> watch = {};

@@ -8,7 +8,7 @@
 #include "planner/core/solver/sketch.hpp"
 #include "planner/core/topology/site.hpp"
 
-namespace espalier::sim {
+namespace espalier {
 
 struct GpuPool {
   int type = 0;            // index into Hardware::types
@@ -24,4 +24,4 @@ std::vector<GpuPool> gpu_pools(const ClusterView& cluster, const Site& site);
 // racks as possible with the rest on one more node. Sorted. Empty: the pool has fewer GPUs.
 std::vector<Piece> compact_pieces(const GpuPool& pool, const ClusterView& cluster, const Site& site, int gpus);
 
-}  // namespace espalier::sim
+}  // namespace espalier

@@ -1,10 +1,10 @@
-#include "planner/sim/policies/gpu_pools.hpp"
+#include "planner/core/grid/gpu_pools.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 
-namespace espalier::sim {
+namespace espalier {
 
 std::vector<GpuPool> gpu_pools(const ClusterView& cluster, const Site& site) {
   std::vector<GpuPool> pools;
@@ -55,4 +55,4 @@ std::vector<Piece> compact_pieces(const GpuPool& pool, const ClusterView& cluste
   return gpus == 0 ? pieces : std::vector<Piece>{};
 }
 
-}  // namespace espalier::sim
+}  // namespace espalier
