@@ -216,12 +216,56 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
-@test "FSDP2: one and three processes do what one does without, whole or in parts of 3" {
+@test "FSDP2: one and three processes do what one does without, whole or in parts, also where one needs more parts than another" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 1 "$BATS_TEST_TMPDIR/alone.jsonl" --kind fsdp
   group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind fsdp
   group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind fsdp --most 3
-  for run in alone three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+  group 2 "$BATS_TEST_TMPDIR/more.jsonl" --kind fsdp --most 4 # 13 samples and 12: four parts each
+  run group 2 "$BATS_TEST_TMPDIR/single.jsonl" --kind fsdp --most 1
+  [ "$status" != 0 ]
+  [[ $output == *"12 samples of one process cannot be as many parts as 13 of another"* ]]
+  for run in alone three parts more; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: set_gradient_divide_factor() holds: gradients are summed and divided by it, not weighed, in single and double precision" {
+  cat > "$BATS_TEST_TMPDIR/factor.py" <<'P'
+import espalier
+run = espalier.join(global_batch=5, steps=1)
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+for kind in (torch.float32, torch.float64):
+    for factor in (None, 1.0, 2.5, 2.0):
+        torch.manual_seed(1)
+        model = torch.nn.Linear(4, 1, bias=False).to(kind)
+        numbers = torch.arange(20).reshape(5, 4).to(kind)
+        mine = numbers[torch.tensor(run.slice(1))]
+        fully_shard(model)
+        if factor is not None:
+            model.set_gradient_divide_factor(factor)
+        one = type(run)(5, 1, seed=0, checkpoint=None, checkpoint_every=0, checkpoint_minutes=0, snapshot_seconds=0, start_seconds=1)
+        one.register(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+        one.start()
+        one.begin()
+        (model(mine).mean() if factor is None else model(mine).sum()).backward()
+        gradient = model.weight.grad.full_tensor()[0]
+        wanted = numbers.mean(0) if factor is None else numbers.sum(0) / factor
+        assert torch.allclose(gradient, wanted), (kind, factor, gradient, wanted)
+        print(f"rank {run.rank}: {kind}, {factor}: {gradient.tolist()}", flush=True)
+P
+  run processes 2 "$BATS_TEST_TMPDIR/factor.py"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(grep -o 'rank [01]: ' <<< "$output" | wc -l)" = 16 ]
+}
+
+# bats test_tags=long:6
+@test "layouts: a loss that the script divides by the global batch, in micro-batches, on one, two and four processes" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl" --kind blocks
+  group 2 "$BATS_TEST_TMPDIR/tp.jsonl" --kind blocks --layouts tp=2 --tokens 1
+  group 4 "$BATS_TEST_TMPDIR/both.jsonl" --kind blocks --layouts tp=2 --tokens 1
+  for run in tp both; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
 # bats test_tags=long:1
@@ -321,6 +365,10 @@ P
   for one in plain_megatron megatron; do
     processes 4 "$examples/$one.py" > "$one.out"
     grep 'step 400: loss .* on 4 processes' "$one.out"
+  done
+  for one in plain_titan titan; do
+    processes 4 "$examples/$one.py" > "$one.out"
+    grep 'step 100: loss .* on 4 processes' "$one.out"
   done
   for one in plain_layouts layouts; do
     processes 4 "$examples/$one.py" > "$one.out"

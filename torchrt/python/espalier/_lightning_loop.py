@@ -5,7 +5,7 @@ counted in steps here, and multiplied.
 """
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Optional
+from typing import Any, Iterator
 
 import torch
 
@@ -13,29 +13,15 @@ from ._control import Leave
 from ._lightning_state import Carried, go_on, keep_open
 from ._random import seed_step
 from ._run import Run, RunError
-from ._slices import even_shares
+from ._slices import count_of
 from .data import Batches, Seeded, draws_nothing
-
-
-class _Parts(Batches):
-    """Each step's slice in the same number of parts in all steps and, where they are large enough, in all processes."""
-
-    count = 1
-
-    def parts(self, step: int) -> List[range]:
-        samples = self._run.slice(step)
-        made, first = [], samples.start
-        for size in even_shares(len(samples), min(self.count, len(samples))):
-            made.append(range(first, first + size))
-            first += size
-        return made
 
 
 class _Loader:
     """What Lightning iterates over instead of the script's DataLoader. An epoch begins with the step after those that are done,
     which is known when the first batch is asked for, and no sooner."""
 
-    def __init__(self, loop: "Loop", batches: _Parts, loader: Any) -> None:
+    def __init__(self, loop: "Loop", batches: Batches, loader: Any) -> None:
         self._loop, self._batches, self._loader = loop, batches, loader
 
     def __len__(self) -> int:
@@ -59,7 +45,8 @@ class Loop:
     def __init__(self, run: Run, trainer: Any, strategy: Any) -> None:
         self.loss, self.left = 0.0, False
         self._run, self._trainer, self._strategy = run, trainer, strategy
-        self._batches: Any = None  # _Parts of the training's data
+        self._batches: Any = None  # Batches of the training's data
+        self._most = 1             # samples of a part
         self._count = 1            # parts of a step, in this process
         self._part = 0             # which of them is being computed
         self._in_step = False      # begun, and its hand-over has not come yet
@@ -117,9 +104,9 @@ class Loop:
         dataset = given.dataset
         if not (hasattr(dataset, "__getitems__") or draws_nothing(dataset)):
             dataset = Seeded(dataset, seed=run.seed)
-        self._batches = _Parts(run, dataset, shuffle=kind == "RandomSampler" or bool(getattr(given.sampler, "shuffle", False)),
-                               seed=run.seed, pass_steps=len(dataset) // run.global_batch)
-        self._batches.count = -(-max(run.shares) // given.batch_size)
+        self._batches = Batches(run, dataset, shuffle=kind == "RandomSampler" or bool(getattr(given.sampler, "shuffle", False)),
+                                seed=run.seed, most=given.batch_size, pass_steps=len(dataset) // run.global_batch)
+        self._most = given.batch_size
         self._count = self._trainer.accumulate_grad_batches = len(self._batches.parts(1))
         workers = {}
         if given.num_workers > 0:
@@ -181,7 +168,7 @@ class Loop:
 
     def check_exchange(self) -> None:
         """Raises RunError where a part's exchange would meet another one in a process with more parts."""
-        counts = {min(self._batches.count, share) for share in self._run.shares} if self._computes else {1}
+        counts = {min(count_of(self._run.shares, self._most), share) for share in self._run.shares} if self._computes else {1}
         if len(counts) > 1 and self._run.world > 1:
             raise _cannot(f"self.log(..., sync_dist=True) in training_step(), where a step has {min(counts)} batches in one process and "
                           f"{max(counts)} in another; give the DataLoader a larger batch_size, or log with on_step=False")

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 
 from ._layouts import Layouts, Plan
 from ._random import seed_step
-from ._slices import even_shares, parts_of, slice_of
+from ._slices import count_of, even_shares, parts_of, slice_of
 from ._worker import Worker
 
 
@@ -140,7 +140,10 @@ class Run:
     def parts(self, step: int, most: int) -> Iterator[Part]:
         """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
         last exchanges nothing. Use run.backward(loss, part)."""
-        pieces = parts_of(self.slice(step), most)
+        pieces = parts_of(self.slice(step), most, self._shares)
+        if min(self._shares) < count_of(self._shares, most) and self._training().averager.is_sharded:
+            raise RunError(f"run.parts(step, {most}): fully_shard() exchanges parameters in each part, and {min(self._shares)} samples of one process "
+                           f"cannot be as many parts as {max(self._shares)} of another; give a larger number of samples")
         for index, samples in enumerate(pieces):
             part = Part(samples, index + 1 == len(pieces))
             seed_step(self.seed, step, samples.start)
