@@ -139,6 +139,7 @@ class Loop:
             go_on(trainer, done, len(self._batches) // self._count, self._count)
             if carried.loaded is not None:
                 carried.apply()
+                trainer._checkpoint_connector._ckpt_path = None  # Lightning would say that it goes on from this
             else:
                 for one in trainer.checkpoint_callbacks:
                     one._last_global_step_saved = done  # or one is written again in the middle of the next step
