@@ -6,7 +6,10 @@ ifeq ($(origin TORCH_HOME),file)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(patsubst %/,%,$(dir $(TORCH_HOME))) etc/deps/wheels.txt etc/deps/python.sh
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/accelerate-1.15.0 etc/deps/accelerate.txt || \
 	  echo "espalier: deps: without accelerate the tests of Trainer and Accelerate will be skipped"
-	@etc/deps/bytecode.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))/bin/python $(patsubst %/,%,$(dir $(TORCH_HOME))) $(CACHE_HOME)/accelerate-1.15.0
+	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/lightning-2.6.6 etc/deps/lightning.txt || \
+	  echo "espalier: deps: without lightning the tests of Lightning will be skipped"
+	@etc/deps/bytecode.sh $(patsubst %/,%,$(dir $(TORCH_HOME)))/bin/python $(patsubst %/,%,$(dir $(TORCH_HOME))) $(CACHE_HOME)/accelerate-1.15.0 \
+	  $(CACHE_HOME)/lightning-2.6.6
 endif
 ifeq ($(CUDA)$(NCCL_HOME),1)
 	@PYTHON=$(PYTHON) etc/deps/wheels.sh $(CACHE_HOME)/nccl-2.28.9 etc/deps/nccl.txt

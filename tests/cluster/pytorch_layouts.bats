@@ -55,6 +55,17 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_goes_on_well
 }
 
+# bats test_tags=long:4
+@test "layouts, as torchtitan trains: it divides its loss by the global batch itself, in micro-batches; replicas of one grow to replicas of two and shrink" {
+  script_options=("${options[@]}" pp=1+tp=1,tp=2 --tokens 1)
+  python_cast 2:4
+  python_grows_and_shrinks
+  tell
+  [ "$(layouts)" = "${one_each}dp 2 x tp 2 x pp 1/$one_each" ]
+  ! grep 'training went on with the initial weights' "$BOX/home/A.out"
+  python_goes_on_well
+}
+
 # bats test_tags=long:3
 @test "layouts: a node is lost, and replicas of two go on as replicas of one, from copies on the other node" {
   script_options=("${options[@]}" pp=1+tp=1,tp=2)

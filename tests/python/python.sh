@@ -3,7 +3,8 @@
 # (TEST_PYTHON) lets no PYTHONPATH through, so the package is named to it in another way.
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 tree=${TORCH_HOME:?}/..
-more=${ACCELERATE_HOME:-$tree/../accelerate-1.15.0} # etc/deps/accelerate.txt; tests that need it ask whether it is there
+# etc/deps/accelerate.txt and lightning.txt; tests that need one ask whether it is there
+more=${ACCELERATE_HOME:-$tree/../accelerate-1.15.0}:${LIGHTNING_HOME:-$tree/../lightning-2.6.6}
 [ "$(readlink -f "${PYTHON:-}")" != "$(readlink -f "$0")" ] || PYTHON= # it would call itself for ever
 for python in ${PYTHON:+"$PYTHON"} /usr/bin/python3 python3 python3.11; do
   [ "$("$python" -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null)" = '3 11' ] || continue

@@ -47,9 +47,9 @@ def loss_of(output, target):
 
 class Divided:
     """The parts of the model that this process has in run.plan, and a step of them. wrap: "fsdp" or "ddp"; several: parts of each
-    process where there are stages."""
+    process where there are stages. tokens: as torchtitan normalises its loss, in micro-batches of two samples and without stages."""
 
-    def __init__(self, make, run, wrap, several=1):
+    def __init__(self, make, run, wrap, several=1, tokens=False):
         plan, mesh = run.plan, run.plan.mesh("cpu")
         stages = plan.pp * (several if plan.pp > 1 else 1)
         own = range(mesh["pp"].get_local_rank() if plan.pp > 1 else 0, stages, plan.pp)
@@ -61,7 +61,9 @@ class Divided:
             samples = len(run.slice(1))  # a micro-batch of one sample each: slices may differ in size
             self._schedule = (ScheduleGPipe(self._stages[0], samples, loss_of) if several == 1 else
                               ScheduleInterleaved1F1B(self._stages, samples, loss_of))
-        self._first = 0 in own
+        self._first, self._tokens, self._run = 0 in own, tokens, run
+        for part in (module for one in self.parts if tokens for module in one.modules() if hasattr(module, "set_gradient_divide_factor")):
+            part.set_gradient_divide_factor(1.0)
 
     @staticmethod
     def _divide(part, mesh, plan, wrap):
@@ -75,7 +77,14 @@ class Divided:
         return fully_shard(part, mesh=mesh["dp"])
 
     def step(self, inputs, targets):
-        """The mean loss where it is known, else None."""
+        """The mean loss where it is known and the run was not told of it, else None."""
+        if self._tokens:
+            parts = -(-self._run.global_batch // (2 * self._run.replicas))  # the same number in all processes: each is an exchange
+            for one, wanted in zip(inputs.tensor_split(parts), targets.tensor_split(parts)):
+                loss = torch.nn.functional.mse_loss(self.parts[0](one), wanted, reduction="sum") / self._run.global_batch
+                loss.backward()
+                self._run.add_loss(loss)
+            return None
         if self._schedule is None:
             loss = loss_of(self.parts[0](inputs), targets)
             loss.backward()

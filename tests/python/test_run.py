@@ -56,6 +56,13 @@ class Slices(unittest.TestCase):
         with self.assertRaises(ValueError):
             _slices.parts_of(range(3), 0)
 
+    def test_all_replicas_have_as_many_parts_where_their_samples_allow(self):
+        for shares in ((13, 12), (9, 8, 8), (30, 7)):
+            for most in range(1, 13):
+                parts = [_slices.parts_of(range(share), most, shares) for share in shares]
+                self.assertEqual([len(one) for one in parts], [min(share, _slices.count_of(shares, most)) for share in shares])
+                self.assertLessEqual(max(len(part) for one in parts for part in one), most)
+
 
 class Frames(unittest.TestCase):
     def test_a_frame_comes_back_and_more_bytes_stay(self):

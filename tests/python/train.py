@@ -4,7 +4,7 @@ two processes with tensor parallelism of the script's own, or four with two stag
 layouts with --layouts (stages.py), --wrap fsdp or ddp, and --several stages of each process. --break-at: leaves the loop in this step, before the
 optimizer or (--break-late 1) after it. --idle: the rank that steps no optimizer, as a stage whose parameters are all frozen. --die: where a
 generation after the first dies, "in" run.register() or "after" it. --noise 1: samples are augmented at random. --stream 1: they are read one
-after the other, in the same order. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
+after the other, in the same order. --tokens 1: layouts divide the sum of losses by the global batch themselves, and FSDP2 sums. --pause: seconds that a step's samples take on one device; --sync: seconds of a step that grow
 with the number of processes, as the exchange of gradients does.
 
 Writes one line of JSON a step, also with the CPU time of the main thread inside this package, to METRICS (rank 0), and appends to METRICS.samples which samples each process used.
@@ -31,7 +31,7 @@ for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch",
                             ("fail-at", int, 0), ("other-model", int, 0), ("kind", str, "ddp"), ("break-at", int, 0),
                             ("break-late", int, 0), ("sync", float, 0.0), ("layouts", layouts_of, None), ("wrap", str, "fsdp"),
                             ("several", int, 1), ("idle", int, -1), ("die", str, ""), ("noise", int, 0),
-                            ("stream", int, 0)):
+                            ("stream", int, 0), ("tokens", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 UNITS = {"tp": 2, "tp-pp": 4}  # processes of a replica
@@ -64,7 +64,7 @@ if options.kind == "blocks":
     def make():
         torch.manual_seed(2)
         return stages.Model(options.width).double()
-    divided = stages.Divided(make, run, options.wrap, options.several) if options.layouts else None
+    divided = stages.Divided(make, run, options.wrap, options.several, bool(options.tokens)) if options.layouts else None
     ddp = divided.parts if divided else DistributedDataParallel(make())
 elif options.kind in UNITS:
     ddp = replicas.divided(model, run)

@@ -64,6 +64,10 @@ processes() {
   for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
   return "$status"
 }
+need_lightning() {
+  local at=${LIGHTNING_HOME:-$TORCH_HOME/../../lightning-2.6.6}
+  [ -e "$at/lightning/__init__.py" ] || skip "lightning is not at $at: \`make deps\` could not fetch etc/deps/lightning.txt"
+}
 need_accelerate() {
   local at=${ACCELERATE_HOME:-$TORCH_HOME/../../accelerate-1.15.0}
   [ -e "$at/accelerate/__init__.py" ] || skip "accelerate is not at $at: \`make deps\` could not fetch etc/deps/accelerate.txt"
@@ -157,6 +161,52 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   [[ $output == *"cannot make this Trainer elastic: max_steps=41, and espalier.join() was told of 40 steps"* ]]
 }
 
+# bats test_tags=long:2
+@test "Lightning: three processes do what one does, whole, in parts of 3, and where one has more parts; one process writes" {
+  need_lightning
+  script=train_lightning.py steps=90 # two epochs and more
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --sync 1
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --most 3 --sync 1
+  group 3 "$BATS_TEST_TMPDIR/uneven.jsonl" --most 1
+  for run in three parts uneven; do
+    python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+    [ "$(wc -l < "$BATS_TEST_TMPDIR/$run.jsonl")" = 90 ]
+    python3 tests/python/lightning_files.py "$BATS_TEST_TMPDIR/$run.jsonl"
+  done
+}
+
+# bats test_tags=long:1
+@test "Lightning: another number of processes goes on from Lightning's own checkpoint, in the middle of an epoch" {
+  need_lightning
+  script=train_lightning.py steps=90
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl"
+  group 2 "$BATS_TEST_TMPDIR/two.jsonl" --save 15 --stop-at 53
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --save 15 --most 3 --out "$BATS_TEST_TMPDIR/two.jsonl.files"
+  [ "$(first_step_of_second_run "$BATS_TEST_TMPDIR/three.jsonl" 1)" = 46 ]
+  head -n 45 "$BATS_TEST_TMPDIR/two.jsonl" | cat - "$BATS_TEST_TMPDIR/three.jsonl" > "$BATS_TEST_TMPDIR/both.jsonl"
+  awk '$2 < 46' "$BATS_TEST_TMPDIR/two.jsonl.samples" | cat - "$BATS_TEST_TMPDIR/three.jsonl.samples" > "$BATS_TEST_TMPDIR/both.jsonl.samples"
+  python3 tests/python/losses.py "$BATS_TEST_TMPDIR/both.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25
+  # The second run has its own folder of logs, and a checkpoint every 15 steps.
+  [ "$(cd "$BATS_TEST_TMPDIR/two.jsonl.files/lightning_logs/version_1/checkpoints" && echo *)" = '60.ckpt 75.ckpt 90.ckpt' ]
+}
+
+@test "Lightning: what cannot be elastic is refused in words" {
+  need_lightning
+  script=train_lightning.py
+  refused() { # SETTINGS WORDS
+    run group 1 "$BATS_TEST_TMPDIR/one.jsonl" --refused "$1"
+    [ "$status" != 0 ]
+    [[ $output == *"cannot make this Trainer elastic: $2"* ]]
+  }
+  refused '{"max_steps": 41}' 'max_steps=41, and espalier.join() was told of 40 steps'
+  refused '{"accumulate_grad_batches": 2}' 'accumulate_grad_batches=2'
+  refused '{"val_check_interval": 41, "check_val_every_n_epoch": 1}' 'val_check_interval=41 steps, and an epoch has 40'
+  run group 3 "$BATS_TEST_TMPDIR/three.jsonl" --most 1 --sync 1
+  [ "$status" != 0 ]
+  [[ $output == *"a step has 8 batches in one process and 9 in another; give the DataLoader a larger batch_size"* ]]
+}
+
 # bats test_tags=long:6
 @test "Accelerate: three processes do what one does, whole or in parts of 3" {
   need_accelerate
@@ -166,12 +216,56 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
-@test "FSDP2: one and three processes do what one does without, whole or in parts of 3" {
+@test "FSDP2: one and three processes do what one does without, whole or in parts, also where one needs more parts than another" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 1 "$BATS_TEST_TMPDIR/alone.jsonl" --kind fsdp
   group 3 "$BATS_TEST_TMPDIR/three.jsonl" --kind fsdp
   group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --kind fsdp --most 3
-  for run in alone three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+  group 2 "$BATS_TEST_TMPDIR/more.jsonl" --kind fsdp --most 4 # 13 samples and 12: four parts each
+  run group 2 "$BATS_TEST_TMPDIR/single.jsonl" --kind fsdp --most 1
+  [ "$status" != 0 ]
+  [[ $output == *"12 samples of one process cannot be as many parts as 13 of another"* ]]
+  for run in alone three parts more; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
+@test "FSDP2: set_gradient_divide_factor() holds: gradients are summed and divided by it, not weighed, in single and double precision" {
+  cat > "$BATS_TEST_TMPDIR/factor.py" <<'P'
+import espalier
+run = espalier.join(global_batch=5, steps=1)
+import torch, torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo")
+for kind in (torch.float32, torch.float64):
+    for factor in (None, 1.0, 2.5, 2.0):
+        torch.manual_seed(1)
+        model = torch.nn.Linear(4, 1, bias=False).to(kind)
+        numbers = torch.arange(20).reshape(5, 4).to(kind)
+        mine = numbers[torch.tensor(run.slice(1))]
+        fully_shard(model)
+        if factor is not None:
+            model.set_gradient_divide_factor(factor)
+        one = type(run)(5, 1, seed=0, checkpoint=None, checkpoint_every=0, checkpoint_minutes=0, snapshot_seconds=0, start_seconds=1)
+        one.register(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=1.0))
+        one.start()
+        one.begin()
+        (model(mine).mean() if factor is None else model(mine).sum()).backward()
+        gradient = model.weight.grad.full_tensor()[0]
+        wanted = numbers.mean(0) if factor is None else numbers.sum(0) / factor
+        assert torch.allclose(gradient, wanted), (kind, factor, gradient, wanted)
+        print(f"rank {run.rank}: {kind}, {factor}: {gradient.tolist()}", flush=True)
+P
+  run processes 2 "$BATS_TEST_TMPDIR/factor.py"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(grep -o 'rank [01]: ' <<< "$output" | wc -l)" = 16 ]
+}
+
+# bats test_tags=long:6
+@test "layouts: a loss that the script divides by the global batch, in micro-batches, on one, two and four processes" {
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl" --kind blocks
+  group 2 "$BATS_TEST_TMPDIR/tp.jsonl" --kind blocks --layouts tp=2 --tokens 1
+  group 4 "$BATS_TEST_TMPDIR/both.jsonl" --kind blocks --layouts tp=2 --tokens 1
+  for run in tp both; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
 # bats test_tags=long:1
@@ -272,6 +366,10 @@ P
     processes 4 "$examples/$one.py" > "$one.out"
     grep 'step 400: loss .* on 4 processes' "$one.out"
   done
+  for one in plain_titan titan; do
+    processes 4 "$examples/$one.py" > "$one.out"
+    grep 'step 100: loss .* on 4 processes' "$one.out"
+  done
   for one in plain_layouts layouts; do
     processes 4 "$examples/$one.py" > "$one.out"
     grep 'step 40: loss .* on 4 processes' "$one.out"
@@ -279,4 +377,8 @@ P
   processes 2 "$examples/trainer.py" > trainer.out
   grep "'train_loss'" trainer.out
   [ -e out/checkpoint-400/rng_state_1.pth ]
+  need_lightning
+  processes 2 "$examples/lightning_fit.py" > lightning.out
+  ls lightning_logs/version_0/checkpoints/*step=400.ckpt
+  [ "$(find lightning_logs -name metrics.csv | wc -l)" = 1 ]
 }

@@ -3,9 +3,11 @@
 
 script=train.py # of tests/python; a test may name another one
 script_options=() # that the test's script always gets, the reference too
-accelerate=${ACCELERATE_HOME:-$(dirname "$(dirname "$(realpath -m "$TORCH_HOME")")")/accelerate-1.15.0}
+cache=$(dirname "$(dirname "$(realpath -m "$TORCH_HOME")")")
+accelerate=${ACCELERATE_HOME:-$cache/accelerate-1.15.0} lightning=${LIGHTNING_HOME:-$cache/lightning-2.6.6}
 torch_home=$BOX/held/2/$(basename "$(realpath -m "$TORCH_HOME")") # where boxuser can read it
-python_environment=(TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python" ACCELERATE_HOME="$BOX/share/python/accelerate")
+python_environment=(TORCH_HOME="$torch_home" ESPALIER_PACKAGE="$BOX/share/python" ACCELERATE_HOME="$BOX/share/python/accelerate"
+  LIGHTNING_HOME="$BOX/share/python/lightning")
 # The package where boxuser can read it, and the interpreter that finds it. The pinned torch is where the box keeps it.
 set_up_python() {
   mkdir -p "$BOX/share/python"
@@ -15,11 +17,15 @@ set_up_python() {
   cp -r "$BUILD"/espalier-0.1.0.dist-info "$BOX/share/python/"
   cp "$BOX_REPO"/tests/python/*.{sh,py} "$BOX/share/python/"
   [ ! -d "$accelerate" ] || cp -r --preserve=timestamps "$accelerate" "$BOX/share/python/accelerate"
+  [ ! -d "$lightning" ] || cp -r --preserve=timestamps "$lightning" "$BOX/share/python/lightning"
   chmod -R a+rX "$BOX/share/python"
 }
 # Tests of other libraries than torch.
 need_accelerate() {
   [ -e "$accelerate/accelerate/__init__.py" ] || skip "accelerate is not at $accelerate: \`make deps\` could not fetch etc/deps/accelerate.txt"
+}
+need_lightning() {
+  [ -e "$lightning/lightning/__init__.py" ] || skip "lightning is not at $lightning: \`make deps\` could not fetch etc/deps/lightning.txt"
 }
 # From now on the jobs' scripts are started by torchrun.
 torchrun_python() { runner=(-m torch.distributed.run --rdzv-backend=espalier); }

@@ -2,6 +2,9 @@
 
 DDP and FSDP2 divide the sum of all processes' gradients by their number. That is the mean over the batch only where every process
 has as many samples. Here each process's gradient is weighed by its samples before the sum.
+
+A script that has called FSDP2's set_gradient_divide_factor() has divided its loss by what the global batch has, as torchtitan does by its
+tokens: its gradients are summed, divided by that factor, and not weighed.
 """
 from __future__ import annotations
 
@@ -46,7 +49,12 @@ class Averager:
         for module in self._ddp:
             module.register_comm_hook(module.process_group, self._hook)
         for part in self._sharded:
-            part.set_custom_reduce_scatter(_ReduceScatter(self))
+            part.set_custom_reduce_scatter(_ReduceScatter(self, part))
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether forward passes are exchanges too."""
+        return bool(self._sharded) and self._world > 1
 
     # Without annotations: DDP compares them with types, and here they would be texts.
     def _hook(self, group, bucket):  # type: ignore[no-untyped-def]
@@ -60,11 +68,12 @@ class Averager:
         future = dist.all_reduce(buffer, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
 
-    def reduce_scatter(self, output: torch.Tensor, buffer: torch.Tensor, group: Any, op: Any, async_op: bool) -> Any:
-        """Of FSDP2, which divides by the number of processes: by `op`, or by itself before and after the sum."""
-        scale = self.weight * self._world
-        if op == dist.ReduceOp.AVG:  # gloo has none
-            op, scale = dist.ReduceOp.SUM, scale / dist.get_world_size(group)
+    def reduce_scatter(self, output: torch.Tensor, buffer: torch.Tensor, group: Any, op: Any, async_op: bool, factor: Any) -> Any:
+        """Of FSDP2, which divides by the number of processes, or by the script's `factor`: by `op`, or by itself before and after the
+        sum."""
+        scale = self.weight * self._world if factor is None else 1.0
+        if op != dist.ReduceOp.SUM:  # gloo has nothing else
+            op, scale = dist.ReduceOp.SUM, scale / (factor or dist.get_world_size(group))
         if scale != 1.0:
             buffer.mul_(scale)
         self.last_bucket = Mark(self._cuda)
@@ -90,11 +99,16 @@ class Averager:
 class _ReduceScatter:
     """What FSDP2 calls instead of its own."""
 
-    def __init__(self, averager: Averager) -> None:
-        self._averager = averager
+    def __init__(self, averager: Averager, part: Any) -> None:
+        self._averager, self._part = averager, part
+
+    def _factor(self) -> Any:
+        """What the script has set for this part; None: the number of processes."""
+        state = self._part._get_fsdp_state()
+        return getattr(state._fsdp_param_group, "gradient_divide_factor", None)
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False) -> Any:
-        return self._averager.reduce_scatter(output_tensor, input_tensor, group, op, async_op)
+        return self._averager.reduce_scatter(output_tensor, input_tensor, group, op, async_op, self._factor())

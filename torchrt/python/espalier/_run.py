@@ -5,11 +5,11 @@ import contextlib
 import os
 import socket
 import sys
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ._layouts import Layouts, Plan
 from ._random import seed_step
-from ._slices import even_shares, parts_of, slice_of
+from ._slices import count_of, even_shares, parts_of, slice_of
 from ._worker import Worker
 
 
@@ -45,7 +45,7 @@ class Run:
         self._layouts = _layouts_of(parallel, unit)
         units = self._layouts.units if self._layouts else (unit,)
         self.global_batch, self.total_steps = global_batch, steps
-        self._seed = seed
+        self.seed = seed
         self._checkpoint, self._every, self._minutes = checkpoint, checkpoint_every, checkpoint_minutes
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
@@ -99,6 +99,18 @@ class Run:
         """Which of the GPUs that this process can see is its own."""
         return int(os.environ.get("LOCAL_RANK", "0"))
 
+    @property
+    def node_rank(self) -> int:
+        """Which of the run's nodes this process is on, in the order of their first ranks."""
+        if self._worker is None:
+            return int(os.environ.get("GROUP_RANK", "0"))
+        return list(dict.fromkeys(self._worker.nodes)).index(self._worker.nodes[self.rank])
+
+    @property
+    def shares(self) -> Sequence[int]:
+        """Samples of a step, by replica."""
+        return tuple(self._shares)
+
     # ---- what
 
     def register(self, **objects: Any) -> None:
@@ -128,10 +140,13 @@ class Run:
     def parts(self, step: int, most: int) -> Iterator[Part]:
         """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
         last exchanges nothing. Use run.backward(loss, part)."""
-        pieces = parts_of(self.slice(step), most)
+        pieces = parts_of(self.slice(step), most, self._shares)
+        if min(self._shares) < count_of(self._shares, most) and self._training().averager.is_sharded:
+            raise RunError(f"run.parts(step, {most}): fully_shard() exchanges parameters in each part, and {min(self._shares)} samples of one process "
+                           f"cannot be as many parts as {max(self._shares)} of another; give a larger number of samples")
         for index, samples in enumerate(pieces):
             part = Part(samples, index + 1 == len(pieces))
-            seed_step(self._seed, step, samples.start)
+            seed_step(self.seed, step, samples.start)
             if part.last:
                 yield part
             else:
@@ -210,13 +225,17 @@ class Run:
         """Before a step's first forward pass. Returns the step's number. weight: of this process's gradients in their sum over
         all processes. Its share of the samples by default, which is right for a loss that is the mean over its slice."""
         step = self._done + 1
-        seed_step(self._seed, step, self.slice(step).start)
+        seed_step(self.seed, step, self.slice(step).start)
         self._training().begin(step, len(self.slice(step)) / self.global_batch if weight is None else weight)
         return step
 
     def add_loss(self, loss: Any) -> None:
         """A summand of the step's mean loss over the global batch, for run.report() without a loss."""
         self._training().add_loss(loss)
+
+    def optimizes(self) -> None:
+        """Before the optimizer changes parameters, where its step() computes the gradients itself: a profile tells one from the other."""
+        self._training().optimizes()
 
     def end(self) -> None:
         """After a step's report(), and after what else belongs to the step: snapshots, checkpoints, hand-over. Does not

@@ -57,13 +57,19 @@ def slice_of(step: int, global_batch: int, shares: Sequence[int], replica: int) 
     return range(first, first + shares[replica])
 
 
-def parts_of(samples: range, most: int) -> List[range]:
-    """At most `most` samples each, as even as integers allow, in order."""
+def count_of(shares: Sequence[int], most: int) -> int:
+    """Parts of at most `most` samples that the largest share needs."""
+    return -(-max(shares) // most)
+
+
+def parts_of(samples: range, most: int, shares: Sequence[int] = ()) -> List[range]:
+    """At most `most` samples each, as even as integers allow, in order. shares: of all replicas. Then as many parts as the largest one
+    needs, or one for each sample: forward passes may be exchanges, as FSDP2's are, and each needs its like in all processes."""
     if most < 1:
         raise ValueError(f"a part of at most {most} samples: must be at least 1")
     if not samples:
         return []
-    sizes = even_shares(len(samples), -(-len(samples) // most))
+    sizes = even_shares(len(samples), min(len(samples), count_of((len(samples), *shares), most)))
     parts, first = [], samples.start
     for size in sizes:
         parts.append(range(first, first + size))

@@ -184,6 +184,9 @@ class Training:
         self._optimizes: Optional[Mark] = None
         self._step = step
 
+    def optimizes(self) -> None:
+        self._optimizes = Mark(self._cuda)
+
     def _before_optimizer(self, *_: Any) -> None:
         if self._optimizes is None:
             self._optimizes = Mark(self._cuda)

@@ -113,7 +113,7 @@ class Batches(Order):
 
     def parts(self, step: int) -> List[range]:
         samples = self._run.slice(step)
-        return parts_of(samples, self._most or len(samples))
+        return parts_of(samples, self._most or len(samples), self._run.shares if self._most else ())
 
     def _of(self, part: range) -> List[int]:
         indices = self.indices(part)
