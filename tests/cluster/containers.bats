@@ -147,6 +147,7 @@ S
   espalier release "$A"
   grows_to_eight
   [ "$(inside image)" = 8 ]
+  grep 'launch: paused' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 150 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 60 "A runs on n1's GPUs only" runs_on A 4
