@@ -21,17 +21,21 @@ extern "C" {
  * NULL: none. `elastic` is set to whether --elastic is among them. What follows the program's name is not looked at. */
 const char* espalier_container_option(char* const* arguments, int* elastic);
 
+/* Where srun's own `arguments` end: the place of the program's name, of "--" or of the final NULL. */
+size_t espalier_container_options_end(char* const* arguments);
+
 /* Takes pyxis's options out of srun's `arguments`. `rest` gets the other arguments and NULL: as many places as
  * `arguments` has. `text` gets the options, "--name" or "--name=value", each ended by a newline. Returns how many it
  * has taken; -1: `text` is too small, a value has a newline, or one is --container-save, which every node would write.
  */
 int espalier_container_take(char* const* arguments, char** rest, char* text, size_t size);
 
-/* The arguments of this process, NULL-terminated; `words` has `most` places. They stand in static memory, for one
- * thread. Returns their number; 0: they could not be read. */
-int espalier_container_arguments(char** words, int most);
+/* The arguments of this process, NULL-terminated, in memory that the caller keeps. `count`: their number. NULL: they
+ * could not be read. */
+char** espalier_container_arguments(size_t* count);
 
-/* espalier_container_option() for this process, whose command line it reads; $SLURM_CONTAINER counts as --container. */
+/* espalier_container_option() for this process, whose command line it reads; $SLURM_CONTAINER counts as --container,
+ * and the variables by which pyxis gets an image as --container-image. */
 const char* espalier_container_of_command(int* elastic);
 
 /* Identifies the mount namespace of this process; 0: unknown. */

@@ -1,7 +1,7 @@
 /* An elastic step in a container of pyxis. pyxis puts every task of a step into the step's container, and the launcher
  * cannot run there. So srun starts an elastic step without pyxis's options, and hands them to the launcher. On each
  * node that the job has, the launcher's rank server runs a step of its own with these options, which makes the
- * container, and starts the ranks in there (launcher/world/server/container.hpp). */
+ * container, and starts the ranks in there (launcher/world/container.hpp). */
 #ifndef ESPALIER_SPANK_PYXIS_H
 #define ESPALIER_SPANK_PYXIS_H
 
@@ -16,7 +16,7 @@
 
 /* For srun, before it has read its options. Where they start an elastic step in a container of pyxis, this process
  * begins anew without pyxis's options: then this function does not return. It returns where there is nothing to do, and
- * where the options cannot be handed on; in_container() and srun's own checks then refuse the step. */
+ * where the options cannot be handed on; espalier_local_check() then refuses the step. */
 void espalier_pyxis_leave(void);
 
 /* In slurmstepd: the options of this step, in static memory, each ended by a newline; empty: none. */

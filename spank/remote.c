@@ -56,8 +56,8 @@ static int is_nested(spank_t spank, uint32_t job) {
 }
 
 static void refuse(const char* problem) {
-  espalier_elastic_refusal(espalier_option()->text, problem, "the step runs without elasticity", step.why,
-                           sizeof(step.why));
+  const char* then = step.pyxis[0] ? "the step ends" : "the step runs without elasticity";
+  espalier_elastic_refusal(espalier_option()->text, problem, then, step.why, sizeof(step.why));
 }
 
 void espalier_remote_post_opt(spank_t spank) {
@@ -195,7 +195,7 @@ void espalier_remote_task_init(spank_t spank) {
     gethostname(node, sizeof(node) - 1);
     if (local_task == 0)
       slurm_spank_log(
-          "espalier: launch: %s cannot be executed on %s: %m; the program runs there without elasticity; "
+          "espalier: launch: %s cannot be executed on %s: %m; no elasticity there; "
           "ask the administrator to install it or to set launcher= in plugstack.conf",
           launcher, node);
     end_if_bare();

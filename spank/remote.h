@@ -13,10 +13,11 @@
  *   ESPALIER_MAX=N        never above the site's limit
  *   ESPALIER_ACCURACY=bitwise|relaxed, removed where the option does not say
  *   ESPALIER_DEADLINE=YYYY-MM-DDTHH:MM:SS in local time, or empty
- *   ESPALIER_PYXIS        options of pyxis, a line each, for ranks in a container; removed where there are none
- * (pyxis.h) ESPALIER_ACTIVE=JOB   steps that this task starts in the same job stay as they are The user can change the
- * environment, so the launcher checks these values like any other input. When task 0 has ended, the step's other tasks
- * get SIGHUP. (SIGTERM would print "CANCELLED" at every job's end.) */
+ *   ESPALIER_PYXIS        options of pyxis, a line each; removed where there are none (pyxis.h)
+ *   ESPALIER_ACTIVE=JOB   steps that this task starts in the same job stay as they are
+ * The user can change the environment, so the launcher checks these values like any other input.
+ * When task 0 has ended, the step's other tasks get SIGHUP. (SIGTERM would print "CANCELLED" at
+ * every job's end.) */
 #ifndef ESPALIER_SPANK_REMOTE_H
 #define ESPALIER_SPANK_REMOTE_H
 

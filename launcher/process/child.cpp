@@ -46,8 +46,8 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
 }
 
 // Runs between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* command, char* const* environment, const Child::Traits& traits, pid_t parent,
-                         int report) {
+[[noreturn]] void become(char* const* command, char* const* paths, char* const* environment,
+                         const Child::Traits& traits, pid_t parent, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
   ::setpgid(0, 0);
@@ -72,8 +72,12 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
   if (traits.entry) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (traits.entry && ::getppid() != parent) ::_exit(127);
   const bool is_there = is_in && (traits.folder.empty() || ::chdir(traits.folder.c_str()) == 0);
-  if (is_there) ::execvpe(command[0], command, environment);
-  const int error = errno;
+  int error = errno;
+  if (is_there) error = ENOENT;
+  for (; is_there && *paths != nullptr; ++paths) {
+    ::execvpe(*paths, command, environment);
+    if (errno != ENOENT && errno != ENOTDIR) error = errno;
+  }
   [[maybe_unused]] const ssize_t told = ::write(report, &error, sizeof error);
   ::_exit(127);
 }
@@ -122,13 +126,15 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
              Traits traits, std::function<void(int status)> on_exit)
     : on_exit_(std::move(on_exit)) {
   const auto arguments = pointers(command), variables = pointers(environment);
+  if (traits.paths.empty()) traits.paths = {command[0]};
+  const auto paths = pointers(traits.paths);
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw Error(command[0] + ": no pipe: " + std::strerror(errno));
   wire::Descriptor reader(report[0]), writer(report[1]);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), variables.data(), traits, parent, writer.get());
+  if (pid_ == 0) become(arguments.data(), paths.data(), variables.data(), traits, parent, writer.get());
   writer.reset();
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   const auto refuse = [&](const std::string& why) {

@@ -30,6 +30,7 @@ class Child {
     int inherited = -1;                     // a descriptor that the child keeps under its number; -1: none
     std::string folder = {};                // working directory; empty: this process's, or the container's
     std::optional<Entry> entry = {};        // of the container that the child enters; none: it stays where this is
+    std::vector<std::string> paths = {};    // where the program is looked for instead of in this process's PATH
     std::vector<std::int64_t> limits = {};  // soft resource limits by number, cut to the hard ones; -1: unlimited
   };
   // Waits until the program has started, at most 10 s. Throws Error when it has not. `on_exit` runs on the loop with

@@ -121,7 +121,10 @@ JobContext read_context(std::vector<std::string> program) {
   context.self = std::filesystem::read_symlink("/proc/self/exe").string();
   context.program = std::move(program);
   context.container = container_options(variable("ESPALIER_PYXIS"));
-  if (!context.container.empty()) context.config.start_seconds += kImageSeconds;
+  if (!context.container.empty()) {
+    context.config.start_seconds += kImageSeconds;
+    context.config.protocol_seconds += kImageSeconds;  // counts from before the image is made
+  }
   context.min_gpus = number<int>("ESPALIER_MIN", 0, 1000000, 0);
   context.max_gpus = number<int>("ESPALIER_MAX", 0, 1000000, 0);
   context.floor_gpus = context.min_gpus;

@@ -43,8 +43,21 @@ std::vector<std::string> with_mounts(const std::vector<std::string>& options, co
   return list;
 }
 
-std::vector<std::string> container_program() {
-  return {"/bin/sh", "-c", "trap '' TERM; echo \"" + std::string(kPrinted) + "$$\"; exec sleep 2147483647"};
+std::vector<std::string> container_program(const std::string& fifo) {
+  return {"/bin/sh", "-c",
+          "trap '' TERM; exec < \"$0\"; echo \"" + std::string(kPrinted) + "$$\"; exec cat > /dev/null", fifo};
+}
+
+std::vector<std::string> paths_of(const std::string& program, const std::vector<std::string>& environment) {
+  if (program.find('/') != std::string::npos) return {program};
+  std::string path = "/usr/bin:/bin";
+  for (const std::string& variable : environment)
+    if (variable.starts_with("PATH=")) path = variable.substr(5);
+  std::vector<std::string> list;
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    list.push_back((folder.empty() ? "." : folder) + "/" + program);
+  return list;
 }
 
 long container_pid(const std::string& line) {

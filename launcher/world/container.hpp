@@ -18,8 +18,12 @@ std::vector<std::string> container_options(const std::string& text);
 // same place. pyxis takes one --container-mounts only, so all mounts become one.
 std::vector<std::string> with_mounts(const std::vector<std::string>& options, const std::vector<std::string>& folders);
 
-// What the step that holds the container runs: it prints "espalier-container PID", and ignores SIGTERM, as ranks do.
-std::vector<std::string> container_program();
+// What the step that holds the container runs. It prints "espalier-container PID", ignores SIGTERM, as ranks do, and
+// ends when nobody has `fifo` open for writing any more, however its rank server has ended.
+std::vector<std::string> container_program(const std::string& fifo);
+
+// The paths by which a program of this name is looked for, by the PATH of `environment`; itself where it has a slash.
+std::vector<std::string> paths_of(const std::string& program, const std::vector<std::string>& environment);
 
 // The process id in a line of its output; -1: it is another line.
 long container_pid(const std::string& line);

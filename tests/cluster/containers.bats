@@ -57,7 +57,7 @@ seen="cat /image; echo \"\$IMAGE \$PATH\"; echo \"I am \$(id -u), \$OMPI_COMM_WO
 sees_the_image() { # FILE IMAGE UID FOLDER
   cat "$1"
   [ "$(grep -cx "$2" "$1")" = 2 ]
-  [ "$(grep -cx "$2 /usr/local/bin:/usr/bin:/bin" "$1")" = 2 ]
+  [ "$(grep -cx "$2 /image-bin:/usr/local/bin:/usr/bin:/bin" "$1")" = 2 ]
   grep -qx "I am $3, 0 of 2" "$1"
   grep -qx "I am $3, 1 of 2" "$1"
   [ "$(grep -cx "$4" "$1")" = 2 ]
@@ -73,6 +73,10 @@ sees_the_image() { # FILE IMAGE UID FOLDER
     echo "$output" > "$BOX/log/seen"
     sees_the_image "$BOX/log/seen" image 0 /
   done
+  # A program that only the image's PATH leads to.
+  run as_user timeout 60 srun --elastic=2:2 -n1 --gres=gpu:2 --container-image=image only-here
+  echo "$output"
+  [ "$status" = 0 ] && [ "$(grep -cx 'only here' <<< "$output")" = 2 ]
   run as_user env PYXIS_CONTAINER_IMAGE=other timeout 60 srun --container-workdir=/etc --elastic=2:2 --no-container-remap-root -n1 --gres=gpu:2 sh -c "$seen"
   [ "$status" = 3 ]
   echo "$output" > "$BOX/log/seen"
@@ -96,9 +100,31 @@ S
     sees_the_image "$BOX/home/A.out" image 0 /
     grep -qx 'code 3' "$BOX/home/A.out"
     wait_for 20 "only the script is left" eval '[ "$(squeue -h -s -j '"$A"' -o %i | grep -vc batch)" = 0 ]'
+    [ -z "$(holders)" ]
     finish A
     wait_for 60 "A ends" job_over "$A"
   done
+  # The step is cancelled: all that it had started is killed at once.
+  as_user tee A.sh > /dev/null <<S
+#!/bin/bash
+srun -n1 --container-image=image sleep 1000
+until [ -e $BOX/home/A.finish ]; do sleep 0.1; done
+S
+  rm -f "$BOX/home/A.finish"
+  A=$(as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
+  wait_for 60 "its ranks run" eval '[ "$(pgrep -u boxuser -x sleep | wc -l)" -ge 2 ] && [ -n "$(holders)" ]'
+  as_user scancel -s KILL "$A.0"
+  wait_for 60 "only the script is left" eval '[ "$(squeue -h -s -j '"$A"' -o %i | grep -vc batch)" = 0 ] && [ -z "$(holders)" ]'
+  finish A
+  wait_for 60 "A ends" job_over "$A"
+  # Several programs in one step are none that can be elastic: it runs in its container as it always did.
+  echo '0 cat /image' | as_user tee programs > /dev/null
+  A=$(as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n1 -w n1 --gres=gpu:2 \
+    --wrap 'srun -n1 --container-image=image --container-mounts='"$BOX/home"' --multi-prog programs')
+  wait_for 60 "A ends" job_over "$A"
+  cat "$BOX/home/A.out"
+  grep -qx image "$BOX/home/A.out"
+  [ "$(exit_code "$A")" = 0:0 ]
   leaves_nothing
 }
 
@@ -118,7 +144,7 @@ inside() { # FILE: how many ranks of the running generation see it
   for pid in $(workers "$(metric A generation)"); do [ ! -e "/proc/$pid/root/$1" ] || count=$((count + 1)); done
   echo "$count"
 }
-holders() { pgrep -u boxuser -f '^sleep 2147483647'; }
+holders() { pgrep -u boxuser -x cat; } # the processes that wait in the containers' steps
 
 @test "a training in an image grows and is preempted: ranks inside, launcher outside, no step lost; the end of what holds the image ends no rank" {
   userns
@@ -157,6 +183,7 @@ S
   generation=$(metric A generation)
   kill -KILL "$(pgrep -u boxuser -x espalier-ranks | head -n 1)"
   wait_for 20 "its ranks are gone" eval '[ -z "$(workers '"$generation"')" ]'
+  wait_for 60 "each of A's two Slurm jobs has one container" eval '[ "$(holders | wc -l)" = 2 ]'
   wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$generation"' ]'
   goes_on_well
 }

@@ -29,7 +29,15 @@ TEST_CASE("the process that holds the container is found in what its program pri
   for (const char* other : {"", "espalier-container ", "espalier-container 1", "espalier-container -5",
                             "espalier-container 47 11", "espalier-container 4711x", "pyxis: importing", "4711"})
     CHECK_MESSAGE(container_pid(other) == -1, other);
-  CHECK(container_program().back().find("espalier-container ") != std::string::npos);
+  CHECK(container_program("/a b").at(2).find("espalier-container ") != std::string::npos);
+  CHECK(container_program("/a b").back() == "/a b");
+}
+
+TEST_CASE("a program without a slash is looked for by the image's PATH") {
+  CHECK(paths_of("python", {"A=1", "PATH=/opt/conda/bin::/usr/bin"}) ==
+        Words{"/opt/conda/bin/python", "./python", "/usr/bin/python"});
+  CHECK(paths_of("./python", {"PATH=/bin"}) == Words{"./python"});
+  CHECK(paths_of("python", {}) == Words{"/usr/bin/python", "/bin/python"});
 }
 
 TEST_CASE("in the container the image's variables count, apart from what Slurm tells a step and what did not change") {

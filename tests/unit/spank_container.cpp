@@ -52,6 +52,12 @@ TEST_CASE("pyxis's options are taken out, with their values, and nothing else") 
         "srun -- --container-image=x |--container-workdir=/w\n");
   CHECK(taken_of({"srun", "--container-name"}) == "srun |--container-name\n");
   CHECK(taken_of({"srun"}) == "srun |");
+  // A flag that is not known here, and options that have a value.
+  CHECK(taken_of({"srun", "--stepmgr", "--container-image=x", "p"}) == "srun --stepmgr p |--container-image=x\n");
+  CHECK(taken_of({"srun", "--of-some-plugin", "--container-image", "x", "p"}) ==
+        "srun --of-some-plugin p |--container-image=x\n");
+  CHECK(taken_of({"srun", "--of-some-plugin", "v", "--container-image=x", "p"}) ==
+        "srun --of-some-plugin v p |--container-image=x\n");
 }
 
 TEST_CASE(

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -22,8 +23,8 @@
 namespace espalier::launcher {
 namespace {
 
-constexpr wire::Loop::Milliseconds kAgain{3000};  // between two steps
-constexpr wire::Loop::Milliseconds kFind{50};     // between two looks at its process
+constexpr wire::Loop::Milliseconds kAgain{3000}, kLongestAgain{300'000};  // between two steps, longer each time
+constexpr wire::Loop::Milliseconds kFind{50};                             // between two looks at its process
 constexpr int kFinds = 100;
 constexpr int kEnds = 250;  // that often, each after 20 ms, the end of the step is looked for
 constexpr std::size_t kLongestLine = 4096;
@@ -121,6 +122,7 @@ void ContainerStep::find(pid_t pid, int tries) {
     return process_->signal_alone(SIGTERM);
   }
   ready_ = was_ready_ = true;
+  wait_ = kAgain;
   callbacks_.ready();
 }
 
@@ -157,18 +159,27 @@ void ContainerStep::ended(int status) {
   output_->drain();
   errors_->drain();
   finds_.reset();
+  ready_ = false;
   if (!was_ready_) {
     const std::string& why = problem_.empty() ? last_words_ : problem_;
     return callbacks_.failed("the step of its container ended with code " + std::to_string(exit_code(status)) +
                              (why.empty() ? "" : " (" + why + ")"));
   }
-  again_ = loop_.after(kAgain, [this] {
+  std::fprintf(stderr, "espalier: ranks: the step of a container ended with code %d; another one is started in %ld s\n",
+               exit_code(status), static_cast<long>(wait_.count() / 1000));
+  start_again();
+}
+
+void ContainerStep::start_again() {
+  again_ = loop_.after(wait_, [this] {
     try {
       start();
     } catch (const Error& error) {
-      std::fprintf(stderr, "espalier: ranks: %s; new ranks enter the container of before\n", error.what());
+      std::fprintf(stderr, "espalier: ranks: %s; the container's step is tried again\n", error.what());
+      start_again();
     }
   });
+  wait_ = std::min(2 * wait_, kLongestAgain);
 }
 
 }  // namespace espalier::launcher

@@ -30,6 +30,8 @@ class ContainerStep {
   ContainerStep(const ContainerStep&) = delete;
   ContainerStep& operator=(const ContainerStep&) = delete;
 
+  // Ranks can enter. After it was true it is false while the container is replaced: its files are removed.
+  bool ready() const { return ready_; }
   // The rest holds once it is ready.
   const Entry& entry() const { return entry_; }
   // Of a rank that has `own` outside (environment_inside()).
@@ -43,6 +45,7 @@ class ContainerStep {
   void printed(const std::string& text);
   void said(const std::string& text);
   void ended(int status);
+  void start_again();
   void find(pid_t pid, int tries);
   void look_at(pid_t pid);  // throws Error
 
@@ -60,6 +63,7 @@ class ContainerStep {
   std::string line_, last_words_, problem_;
   std::unique_ptr<RankOutput> output_, errors_;
   std::unique_ptr<Child> process_;
+  wire::Loop::Milliseconds wait_{};  // before the next step
   wire::Watch again_, finds_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include "launcher/world/container.hpp"
 #include "launcher/world/server/cuda_defaults.hpp"
 #include "launcher/world/server/torch_environment.hpp"
 #include "launcher/world/server/variables.hpp"
@@ -77,8 +78,8 @@ void HostedWorld::start(wire::Loop& loop, SpareRanks& spares, const wire::RunRan
   traits.blocks_term = !request.first;
   traits.output = made->output->writer();
   traits.errors = made->errors->writer();
-  if (container_ != nullptr) traits.entry = container_->entry();
-  else traits.folder = request.folder;
+  if (container_ == nullptr) traits.folder = request.folder;
+  else traits.entry = container_->entry(), traits.paths = paths_of(request.program.front(), environment);
   traits.limits = request.limits;
   made->process = std::make_unique<Child>(loop, request.program, environment, traits, on_exit);
   made->output->started();

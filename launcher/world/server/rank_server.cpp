@@ -1,13 +1,16 @@
 #include "launcher/world/server/rank_server.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "launcher/node/directory.hpp"
@@ -70,8 +73,12 @@ std::vector<std::string> local_variables(const RankServerSettings& settings) {
   return list;
 }
 
+std::string fifo_of(const RankServerSettings& settings) {
+  return (fs::path(settings.directory) / ("ranks-" + std::to_string(settings.job)) / "alive").string();
+}
+
 // ESPALIER_CONTAINER_STEP has the words of the step that runs a program in the container, a line each.
-std::vector<std::string> container_step(const std::string& directory) {
+std::vector<std::string> container_step(const std::string& directory, const std::string& fifo) {
   std::vector<std::string> command = container_options(optional_variable("ESPALIER_CONTAINER_STEP"));
   if (command.empty()) return command;
   // Ranks meet their PMIx server and log in to the launcher there.
@@ -79,7 +86,7 @@ std::vector<std::string> container_step(const std::string& directory) {
   std::error_code ignored;
   if (fs::exists("/run/munge", ignored)) folders.emplace_back("/run/munge");
   command = with_mounts(command, folders);
-  for (const std::string& word : container_program()) command.push_back(word);
+  for (const std::string& word : container_program(fifo)) command.push_back(word);
   return command;
 }
 
@@ -106,7 +113,7 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   const double seconds = std::atof(variable("ESPALIER_HEARTBEAT").c_str());
   if (!(seconds > 0 && seconds <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
   settings.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(seconds * 1000)));
-  settings.container = container_step(settings.directory);
+  settings.container = container_step(settings.directory, fifo_of(settings));
   return settings;
 }
 
@@ -141,21 +148,11 @@ int RankServer::run() {
   if (settings_.container.empty()) {
     find_launcher();
   } else {
-    ContainerStep::Callbacks on;
-    on.ready = [this] {
-      if (dialler_) spares_.start_anew();  // they are in a container whose files are removed
-      else find_launcher();
-    };
-    on.failed = [this](const std::string& why) {
-      std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s; check the image and its options\n",
-                   settings_.node.c_str(), why.c_str());
-      code_ = 3;
-      loop_.stop();
-    };
-    container_ = std::make_unique<ContainerStep>(loop_, settings_.container, std::move(on));
+    make_container();
   }
   loop_.run();
   worlds_.clear();
+  alive_.reset();
   container_.reset();
   std::error_code ignored;
   if (!settings_.with_launcher) {  // the launcher removes its own
@@ -164,6 +161,27 @@ int RankServer::run() {
     remove_if_abandoned(settings_.directory);
   }
   return code_;
+}
+
+void RankServer::make_container() {
+  const std::string fifo = fifo_of(settings_);
+  ::unlink(fifo.c_str());  // of a server before this one
+  if (::mkfifo(fifo.c_str(), 0600) == 0) alive_ = wire::Descriptor(::open(fifo.c_str(), O_RDWR | O_CLOEXEC));
+  if (alive_.get() < 0)
+    throw Error(fifo + ": " + std::strerror(errno) + "; launch.work_dir must be able to hold a FIFO");
+  ContainerStep::Callbacks on;
+  on.ready = [this] {
+    if (!dialler_) return find_launcher();
+    spares_.start_anew();  // they are in a container whose files are removed
+    for (wire::RunRanks& request : std::exchange(waiting_, {})) run_ranks(std::move(request));
+  };
+  on.failed = [this](const std::string& why) {
+    std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s; check the image and its options\n",
+                 settings_.node.c_str(), why.c_str());
+    code_ = 3;
+    loop_.stop();
+  };
+  container_ = std::make_unique<ContainerStep>(loop_, settings_.container, std::move(on));
 }
 
 void RankServer::find_launcher() {
@@ -223,6 +241,7 @@ void RankServer::handle(const wire::Frame& frame) {
 }
 
 void RankServer::run_ranks(wire::RunRanks request) {
+  if (container_ && !container_->ready()) return waiting_.push_back(std::move(request));  // the launcher waits so long
   try {
     if (worlds_.contains(request.generation)) throw Error("they run already");
     if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||
@@ -255,6 +274,7 @@ void RankServer::keep_spares(wire::KeepSpares request) {
 }
 
 void RankServer::end(int generation) {
+  std::erase_if(waiting_, [&](const wire::RunRanks& one) { return one.generation == generation; });
   if (worlds_.erase(generation) == 0 || settings_.with_launcher) return;
   // Another server of this node may still use the directory above.
   const fs::path shared = fs::path(settings_.directory) / ("g" + std::to_string(generation));

@@ -38,6 +38,7 @@ class RankServer {
   int run();  // until the launcher lets it go or is lost; the exit code. Throws Error
 
  private:
+  void make_container();
   void find_launcher();
   void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
@@ -60,6 +61,8 @@ class RankServer {
   RankServerSettings settings_;
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
+  wire::Descriptor alive_;               // the container's step ends when it is closed
+  std::vector<wire::RunRanks> waiting_;  // until there is a container again
   std::unique_ptr<PmixServer> pmix_;
   std::unique_ptr<ContainerStep> container_;  // outlives the ranks
   SpareRanks spares_{loop_};

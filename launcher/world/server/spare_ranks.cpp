@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launcher/world/container.hpp"
 #include "launcher/world/server/spare_origin.hpp"
 #include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
@@ -65,11 +66,12 @@ void SpareRanks::start_one() {
   over.insert(over.end(), std::begin(kPlaceholders), std::end(kPlaceholders));
   Child::Traits traits;
   traits.blocks_term = true;
-  if (container_ != nullptr) traits.entry = container_->entry();
-  else traits.folder = wanted_.folder;
+  if (container_ == nullptr) traits.folder = wanted_.folder;
+  else traits.entry = container_->entry();
   traits.limits = wanted_.limits;
   traits.inherited = theirs.get();
   const auto own = container_ == nullptr ? wanted_.environment : container_->environment(wanted_.environment);
+  if (container_ != nullptr) traits.paths = paths_of(wanted_.program.front(), own);
   try {
     at->rank.output = std::make_unique<RankOutput>(loop_, true, [](const std::string&) {});
     at->rank.errors = std::make_unique<RankOutput>(loop_, false, [](const std::string&) {});

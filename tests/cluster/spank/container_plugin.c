@@ -4,7 +4,7 @@
  * /tmp and /run are empty, and the environment of the image. It stops itself, and the plugin takes its namespaces and
  * its environment. Each task enters them in slurm_spank_task_init. At the end of the step the image's files are
  * removed. The image is this machine's /usr, /etc and so on, with a file /image that holds its name. It sets IMAGE and
- * PATH. There is no image named "missing". */
+ * PATH, and has a program only-here. There is no image named "missing". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -106,6 +106,9 @@ static void make_container(uid_t uid, gid_t gid) {
   char name[300];
   snprintf(name, sizeof name, "%s\n", container.image);
   put("/mnt/image", name);
+  must(mkdir("/mnt/image-bin", 0755) == 0, "mkdir");
+  put("/mnt/image-bin/only-here", "#!/bin/sh\necho only here\n");
+  must(chmod("/mnt/image-bin/only-here", 0755) == 0, "chmod");
   for (char *rest = container.mounts, *one; (one = strsep(&rest, ",")) != NULL && *one;) {
     char* to = one;
     const char* from = strsep(&to, ":");
@@ -114,7 +117,7 @@ static void make_container(uid_t uid, gid_t gid) {
   must(chdir("/mnt") == 0 && syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0 && chdir("/") == 0,
        "pivot_root");
   setenv("IMAGE", container.image, 1);
-  setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
+  setenv("PATH", "/image-bin:/usr/local/bin:/usr/bin:/bin", 1);
   unsetenv("BASH_ENV");
   execl("/bin/sh", "sh", "-c", "kill -STOP $$; exit 0", (char*)NULL);
   must(0, "sh");
