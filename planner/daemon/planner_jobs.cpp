@@ -38,7 +38,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   live.usage.report(live.job, now);
   for (const std::string& node : unfit_nodes_.note(live.job.uid, id, live.job.unfit, now))
     spdlog::warn(
-        "node {}: workers of job {} have died there again and again; its user's jobs get no GPUs there for an hour",
+        "node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
         printable(node), id);
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);

@@ -4,6 +4,7 @@ namespace espalier {
 namespace {
 
 constexpr double kKept = 3600;  // seconds
+constexpr int kFinders = 2;     // jobs
 
 }  // namespace
 
@@ -32,9 +33,10 @@ std::set<std::string> UnfitNodes::of(uid_t user, JobId job, double now) const {
   std::set<std::string> found;
   const auto jobs = until_.find(user);
   if (jobs == until_.end()) return found;
+  std::map<std::string, int> finders;
   for (const auto& [id, nodes] : jobs->second)
     for (const auto& [node, until] : nodes)
-      if (id != job && until > now) found.insert(node);
+      if (id != job && until > now && ++finders[node] >= kFinders) found.insert(node);
   return found;
 }
 

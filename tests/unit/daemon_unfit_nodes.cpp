@@ -1,4 +1,4 @@
-// Nodes on which a job's workers died again and again: its user's other jobs get no GPUs there for an hour.
+// Nodes on which workers of two jobs died again and again: their user's other jobs get no GPUs there for an hour.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -17,6 +17,8 @@ TEST_CASE("what a job finds holds for its user's other jobs, for an hour after i
   CHECK(unfit.note(1000, 7, {{"n1", 0}, {"n1", 3}, {"n2", 1}}, 100) == Names{"n1", "n2"});
   CHECK(unfit.note(1000, 7, {{"n1", 0}}, 200).empty());
   CHECK(unfit.note(1000, 7, {}, 300).empty());
+  CHECK(unfit.of(1000, 8, 300).empty());  // it may be the program's fault
+  CHECK(unfit.note(1000, 6, {{"n1", 2}, {"n2", 0}, {"n3", 0}}, 300) == Names{"n1", "n2", "n3"});
   CHECK(unfit.of(1000, 8, 300) == Nodes{"n1", "n2"});
   CHECK(unfit.of(1000, 7, 300).empty());  // the job knows by itself which GPUs
   CHECK(unfit.of(1001, 8, 300).empty());
@@ -40,6 +42,7 @@ TEST_CASE("of what one job reports a bounded number of nodes is kept") {
   for (int i = 0; i < 1000; ++i) many.push_back({"n" + std::to_string(i), 0});
   CHECK(unfit.note(1000, 7, many, 0).size() == UnfitNodes::kMostNodes);
   CHECK(unfit.note(1000, 7, many, 1).empty());
+  unfit.note(1000, 9, many, 1);
   CHECK(unfit.of(1000, 8, 2).size() == UnfitNodes::kMostNodes);
 }
 
@@ -56,7 +59,7 @@ TEST_CASE("an unfit node is closed to the extensions of the user's other jobs, a
     live.job.uid = static_cast<uid_t>(uid);
   }
   UnfitNodes unfit;
-  unfit.note(1000, 10, {{"n2", 1}}, slurm.time);
+  for (const JobId finder : {8, 10}) unfit.note(1000, finder, {{"n2", 1}}, slurm.time);
   PlanningContext context{64, "elastic", nullptr};
   context.findings.unfit = &unfit;
   const auto input = make_input(slurm, jobs, Trigger::timer, context);
