@@ -1,13 +1,13 @@
-// What this process's user is called outside of all containers, where MUNGE and the launcher are.
+// The number of this process's user outside of containers. MUNGE and the launcher know the user by this number.
 #pragma once
 
 #include <sys/types.h>
 
 namespace espalier::wire {
 
-// $ESPALIER_UID, which the rank server sets for ranks in a container: in there the user may be called root. Else the
-// effective uid of this thread. Only a job's own environment says it, and a job that lies here cannot log in: MUNGE
-// names the user that it sees.
+// $ESPALIER_UID, which the rank server sets for ranks in a container: inside it the user may have the number 0. Else the
+// effective uid of this thread. A job may set the variable to another number. It then cannot log in, because MUNGE tells
+// the number that it sees.
 uid_t host_uid();
 
 }  // namespace espalier::wire

@@ -41,6 +41,9 @@ refused() { # OPTION...: by srun, with one message, before there is a job
   with_plugin after
   refused --container=/bundle
   refused --container-image=image --container-save=/tmp/x
+  refused --container-name=image
+  # By environment as well.
+  PYXIS_CONTAINER_SAVE=/tmp/x refused --container-image=image
 }
 
 @test "without --elastic such a step runs in its container as it always did" {
@@ -167,6 +170,13 @@ S
   wait_for 60 "the node has another container" eval '[ -n "$(holders)" ] && [ "$(holders)" != '"$held"' ]'
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   refute grep -q ' lost' "$BOX/home/A.out"
+  # A rank dies just after what holds the image: the next generation waits for the new container, and is in there.
+  before=$(metric A generation) held=$(holders)
+  kill -KILL "$held"
+  wait_for 60 "the image's files are removed" eval '[ "$(inside image)" = 0 ]'
+  kill -KILL "$(workers "$before" | head -n 1)"
+  wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$before"' ]'
+  [ "$(inside image)" = 2 ]
   finish near
   finish far
   wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'

@@ -24,17 +24,22 @@ teardown() { clean_slate; }
   python_goes_on_well
 }
 
+# A, on two GPUs, loses a worker.
+goes_on_after_a_loss() {
+  wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
+  kill -KILL "$(processes python3 ESPALIER_GENERATION=0 | head -n 1)"
+  wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt 0 ]'
+  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
+  python_goes_on_well
+}
+
 # bats test_tags=long:3
 @test "Trainer: a worker is killed, and the training goes on from a snapshot in memory" {
   need_accelerate
   script=train_trainer.py script_options=(--items 1)
   python_reference 1500
   python_cast 2:2
-  wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
-  kill -KILL "$(processes python3 ESPALIER_GENERATION=0 | head -n 1)"
-  wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt 0 ]'
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
-  python_goes_on_well
+  goes_on_after_a_loss
 }
 
 # bats test_tags=long:2
@@ -68,9 +73,5 @@ teardown() { clean_slate; }
   script=train_lightning.py script_options=()
   python_reference 1500
   python_cast 2:2
-  wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
-  kill -KILL "$(processes python3 ESPALIER_GENERATION=0 | head -n 1)"
-  wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt 0 ]'
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
-  python_goes_on_well
+  goes_on_after_a_loss
 }

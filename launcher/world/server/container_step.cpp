@@ -26,7 +26,7 @@ namespace {
 constexpr wire::Loop::Milliseconds kAgain{3000}, kLongestAgain{300'000};  // between two steps, longer each time
 constexpr wire::Loop::Milliseconds kFind{50};                             // between two looks at its process
 constexpr int kFinds = 100;
-constexpr int kEnds = 250;  // that often, each after 20 ms, the end of the step is looked for
+constexpr int kEnds = 250;  // looks of the destructor, 20 ms apart, at whether the step has ended
 constexpr std::size_t kLongestLine = 4096;
 
 wire::Descriptor opened(const std::string& path, int flags) {
@@ -36,14 +36,14 @@ wire::Descriptor opened(const std::string& path, int flags) {
 }
 
 bool is_own(const wire::Descriptor& space, const char* name) {
-  struct stat theirs {
-  }, own{};
+  struct stat theirs = {};
+  struct stat own = {};
   return ::fstat(space.get(), &theirs) == 0 && ::stat((std::string("/proc/self/ns/") + name).c_str(), &own) == 0 &&
          theirs.st_ino == own.st_ino && theirs.st_dev == own.st_dev;
 }
 
-// What `outside` is called in the user namespace of a process, by its map: lines of "inside outside length". A map that
-// does not name it leaves it.
+// The number inside a user namespace of the user or group that has the number `outside` here. `map` is the namespace's
+// uid_map or gid_map, whose lines are "inside outside length". A number that the map does not have stays as it is.
 unsigned inside_id(const std::string& map, unsigned outside) {
   std::ifstream file(map);
   for (unsigned long inside = 0, first = 0, length = 0; file >> inside >> first >> length;)
@@ -98,6 +98,10 @@ void ContainerStep::start() {
   process_ = std::make_unique<Child>(loop_, command_, given_, traits, [this](int status) { ended(status); });
   output_->started();
   errors_->started();
+  limit_ = loop_.after(std::chrono::seconds(kImageSeconds), [this] {
+    problem_ = "it was not there within " + std::to_string(kImageSeconds) + " s";
+    process_->signal_alone(SIGTERM);
+  });
 }
 
 void ContainerStep::printed(const std::string& text) {
@@ -121,6 +125,7 @@ void ContainerStep::find(pid_t pid, int tries) {
     problem_ = error.what();
     return process_->signal_alone(SIGTERM);
   }
+  limit_.reset();
   ready_ = was_ready_ = true;
   wait_ = kAgain;
   callbacks_.ready();
@@ -159,6 +164,7 @@ void ContainerStep::ended(int status) {
   output_->drain();
   errors_->drain();
   finds_.reset();
+  limit_.reset();
   ready_ = false;
   if (!was_ready_) {
     const std::string& why = problem_.empty() ? last_words_ : problem_;

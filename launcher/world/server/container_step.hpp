@@ -20,8 +20,8 @@ class ContainerStep {
  public:
   struct Callbacks {
     std::function<void()> ready;  // ranks can enter; again when the container has been replaced
-    // The container could not be made. Not called once it was ready: a step that then ends is started again, and
-    // running ranks keep the container they are in.
+    // The container could not be made, or not within kImageSeconds. Not called once the container was ready: a step
+    // that ends later is started again, and running ranks keep the container they are in.
     std::function<void(const std::string& why)> failed;
   };
   // `command`: runs container_program() as a step of this node. Throws Error.
@@ -32,11 +32,11 @@ class ContainerStep {
 
   // Ranks can enter. After it was true it is false while the container is replaced: its files are removed.
   bool ready() const { return ready_; }
-  // The rest holds once it is ready.
+  // The functions below may be called once ready() was true.
   const Entry& entry() const { return entry_; }
-  // Of a rank that has `own` outside (environment_inside()).
+  // The environment in the container of a rank whose environment outside would be `own` (environment_inside()).
   std::vector<std::string> environment(const std::vector<std::string>& own) const;
-  // What this process's user and group are called inside.
+  // The numbers that this process's user and group have inside the container.
   uid_t uid() const { return uid_; }
   gid_t gid() const { return gid_; }
 
@@ -64,7 +64,7 @@ class ContainerStep {
   std::unique_ptr<RankOutput> output_, errors_;
   std::unique_ptr<Child> process_;
   wire::Loop::Milliseconds wait_{};  // before the next step
-  wire::Watch again_, finds_;
+  wire::Watch again_, finds_, limit_;
 };
 
 }  // namespace espalier::launcher

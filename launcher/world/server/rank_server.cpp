@@ -241,7 +241,7 @@ void RankServer::handle(const wire::Frame& frame) {
 }
 
 void RankServer::run_ranks(wire::RunRanks request) {
-  if (container_ && !container_->ready()) return waiting_.push_back(std::move(request));  // the launcher waits so long
+  if (container_ && !container_->ready()) return waiting_.push_back(std::move(request));
   try {
     if (worlds_.contains(request.generation)) throw Error("they run already");
     if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||

@@ -62,7 +62,8 @@ class RankServer {
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
   wire::Descriptor alive_;               // the container's step ends when it is closed
-  std::vector<wire::RunRanks> waiting_;  // until there is a container again
+  // Requests that came while the container is replaced. The launcher ends each one that waits too long (EndRanks).
+  std::vector<wire::RunRanks> waiting_;
   std::unique_ptr<PmixServer> pmix_;
   std::unique_ptr<ContainerStep> container_;  // outlives the ranks
   SpareRanks spares_{loop_};

@@ -38,6 +38,7 @@ void SpareRanks::start_anew() {
 }
 
 void SpareRanks::start_next() {
+  if (container_ != nullptr && !container_->ready()) return;  // start_anew() follows
   while (!scripted_ && spares_.size() < static_cast<std::size_t>(std::max(0, wanted_.count))) {
     const bool loads = std::any_of(spares_.begin(), spares_.end(), [](const Spare& one) { return !one.is_loaded; });
     if (gently_ && loads) return;

@@ -7,6 +7,7 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/growing.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -87,7 +88,7 @@ class Suika final : public Scheduler {
  private:
   // ---- participants
   void enter(const PlanningInput& input) {
-    std::map<JobId, std::unique_ptr<VirtualJob>> kept;
+    KnownJobs kept;
     players_.clear();
     players_.reserve(input.jobs.size());
     std::vector<const ElasticJob*> running;
@@ -124,25 +125,15 @@ class Suika final : public Scheduler {
     });
   }
 
-  // Reuses the last decision's VirtualJob or makes a new one. nullptr: the plan cannot be scored. A
-  // launcher's claims may be arbitrary; they must not prevent planning for other jobs.
+  // One of a job that has changed goes on with what it may of the job's earlier one.
   std::unique_ptr<VirtualJob> virtual_job(const ElasticJob& job, const PlanningInput& input) {
-    try {
-      const auto given = input.coefficients.find(job.id);
-      const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
-      const auto found = known_.find(job.id);
-      if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
-        return std::move(found->second);
-      auto made = VirtualJob::make(job, site_, coefficients, options_.data_parallel_only, &books_);
-      for (auto* earlier : {&known_, &spent_})
-        if (const auto before = earlier->find(job.id); made && before != earlier->end() && before->second) {
-          made->inherit(*before->second);
-          break;
-        }
-      return made;
-    } catch (const Error&) {
-      return nullptr;
-    }
+    auto made = kept_or_made(known_, job, input, site_, options_.data_parallel_only, books_);
+    for (auto* earlier : {&known_, &spent_})
+      if (const auto before = earlier->find(job.id); made && before != earlier->end() && before->second) {
+        made->inherit(*before->second);
+        break;
+      }
+    return made;
   }
 
   bool may_grow(const ElasticJob& job, const PlanningInput& input) const {
@@ -349,9 +340,9 @@ class Suika final : public Scheduler {
   double threshold_ = 0;
   int looks_ = 0;
   StageBooks books_;
-  std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  KnownJobs known_;
   // Of jobs that have changed since, or are changing.
-  std::map<JobId, std::unique_ptr<VirtualJob>> spent_;
+  KnownJobs spent_;
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
   Trades trades_;

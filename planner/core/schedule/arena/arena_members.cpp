@@ -57,33 +57,19 @@ std::vector<ArenaMember> ArenaMembers::enter(const PlanningInput& input, std::ve
   for (const ElasticJob& job : input.jobs)
     if (job.phase == JobPhase::running && job.plan) running.push_back(&job);
   std::sort(running.begin(), running.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
-  std::map<JobId, std::unique_ptr<VirtualJob>> kept;
+  KnownJobs kept;
   std::vector<ArenaMember> members;
   members.reserve(running.size());
   used_.clear();
   for (const ElasticJob* const job : running) {
     auto& slot = kept[job->id];
-    slot = virtual_job(*job, input);
+    slot = kept_or_made(known_, *job, input, site_, false, stage_books_);
     if (slot) members.push_back(member(*job, *slot, input));
     else weighed.push_back({job->id, 0, 0, 0, "its plan cannot be scored on this cluster", std::nullopt});
   }
   known_ = std::move(kept);
   books_ = std::move(used_);
   return members;
-}
-
-// A launcher's claims may be arbitrary; they must not prevent planning for other jobs.
-std::unique_ptr<VirtualJob> ArenaMembers::virtual_job(const ElasticJob& job, const PlanningInput& input) {
-  try {
-    const auto given = input.coefficients.find(job.id);
-    const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
-    const auto found = known_.find(job.id);
-    if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
-      return std::move(found->second);
-    return VirtualJob::make(job, site_, coefficients, false, &stage_books_);
-  } catch (const Error&) {
-    return nullptr;
-  }
 }
 
 ArenaMember ArenaMembers::member(const ElasticJob& job, VirtualJob& known, const PlanningInput& input) {

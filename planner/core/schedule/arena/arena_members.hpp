@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/core/schedule/arena/arena_member.hpp"
+#include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/scheduler.hpp"
 
 namespace espalier {
@@ -24,7 +25,6 @@ class ArenaMembers {
 
  private:
   void turn_to(const PlanningInput& input);
-  std::unique_ptr<VirtualJob> virtual_job(const ElasticJob& job, const PlanningInput& input);
   ArenaMember member(const ElasticJob& job, VirtualJob& known, const PlanningInput& input);
   ProxyBook& book_of(const VirtualJob& job);
   std::string why_not(const ElasticJob& job, const PlanningInput& input) const;
@@ -33,7 +33,7 @@ class ArenaMembers {
   std::shared_ptr<const Site> site_;
   std::vector<GpuPool> pools_;
   StageBooks stage_books_;
-  std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  KnownJobs known_;
   std::vector<std::shared_ptr<ProxyBook>> books_, used_;  // of the last decision, and of this one
 };
 

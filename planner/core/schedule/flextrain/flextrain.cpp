@@ -7,6 +7,7 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/schedule/acquire.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/flextrain/scale_table.hpp"
@@ -63,12 +64,12 @@ class Flextrain final : public Scheduler {
   using Worth = std::map<JobId, double>;  // by extension
 
   std::vector<Member> enter(const PlanningInput& input) {
-    std::map<JobId, std::unique_ptr<VirtualJob>> kept;
+    KnownJobs kept;
     std::vector<Member> members;
     for (const ElasticJob& job : input.jobs) {
       if (job.phase != JobPhase::running || !job.plan) continue;
       auto& slot = kept[job.id];
-      slot = virtual_job(job, input);
+      slot = kept_or_made(known_, job, input, site_, false, books_);
       if (!slot) {
         weighed_.push_back({job.id, 0, 0, 0, "its plan cannot be scored on this cluster"});
         continue;
@@ -84,20 +85,6 @@ class Flextrain final : public Scheduler {
     }
     known_ = std::move(kept);
     return members;
-  }
-
-  // A launcher's claims may be arbitrary; they must not prevent planning for other jobs.
-  std::unique_ptr<VirtualJob> virtual_job(const ElasticJob& job, const PlanningInput& input) {
-    try {
-      const auto given = input.coefficients.find(job.id);
-      const JobCoefficients coefficients = given != input.coefficients.end() ? given->second : assumed_for(job, *site_);
-      const auto found = known_.find(job.id);
-      if (found != known_.end() && found->second && found->second->stands_for(job, site_, coefficients))
-        return std::move(found->second);
-      return VirtualJob::make(job, site_, coefficients, false, &books_);
-    } catch (const Error&) {
-      return nullptr;
-    }
   }
 
   // The job's GPUs as TP groups: the anchor's first node, then the rest of the anchor, then extensions.
@@ -267,7 +254,7 @@ class Flextrain final : public Scheduler {
   const FlextrainOptions flextrain_;
   std::shared_ptr<const Site> site_;
   StageBooks books_;
-  std::map<JobId, std::unique_ptr<VirtualJob>> known_;
+  KnownJobs known_;
   std::vector<Weighed> weighed_;
 };
 
