@@ -5,9 +5,9 @@
 
 namespace espalier::wire {
 
-// $ESPALIER_UID, which the rank server sets for ranks in a container: inside it the user may have the number 0. Else the
-// effective uid of this thread. A job may set the variable to another number. It then cannot log in, because MUNGE tells
-// the number that it sees.
+// $ESPALIER_UID, which the rank server sets for ranks in a container: inside it the user may have the number 0. Else
+// the effective uid of this thread. A job may set the variable to another number. It then cannot log in, because MUNGE
+// tells the number that it sees.
 uid_t host_uid();
 
 }  // namespace espalier::wire

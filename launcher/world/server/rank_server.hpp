@@ -61,7 +61,7 @@ class RankServer {
   RankServerSettings settings_;
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
-  wire::Descriptor alive_;               // the container's step ends when it is closed
+  wire::Descriptor alive_;  // the container's step ends when it is closed
   // Requests that came while the container is replaced. The launcher ends each one that waits too long (EndRanks).
   std::vector<wire::RunRanks> waiting_;
   std::unique_ptr<PmixServer> pmix_;

@@ -7,7 +7,6 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/growing.hpp"
 #include "planner/core/schedule/growth_record.hpp"
@@ -15,6 +14,7 @@
 #include "planner/core/schedule/intensity.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/payoff.hpp"
 #include "planner/core/schedule/shrinking.hpp"
