@@ -79,7 +79,8 @@ sees_the_image() { # FILE IMAGE UID FOLDER
   # A program that only the image's PATH leads to.
   run as_user timeout 60 srun --elastic=2:2 -n1 --gres=gpu:2 --container-image=image only-here
   echo "$output"
-  [ "$status" = 0 ] && [ "$(grep -cx 'only here' <<< "$output")" = 2 ]
+  [ "$status" = 0 ]
+  [ "$(grep -cx 'only here' <<< "$output")" = 2 ]
   run as_user env PYXIS_CONTAINER_IMAGE=other timeout 60 srun --container-workdir=/etc --elastic=2:2 --no-container-remap-root -n1 --gres=gpu:2 sh -c "$seen"
   [ "$status" = 3 ]
   echo "$output" > "$BOX/log/seen"
@@ -116,6 +117,10 @@ S
   rm -f "$BOX/home/A.finish"
   A=$(as_user sbatch --parsable --elastic=2:4 -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
   wait_for 60 "its ranks run" eval '[ "$(pgrep -u boxuser -x sleep | wc -l)" -ge 2 ] && [ -n "$(holders)" ]'
+  # Ranks die with their rank server, also where the launcher cannot see to it.
+  kill -STOP "$(launcher_pid)"
+  kill -KILL "$(pgrep -u boxuser -x espalier-ranks)"
+  wait_for 20 "the ranks are gone" eval '[ -z "$(pgrep -u boxuser -x sleep)" ] && [ -z "$(holders)" ]'
   as_user scancel -s KILL "$A.0"
   wait_for 60 "only the script is left" eval '[ "$(squeue -h -s -j '"$A"' -o %i | grep -vc batch)" = 0 ] && [ -z "$(holders)" ]'
   finish A
@@ -136,7 +141,8 @@ S
   with_plugin after
   run as_user timeout 100 srun --elastic=2:2 -n1 --gres=gpu:2 --container-image=missing true
   echo "$output"
-  [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+  [ "$status" -ne 0 ]
+  [ "$status" -ne 124 ]
   [[ $output == *"there is no image missing"* ]]
   [[ $output == *"no ranks can run on"*"check the image and its options"* ]]
   leaves_nothing

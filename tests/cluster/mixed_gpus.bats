@@ -41,7 +41,8 @@ teardown() { clean_slate; }
   refused() { # REQUEST WORDS
     run as_user sbatch --elastic=1:2 --gres="$1" --wrap true
     echo "$output"
-    [ "$status" -ne 0 ] && [[ $output == *"$2; ask for whole GPUs, as in --gpus=2"* ]]
+    [ "$status" -ne 0 ]
+    [[ $output == *"$2; ask for whole GPUs, as in --gpus=2"* ]]
   }
   refused gpu:1g.10gb:1 'MIG slices are parts of GPUs'
   refused gpu:a100_3g.20gb:2 'MIG slices are parts of GPUs'

@@ -35,7 +35,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   trains
   [ -n "$base" ]
   [ "$(gpus_of_job "$base")" = 2 ]
-  ! scontrol show -d job "$A" | grep -q GRES=gpu
+  refute eval 'scontrol show -d job "$A" | grep -q GRES=gpu'
   wait_for 120 "A runs on 4 GPUs" runs_on A 4
   espalier show job "$A" | tee "$BOX/log/shown"
   grep -q "Movable=Yes Bases=$base" "$BOX/log/shown"

@@ -18,7 +18,8 @@ trials_over() { logged "job $1: [0-9]* plans were measured on its GPUs; it keeps
   espalier show job "$A" | grep -qE 'PlansMeasured=[2-4] PlanTrials=over'
   espalier explain "$A" | tee "$BOX/log/shown"
   grep -q 'a trial of 20 steps: another plan on its GPUs may be faster than the .* per step that are known' "$BOX/log/shown"
-  [ "$(trials_of "$A")" -ge 1 ] && [ "$(trials_of "$A")" -le 3 ]
+  [ "$(trials_of "$A")" -ge 1 ]
+  [ "$(trials_of "$A")" -le 3 ]
   sed -n "s/.*job $A: \([0-9]* plans were measured.*\)/# \1/p" "$BOX/log/espalierd.log" >&3
   # The plan that it keeps is, of all that it trained on for 20 steps, the one with the shortest steps. While a generation
   # starts, steps take longer: the median of the last ten counts. Roughly, since two busy cores stand for four devices.

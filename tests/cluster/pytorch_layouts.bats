@@ -39,7 +39,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   tell
   # On two GPUs again: two replicas, or one of two stages where these promise more.
   [[ "$(layouts)" == "${one_each}dp 2 x pp 2 x tp 1/dp "[12]" x pp "* ]]
-  ! grep 'training went on with' "$BOX/home/A.out"
+  refute grep 'training went on with' "$BOX/home/A.out"
   python_goes_on_well
 }
 
@@ -51,7 +51,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_grows_and_shrinks
   tell
   [ "$(layouts)" = "${one_each}dp 2 x pp 2 x tp 1/$one_each" ]
-  ! grep 'training went on with the initial weights' "$BOX/home/A.out"
+  refute grep 'training went on with the initial weights' "$BOX/home/A.out"
   python_goes_on_well
 }
 
@@ -62,7 +62,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_grows_and_shrinks
   tell
   [ "$(layouts)" = "${one_each}dp 2 x tp 2 x pp 1/$one_each" ]
-  ! grep 'training went on with the initial weights' "$BOX/home/A.out"
+  refute grep 'training went on with the initial weights' "$BOX/home/A.out"
   python_goes_on_well
 }
 

@@ -70,13 +70,17 @@ assert one["trained_gpu_seconds"] > 0.3 * held, one'
 
 @test "wrong uses of espalier usage are refused" {
   run espalier usage
-  [ "$status" -eq 2 ] && [[ $output == *'usage: needs a job id, or --user=USER'* ]]
+  [ "$status" -eq 2 ]
+  [[ $output == *'usage: needs a job id, or --user=USER'* ]]
   run espalier usage 999999
-  [ "$status" -eq 1 ] && [[ $output == *'job 999999: not an elastic job that this planner has seen'* ]]
+  [ "$status" -eq 1 ]
+  [[ $output == *'job 999999: not an elastic job that this planner has seen'* ]]
   run espalier usage --user=nobody-here
-  [ "$status" -eq 1 ] && [[ $output == *'user nobody-here: not known on this host'* ]]
+  [ "$status" -eq 1 ]
+  [[ $output == *'user nobody-here: not known on this host'* ]]
   run espalier show jobs --user=boxuser
-  [ "$status" -eq 2 ] && [[ $output == *'--user: only with usage'* ]]
+  [ "$status" -eq 2 ]
+  [[ $output == *'--user: only with usage'* ]]
   run espalier usage 1 2
   [ "$status" -eq 2 ]
 }

@@ -15,7 +15,7 @@ in_place() { make --no-print-directory "$1" BUILD="$BUILD" TORCH_HOME="$TORCH_HO
   done
   [ -x "$target/opt/espalier/sbin/espalierd" ]
   grep -q '^ExecStart=/opt/espalier/sbin/espalierd' "$target/opt/espalier/lib/systemd/system/espalierd.service"
-  ! grep -rq '@PREFIX@' "$target"
+  [ -z "$(grep -rl '@PREFIX@' "$target")" ]
 }
 
 @test "installed programs know their version and help" {

@@ -137,7 +137,8 @@ TOML
 
 @test "nothing is read or written but the configuration and the plan" {
   stage_of two.json 0 --data nowhere --set checkpoint.directory=nothing --metrics nothing.jsonl > s.json
-  [ ! -e nothing ] && [ ! -e nothing.jsonl ]
+  [ ! -e nothing ]
+  [ ! -e nothing.jsonl ]
 }
 
 refused() { # MESSAGE ARGUMENTS...
