@@ -1,6 +1,6 @@
 // fixed_point [COUNT]: the kernels that sum gradients as integers, against the loops of processors: every bit, for
-// values of all sizes, and the flag of values that are none. Then the time of COUNT values (100,000,000). Prints a JSON
-// object; what is wrong goes to stderr, exit status 1.
+// values of all sizes, of one to five tensors, and the flag of values that are none. Then the time of COUNT values
+// (100,000,000). Prints a JSON object; what is wrong goes to stderr, exit status 1.
 #include <cuda_runtime_api.h>
 
 #include <bit>
@@ -65,26 +65,30 @@ std::vector<float> all_kinds() {
   return values;
 }
 
-void same_bits() {
-  const std::vector<float> values = all_kinds();
+void same_bits(int parts) {
+  std::vector<float> values = all_kinds();
+  values.resize(values.size() / static_cast<std::size_t>(parts) * static_cast<std::size_t>(parts));
   std::mt19937_64 random(2);
-  std::vector<std::int64_t> totals(values.size());
+  std::vector<std::int64_t> totals(values.size() / static_cast<std::size_t>(parts));
   for (std::int64_t& total : totals) total = static_cast<std::int64_t>(random()) >> 2;
   const OnGpu from(values);
   const OnGpu<unsigned char> bad({0});
   bool* const flag = reinterpret_cast<bool*>(bad.data());
-  const auto count = static_cast<std::int64_t>(values.size());
+  const auto count = static_cast<std::int64_t>(totals.size());
   for (const bool fresh : {false, true}) {
     const OnGpu to(totals);
-    check(launch_add_fixed_point(to.data(), from.data(), count, fresh, kMost, flag, nullptr), "launch");
+    check(launch_add_fixed_point(to.data(), from.data(), count, parts, fresh, kMost, flag, nullptr), "launch");
     const auto found = to.values();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (const std::int64_t right = units_of(values[i]) + (fresh ? 0 : totals[i]); found[i] != right)
-        throw std::runtime_error("value " + std::to_string(i) + " (" + std::to_string(values[i]) + "): the GPU has " +
+    for (std::size_t i = 0; i < totals.size(); ++i) {
+      std::int64_t right = fresh ? 0 : totals[i];
+      for (std::size_t place = i; place < values.size(); place += totals.size()) right += units_of(values[place]);
+      if (found[i] != right)
+        throw std::runtime_error("sum " + std::to_string(i) + " of " + std::to_string(parts) + ": the GPU has " +
                                  std::to_string(found[i]) + ", a processor " + std::to_string(right));
+    }
   }
   if (bad.values()[0] != 0) throw std::runtime_error("values in range were told to be out of it");
-  const OnGpu<float> back(std::vector<float>(values.size()));
+  const OnGpu<float> back(std::vector<float>(totals.size()));
   check(launch_from_fixed_point(back.data(), OnGpu(totals).data(), count, nullptr), "launch");
   const auto found = back.values();
   for (std::size_t i = 0; i < totals.size(); ++i)
@@ -100,7 +104,7 @@ void tells_what_is_out_of_range() {
     const OnGpu from(values);
     const OnGpu to(std::vector<std::int64_t>(values.size()));
     const OnGpu<unsigned char> bad({0});
-    check(launch_add_fixed_point(to.data(), from.data(), static_cast<std::int64_t>(values.size()), true, kMost,
+    check(launch_add_fixed_point(to.data(), from.data(), static_cast<std::int64_t>(values.size()), 1, true, kMost,
                                  reinterpret_cast<bool*>(bad.data()), nullptr),
           "launch");
     if (bad.values()[0] != 1) throw std::runtime_error(std::to_string(wrong) + " was not told");
@@ -127,22 +131,23 @@ double speed(std::int64_t count, double bytes, const Launch& launch) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  same_bits();
+  for (int parts = 1; parts <= 5; ++parts) same_bits(parts);
   tells_what_is_out_of_range();
   const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 100'000'000;
-  const OnGpu values(std::vector<float>(static_cast<std::size_t>(count), 0.5F));
+  const OnGpu values(std::vector<float>(static_cast<std::size_t>(4 * count), 0.5F));
   const OnGpu totals(std::vector<std::int64_t>(static_cast<std::size_t>(count)));
   const OnGpu<unsigned char> bad({0});
-  const auto add = [&](bool fresh) {
-    return [&, fresh] {
-      return launch_add_fixed_point(totals.data(), values.data(), count, fresh, kMost,
+  const auto add = [&](bool fresh, int parts) {
+    return [&, fresh, parts] {
+      return launch_add_fixed_point(totals.data(), values.data(), count, parts, fresh, kMost,
                                     reinterpret_cast<bool*>(bad.data()), nullptr);
     };
   };
-  std::printf("{\"add_gb_s\": %.1f, \"fresh_gb_s\": %.1f, \"from_gb_s\": %.1f, \"values\": %lld}\n",
-              speed(count, 20, add(false)), speed(count, 12, add(true)),
-              speed(count, 12, [&] { return launch_from_fixed_point(values.data(), totals.data(), count, nullptr); }),
-              static_cast<long long>(count));
+  std::printf(
+      "{\"add_gb_s\": %.1f, \"fresh_gb_s\": %.1f, \"four_gb_s\": %.1f, \"from_gb_s\": %.1f, \"values\": %lld}\n",
+      speed(count, 20, add(false, 1)), speed(count, 12, add(true, 1)), speed(count, 32, add(false, 4)),
+      speed(count, 12, [&] { return launch_from_fixed_point(values.data(), totals.data(), count, nullptr); }),
+      static_cast<long long>(count));
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "fixed_point: %s\n", error.what());

@@ -130,6 +130,7 @@ class Director {
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
                        act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
                        act.value("restart", false), act.value("serial", false), act.value("dies", false)});
+    if (script.value("accuracy", "bitwise") == "relaxed") accuracy_ = Accuracy::relaxed;
 
     listener_ = listen_tcp(loop_, {{Service::worker}, 0, token_, ::getuid()}, "127.0.0.1", 0,
                            [this](ConnectionPtr connection) { greet(std::move(connection)); });
@@ -254,6 +255,7 @@ class Director {
       if (const int gpus = variable_number("STAGE_DIRECTOR_JOB_GPUS"); gpus > 0) assign.device = gpu.index % gpus;
       assign.jobs = jobs();
       assign.plan = generation.plan;
+      assign.accuracy = accuracy_;
       if (&generation == &next_ && !acts_[next_act_].restart)
         assign.source = Assign::Source{current_.number, current_.plan, recovering_, acts_[next_act_].early, earlier_};
       self->send(assign);
@@ -612,6 +614,7 @@ class Director {
   bool leaving_ = false;  // the switch ends the play
   bool recovering_ = false;
   std::vector<Assign::Source::Earlier> earlier_;
+  Accuracy accuracy_ = Accuracy::bitwise;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node name, as in plans
   Watch recovery_, late_;
   std::int64_t boundary_ = 0;

@@ -7,12 +7,14 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -205,32 +207,59 @@ struct Compute::State {
     all.narrow(0, group.first, group.count).copy_(part);
   }
 
-  void backward(int number, MicroBatch& micro, SampleGroup& group, int unit_number) const {
+  // Of groups [groups.begin(), groups.end()). They go in one call of autograd, since on a GPU another thread does its
+  // work, and each call waits for that.
+  void backward(int number, MicroBatch& micro, std::span<SampleGroup> groups, int unit_number) const {
     const ChunkLayout& place = chunk(number);
     const Unit& one = unit(unit_number);
-    UnitGraph& graph = group.graphs[static_cast<std::size_t>(unit_number - place.first_unit)];
     const FlowRules flows = rules();
-    if (unit_number == place.last_unit() && !is_last(number))
-      group.flowing = parted(micro.output_gradient.narrow(0, group.first, group.count), flows.lengths(unit_number));
-    if (recomputed(one)) graph.output = run(one, micro, group, graph.inputs, graph.gradients.get());
-    // Of several losses: the head does not look at the values.
-    const at::Tensor flowing =
-        graph.output.dim() == 1 ? at::ones_like(graph.output) : flows.output_gradient(unit_number, group.flowing);
-    graph.output.backward(flowing);
-    graph.output.reset();
-    Flow gradients;
-    for (const at::Tensor& input : graph.inputs) gradients.push_back(input.grad());
-    graph.inputs.clear();
-    group.flowing = flows.before(unit_number, std::move(group.flowing), gradients);
-    if (unit_number == place.first_unit && !is_first(number))
-      keep(micro.input_gradient, unit_number - 1, group, group.flowing);
+    const auto graph_of = [&](SampleGroup& group) -> UnitGraph& {
+      return group.graphs[static_cast<std::size_t>(unit_number - place.first_unit)];
+    };
+    std::vector<at::Tensor> outputs, flowing;
+    for (SampleGroup& group : groups) {
+      UnitGraph& graph = graph_of(group);
+      if (unit_number == place.last_unit() && !is_last(number))
+        group.flowing = parted(micro.output_gradient.narrow(0, group.first, group.count), flows.lengths(unit_number));
+      if (recomputed(one)) graph.output = run(one, micro, group, graph.inputs, graph.gradients.get());
+      // Of several losses: the head does not look at the values.
+      flowing.push_back(graph.output.dim() == 1 ? at::ones_like(graph.output)
+                                                : flows.output_gradient(unit_number, group.flowing));
+      outputs.push_back(std::move(graph.output));
+    }
+    torch::autograd::backward(outputs, flowing);
+    outputs.clear();
+    flowing.clear();
+    for (SampleGroup& group : groups) {
+      UnitGraph& graph = graph_of(group);
+      Flow gradients;
+      for (const at::Tensor& input : graph.inputs) gradients.push_back(input.grad());
+      graph.inputs.clear();
+      group.flowing = flows.before(unit_number, std::move(group.flowing), gradients);
+      if (unit_number == place.first_unit && !is_first(number))
+        keep(micro.input_gradient, unit_number - 1, group, group.flowing);
+    }
   }
 };
+
+namespace {
+
+// With ":4096:8" jobs ask cuBLAS for the same result every time. It gives that anyway where its caller provides the
+// workspace, as torch does for each stream. But while the variable is set, torch 2.11 reads it with a regular
+// expression before every product of matrices, which takes longer than to launch the product: on an H100, steps whose
+// micro-batches are one sample took three times as long. Any other value is a limit of memory, and stays.
+void forget_usual_workspace() {
+  constexpr const char* kName = "CUBLAS_WORKSPACE_CONFIG";
+  const char* const value = std::getenv(kName);
+  if (value != nullptr && std::strcmp(value, ":4096:8") == 0) ::unsetenv(kName);
+}
+
+}  // namespace
 
 void prepare_torch(int threads) {
   // MKL otherwise chooses kernels by the alignment of its operands, and losses would depend on addresses.
   ::setenv("MKL_CBWR", "AUTO,STRICT", 0);
-  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // cuBLAS: the same result every time
+  forget_usual_workspace();
   count_host_memory();
   at::set_num_threads(threads);
   at::set_num_interop_threads(1);
@@ -329,7 +358,11 @@ void Compute::backward(int micro_batch, int unit) {
     if (begins && state_->is_here(chunk + 1))
       micro.output_gradient =
           std::exchange(state_->micro_batches.at({chunk + 1, micro_batch}).input_gradient, at::Tensor());
-    for (SampleGroup& group : micro.groups) state_->backward(chunk, micro, group, unit);
+    // What is computed again is kept for one group at a time.
+    const std::size_t together = state_->recomputed(state_->unit(unit)) ? 1 : micro.groups.size();
+    const std::span<SampleGroup> groups(micro.groups);
+    for (std::size_t first = 0; first < groups.size(); first += together)
+      state_->backward(chunk, micro, groups.subspan(first, together), unit);
     if (begins) {
       micro.output.reset();
       micro.output_gradient.reset();
@@ -342,14 +375,10 @@ void Compute::weight_gradient(int micro_batch, int unit) {
     const at::NoGradGuard no_grad;
     const int chunk = state_->whole.chunk_of_unit(unit);
     const auto place = static_cast<std::size_t>(unit - state_->chunk(chunk).first_unit);
-    for (SampleGroup& group : state_->micro_batches.at({chunk, micro_batch}).groups) {
-      PutOffs& gradients = *group.graphs[place].gradients;
-      for (PutOff& put_off : gradients) {
-        state_->unit(unit).gradients().add(put_off);
-        put_off = {};
-      }
-      gradients.clear();
-    }
+    std::vector<PutOffs*> runs;
+    for (SampleGroup& group : state_->micro_batches.at({chunk, micro_batch}).groups)
+      runs.push_back(group.graphs[place].gradients.get());
+    state_->unit(unit).gradients().add(runs);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -32,10 +33,17 @@ void add_on_host(const at::Tensor& total, const at::Tensor& values, bool fresh, 
   std::int64_t* const to = total.mutable_data_ptr<std::int64_t>();
   const float* const from = values.const_data_ptr<float>();
   std::atomic<bool> good = true;
-  at::parallel_for(0, total.numel(), kGrain, [&](std::int64_t first, std::int64_t end) {
-    const bool all = fresh ? add_range<true>(to + first, from + first, end - first, most)
-                           : add_range<false>(to + first, from + first, end - first, most);
-    if (!all) good = false;
+  const std::int64_t count = total.numel();
+  at::parallel_for(0, count, kGrain, [&](std::int64_t first, std::int64_t end) {
+    // In pieces that stay in the cache until all tensors' values are added.
+    for (std::int64_t begin = first; begin < end; begin += kGrain) {
+      const std::int64_t length = std::min(kGrain, end - begin);
+      for (std::int64_t place = begin; place < values.numel(); place += count) {
+        const bool all = fresh && place == begin ? add_range<true>(to + begin, from + place, length, most)
+                                                 : add_range<false>(to + begin, from + place, length, most);
+        if (!all) good = false;
+      }
+    }
   });
   if (!good) out_of_range.fill_(true);
 }

@@ -6,6 +6,8 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 #include "torchrt/model/fixed_point.hpp"
 #include "torchrt/model/mapped_tensor.hpp"
@@ -17,6 +19,11 @@ namespace {
 
 // 2^12: in units of 2^-50 it is 2^62, one bit less than an int64 holds.
 constexpr double kMost = 4096;
+
+// Samples whose gradients are added in one pass over the sum, of which 8 bytes a value are read and written. They are
+// kept until then, in memory of at most so many values, or as many as one gradient needs anyway. On a processor they
+// are only kept where they fit into its cache.
+constexpr std::int64_t kMostTogether = 4, kScratch = 64 << 20, kHostScratch = 256 << 10;
 
 // total = (fresh ? 0 : total) + scale * transpose(left) x right, in float32.
 void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
@@ -30,6 +37,21 @@ void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
     const at::Tensor product = at::mm(left, put_off.right);
     if (fresh) out.copy_(product).mul_(put_off.scale);
     else out.add_(product, put_off.scale);
+  }
+}
+
+// whole = the gradient, in float32, zero where it has no rows.
+void write(const PutOff& put_off, at::Tensor& whole) {
+  switch (put_off.kind) {
+    case PutOff::Kind::product:
+      return add_product(whole, put_off, true);
+    case PutOff::Kind::row_sum:
+      at::sum_out(whole, put_off.left, 0, false, at::kFloat);
+      return;
+    default:
+      whole.narrow(0, 0, put_off.left.size(0)).copy_(put_off.left);
+      if (put_off.left.size(0) < whole.size(0))
+        whole.narrow(0, put_off.left.size(0), whole.size(0) - put_off.left.size(0)).zero_();
   }
 }
 
@@ -66,12 +88,23 @@ void Gradients::begin() {
   if (bitwise_) out_of_range_.fill_(false);
 }
 
-void Gradients::add(const PutOff& put_off) {
-  Slot& slot = slots_[static_cast<std::size_t>(put_off.parameter)];
-  if (put_off.kind == PutOff::Kind::scatter) add_rows(put_off, slot);
-  else if (bitwise_) add_integer(put_off, slot);
-  else add_float(put_off, slot);
-  slot.fresh = false;
+void Gradients::add(std::span<PutOffs* const> runs) {
+  for (std::size_t place = 0; place < runs.front()->size(); ++place) {
+    const PutOff& first = (*runs.front())[place];
+    Slot& slot = slots_[static_cast<std::size_t>(first.parameter)];
+    if (bitwise_ && first.kind != PutOff::Kind::scatter) {
+      add_integers(runs, place, slot);
+    } else {
+      for (PutOffs* const run : runs) {
+        PutOff& put_off = (*run)[place];
+        if (put_off.kind == PutOff::Kind::scatter) add_rows(put_off, slot);
+        else add_float(put_off, slot);
+        slot.fresh = false;
+        put_off = {};
+      }
+    }
+  }
+  for (PutOffs* const run : runs) run->clear();
 }
 
 void Gradients::add_float(const PutOff& put_off, Slot& slot) {
@@ -88,21 +121,21 @@ void Gradients::add_float(const PutOff& put_off, Slot& slot) {
   }
 }
 
-void Gradients::add_integer(const PutOff& put_off, Slot& slot) {
-  at::Tensor whole = scratch(slot.total);
-  switch (put_off.kind) {
-    case PutOff::Kind::product:
-      add_product(whole, put_off, true);
-      break;
-    case PutOff::Kind::row_sum:
-      at::sum_out(whole, put_off.left, 0, false, at::kFloat);
-      break;
-    default:
-      whole.narrow(0, 0, put_off.left.size(0)).copy_(put_off.left);
-      if (put_off.left.size(0) < whole.size(0))
-        whole.narrow(0, put_off.left.size(0), whole.size(0) - put_off.left.size(0)).zero_();
+void Gradients::add_integers(std::span<PutOffs* const> runs, std::size_t place, Slot& slot) {
+  const auto count = static_cast<std::int64_t>(runs.size());
+  const std::int64_t most = together(slot.total.numel(), count);
+  for (std::int64_t first = 0; first < count; first += most) {
+    const at::Tensor all = scratch(slot.total, std::min(most, count - first));
+    for (std::int64_t i = 0; i < all.size(0); ++i) {
+      PutOff& put_off = (*runs[static_cast<std::size_t>(first + i)])[place];
+      ESPALIER_INVARIANT(&slot == &slots_[static_cast<std::size_t>(put_off.parameter)]);
+      at::Tensor whole = all[i];
+      write(put_off, whole);
+      put_off = {};
+    }
+    add_fixed_point(slot.total, all, slot.fresh, most_, out_of_range_);
+    slot.fresh = false;
   }
-  add_fixed_point(slot.total, whole, slot.fresh, most_, out_of_range_);
 }
 
 // Turns each row into integers by itself, so that a large table is touched only in rows with
@@ -119,10 +152,20 @@ void Gradients::add_rows(const PutOff& put_off, Slot& slot) {
   slot.total.index_add_(0, put_off.right, units);
 }
 
-at::Tensor Gradients::scratch(const at::Tensor& like) {
-  if (!scratch_->defined() || scratch_->numel() < like.numel())
-    *scratch_ = at::empty({like.numel()}, values_.options());
-  return scratch_->narrow(0, 0, like.numel()).view(like.sizes());
+// How many of `runs` gradients of so many elements are added together.
+std::int64_t Gradients::together(std::int64_t elements, std::int64_t runs) const {
+  const bool host = integers_.is_cpu();
+  const std::int64_t room = host ? kHostScratch : std::max(kScratch, scratch_->defined() ? scratch_->numel() : 0);
+  return std::clamp<std::int64_t>(room / std::max<std::int64_t>(1, elements), 1, std::min(runs, kMostTogether));
+}
+
+// Memory for `several` gradients of the shape of `like`.
+at::Tensor Gradients::scratch(const at::Tensor& like, std::int64_t several) {
+  const std::int64_t needed = several * like.numel();
+  if (!scratch_->defined() || scratch_->numel() < needed) *scratch_ = at::empty({needed}, values_.options());
+  std::vector<std::int64_t> shape = like.sizes().vec();
+  shape.insert(shape.begin(), several);
+  return scratch_->narrow(0, 0, needed).view(shape);
 }
 
 const at::Tensor& Gradients::sum() {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "torchrt/model/layers/pass.hpp"
@@ -18,7 +19,8 @@ class Gradients {
   // `memory`: gradient_bytes(); the bytes that belong to no tensor are zero. `memory` and `spec`
   // must outlive the object. The rest is for bitwise. `samples` per step bounds the number of added
   // gradients. `tokens` per sample bounds the number of gradients added to a table's row. `scratch`
-  // is memory for one gradient; it grows to the largest, and all units may share it.
+  // is memory for gradients of single samples: it grows to the largest, or to a few that take 256 MiB at most
+  // (on a processor 1 MiB). All units may share it.
   Gradients(const UnitSpec& spec, void* memory, const at::TensorOptions& options, bool bitwise, std::int64_t samples,
             std::int64_t tokens, std::shared_ptr<at::Tensor> scratch);
 
@@ -26,8 +28,9 @@ class Gradients {
   void rebind(void* memory);
 
   void begin();
-  // Computes the gradient and adds it.
-  void add(const PutOff& put_off);
+  // Computes the gradients of one or more runs of the unit, and adds them. The runs' lists have the same parameters in
+  // the same order. Empties the lists.
+  void add(std::span<PutOffs* const> runs);
   // All elements. An element not written since begin() is zero.
   const at::Tensor& sum();
   // Bitwise: turns the sum into float32.
@@ -42,9 +45,10 @@ class Gradients {
     bool fresh = true;
   };
   void add_float(const PutOff& put_off, Slot& slot);
-  void add_integer(const PutOff& put_off, Slot& slot);
+  void add_integers(std::span<PutOffs* const> runs, std::size_t place, Slot& slot);
   void add_rows(const PutOff& put_off, Slot& slot);
-  at::Tensor scratch(const at::Tensor& like);
+  at::Tensor scratch(const at::Tensor& like, std::int64_t several);
+  std::int64_t together(std::int64_t elements, std::int64_t runs) const;
 
   const UnitSpec& spec_;
   at::TensorOptions options_;

@@ -2,6 +2,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <string>
 
 #include "torchrt/device/device_error.hpp"
@@ -34,8 +35,9 @@ void check(int code, const char* what) {
 void add_fixed_point_on_device(const at::Tensor& total, const at::Tensor& values, bool fresh, float most,
                                const at::Tensor& out_of_range) {
   const c10::DeviceGuard here(values.device());
-  check(launch_add_fixed_point(total.mutable_data_ptr<std::int64_t>(), values.const_data_ptr<float>(), values.numel(),
-                               fresh, most, out_of_range.mutable_data_ptr<bool>(), stream_of(values)),
+  const auto parts = static_cast<int>(values.numel() / std::max<std::int64_t>(1, total.numel()));
+  check(launch_add_fixed_point(total.mutable_data_ptr<std::int64_t>(), values.const_data_ptr<float>(), total.numel(),
+                               parts, fresh, most, out_of_range.mutable_data_ptr<bool>(), stream_of(values)),
         "the sum of gradients as integers");
 }
 

@@ -18,14 +18,18 @@ __device__ long long units_of(float value) { return __float2ll_rn(value * 0x1p50
 
 template <bool fresh>
 __global__ void add_fixed_point(std::int64_t* __restrict__ total, const float* __restrict__ values, std::int64_t count,
-                                float most, bool* out_of_range) {
+                                int parts, float most, bool* out_of_range) {
   bool good = true;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const float value = values[i];
-    good &= fabsf(value) < most;  // false for what is no number
-    const long long units = units_of(value);
-    total[i] = fresh ? units : total[i] + units;
+    long long sum = fresh ? 0 : total[i];
+#pragma unroll 4
+    for (int part = 0; part < parts; ++part) {
+      const float value = values[part * count + i];
+      good &= fabsf(value) < most;  // false for what is no number
+      sum += units_of(value);
+    }
+    total[i] = sum;
   }
   if (!good) *out_of_range = true;  // all that write, write the same
 }
@@ -44,12 +48,13 @@ unsigned blocks_for(std::int64_t count) {
 
 }  // namespace
 
-int launch_add_fixed_point(std::int64_t* total, const float* values, std::int64_t count, bool fresh, float most,
-                           bool* out_of_range, void* stream) {
+int launch_add_fixed_point(std::int64_t* total, const float* values, std::int64_t count, int parts, bool fresh,
+                           float most, bool* out_of_range, void* stream) {
   if (count <= 0) return 0;
   const auto on = static_cast<cudaStream_t>(stream);
-  if (fresh) add_fixed_point<true><<<blocks_for(count), kThreads, 0, on>>>(total, values, count, most, out_of_range);
-  else add_fixed_point<false><<<blocks_for(count), kThreads, 0, on>>>(total, values, count, most, out_of_range);
+  const unsigned blocks = blocks_for(count);
+  if (fresh) add_fixed_point<true><<<blocks, kThreads, 0, on>>>(total, values, count, parts, most, out_of_range);
+  else add_fixed_point<false><<<blocks, kThreads, 0, on>>>(total, values, count, parts, most, out_of_range);
   return static_cast<int>(cudaGetLastError());
 }
 
