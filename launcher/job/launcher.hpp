@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "launcher/base/bases.hpp"
+#include "launcher/job/actions.hpp"
 #include "launcher/job/control_socket.hpp"
 #include "launcher/job/ending.hpp"
 #include "launcher/job/generation_zero.hpp"
 #include "launcher/job/hand_off.hpp"
 #include "launcher/job/held_gpus.hpp"
+#include "launcher/job/losses.hpp"
 #include "launcher/job/machine.hpp"
+#include "launcher/job/movable_training.hpp"
 #include "launcher/job/notices.hpp"
 #include "launcher/job/phase_deadline.hpp"
 #include "launcher/job/program.hpp"
@@ -62,36 +65,17 @@ class Launcher {
   Notices::Callbacks of_notices();
   Recovery::Callbacks of_recovery();
   Ending::Callbacks of_ending();
+  MovableTraining::Callbacks of_movable();
 
-  void note(const Row& row, const std::string& why);
-  void perform(Action action);
   void settle();
   void set_deadline();
   void propose(const Decision& decision);
   void stepped(const wire::Step& step);
-  void next_lost(const std::string& why);
-  void lost(bool is_next, const Loss& loss);
-  void extension_lost(const Holding& holding);
   void begin();  // generation 0, once the job has GPUs
-  // The base is one that an earlier launcher has left, and so is the training.
-  void take_over(const std::optional<wire::Continuation>& left, const std::vector<SlurmJob>& extensions);
-  void tell_continuation();  // to the keepers of a movable job's base, after what it says may have changed
-  void take_second_base();
-  // Where Slurm ends the base of a movable job: nothing but a checkpoint outlives it.
-  void save_before_base_ends();
-  // The planner names idle GPUs on which training may start while the base waits.
-  void start_smaller(const Decision& decision);
-  void smaller_came(const std::string& result);  // "committed" or "aborted: why"
-  void start_on_base(const std::vector<Holding>& holdings, const std::vector<NodeView>& nodes);
-  JobId base_to_leave() const;  // a base before the present one whose GPUs the plan still uses; 0: none
   void watch_signals();
-  void end_job();
-  void give_back_own();  // the bases of a movable job, and what keepers hold
 
   JobContext context_;
   const std::chrono::steady_clock::time_point began_ = wire::steady_now();
-  std::int64_t continuations_ = 0;  // that were told
-  bool continuation_due_ = false;
   wire::Loop loop_;
   Directory directory_;
   BlockingThread slurm_;
@@ -113,8 +97,9 @@ class Launcher {
   Notices notices_;
   Recovery recovery_;
   Ending ending_;
-  JobId base_noticed_ = 0;            // the base that Slurm has told us to leave
-  std::optional<Decision> smaller_;   // under way, until the smaller base runs or has failed
+  MovableTraining movable_;
+  Losses losses_;
+  Actions actions_;
   std::vector<wire::Watch> watches_;  // for signals and heartbeats
 };
 

@@ -6,12 +6,10 @@
 #include <chrono>
 #include <utility>
 
+#include "launcher/slurm/extension_request.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/feature_expression.hpp"
 #include "planner/wire/clock.hpp"
-#include "planner/wire/grant.h"
-#include "planner/wire/handshake.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -61,54 +59,16 @@ bool Extensions::falters(JobId id) const {
 void Extensions::acquire(const std::vector<ExtensionRequest>& requests) {
   ++attempt_;
   acquiring_ = true;
-  for (const ExtensionRequest& request : requests) submit(request, take_grant(request), true);
+  for (const ExtensionRequest& request : requests) submit(request, grants_.take(request), true);
   poll_ = loop_.every(kPoll, [this] { poll(); });
   deadline_ = loop_.after(std::chrono::seconds(context_.config.acquire_seconds), [this] {
     fail("not granted within " + std::to_string(context_.config.acquire_seconds) + " s");
   });
 }
 
-void Extensions::admit(const std::vector<ExtensionRequest>& requests, const std::vector<std::string>& grants) {
-  grants_.clear();
-  for (std::size_t i = 0; i < std::min(requests.size(), grants.size()); ++i)
-    grants_.push_back({requests[i], grants[i]});
-}
-
-// Empty: there is none, and the site needs none or will refuse the extension.
-std::string Extensions::take_grant(const ExtensionRequest& request) {
-  const auto found =
-      std::find_if(grants_.begin(), grants_.end(), [&](const auto& one) { return one.first == request; });
-  if (found == grants_.end()) return "";
-  std::string grant = std::move(found->second);
-  grants_.erase(found);
-  return grant;
-}
-
 void Extensions::submit(const ExtensionRequest& request, const std::string& grant, bool immediate) {
   ++submitting_;
-  ExtensionJob job;
-  job.anchor = context_.job;
-  job.request = request;
-  job.partition = context_.config.partition;
-  const wire::Config& config = context_.config;
-  const auto own_or = [](const std::string& site, const std::string& anchors) { return site.empty() ? anchors : site; };
-  job.account = own_or(config.extension_account, context_.account);
-  job.qos = config.extension_qos;
-  // The constraint of a movable job says where its launcher runs.
-  const bool inherits = !context_.movable && fits_one_node(context_.features);
-  job.constraint = own_or(config.extension_constraint, inherits ? context_.features : "");
-  job.reservation = own_or(config.extension_reservation, context_.reservation);
-  job.typed_gpus = context_.typed_gpus;
-  // A grant is for the extension of its id (planner/wire/grant.h).
-  const std::string nonce = grant.empty() ? wire::fresh_nonce() : grant.substr(grant.find(':') + 1);
-  job.comment = "espalier:ext:" + std::to_string(context_.job) + ":" + nonce.substr(0, ESPALIER_GRANT_ID);
-  if (!config.extension_comment.empty()) job.comment += " " + config.extension_comment;
-  job.script = "#!/bin/sh\nexec '" + context_.self + "' keeper --extension\n";
-  job.environment = environment_;
-  if (!grant.empty()) job.environment.push_back(ESPALIER_GRANT_ENV "=" + grant);
-  job.directory = "/";
-  job.immediate = immediate;
-  job.grant_seconds = context_.config.acquire_seconds;
+  const ExtensionJob job = extension_job(context_, environment_, request, grant, immediate);
   slurm_.post([this, job, grant, attempt = attempt_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
@@ -344,11 +304,6 @@ std::vector<Holding> Extensions::granted() const {
   for (const auto& [id, job] : jobs_)
     if (!job.leaving && job.acquiring && job.running) list.push_back(job.holding);
   return list;
-}
-
-bool Extensions::acquired(JobId id) const {
-  const auto at = jobs_.find(id);
-  return at != jobs_.end() && at->second.acquiring;
 }
 
 }  // namespace espalier::launcher

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/grants.hpp"
 #include "launcher/slurm/job_context.hpp"
 #include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/server.hpp"
@@ -33,8 +34,7 @@ class Extensions {
   Extensions(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
              Callbacks callbacks);
 
-  // The planner's grants for these requests, by index; acquire() uses each for one extension. Earlier ones are dropped.
-  void admit(const std::vector<ExtensionRequest>& requests, const std::vector<std::string>& grants);
+  Grants& grants() { return grants_; }  // acquire() uses each for one extension
   // Submits the extensions; calls `granted` or `failed`.
   void acquire(const std::vector<ExtensionRequest>& requests);
   void cancel_acquired();  // gives back what the last acquire() got; calls neither `granted` nor `failed`
@@ -68,7 +68,6 @@ class Extensions {
   std::set<JobId> noticed() const;       // extensions, in use or acquired, that Slurm takes back
   // Seconds since the first notice for one of `ids`; 0: there was none.
   double since_notice(const std::set<JobId>& ids) const;
-  bool acquired(JobId id) const;  // for the current proposal
   bool known(JobId id) const { return jobs_.contains(id); }
 
  private:
@@ -86,7 +85,6 @@ class Extensions {
     wire::Watch check;
   };
   void tell_notices();
-  std::string take_grant(const ExtensionRequest& request);
   void submit(const ExtensionRequest& request, const std::string& grant, bool immediate);
   void poll();
   void watch();
@@ -105,7 +103,7 @@ class Extensions {
   std::vector<std::string> environment_;
   Callbacks callbacks_;
   std::map<JobId, Job> jobs_;
-  std::vector<std::pair<ExtensionRequest, std::string>> grants_;  // of admit(), not used yet
+  Grants grants_;
   int submitting_ = 0;
   unsigned attempt_ = 0;  // number of acquire() calls; extensions of an older call are given back
   bool acquiring_ = false;

@@ -242,6 +242,17 @@ TEST_SUITE("simulate") {
     CHECK(with({"--deadlines=0.5:1.5"}) != with({"--deadlines=0.5:1.5", "--seed=2"}));
   }
 
+  TEST_CASE("arena starts a job that fits on its own type with more GPUs than others get at most") {
+    const Folder folder;
+    // 15 billion parameters on GPUs of 24 GB, by powers of two: 32 of them.
+    const std::string path =
+        folder.write("t.csv", "id,submit,seconds,gpus,model,steps,gpu_type\n1,0,600,16,gpt2-15b,,a10\n");
+    const auto json = nlohmann::json::parse(
+        simulate({"--cluster=cluster-arena", "--trace=" + path, "--quiet", "--policy=arena", "--json"}));
+    REQUIRE(json["policies"].size() == 1);
+    CHECK(json["policies"][0]["avg_jct_s"].get<double>() > 0);
+  }
+
   TEST_CASE("the bound is a row, a column and a figure, and stands alone too") {
     const Folder folder;
     const std::string path = folder.write("t.csv", trace(6));

@@ -152,6 +152,23 @@ TEST_CASE("doctor: a launcher that is not there matters where it runs, or where 
   CHECK(advises(at("n1", "/x"), kLine, "launcher=/opt/espalier/bin/espalier-launch", "espalier.so"));
 }
 
+TEST_CASE("doctor: a site with pyxis") {
+  const PlugstackLine pyxis{kStack, 4, false, {}, {"/usr/lib/slurm/spank_pyxis.so", true, std::nullopt}};
+  const auto with = [&](bool there, const char* tracking) {
+    return after("containers", [&](Facts& facts, Slurm& slurm) {
+      facts.plugins.value->pyxis = {pyxis};
+      facts.plugins.value->pyxis[0].plugin.exists = there;
+      slurm.settings["ProctrackType"] = tracking;
+    });
+  };
+  CHECK(with(true, "proctrack/cgroup").verdict == Verdict::ok);
+  CHECK(with(true, "proctrack/linuxproc").verdict == Verdict::warning);
+  CHECK(says(with(true, "proctrack/linuxproc"), "notice of a preemption"));
+  CHECK(with(false, "proctrack/cgroup").verdict == Verdict::fault);
+  CHECK(says(with(false, "proctrack/cgroup"), "plugstack.conf:4"));
+  CHECK(says(after("containers", [](Facts&, Slurm&) {}), "outside of containers"));
+}
+
 TEST_CASE("doctor: srun that does not know the option") {
   CHECK(after("elastic-option", [](Facts& f, Slurm&) { f.srun_knows_elastic = false; }).verdict == Verdict::fault);
   const auto mute = [](Facts& f, Slurm&) {

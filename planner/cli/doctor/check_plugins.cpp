@@ -110,6 +110,23 @@ Finding option(const Facts& facts) {
                {plugstack_line(facts), command("srun -vv true  # says what plugins it loads, and why not")});
 }
 
+// Ranks run in containers where the site has pyxis. A rank enters a container that a step holds, and Slurm ends that
+// step at a preemption's notice if its processes are found by their parents only.
+Finding containers(const Facts& facts, const Slurm& slurm) {
+  if (!facts.plugins) return skipped(facts.plugins.why);
+  if (facts.plugins->pyxis.empty())
+    return ok("plugstack.conf does not name spank_pyxis.so: jobs of this site run outside of containers");
+  const PlugstackLine& line = facts.plugins->pyxis.front();
+  if (!line.plugin.exists)
+    return fault(line.plugin.path + ", which " + place(line) + " names, is not there or cannot be read",
+                 {{place(line), "/usr/local/lib/slurm/spank_pyxis.so", "spank_pyxis.so"}});
+  if (const std::string type = slurm.setting("ProctrackType"); type != "proctrack/cgroup")
+    return warning(place(line) + " names pyxis, and ProctrackType is " + type +
+                       ": a job in a container loses it when Slurm gives notice of a preemption",
+                   {{facts.slurm_conf(), "ProctrackType=proctrack/cgroup", ""}});
+  return ok(place(line) + " names pyxis: elastic jobs take --container-image");
+}
+
 Finding submit(const Facts& facts, const Slurm& slurm) {
   if (loads_submit_plugin(slurm)) return ok("JobSubmitPlugins=" + slurm.setting("JobSubmitPlugins"));
   return warning(
@@ -151,10 +168,15 @@ Remedy submit_plugin_line(const Facts& facts, const Slurm& slurm) {
 
 std::span<const Check> plugin_checks() {
   static const Check table[] = {
-      {"plugstack", Audience::everyone, plugstack},          {"spank-plugin", Audience::everyone, spank_plugin},
-      {"elastic-option", Audience::everyone, option},        {"spank-planner", Audience::administrator, spank_planner},
-      {"spank-limit", Audience::administrator, spank_limit}, {"launcher", Audience::everyone, launcher},
-      {"job-submit", Audience::administrator, submit},       {"submit-plugin", Audience::administrator, submit_plugin},
+      {"plugstack", Audience::everyone, plugstack},
+      {"spank-plugin", Audience::everyone, spank_plugin},
+      {"elastic-option", Audience::everyone, option},
+      {"containers", Audience::everyone, containers},
+      {"spank-planner", Audience::administrator, spank_planner},
+      {"spank-limit", Audience::administrator, spank_limit},
+      {"launcher", Audience::everyone, launcher},
+      {"job-submit", Audience::administrator, submit},
+      {"submit-plugin", Audience::administrator, submit_plugin},
   };
   return table;
 }

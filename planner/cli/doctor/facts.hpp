@@ -90,6 +90,7 @@ struct PlugstackLine {
 struct Plugins {
   std::string plugstack;             // path of plugstack.conf
   std::vector<PlugstackLine> spank;  // the lines that name espalier.so
+  std::vector<PlugstackLine> pyxis;  // and spank_pyxis.so
   PluginFile submit;                 // job_submit_espalier.so; path empty: in no folder of PluginDir
   bool launcher_there = false;       // the launcher of the first line is an executable file on this host
 

@@ -94,6 +94,7 @@ Learned<Plugins> gather_plugins(const Slurm& slurm) {
     plugins.submit = look_at(path);
   try {
     plugins.spank = read_plugstack(plugins.plugstack, "espalier.so", folders);
+    plugins.pyxis = read_plugstack(plugins.plugstack, "spank_pyxis.so", folders);
   } catch (const Error& error) {
     return Learned<Plugins>::unknown(error.what());
   }

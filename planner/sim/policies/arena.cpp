@@ -59,6 +59,7 @@ class Arena final : public Policy {
     site_ = view.input.site;
     pools_ = std::move(pools);
     known_.clear();
+    restricted_.clear();  // its keys point at what is known
   }
 
   ArenaSpeeds& speeds_of(const SimulatedView& view, const SimulatedJobState& job) {
@@ -71,7 +72,7 @@ class Arena final : public Policy {
   ArenaJob job_of(const SimulatedView& view, const SimulatedJobState& state, const HeldGpus& held) {
     ArenaJob job;
     job.id = state.id;
-    job.throughput = &allowed(speeds_of(view, state), state);
+    job.throughput = &allowed(view, speeds_of(view, state), state);
     job.pool = held.pool;
     job.gpus = held.gpus;
     job.fixed = state.redeploying;
@@ -80,14 +81,25 @@ class Arena final : public Policy {
     return job;
   }
 
-  // Where a job may not run on a type, its speed there is 0.
-  const std::vector<std::vector<double>>& allowed(ArenaSpeeds& speeds, const SimulatedJobState& state) {
-    if (state.job->type < 0 || state.job->any_type) return speeds.throughput();
-    auto& own = restricted_[{&speeds, state.job->type}];
+  // Where a job may not run on a type, its speed there is 0. Where it fits on none of the usual numbers of GPUs, larger
+  // ones are looked at.
+  const std::vector<std::vector<double>>& allowed(const SimulatedView& view, ArenaSpeeds& speeds,
+                                                  const SimulatedJobState& state) {
+    const bool any = state.job->type < 0 || state.job->any_type;
+    auto& own = restricted_[{&speeds, any ? -1 : state.job->type}];
     if (!own.empty()) return own;
+    const auto may = [&](std::size_t p) { return any || may_use(state, *this, pools_[p].type); };
+    const auto fits = [&](std::size_t p) {
+      const auto& list = speeds.throughput()[p];
+      return std::any_of(list.begin(), list.end(), [](double speed) { return speed > 0; });
+    };
+    bool runs = false;
+    for (std::size_t p = 0; p < pools_.size(); ++p) runs = runs || (may(p) && fits(p));
+    for (std::size_t p = 0; !runs && p < pools_.size(); ++p)
+      if (may(p)) speeds.look_further(view, p);
     own = speeds.throughput();
     for (std::size_t p = 0; p < pools_.size(); ++p)
-      if (!may_use(state, *this, pools_[p].type)) std::fill(own[p].begin(), own[p].end(), 0.0);
+      if (!may(p)) std::fill(own[p].begin(), own[p].end(), 0.0);
     return own;
   }
 

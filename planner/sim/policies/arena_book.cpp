@@ -7,17 +7,29 @@ namespace espalier::sim {
 ArenaSpeeds::ArenaSpeeds(const SimulatedView& view, const std::vector<GpuPool>& pools,
                          const JobCoefficients& coefficients, const JobKind& kind, int most_gpus)
     : coefficients_(coefficients), kind_(kind), book_(view.input.site, coefficients, {}), pools_(pools) {
-  for (const GpuPool& pool : pools) {
-    auto& speeds = throughput_.emplace_back();
-    for (int gpus = 1; gpus <= most_gpus && gpus <= pool.gpus; gpus *= 2) {
-      double& speed = speeds.emplace_back(0.0);
-      if (kind_.measured) {
-        const double seconds = kind_.measured->seconds(pool.type, gpus, std::min(gpus, pool.node_gpus));
-        if (seconds > 0) speed = coefficients_.global_batch / seconds;
-        continue;
-      }
-      speed = book_.throughput(pool, view.input.cluster, gpus);
+  for (std::size_t pool = 0; pool < pools_.size(); ++pool) {
+    throughput_.emplace_back();
+    while (next(pool) <= most_gpus && add_next(view, pool)) {
     }
+  }
+}
+
+bool ArenaSpeeds::add_next(const SimulatedView& view, std::size_t pool) {
+  const GpuPool& on = pools_[pool];
+  const int gpus = next(pool);
+  if (gpus > on.gpus) return false;
+  double& speed = throughput_[pool].emplace_back(0.0);
+  if (kind_.measured) {
+    const double seconds = kind_.measured->seconds(on.type, gpus, std::min(gpus, on.node_gpus));
+    if (seconds > 0) speed = coefficients_.global_batch / seconds;
+  } else {
+    speed = book_.throughput(on, view.input.cluster, gpus);
+  }
+  return true;
+}
+
+void ArenaSpeeds::look_further(const SimulatedView& view, std::size_t pool) {
+  while (add_next(view, pool) && throughput_[pool].back() <= 0) {
   }
 }
 

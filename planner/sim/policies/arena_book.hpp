@@ -19,11 +19,16 @@ class ArenaSpeeds {
   }
   // Samples per second by pool and binary logarithm of the GPUs; 0: impossible.
   const std::vector<std::vector<double>>& throughput() const { return throughput_; }
+  // Where the job fits on none of the counts in this pool: larger ones, up to the first on which it does.
+  void look_further(const SimulatedView& view, std::size_t pool);
   // The plan on these pieces of one type: that of a grid's proxy that is the fastest there. nullopt:
   // none fits.
   std::optional<PlanSketch> sketch(const SimulatedView& view, const std::vector<Piece>& pieces);
 
  private:
+  int next(std::size_t pool) const { return 1 << throughput_[pool].size(); }
+  bool add_next(const SimulatedView& view, std::size_t pool);  // false: the pool has no more GPUs
+
   const JobCoefficients coefficients_;
   const JobKind& kind_;
   ProxyBook book_;

@@ -1,0 +1,58 @@
+// Carries out the state machine's actions: each is a call or two of the room whose work it is.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "launcher/job/ending.hpp"
+#include "launcher/job/hand_off.hpp"
+#include "launcher/job/held_gpus.hpp"
+#include "launcher/job/machine.hpp"
+#include "launcher/job/movable_training.hpp"
+#include "launcher/job/notices.hpp"
+#include "launcher/job/phase_deadline.hpp"
+#include "launcher/job/reports.hpp"
+#include "launcher/recovery/recovery.hpp"
+
+namespace espalier::launcher {
+
+class Actions {
+ public:
+  // All outlive this object.
+  struct Rooms {
+    const JobContext& context;
+    Machine& machine;
+    PhaseDeadline& deadline;
+    Program& program;
+    Extensions& extensions;
+    Bases& bases;
+    AnchorKeepers& keepers;
+    HeldGpus& gpus;
+    Generations& generations;
+    GenerationZero& generation_zero;
+    HandOff& hand_off;
+    Notices& notices;
+    Recovery& recovery;
+    MovableTraining& movable;
+    Ending& ending;
+    std::unique_ptr<Reports>& reports;
+  };
+  // The launcher started at `began`.
+  Actions(Rooms rooms, std::chrono::steady_clock::time_point began) : rooms_(rooms), began_(began) {}
+
+  // An event means something in the present phase: what it tells the user, and what is remembered of it.
+  void note(const Row& row, const std::string& why);
+  void perform(Action action);
+  // The bases of a movable job, and what keepers hold.
+  void give_back();
+
+ private:
+  void release_unused();
+  void end_job();
+
+  Rooms rooms_;
+  const std::chrono::steady_clock::time_point began_;
+};
+
+}  // namespace espalier::launcher

@@ -1,0 +1,47 @@
+#include "launcher/job/losses.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "launcher/job/holdings.hpp"
+
+namespace espalier::launcher {
+
+// Once the old generation has ended, the next one is all there is.
+void Losses::of_next(const std::string& why) {
+  const bool only = rooms_.machine.phase() == JobPhase::restarting;
+  rooms_.machine.raise(only ? Event::current_lost : Event::next_failed, why);
+}
+
+void Losses::of_generation(bool is_next, const Loss& loss) {
+  const bool recovering = rooms_.machine.phase() == JobPhase::recovering;
+  if (!is_next || recovering) rooms_.recovery.blame(loss);
+  if (recovering) rooms_.recovery.suspect(loss);
+  if (is_next) return of_next(loss.why);
+  if (rooms_.generation_zero.wide()) return rooms_.machine.raise(Event::wide_lost, loss.why, true);
+  rooms_.ending.generation_lost(loss.code);
+  // The lost generation may have lacked memory that another generation had. Nothing of the other generation is left
+  // when training is tried again.
+  const bool tries_again = loss.own && ((loss.memory && rooms_.generations.crowded()) || rooms_.earlier.make_room());
+  rooms_.machine.raise(loss.own && !tries_again ? Event::current_failed : Event::current_lost, loss.why, true);
+}
+
+void Losses::of_extension(const Holding& holding) {
+  const JobPhase now = rooms_.machine.phase();
+  const std::string why = "extension " + std::to_string(holding.job) + " on " + holding.node + " is gone";
+  const bool used = uses(rooms_.generations.plan(), holding);
+  if (rooms_.generation_zero.wide() && used) return rooms_.machine.raise(Event::wide_lost, why);
+  // While restarting, the job has no generation but the next one.
+  if (now == JobPhase::restarting && uses(rooms_.hand_off.decision().plan, holding))
+    return rooms_.machine.raise(Event::current_lost, why);
+  if (rooms_.generations.current() != nullptr && used) return rooms_.machine.raise(Event::current_lost, why);
+  if (now == JobPhase::recovering) {
+    if (rooms_.generations.next() != nullptr && uses(rooms_.recovery.plan(), holding))
+      rooms_.machine.raise(Event::next_failed, why);
+    return;
+  }
+  spdlog::warn("espalier: launch: {}", why);
+  if (rooms_.hand_off.under_way() && !rooms_.hand_off.releases(holding.job))
+    rooms_.machine.raise(Event::notice_breaks, why);
+}
+
+}  // namespace espalier::launcher

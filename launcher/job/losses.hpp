@@ -1,0 +1,37 @@
+// Which event of the state machine a loss is: of processes of a generation, or of an extension.
+#pragma once
+
+#include <string>
+
+#include "launcher/job/ending.hpp"
+#include "launcher/job/generation_zero.hpp"
+#include "launcher/job/hand_off.hpp"
+#include "launcher/job/machine.hpp"
+#include "launcher/recovery/recovery.hpp"
+
+namespace espalier::launcher {
+
+class Losses {
+ public:
+  // All outlive this object.
+  struct Rooms {
+    Machine& machine;
+    Generations& generations;
+    EarlierGenerations& earlier;
+    GenerationZero& generation_zero;
+    HandOff& hand_off;
+    Recovery& recovery;
+    Ending& ending;
+  };
+  explicit Losses(Rooms rooms) : rooms_(rooms) {}
+
+  // Of the generation that trains, or of the next one.
+  void of_generation(bool is_next, const Loss& loss);
+  void of_next(const std::string& why);
+  void of_extension(const Holding& holding);
+
+ private:
+  Rooms rooms_;
+};
+
+}  // namespace espalier::launcher
