@@ -13,7 +13,7 @@
 # more than three flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs
 # again, and only those that failed are judged. (retry.bash)
 #
-# A test with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
+# A test, or a file, with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
 # follows from its hash; without git it is the first. LONG=K: the run number K; LONG=all, or FILES: all tests.
 #
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
@@ -164,11 +164,13 @@ bats_file() { # FILE [COMMAND...]
   stillness
 }
 
-chosen() { # FOLDER: its bats files, the preemption tests first
-  local file
+chosen() { # FOLDER: its bats files, the preemption tests first; not those that are long as a whole, in another run than theirs
+  local file tag
   for file in "$1"/preempt*.bats "$1"/*.bats; do
     [ -e "$file" ] || continue
     [ -z "${FILES:-}" ] || [[ " $FILES " == *" $file "* ]] || continue
+    tag=$(sed -n '1,12s/^# bats file_tags=long://p' "$file")
+    [ -z "$tag" ] || [ "$LONG" = all ] || [ "$tag" = "$LONG" ] || continue
     echo "$file"
   done | awk '!seen[$0]++'
 }

@@ -55,6 +55,7 @@ P
   goes_on_well
 }
 
+# bats test_tags=long:6
 @test "connections of another user of the node to PMIx are closed at once, and the next generation starts beside them" {
   cast
   targets=$(for port in $(ports n1 espalier-ranks); do echo "127.0.0.1:$port"; done)

@@ -16,6 +16,7 @@ within() { # PERCENT MEASURED SHAPED
   python3 -c 'import sys; p, m, s = map(float, sys.argv[1:]); e = 100 * (m / s - 1); print(f"measured {m:.5g}, shaped {s:.5g}: {e:+.1f}%"); sys.exit(abs(e) > p)' "$@"
 }
 
+# bats test_tags=long:4
 @test "bandwidths are what was shaped, and the slow link is named" {
   # Slow links, so that ranks reach their speed on a machine that is busy, too.
   shape_links 120 || skip "tc and the kernel's htb and tbf are needed"

@@ -52,6 +52,7 @@ preempts_and_starts() { # after grown_cast
   goes_on_well
 }
 
+# bats test_tags=long:3
 @test "a job that cannot shrink within the grace says so, writes a checkpoint, and goes on from it with the GPUs it keeps" {
   scontrol update PartitionName=elastic GraceTime=1
   install -d -o boxuser -g boxuser "$BOX/home/checkpoints"
@@ -72,6 +73,7 @@ preempts_and_starts() { # after grown_cast
 settled() { grep -- '--> ' "$BOX/home/$1.out" | tail -n 1 | grep -q -- '--> running'; }
 asked_to_give_back() { grep -c 'waits for GPUs that extensions hold' "$BOX/log/espalierd.log" || true; }
 
+# bats test_tags=long:1
 @test "where Slurm makes room for a new job, the planner asks no second job to" {
   local before urgent
   scheduler defer,batch_sched_delay=1 # the planner could be earlier than Slurm

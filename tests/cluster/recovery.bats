@@ -66,6 +66,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "a worker killed while Slurm takes back an extension, where it starts no step any more" {
   grown_cast
   as_user espalier hold "$A"
@@ -222,6 +223,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:5
 @test "the rank server on the launcher's node, and that of an extension, killed" {
   grown_cast
   kill_server() { kill -KILL "$(processes espalier-ranks "SLURM_JOB_ID=$1")"; }
@@ -307,6 +309,7 @@ hang() { # [COMMAND...]: what is done meanwhile
   silence del
 }
 
+# bats test_tags=long:4
 @test "a step that hangs while all workers send heartbeats is given up after hang_seconds" {
   may_hang
   survives 120 hang

@@ -2,6 +2,7 @@
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.trial_percent = 5' -e 'planner.log_level = "debug"'
 # limit: 900
 # each: 500
+# bats file_tags=long:5
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

@@ -78,6 +78,22 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
   [ "$status" = 2 ]
   grep -q "LONG is '7'; it must be all, or a number from 1 to 6" "$tree/output"
 }
+@test "a file that is long as a whole is not begun in another run than its own" {
+  file a
+  has "of every run" "told every"
+  file b 'bats file_tags=long:3'
+  has "of run 3" "told whole"
+  LONG=2 runs cluster
+  ended 0 "1 passed, 0 failed, 0 skipped"
+  told whole 0
+  LONG=3 runs cluster
+  ended 0 "2 passed, 0 failed, 0 skipped"
+  LONG=all runs cluster
+  FILES=tests/cluster/b.bats runs cluster
+  ended 0 "1 passed, 0 failed, 0 skipped"
+  told whole 3
+}
+
 @test "a test that fails once passes, and is listed with its first failure right before the last line" {
   file a 'box: -n 3'
   has "passes" "told passes"
