@@ -136,6 +136,20 @@ S
   leaves_nothing
 }
 
+@test "a launcher that cannot start does not keep the program from running in its image" {
+  userns
+  with_plugin after
+  cp /etc/espalier/espalier.toml "$BOX/share/espalier.toml"
+  echo "nonsense = {" >> /etc/espalier/espalier.toml
+  run as_user timeout 90 srun --elastic=2:4 -n1 --gres=gpu:2 --container-image=image sh -c 'cat /image; echo "elastic: ${ESPALIER_HOST:-no}"; exit 3'
+  cp "$BOX/share/espalier.toml" /etc/espalier/espalier.toml
+  echo "$output"
+  [ "$status" -eq 3 ]
+  [[ $output == *"the program runs without elasticity"* ]]
+  grep -qx image <<< "$output"
+  grep -qx "elastic: no" <<< "$output"
+}
+
 @test "an image that is not there ends the job with pyxis's words" {
   userns
   with_plugin after
