@@ -6,7 +6,8 @@
 #
 # A cluster file is run inside a box of its own. Its first lines may say how: `# box: -n 2 -c WaitTime=5` are options of box.sh;
 # `# box: none` for a file that starts boxes itself. `# limit: SECONDS` is for the whole file (default 600), and
-# `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may.
+# `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may. Files
+# that take longest say `# early`: begun last, they would be waited for while a core is idle.
 #
 # A test of a bats file that failed runs once more at the end, a cluster test in a fresh box with the machine to itself. If it passes
 # then, it counts as passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the same. A run with
@@ -164,9 +165,10 @@ bats_file() { # FILE [COMMAND...]
   stillness
 }
 
-chosen() { # FOLDER: its bats files, the preemption tests first; not those that are long as a whole, in another run than theirs
+chosen() { # FOLDER: its bats files, the preemption tests first, then what says `# early`; not those that are long as a whole, in another run than theirs
   local file tag
-  for file in "$1"/preempt*.bats "$1"/*.bats; do
+  # shellcheck disable=SC2046 # no such path has a space
+  for file in "$1"/preempt*.bats $(grep -lxs '# early' "$1"/*.bats) "$1"/*.bats; do
     [ -e "$file" ] || continue
     [ -z "${FILES:-}" ] || [[ " $FILES " == *" $file "* ]] || continue
     tag=$(sed -n '1,12s/^# bats file_tags=long://p' "$file")

@@ -3,6 +3,7 @@
 # Node names in plans decide what moves how, so that one machine serves as several nodes.
 # limit: 2400
 # each: 900
+# early
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"

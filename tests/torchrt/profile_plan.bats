@@ -2,6 +2,7 @@
 # --profile-plan: one stage of a plan on one device, without its peers, against what the whole plan measures of itself.
 # limit: 3000
 # each: 1000
+# early
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"

@@ -1,6 +1,7 @@
 # The Python package outside Slurm: its unit tests, and plain process groups whose losses are those of one process.
 # limit: 2400
 # each: 600
+# early
 
 setup() {
   cd "$BATS_TEST_DIRNAME/../.."
