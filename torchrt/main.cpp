@@ -13,6 +13,7 @@
 #include "torchrt/executor.hpp"
 #include "torchrt/export.hpp"
 #include "torchrt/model/compute.hpp"
+#include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/probe/probe.hpp"
 #include "torchrt/profile_stage.hpp"
 #include "torchrt/schedule/must_fit.hpp"

@@ -11,6 +11,7 @@
 #include "planner/core/json.hpp"
 #include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
+#include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/training.hpp"
 

@@ -13,6 +13,7 @@
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
+#include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"

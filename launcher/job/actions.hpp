@@ -41,10 +41,10 @@ class Actions {
   // The launcher started at `began`.
   Actions(Rooms rooms, std::chrono::steady_clock::time_point began) : rooms_(rooms), began_(began) {}
 
-  // An event means something in the present phase: what it tells the user, and what is remembered of it.
+  // The row's event has come in the row's phase. Tells the user, and the rooms that remember it.
   void note(const Row& row, const std::string& why);
   void perform(Action action);
-  // The bases of a movable job, and what keepers hold.
+  // Gives back the bases of a movable job, and lets the keepers go.
   void give_back();
 
  private:

@@ -1,4 +1,5 @@
-// Which event of the state machine a loss is: of processes of a generation, or of an extension.
+// Tells the state machine of a loss. Which event it is depends on what was lost, processes of a generation or an
+// extension, and on what the job does at the time.
 #pragma once
 
 #include <string>

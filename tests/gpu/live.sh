@@ -11,7 +11,8 @@ out=$1 program=${PROGRAM:-espalier-train-cuda} failed=0
 mkdir -p "$out"
 sizes=(--set model.layers=12 --set "model.hidden=${HIDDEN:-768}" --set model.heads=12 --set "model.sequence=${SEQUENCE:-512}"
   --set training.global_batch=16 --set training.dtype='"bfloat16"' --set training.minimum_learning_rate=2e-3
-  --set training.accuracy='"bitwise"' --set profile.every=20 --data "$BOX/share/text") # profiled often: trials of plans begin soon
+  --set training.accuracy='"bitwise"' --data "$BOX/share/text"
+  --set profile.every=20) # profiles often, so that trials of plans begin soon
 said() { printf '%-10s %s\n' "$1" "$2"; printf '%s\t%s\n' "$1" "$2" >> "$out/live.tsv"; }
 
 ours() {

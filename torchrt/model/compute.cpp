@@ -11,20 +11,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "planner/core/error.hpp"
-#include "torchrt/device/device_error.hpp"
-#include "torchrt/device/memory_error.hpp"
 #include "torchrt/model/flow.hpp"
 #include "torchrt/model/host_memory.hpp"
 #include "torchrt/model/mapped_tensor.hpp"
 #include "torchrt/model/squared_sum.hpp"
 #include "torchrt/model/tensor_device.hpp"
+#include "torchrt/model/torch_errors.hpp"
 #include "torchrt/model/unit.hpp"
 #include "torchrt/random.hpp"
 
@@ -56,33 +54,6 @@ struct MicroBatch {
   at::Tensor input, output, output_gradient, input_gradient;
   std::vector<SampleGroup> groups;
 };
-
-constexpr int kNoMemory = 2;  // cudaErrorMemoryAllocation
-
-bool says_no_memory(const std::string& words) {
-  for (const char* sign : {"DefaultCPUAllocator: ", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"})
-    if (words.find(sign) != std::string::npos) return true;
-  return false;
-}
-
-// Turns torch's errors into this program's: Error, and DeviceError or MemoryError where callers
-// need it.
-template <class Function>
-auto guarded(const char* what, Function&& function) {
-  try {
-    return function();
-  } catch (const c10::Error& error) {
-    const std::string words = std::string("model: ") + what + " failed: " + error.what_without_backtrace();
-    const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
-    if (accelerator != nullptr && loses_device(accelerator->get_error_code())) throw DeviceError(words);
-    // The CPU's allocator, cuBLAS and cuDNN throw no error of their own type.
-    const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                           (accelerator != nullptr && accelerator->get_error_code() == kNoMemory) ||
-                           says_no_memory(words);
-    if (no_memory) throw MemoryError(words);
-    throw Error(words);
-  }
-}
 
 }  // namespace
 
@@ -207,8 +178,8 @@ struct Compute::State {
     all.narrow(0, group.first, group.count).copy_(part);
   }
 
-  // Of groups [groups.begin(), groups.end()). They go in one call of autograd, since on a GPU another thread does its
-  // work, and each call waits for that.
+  // Runs the unit backward for all these groups in one call of autograd. On a GPU autograd works in a thread of its
+  // own, and each call waits for that thread.
   void backward(int number, MicroBatch& micro, std::span<SampleGroup> groups, int unit_number) const {
     const ChunkLayout& place = chunk(number);
     const Unit& one = unit(unit_number);
@@ -241,29 +212,6 @@ struct Compute::State {
     }
   }
 };
-
-namespace {
-
-// With ":4096:8" jobs ask cuBLAS for the same result every time. It gives that anyway where its caller provides the
-// workspace, as torch does for each stream. But while the variable is set, torch 2.11 reads it with a regular
-// expression before every product of matrices, which takes longer than to launch the product: on an H100, steps whose
-// micro-batches are one sample took three times as long. Any other value is a limit of memory, and stays.
-void forget_usual_workspace() {
-  constexpr const char* kName = "CUBLAS_WORKSPACE_CONFIG";
-  const char* const value = std::getenv(kName);
-  if (value != nullptr && std::strcmp(value, ":4096:8") == 0) ::unsetenv(kName);
-}
-
-}  // namespace
-
-void prepare_torch(int threads) {
-  // MKL otherwise chooses kernels by the alignment of its operands, and losses would depend on addresses.
-  ::setenv("MKL_CBWR", "AUTO,STRICT", 0);
-  forget_usual_workspace();
-  count_host_memory();
-  at::set_num_threads(threads);
-  at::set_num_interop_threads(1);
-}
 
 Compute::Compute(const Config& config, const Layout& layout, int rank, const Device& device, Group* tensor_group,
                  std::vector<UnitView> units)
@@ -358,7 +306,7 @@ void Compute::backward(int micro_batch, int unit) {
     if (begins && state_->is_here(chunk + 1))
       micro.output_gradient =
           std::exchange(state_->micro_batches.at({chunk + 1, micro_batch}).input_gradient, at::Tensor());
-    // What is computed again is kept for one group at a time.
+    // A unit that computes its activations again does so for one group after the other, and keeps those of one.
     const std::size_t together = state_->recomputed(state_->unit(unit)) ? 1 : micro.groups.size();
     const std::span<SampleGroup> groups(micro.groups);
     for (std::size_t first = 0; first < groups.size(); first += together)

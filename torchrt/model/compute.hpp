@@ -31,10 +31,6 @@ struct Slice {
   std::shared_ptr<const void> keep;
 };
 
-// Call it before any other function of torch in the process. It sets reproducible kernels and
-// `threads` threads, and has memory counted.
-void prepare_torch(int threads);
-
 // Every unit is differentiated as a graph of its own. So no number depends on where a plan cuts the
 // pipeline. With accuracy = bitwise every sample is a graph of its own too, and gradients are
 // summed as integers (int64, in units of 2^-50): their sum does not depend on the order.

@@ -20,10 +20,11 @@ namespace {
 // 2^12: in units of 2^-50 it is 2^62, one bit less than an int64 holds.
 constexpr double kMost = 4096;
 
-// Samples whose gradients are added in one pass over the sum, of which 8 bytes a value are read and written. They are
-// kept until then, in memory of at most so many values, or as many as one gradient needs anyway. On a processor they
-// are only kept where they fit into its cache.
-constexpr std::int64_t kMostTogether = 4, kScratch = 64 << 20, kHostScratch = 256 << 10;
+// A pass over the sum reads and writes 8 bytes a value, so the gradients of several samples are added in one pass.
+constexpr std::int64_t kMostTogether = 4;
+// The values of gradients that wait for the pass. One gradient may be larger by itself, e.g. the head's. On a processor
+// the gradients must fit into its cache, or they are written to memory and read again.
+constexpr std::int64_t kScratch = 64 << 20, kHostScratch = 256 << 10;
 
 // total = (fresh ? 0 : total) + scale * transpose(left) x right, in float32.
 void add_product(const at::Tensor& total, const PutOff& put_off, bool fresh) {
@@ -89,6 +90,8 @@ void Gradients::begin() {
 }
 
 void Gradients::add(std::span<PutOffs* const> runs) {
+  ESPALIER_INVARIANT(!runs.empty());
+  for (const PutOffs* const run : runs) ESPALIER_INVARIANT(run->size() == runs.front()->size());
   for (std::size_t place = 0; place < runs.front()->size(); ++place) {
     const PutOff& first = (*runs.front())[place];
     Slot& slot = slots_[static_cast<std::size_t>(first.parameter)];

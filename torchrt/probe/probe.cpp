@@ -12,6 +12,7 @@
 #include "planner/core/probe/report.hpp"
 #include "torchrt/model/compute.hpp"
 #include "torchrt/model/device_speed.hpp"
+#include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/probe/links.hpp"
 #include "torchrt/probe/rounds.hpp"
 

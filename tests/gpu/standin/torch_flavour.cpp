@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -119,6 +120,10 @@ std::unique_ptr<at::ObserverContext> before_operator(const at::RecordFunction& f
   standin::drain_compute();
   standin::count("operators", 1);
   if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0) standin::count("scalars_to_host", 1);
+  // With the variable, torch for GPUs compiles a regular expression before each product.
+  const bool product =
+      std::strcmp(function.name(), "aten::mm") == 0 || std::strcmp(function.name(), "aten::addmm") == 0;
+  if (product) standin::count(std::getenv("CUBLAS_WORKSPACE_CONFIG") != nullptr ? "slow_products" : "products", 1);
   return nullptr;
 }
 

@@ -45,6 +45,14 @@ setup() {
   [[ $output != *bitwise* ]]
 }
 # bats test_tags=short
+@test "torch reads no CUBLAS_WORKSPACE_CONFIG before each product, unless it limits memory" {
+  CUBLAS_WORKSPACE_CONFIG=:4096:8 on_shape "2 8x1:4" --steps 2
+  [ "$(counted products)" -gt 0 ]
+  [ "$(counted slow_products)" = 0 ]
+  CUBLAS_WORKSPACE_CONFIG=:16:8 on_shape "2 8x1:4" --steps 2
+  [ "$(counted slow_products)" -gt 0 ]
+}
+# bats test_tags=short
 @test "whatever the order in which streams get on: the same weights" {
   local seed first='' now
   for seed in 1 2 3; do
