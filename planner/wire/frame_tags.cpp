@@ -23,7 +23,13 @@ struct FreeMac {
 
 const unsigned char* bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
+// When the process ends, OpenSSL frees what it keeps for each thread, also of threads that still run. A thread that
+// waits for MUNGE may end at that moment, and would free the same once more. So OpenSSL is told to free nothing. The
+// first use of OpenSSL in a process decides.
+void keep_at_exit() { [[maybe_unused]] static const int asked = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
+
 EVP_MAC_CTX* make_context(std::string_view key) {
+  keep_at_exit();
   const std::unique_ptr<EVP_MAC, FreeMac> mac(EVP_MAC_fetch(nullptr, OSSL_MAC_NAME_HMAC, nullptr));
   EVP_MAC_CTX* const context = mac ? EVP_MAC_CTX_new(mac.get()) : nullptr;
   char digest[] = "SHA256";

@@ -22,6 +22,7 @@ struct SideThread::Shared {
   std::deque<Work> work;
   std::deque<std::function<void()>> done;
   bool stopping = false;
+  bool calling = false;  // a call is under way
   Descriptor ready;
 
   void run() {
@@ -33,10 +34,12 @@ struct SideThread::Shared {
       }
       Work next = std::move(work.front());
       work.pop_front();
+      calling = true;
       lock.unlock();
       auto result = next();
       next = nullptr;
       lock.lock();
+      calling = false;
       if (!result) continue;
       done.push_back(std::move(result));
       const std::uint64_t one = 1;
@@ -46,7 +49,7 @@ struct SideThread::Shared {
 };
 
 SideThread::SideThread(Loop& loop, std::size_t most, End end, int nice)
-    : shared_(std::make_shared<Shared>()), most_(most) {
+    : shared_(std::make_shared<Shared>()), most_(most), end_(end) {
   shared_->ready.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared_->ready) throw Error("event loop: no file descriptor left; raise the limit (ulimit -n)");
   watch_ = loop.on_readable(shared_->ready.get(), [shared = shared_] {
@@ -68,18 +71,21 @@ SideThread::SideThread(Loop& loop, std::size_t most, End end, int nice)
     if (nice != 0) ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), nice);
     shared->run();
   });
-  if (end == End::leave) thread_.detach();
 }
 
 SideThread::~SideThread() {
   watch_.reset();
+  bool hangs = false;
   {
     const std::lock_guard lock(shared_->mutex);
     shared_->stopping = true;
     shared_->work.clear();
     shared_->wake.notify_all();
+    hangs = shared_->calling && end_ == End::leave;
   }
-  if (thread_.joinable()) thread_.join();
+  // An idle thread ends at once. Left behind, it could end while the process does, in data of libraries that is gone.
+  if (hangs) thread_.detach();
+  else thread_.join();
   const std::lock_guard lock(shared_->mutex);
   shared_->done.clear();
 }

@@ -16,7 +16,7 @@ class SideThread {
  public:
   using Work = std::function<std::function<void()>()>;
   // What becomes of a call under way when the object goes: one that may hang is left behind with the
-  // thread, one that only computes is waited for.
+  // thread, one that only computes is waited for. A thread without a call is always waited for.
   enum class End { leave, wait };
   // At most `most` calls wait. `nice`: the thread's nice value, where the process may have it. Throws Error.
   SideThread(Loop& loop, std::size_t most, End end = End::leave, int nice = 0);
@@ -32,8 +32,9 @@ class SideThread {
   struct Shared;
   std::shared_ptr<Shared> shared_;
   std::size_t most_;
+  End end_;
   Watch watch_;
-  std::thread thread_;  // not joinable: it may be left behind
+  std::thread thread_;
 };
 
 }  // namespace espalier::wire

@@ -43,6 +43,8 @@ within() { # PERCENT MEASURED SHAPED
 configured() { espalier show config --json | python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
 reload() { kill -HUP "$(cat "$BOX/pid/espalierd")"; }
 
+# In the same runs as the test before it, which measures.
+# bats test_tags=long:4
 @test "espalierd reads what was measured at SIGHUP, and espalier.toml wins key by key" {
   [ -s /var/lib/espalier/calibrated.toml ]
   [ "$(configured network.nic_gb_s)" = 10.0 ]

@@ -14,11 +14,11 @@ setup() {
 }
 launch=${BUILD:-build}/bin/espalier-launch
 case $launch in /*) ;; *) launch=$(realpath "$BATS_TEST_DIRNAME/../..")/$launch ;; esac
-# conform ARGUMENT...: in a file, as it may be long.
+# conform ARGUMENT...: shown as it comes, so that one that hangs shows where.
 conform() {
   local status=0
-  in_own_folder "$here/with_munge.sh" "$launch" conform "$@" > conform.out 2>&1 || status=$?
-  cat conform.out
+  in_own_folder "$here/with_munge.sh" "$launch" conform "$@" > >(tee conform.out) 2>&1 || status=$?
+  wait $! # for tee
   return $status
 }
 nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 skipped$"; }
