@@ -354,31 +354,49 @@ P
   done
 }
 
+# examples_run WORLD STEP NAME...: each of these examples runs on so many processes, to this last step.
+examples_run() {
+  local world=$1 last=$2 examples=$PWD/examples/pytorch one
+  shift 2
+  cd "$BATS_TEST_TMPDIR"
+  for one; do
+    processes "$world" "$examples/$one.py" > "$one.out"
+    grep "step $last: loss .* on $world processes" "$one.out"
+  done
+}
+
 # bats test_tags=long:6
-@test "each example runs on two processes" {
+@test "the examples of DDP, FSDP2 and Accelerate run on two processes" {
+  need_accelerate
+  examples_run 2 400 ddp fsdp accelerate_loop
+}
+
+# bats test_tags=long:2
+@test "the example with tensor and pipeline parallelism of its own runs on four processes, with Espalier and without" {
+  examples_run 4 400 plain_megatron megatron
+}
+
+# bats test_tags=long:4
+@test "the examples of torchtitan's kind and with layouts run on four processes, with Espalier and without" {
+  (examples_run 4 100 plain_titan titan)
+  (examples_run 4 40 plain_layouts layouts)
+}
+
+# bats test_tags=long:1
+@test "the example with Trainer runs on two processes" {
+  need_accelerate
   examples=$PWD/examples/pytorch
   cd "$BATS_TEST_TMPDIR"
-  need_accelerate
-  for one in ddp fsdp accelerate_loop; do
-    processes 2 "$examples/$one.py" > "$one.out"
-    grep 'step 400: loss .* on 2 processes' "$one.out"
-  done
-  for one in plain_megatron megatron; do
-    processes 4 "$examples/$one.py" > "$one.out"
-    grep 'step 400: loss .* on 4 processes' "$one.out"
-  done
-  for one in plain_titan titan; do
-    processes 4 "$examples/$one.py" > "$one.out"
-    grep 'step 100: loss .* on 4 processes' "$one.out"
-  done
-  for one in plain_layouts layouts; do
-    processes 4 "$examples/$one.py" > "$one.out"
-    grep 'step 40: loss .* on 4 processes' "$one.out"
-  done
   processes 2 "$examples/trainer.py" > trainer.out
   grep "'train_loss'" trainer.out
   [ -e out/checkpoint-400/rng_state_1.pth ]
+}
+
+# bats test_tags=long:3
+@test "the example with Lightning runs on two processes" {
   need_lightning
+  examples=$PWD/examples/pytorch
+  cd "$BATS_TEST_TMPDIR"
   processes 2 "$examples/lightning_fit.py" > lightning.out
   ls lightning_logs/version_0/checkpoints/*step=400.ckpt
   [ "$(find lightning_logs -name metrics.csv | wc -l)" = 1 ]
