@@ -104,13 +104,15 @@ StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestio
   return outcome_;
 }
 
+void Executor::connect() { engine_.fabric.transport().connect(peers(ops_, engine_.world.rank())); }
+
 void Executor::rehearse(const Data& data) {
   Layout one = engine_.layout;
   one.micro_batches = micro_batches_ = 1;
   step_ = 1;
   vote_ = [] { return Vote{}; };
   engine_.compute.begin_step(1);
-  engine_.fabric.transport().connect(peers(ops_, engine_.world.rank()));
+  connect();
   OpObserver* const observer = std::exchange(observer_, nullptr);
   rehearsal_ = true;
   // Of any schedule: only what is computed and sent counts, not the order.

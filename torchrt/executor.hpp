@@ -74,6 +74,8 @@ class Executor {
   // `step` counts from 1. `vote` is asked once, late in the step. Throws AgreedError when a loss or
   // a gradient is not a finite number. The error names step and rank; no state was changed.
   StepOutcome run(std::int64_t step, const Data& data, const VoteQuestion& vote);
+  // Connects the ranks between which this list's messages go. Collective.
+  void connect();
   // Runs a step of one micro-batch without the update. Afterwards connections, kernels and buffers
   // are warm. The state is untouched.
   void rehearse(const Data& data);

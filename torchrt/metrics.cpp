@@ -76,7 +76,8 @@ void Metrics::write_step(const StepRecord& step, double tokens_per_second, doubl
                {"mfu", utilization},
                {"generation", setting_.generation},
                {"gpus", setting_.gpus},
-               {"plan", setting_.plan}};
+               {"plan", setting_.plan},
+               {"micro_batches", setting_.micro_batches}};
   if (step.ahead_loss) line["mtp_loss"] = *step.ahead_loss;
   write_line(line.dump() + "\n");
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "torchrt/config.hpp"
 #include "torchrt/device/unique_fd.hpp"
@@ -19,11 +20,12 @@ struct StepRecord {
   std::optional<double> ahead_loss = std::nullopt;  // mean of the MTP modules' losses, where there are any
 };
 
-// The values that all lines of one generation share.
+// The values that all lines of one plan share.
 struct MetricsSetting {
   int generation = 0;
   int gpus = 0;
   std::string plan;
+  int micro_batches = 0;
   double peak_flops = 0;  // per second, of one GPU; 0: unknown, no MFU is reported
 };
 
@@ -32,6 +34,11 @@ class Metrics {
   // Continues the file of [metrics], if one is set. `done`: the job starts after this step, so
   // lines of later steps are dropped (0: all lines). Throws Error.
   Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done);
+  // The lines that follow are of another plan of the same generation.
+  void replanned(std::string plan, int micro_batches) {
+    setting_.plan = std::move(plan);
+    setting_.micro_batches = micro_batches;
+  }
   // One write(2) with O_APPEND per record: lines of two generations never mix. Throw Error when it fails.
   void record(const StepRecord& step);
   // Records a step that another generation made but perhaps did not live to record. Its times are

@@ -10,27 +10,35 @@ namespace espalier::torchrt {
 
 RankState::RankState(const Config& config, const Plan& plan, World& world, Device& device)
     : config_(config), plan_(plan), world_(world), device_(device), layout_(make_layout(plan, config.model.blocks())) {
-  if (plan.global_batch != config.training.global_batch)
-    throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config.path + " says " +
-                std::to_string(config.training.global_batch) + "; the global batch never changes");
-  if (plan.gpu_count() != world.size())
-    throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
-                std::to_string(world.size()) + " ranks; start one rank per GPU");
-  order_of_work(layout_, schedule_options(config, plan));  // throws where the schedule does not suit the plan
-  // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
-  for (const StageLayout& stage : layout_.stages) unit_spec(config.model, 1, stage.tp, 0);
-  if (config.device.imitated()) {
-    if (device.kind() != DeviceKind::cpu)
-      throw Error(
-          "[device]: slows a CPU down and is not for GPUs; remove it, or train with espalier-train instead of "
-          "espalier-train-cuda");
-    for (const RankLayout& rank : layout_.ranks)
-      for (const int unit : rank.units) {
-        const UnitTimes times = config.device.times_of(config.model, unit, rank.tp, rank.samples);
-        if (&rank == &self()) device_times_[unit] = times;
-      }
-  }
+  check(plan_, layout_);
+  if (config.device.imitated() && device.kind() != DeviceKind::cpu)
+    throw Error(
+        "[device]: slows a CPU down and is not for GPUs; remove it, or train with espalier-train instead of "
+        "espalier-train-cuda");
+  time_device();
   for (const int unit : units()) specs_.emplace(unit, unit_spec(config.model, unit, self().tp, self().tp_rank));
+}
+
+void RankState::check(const Plan& plan, const Layout& layout) const {
+  if (plan.global_batch != config_.training.global_batch)
+    throw Error("plan: has a global batch of " + std::to_string(plan.global_batch) + ", " + config_.path + " says " +
+                std::to_string(config_.training.global_batch) + "; the global batch never changes");
+  if (plan.gpu_count() != world_.size())
+    throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
+                std::to_string(world_.size()) + " ranks; start one rank per GPU");
+  order_of_work(layout, schedule_options(config_, plan));  // throws where the schedule does not suit the plan
+  // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
+  for (const StageLayout& stage : layout.stages) unit_spec(config_.model, 1, stage.tp, 0);
+  if (!config_.device.imitated()) return;
+  for (const RankLayout& rank : layout.ranks)
+    for (const int unit : rank.units) config_.device.times_of(config_.model, unit, rank.tp, rank.samples);
+}
+
+void RankState::time_device() {
+  device_times_.clear();
+  if (!config_.device.imitated()) return;
+  for (const int unit : units())
+    device_times_[unit] = config_.device.times_of(config_.model, unit, self().tp, self().samples);
 }
 
 StateLayout RankState::state_layout(int unit) const {
@@ -70,15 +78,19 @@ void RankState::build(const std::set<int>& later) {
   if (auto group = fabric_->group(tensor_members)) tensor_group_ = std::make_unique<TimedGroup>(std::move(group));
   replicas_ = fabric_->group(replica_members);
 
-  std::vector<UnitView> views;
   std::size_t most = 0;
   for (const int unit : later) most = std::max(most, gradient_bytes(unit));
   if (most > 0) shared_gradient_ = device_.allocate(most, "espalier-gradients");
-  for (const int unit : units()) {
+  for (const int unit : units())
     if (later.count(unit) == 0)
       gradients_[unit] = device_.allocate(gradient_bytes(unit), "espalier-gradient" + std::to_string(unit));
-    views.push_back(view(unit));
-  }
+  build_engine();
+}
+
+void RankState::build_engine() {
+  const StageLayout& stage = layout_.stages[static_cast<std::size_t>(self().stage)];
+  std::vector<UnitView> views;
+  for (const int unit : units()) views.push_back(view(unit));
   compute_ = std::make_unique<Compute>(config_, layout_, world_.rank(), device_, tensor_group_.get(), std::move(views));
   Engine engine{
       config_, layout_,      schedule_options(config_, plan_), world_, *fabric_, device_, *compute_, replicas_.get(),
@@ -88,6 +100,30 @@ void RankState::build(const std::set<int>& later) {
       for (int j = 0; j < stage.replicas; ++j)
         engine.parts[unit].push_back(zero_part(spec(unit).floats, stage.replicas, j));
   executor_ = std::make_unique<Executor>(std::move(engine));
+}
+
+std::string RankState::unfit_in_place(const Plan& plan) const {
+  if (const auto broken = validate(plan, config_.model.blocks()); !broken.empty()) return broken.front();
+  if (!keeps_places(plan_, plan)) return "state would have to move for this plan";
+  try {
+    check(plan, make_layout(plan, config_.model.blocks()));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void RankState::replan(const Plan& plan) {
+  ESPALIER_INVARIANT(executor_ != nullptr && shared_gradient_ == nullptr && keeps_places(plan_, plan));
+  observe(nullptr, nullptr);
+  executor_.reset();  // it refers to the layout
+  compute_.reset();
+  plan_ = plan;
+  layout_ = make_layout(plan_, config_.model.blocks());
+  time_device();
+  build_engine();
+  compute_->release_memory();  // torch keeps that of the micro-batches before, which have other sizes
+  executor_->connect();
 }
 
 UnitView RankState::view(int unit) {

@@ -41,6 +41,11 @@ class RankState {
   // `later` are placed before the first step. Until then these units share memory, which a
   // rehearsal may fill.
   void build(const std::set<int>& later = {});
+  // Whether the engine, between two steps, can go on with `plan`; empty: it can. Local, and the same on all ranks.
+  std::string unfit_in_place(const Plan& plan) const;
+  // Builds the engine anew for a plan that fits so. The state stays where it is. What the executor was told of
+  // observers, marks and work beside training is forgotten. All ranks call it at the same boundary.
+  void replan(const Plan& plan);
   void place_gradient(int unit, std::unique_ptr<Allocation> allocation);
   void rehearse(const Data& data) { executor_->rehearse(data); }
   Executor& executor() { return *executor_; }
@@ -54,6 +59,9 @@ class RankState {
 
  private:
   UnitView view(int unit);
+  void check(const Plan& plan, const Layout& layout) const;
+  void time_device();
+  void build_engine();
 
   const Config& config_;
   Plan plan_;

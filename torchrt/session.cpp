@@ -47,7 +47,8 @@ void Session::committed() { await<wire::Commit>(kLauncherActs); }
 bool Session::switch_wanted() {
   while (const std::optional<wire::Frame> frame = control_.poll()) {
     if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
-    else if (frame->type == wire::Resume::type && !requests_.empty()) requests_.back().resumed = true;
+    else if (frame->type == wire::Resume::type && !requests_.empty() && !wire::from_frame<wire::Resume>(*frame).plan)
+      requests_.back().resumed = true;  // with a plan it answers `switched`, which all ranks have said by then
     else if (frame->type == wire::Checkpoint::type) checkpoint_ = true;
     else Control::unexpected(frame->type, wire::Switch::type);
   }
@@ -59,12 +60,12 @@ const wire::Switch& Session::stand() {
   return requests_.front().message;
 }
 
-void Session::switched(const wire::Switched& switched, const std::function<void()>& meanwhile) {
+std::optional<Plan> Session::switched(const wire::Switched& switched, const std::function<void()>& meanwhile) {
   const bool resumed = requests_.front().resumed;
   requests_.pop_front();
   control_.send(switched);
   meanwhile();
-  if (!resumed) await<wire::Resume>(kLauncherActs);
+  return resumed ? std::nullopt : await<wire::Resume>(kLauncherActs).plan;
 }
 
 bool Session::failed(const wire::Failed& words) {

@@ -49,8 +49,8 @@ class Session {
   // most.
   const wire::Switch& stand();
   void standing(std::int64_t step) { control_.send(wire::Standing{step}); }
-  // The answer. `meanwhile` runs after it was sent. Returns at `resume`; throws LeaveNow at `exit`.
-  void switched(const wire::Switched& switched, const std::function<void()>& meanwhile);
+  // The answer. `meanwhile` runs after it was sent. Returns at `resume`, with its plan; throws LeaveNow at `exit`.
+  std::optional<Plan> switched(const wire::Switched& switched, const std::function<void()>& meanwhile);
 
   // ---- the end
   void done(std::int64_t step) { control_.send(wire::Done{step}); }

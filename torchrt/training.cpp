@@ -101,8 +101,14 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
   saver_.emplace(std::move(setting));
 }
 
+void Training::replanned() {
+  profiler_.begin_anew();
+  if (metrics_) metrics_->replanned(describe(state_.plan()), state_.plan().micro_batches);
+}
+
 void Training::open_metrics(std::optional<std::int64_t> done) {
-  MetricsSetting setting{generation_, world_.size(), describe(state_.plan()), config_.metrics.peak_tflops * 1e12};
+  MetricsSetting setting{generation_, world_.size(), describe(state_.plan()), state_.plan().micro_batches,
+                         config_.metrics.peak_tflops * 1e12};
   if (setting.peak_flops == 0) setting.peak_flops = config_.device.gflops * 1e9;
   if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
   metrics_.emplace(config_, std::move(setting), done);

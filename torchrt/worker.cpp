@@ -228,12 +228,16 @@ class Worker {
 
   std::string node() const { return plan_.ranks().at(static_cast<std::size_t>(world_.rank())).node; }
 
-  void train(std::int64_t first) {
+  // What the executor has to know of beside training.
+  void equip() {
     state_->executor().mark(&keeping_->marks());
-    if (snapshots_) {
-      state_->executor().beside([this] { snapshots_->poll(); });
-      state_->executor().before_change([this] { snapshots_->before_change(); });
-    }
+    if (!snapshots_) return;
+    state_->executor().beside([this] { snapshots_->poll(); });
+    state_->executor().before_change([this] { snapshots_->before_change(); });
+  }
+
+  void train(std::int64_t first) {
+    equip();
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
       const bool wanted = session_.switch_wanted();
@@ -261,6 +265,7 @@ class Worker {
   void stand(std::int64_t step) {
     const wire::Switch& request = session_.stand();
     print_checksum(step);
+    if (request.generation == environment_.generation) return go_on_in_place(step, request.next);
     const auto address_of = [&](int new_rank) {
       return state_address(environment_.token, request.generation, new_rank);
     };
@@ -273,6 +278,17 @@ class Worker {
     // The new generation takes its first step beside this one.
     session_.switched(switched, [&] { state_->compute().release_memory(); });
     departure_.reset();
+  }
+
+  // At the boundary after `step`: the launcher asks whether this generation can take the plan.
+  void go_on_in_place(std::int64_t step, const Plan& next) {
+    const std::optional<Plan> plan = session_.switched({step, state_->unfit_in_place(next)}, [] {});
+    if (!plan) return;  // not all ranks can, or the launcher has thought better of it
+    plan_ = *plan;
+    state_->replan(plan_);
+    equip();
+    training_->replanned();
+    if (snapshots_) snapshots_->boundary(step);
   }
 
   void print_checksum(std::int64_t step) {
@@ -346,7 +362,9 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
   std::optional<World> world;
   std::optional<Worker> worker;
   try {
-    session->hello(wire::to_frame(hello(config, environment)));
+    wire::Frame own = wire::to_frame(hello(config, environment));
+    own.body["capabilities"] = {{"in_place", true}};
+    session->hello(own);
     world.emplace(argc, argv);
     if (world->rank() != environment.rank)
       throw Error("MPI: this is rank " + std::to_string(world->rank()) + ", but OMPI_COMM_WORLD_RANK says " +

@@ -65,6 +65,33 @@ Case asked(const std::string& name, const std::string& title,
   return {name, title, whole, brief};
 }
 
+// Two replicas are asked whether they can go on with another plan, without another generation.
+Case replanned(const std::string& name, const std::string& title,
+               const std::function<void(Generation&, Plan other)>& play, bool brief = false) {
+  const auto whole = [play](Stage& stage) {
+    Generation first(stage, 2);
+    first.live();
+    if (!stage.replans_in_place()) throw Skip("it does not say that it can");
+    play(first, first.plan());
+    Change(stage, first, 1, false).whole();  // and it changes its processes from there
+  };
+  return {name, title, whole, brief};
+}
+
+// In micro-batches of which there are more, or else fewer.
+Plan in_other_micro_batches(Plan plan) {
+  const int replicas = static_cast<int>(plan.stages.front().replicas.size());
+  for (const int count : {2 * plan.micro_batches, plan.micro_batches / 2})
+    if (count > 0 && plan.global_batch % (count * replicas) == 0) {
+      plan.micro_batches = count;
+      for (espalier::Stage& stage : plan.stages)
+        for (Replica& replica : stage.replicas)
+          replica.share = plan.micro_batch() / static_cast<int>(stage.replicas.size());
+      return plan;
+    }
+  throw Skip("its global batch is divided in one way only");
+}
+
 // The next generation fails in some state; the old one must train on as if nothing had happened.
 Case failed(const std::string& name, const std::string& title, const std::function<void(Change&)>& play) {
   const auto whole = [play](Stage& stage) {
@@ -216,6 +243,37 @@ std::vector<Case> change_cases() {
               for (int rank = 0; rank < first.size(); ++rank) first.line(rank).close();
               first.leaves_failed();
             }),
+      replanned(
+          "replan", "it goes on with other micro-batches, and no step is lost",
+          [](Generation& first, const Plan& plan) {
+            const Plan other = in_other_micro_batches(plan);
+            for (const Plan& next : {other, plan}) {
+              first.tell(wire::Switch{next, first.number()});
+              const std::int64_t step = first.stands();
+              first.tell(wire::Resume{next});
+              first.trains_past(step + 3);
+            }
+          },
+          true),
+      replanned("replan-given-up", "it goes on as before where `resume` has no plan",
+                [](Generation& first, const Plan& plan) {
+                  first.tell(wire::Switch{in_other_micro_batches(plan), first.number()});
+                  const std::int64_t step = first.stands();
+                  first.tell(wire::Resume{});
+                  first.trains_past(step + 3);
+                }),
+      replanned("replan-moves", "it says that it cannot go on with a plan for which state would have to move",
+                [](Generation& first, Plan plan) {
+                  std::vector<espalier::Stage>& stages = plan.stages;
+                  if (stages.size() > 1) std::swap(stages[0].replicas, stages[1].replicas);
+                  else std::swap(stages[0].replicas[0].gpus, stages[0].replicas[1].gpus);
+                  first.tell(wire::Switch{plan, first.number()});
+                  for (const auto& switched : first.expect_all<wire::Switched>())
+                    demand(!switched.problem.empty(), "switched.problem: must say why not");
+                  const std::int64_t step = first.step();
+                  first.tell(wire::Resume{});
+                  first.trains_past(step + 3);
+                }),
       failed("failed-ready", "the next generation is dropped when it is ready, and the old one trains on",
              [](Change& change) { change.next.drop(); }),
       failed("failed-switched", "it is dropped when the old one stands",

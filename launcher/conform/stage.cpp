@@ -96,6 +96,7 @@ void Stage::pass(double seconds) {
 
 void Stage::learn(const wire::WorkerHello& worker) {
   start_limit_ = std::max(start_limit_, static_cast<double>(worker.can.start_seconds));
+  in_place_ = worker.can.in_place;
   const ParallelLimits& own = worker.hello.parallel;
   units_ = worker.can.data_only ? worker.can.units : std::vector{std::max(1, own.tp) * std::max(1, own.pp)};
 }

@@ -56,6 +56,7 @@ class Stage {
   double start_limit() const { return start_limit_; }
   // GPUs that a replica may have, as the program's hello says; what it prefers is first.
   const std::vector<int>& units() const { return units_; }
+  bool replans_in_place() const { return in_place_; }  // the program says so
   void learn(const wire::WorkerHello& worker);
 
   // A number that no generation of this suite had before.
@@ -86,6 +87,7 @@ class Stage {
   Line::Greeting greeting_;                   // for lines to come
   int last_number_ = 0, count_ = 0;
   std::vector<int> units_{1};
+  bool in_place_ = false;
   double start_limit_;
 };
 

@@ -56,13 +56,20 @@ void Actions::perform(Action action) {
       rooms_.generations.drop_next();
       return rooms_.machine.forget_next();
     case Action::send_switch:
+      rooms_.machine.forget_answers();
       return rooms_.hand_off.send_switch();
+    case Action::ask_in_place:
+      rooms_.machine.forget_answers();
+      return rooms_.hand_off.ask_in_place();
     case Action::begin_load:
       return rooms_.hand_off.begin_load();
     case Action::send_load:
       return rooms_.hand_off.send_load();
     case Action::resume_old:
       return rooms_.generations.current()->send_all(wire::Resume{});
+    case Action::go_on_in_place:
+      rooms_.hand_off.go_on_in_place();
+      return rooms_.reports->forget_profiles();
     case Action::end_old:
       return rooms_.hand_off.end_old();
     case Action::commit:

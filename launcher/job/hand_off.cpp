@@ -59,6 +59,12 @@ void HandOff::send_switch() {
                                          next != nullptr ? next->jobs() : wire::GpuJobs{});
 }
 
+void HandOff::ask_in_place() {
+  note("asked");
+  change_->in_place_of = generations_.plan();
+  generations_.current()->request_switch(change_->decision.plan, generations_.number(), {});
+}
+
 void HandOff::begin_load() {
   change_->load_begun = true;
   generations_.next()->send_all(wire::Load{generations_.current()->boundary(), true});
@@ -91,6 +97,37 @@ void HandOff::commit() {
         "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
         "one; {} had come before the pause",
         generations_.number(), moved.adopted, moved.copied, moved.sent, moved.most_to_a_node, moved.sent_early);
+  await_first_step();
+}
+
+void HandOff::go_on_in_place() {
+  note("boundary");
+  change_->boundary = generations_.current()->boundary();
+  generations_.current()->send_all(wire::Resume{change_->decision.plan});
+  note("commit");
+  generations_.set_plan(change_->decision.plan);
+  steps_.begin_anew();
+  spdlog::info("espalier: launch: {} committed at step {}: generation {} goes on with {}",
+               to_string(change_->decision.kind), change_->boundary, generations_.number(),
+               describe(generations_.plan()));
+  await_first_step();
+}
+
+bool HandOff::goes_in_place() const {
+  const World* const current = generations_.current();
+  return current != nullptr && current->replans_in_place() && keeps_places(generations_.plan(), change_->decision.plan);
+}
+
+bool HandOff::take_back_in_place(const std::string& why) {
+  if (!awaiting_first_step_ || !awaiting_first_step_->in_place_of) return false;
+  const Change change = std::move(*awaiting_first_step_);
+  awaiting_first_step_.reset();
+  generations_.set_plan(*change.in_place_of);
+  callbacks_.report(outcome(change.decision, "aborted: " + why));
+  return true;
+}
+
+void HandOff::await_first_step() {
   change_->at["last_step"] = steps_.last_step_at();
   awaiting_first_step_ = std::move(change_);
   // The decision is still needed: it says which extensions leave.
@@ -125,6 +162,15 @@ void HandOff::finish_pause(std::int64_t step, std::optional<double> step_seconds
   const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
   // The pause: from the end of the last step on the old generation to the start of the first on the new one.
   told.pause_ms = between("last_step", "commit") + resume;
+  if (change.in_place_of) {
+    told.phases_ms = {{"boundary", between("asked", "boundary")},
+                      {"stand", between("last_step", "boundary")},
+                      {"in_place", between("boundary", "commit") + resume},
+                      {"first_step", first_step}};
+    spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {}, in place", told.pause_ms, change.boundary,
+                 step);
+    return callbacks_.report(told);
+  }
   const bool restarted = change.at["ready"] > change.at["boundary"];
   told.phases_ms = {{"acquire", between("proposed", "acquired")},
                     {"start", between(restarted                        ? "boundary"

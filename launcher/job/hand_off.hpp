@@ -29,7 +29,9 @@ class HandOff {
   bool under_way() const { return change_.has_value(); }
   const Decision& decision() const { return change_->decision; }
   std::int64_t id() const { return change_ ? change_->decision.id : 0; }  // 0: of the launcher's own, or none
-  bool releases(JobId extension) const;                                   // the change under way gives it back
+  // No state has to move for the plan, no rank starts or ends, and the running generation says that it can go on so.
+  bool goes_in_place() const;
+  bool releases(JobId extension) const;  // the change under way gives it back
   // A phase of the change under way has ended. Without a change nothing happens.
   void note(const std::string& phase);
   void note_why(const std::string& why);  // it may be given up
@@ -37,10 +39,15 @@ class HandOff {
   // Actions of the state machine.
   void start_next();
   void send_switch();
+  void ask_in_place();  // whether the running generation can take the plan
   void begin_load();
   void send_load();
   void end_old();
   void commit();
+  void go_on_in_place();  // the running generation takes the plan
+  // The running generation failed by itself before it has done a step on a plan that it had taken in place: the job has
+  // its earlier plan again, and the change is reported as given up. False: there was no such change.
+  bool take_back_in_place(const std::string& why);
   void report_aborted(bool lost);  // `lost`: the loss has a message of its own
   // The report follows with the first step of the new generation, which completes the figures.
   void report_committed() { change_.reset(); }
@@ -62,8 +69,10 @@ class HandOff {
     std::string why_aborted;
     std::int64_t boundary = 0;
     bool load_begun = false;
+    std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
     std::map<std::string, double> load_phases_ms = {};
   };
+  void await_first_step();
   void finish_pause(std::int64_t step, std::optional<double> step_seconds);
   wire::Outcome outcome(const Decision& decision, const std::string& result) const;
 

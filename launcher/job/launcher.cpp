@@ -32,7 +32,8 @@ ElasticJob Launcher::state() const {
   job.ranks_run = phase() == JobPhase::launching && generations_.current() != nullptr;
   if (!generations_.plan().stages.empty()) job.plan = generations_.plan();
   job.generation = generations_.number();
-  job.phase = phase();
+  // Planners of earlier versions know no other word for it, and what they do is the same.
+  job.phase = phase() == JobPhase::replanning ? JobPhase::switching : phase();
   job.anchor = gpus_.own();
   job.extensions = gpus_.usable(extensions_.holdings(true));
   job.step_seconds = steps_.seconds();
@@ -50,7 +51,7 @@ void Launcher::settle() {
   const JobPhase now = phase();
   // A notice that came between the proposal and this state.
   if (hand_off_.under_way() &&
-      (now == acquiring || now == starting || now == ready || now == switching || now == saving))
+      (now == acquiring || now == starting || now == ready || now == switching || now == saving || now == replanning))
     for (const JobId id : extensions_.noticed())
       if (!hand_off_.releases(id))
         machine_.raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
@@ -96,6 +97,8 @@ void Launcher::propose(const Decision& decision) {
   }
   hand_off_.begin(decision);
   if (!decision.acquire.empty()) return machine_.raise(Event::propose_acquire);
+  if (decision.release.empty() && reports_->planner_knows_in_place() && hand_off_.goes_in_place())
+    return machine_.raise(Event::propose_in_place);
   machine_.raise(program_.restarts() ? Event::propose_restart : Event::propose_direct);
 }
 

@@ -43,6 +43,12 @@ void Machine::forget_next() {
   });
 }
 
+void Machine::forget_answers() {
+  std::erase_if(events_, [](const Raised& waiting) {
+    return waiting.event == Event::old_stands || waiting.event == Event::old_switched;
+  });
+}
+
 void Machine::forget_current() {
   std::erase_if(events_, [](const Raised& waiting) {
     using enum Event;

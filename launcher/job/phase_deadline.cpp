@@ -35,6 +35,9 @@ void PhaseDeadline::set(JobPhase phase, const Situation& now) {
       return give_up(10, Event::old_gone, "the old generation did not leave");
     case JobPhase::saving:
       return give_up(at_a_boundary, Event::next_failed, "the running generation did not save its state at a boundary");
+    case JobPhase::replanning:
+      return give_up(at_a_boundary, Event::next_failed,
+                     "the running generation did not reach a boundary to go on with another plan");
     case JobPhase::restarting:
       return wait_for_start(start, Event::current_lost,
                             "the old generation has ended, and the next one was not ready in time");

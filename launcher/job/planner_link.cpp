@@ -32,6 +32,7 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
       if (frame.type == wire::Registered::type) {
         registered_ = true;
         refused_ = false;
+        in_place_ = wire::from_frame<wire::Registered>(frame).in_place;
         if (last_) report(*last_);  // the planner that it was sent to may have died before it stored it
         for (const wire::Outcome& outcome : unsent_) report(outcome);
         unsent_.clear();

@@ -34,6 +34,8 @@ class PlannerLink {
   PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,
               Callbacks callbacks);
 
+  // The planner knows that the running generation may go on with another plan.
+  bool knows_in_place() const { return in_place_; }
   // Sends `message` if the planner has registered this launcher, else drops it.
   template <class Message>
   void report(const Message& message) {
@@ -50,7 +52,7 @@ class PlannerLink {
 
   Callbacks callbacks_;
   std::optional<wire::Grants> grants_;  // of the decision that is about to be proposed
-  bool registered_ = false, refused_ = false, left_ = false;
+  bool registered_ = false, refused_ = false, left_ = false, in_place_ = false;
   std::optional<wire::Outcome> last_;
   std::vector<wire::Outcome> unsent_;
   std::unique_ptr<wire::Dialler> dialler_;

@@ -19,6 +19,7 @@ class Reports {
   void status() { link_.report(wire::Status{state_()}); }
   // Of a movable job. `waits`: as in BasesHeld.
   void bases(const std::vector<JobId>& held, JobId waits);
+  bool planner_knows_in_place() const { return link_.knows_in_place(); }
   void status_after_step();  // at most one each second, with a profile that is new
   void transition(const wire::Transition& transition) { link_.report(transition); }
   void outcome(const wire::Outcome& outcome) { link_.report_outcome(outcome); }

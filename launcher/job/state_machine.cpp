@@ -18,6 +18,7 @@ std::span<const Row> transition_table() {
 
       {running, propose_acquire, acquiring, {submit_extensions}},
       {running, propose_direct, starting, {start_next}},
+      {running, propose_in_place, replanning, {ask_in_place}},
 
       {acquiring, granted, starting, {start_next}},
       {acquiring, acquire_failed, running, {cancel_acquired, report_aborted}},
@@ -38,6 +39,10 @@ std::span<const Row> transition_table() {
 
       {committed, old_gone, running, {kill_old, report_committed}},
 
+      {replanning, old_switched, running, {go_on_in_place, report_committed}},
+      {replanning, next_failed, running, {resume_old, report_aborted}},
+      {replanning, notice_breaks, running, {resume_old, report_aborted}},
+
       // Hand-off by checkpoint. No generation runs from the end of the old one to the start of the next one.
       {running, propose_restart, saving, {send_switch}},
       {acquiring, granted_restart, saving, {send_switch}},
@@ -54,6 +59,7 @@ std::span<const Row> transition_table() {
       {switching, current_finished, ending, {end_job}},
       {committed, current_finished, ending, {report_committed, end_job}},
       {saving, current_finished, ending, {end_job}},
+      {replanning, current_finished, ending, {end_job}},
 
       // A job that never trained has nothing to recover.
       {launching, current_lost, ending, {end_job}},
@@ -69,6 +75,7 @@ std::span<const Row> transition_table() {
        recovering,
        {abort_next, cancel_acquired, report_aborted, abort_current, start_recovery}},
       {committed, current_lost, recovering, {kill_old, report_committed, abort_current, start_recovery}},
+      {replanning, current_lost, recovering, {report_aborted, abort_current, start_recovery}},
       {saving, current_lost, recovering, {cancel_acquired, report_aborted, abort_current, start_recovery}},
       {restarting,
        current_lost,
@@ -88,6 +95,7 @@ std::span<const Row> transition_table() {
       {switching, current_failed, ending, {end_job}},
       {committed, current_failed, ending, {end_job}},
       {saving, current_failed, ending, {end_job}},
+      {replanning, current_failed, ending, {end_job}},
       {restarting, current_failed, ending, {end_job}},
       {recovering, current_failed, ending, {end_job}},
 
@@ -99,6 +107,7 @@ std::span<const Row> transition_table() {
       {switching, terminate, ending, {end_job}},
       {committed, terminate, ending, {end_job}},
       {saving, terminate, ending, {end_job}},
+      {replanning, terminate, ending, {end_job}},
       {restarting, terminate, ending, {end_job}},
       {recovering, terminate, ending, {end_job}},
   };
@@ -113,20 +122,19 @@ const Row* transition(JobPhase state, Event event) {
 
 std::string to_string(Event event) {
   static constexpr std::array names{
-      "world_ready",    "wide_lost",       "taken_over",     "propose_acquire", "propose_direct",   "propose_restart",
-      "granted",        "granted_restart", "acquire_failed", "next_ready",      "next_failed",      "old_stands",
-      "old_switched",   "next_loaded",     "old_gone",       "notice_breaks",   "current_finished", "current_lost",
-      "current_failed", "unrecoverable",   "terminate"};
+      "world_ready",     "wide_lost",      "taken_over",      "propose_acquire", "propose_direct", "propose_in_place",
+      "propose_restart", "granted",        "granted_restart", "acquire_failed",  "next_ready",     "next_failed",
+      "old_stands",      "old_switched",   "next_loaded",     "old_gone",        "notice_breaks",  "current_finished",
+      "current_lost",    "current_failed", "unrecoverable",   "terminate"};
   return names.at(static_cast<std::size_t>(event));
 }
 
 std::string to_string(Action action) {
-  static constexpr std::array names{"start_training",  "start_alone",     "submit_extensions", "cancel_acquired",
-                                    "start_next",      "abort_next",      "send_switch",       "begin_load",
-                                    "send_load",       "resume_old",      "end_old",           "commit",
-                                    "release_leaving", "kill_old",        "abort_current",     "start_recovery",
-                                    "send_recover",    "commit_recovery", "report_committed",  "report_aborted",
-                                    "end_job"};
+  static constexpr std::array names{
+      "start_training", "start_alone",     "submit_extensions", "cancel_acquired", "start_next",    "abort_next",
+      "send_switch",    "ask_in_place",    "begin_load",        "send_load",       "resume_old",    "go_on_in_place",
+      "end_old",        "commit",          "release_leaving",   "kill_old",        "abort_current", "start_recovery",
+      "send_recover",   "commit_recovery", "report_committed",  "report_aborted",  "end_job"};
   return names.at(static_cast<std::size_t>(action));
 }
 

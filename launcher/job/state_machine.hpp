@@ -16,6 +16,7 @@ enum class Event {
   taken_over,        // launching: an earlier launcher of the job has left a base whose keepers hold its state
   propose_acquire,   // the planner proposes a plan that needs extensions
   propose_direct,    // a plan on GPUs that the job has, of the planner or, when Slurm takes GPUs, of the launcher
+  propose_in_place,  // a plan in which all state stays where it is, and which the running generation can take
   propose_restart,   // as propose_direct, but the running generation must end first (method `checkpoint`)
   granted,           // every extension of the proposal runs and its keeper is connected
   granted_restart,   // as granted, but the running generation must end first
@@ -42,9 +43,11 @@ enum class Action {
   start_next,       // start the ranks of the next generation beside the old one
   abort_next,       // kill the next generation
   send_switch,      // tell the old generation to stop at the next boundary
+  ask_in_place,     // tell the running generation to stop at the next boundary, and ask whether it can take the plan
   begin_load,       // tell the next generation to take the state, except what the old one is about to give
   send_load,        // tell the next generation to take the state, or the rest of it
   resume_old,       // tell the old generation to train on
+  go_on_in_place,   // tell the running generation to train on, with the proposed plan
   end_old,          // tell the old generation to leave for good: its state is in a checkpoint
   commit,           // the next generation becomes the job's; the old one leaves
   release_leaving,  // give back extensions that the committed plan does not use

@@ -89,7 +89,7 @@ ControlSocket::Callbacks Launcher::of_socket() {
     if (world == nullptr)
       throw Error("worker: generation " + std::to_string(worker.hello.generation) + " is not running");
     program_.claim(worker.can);
-    world->adopt(connection, worker.hello);
+    world->adopt(connection, worker.hello, worker.can.in_place);
   };
   on.extension_keeper = [this](const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
     extensions_.adopt(connection, hello);

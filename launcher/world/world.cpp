@@ -35,11 +35,12 @@ World::~World() {
   for (auto& [rank, worker] : workers_) worker.connection->close();
 }
 
-void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello) {
+void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place) {
   if (hello.rank < 0 || hello.rank >= size_)
     throw Error("worker: rank " + std::to_string(hello.rank) + " is not of a world of " + std::to_string(size_));
   const auto [at, fresh] = workers_.try_emplace(hello.rank, Worker{connection, hello.node});
   if (!fresh) throw Error("worker: rank " + std::to_string(hello.rank) + " is connected already");
+  at->second.in_place = in_place;
   connection->on_frame = [this, rank = hello.rank](const wire::Frame& frame) { handle(rank, frame); };
   connection->on_closed = [this, rank = hello.rank](const std::string&) { closed(rank); };
   if (callbacks_.hello) callbacks_.hello(hello);

@@ -66,8 +66,11 @@ class World {
   };
   MovedBytes moved_bytes() const;  // after `loaded`
 
-  // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
-  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello);
+  // Takes over an authenticated worker's connection. `in_place`: as in its capabilities. Throws Error when the hello
+  // does not fit.
+  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place = false);
+  // All workers can go on with another plan that keeps their places.
+  bool replans_in_place() const { return all(&Worker::in_place); }
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest; `standing` before it where something leaves nodes.
@@ -89,8 +92,9 @@ class World {
     wire::ConnectionPtr connection;
     std::string node;
     bool ready = false, standing = false, switched = false, loaded = false, done = false;
-    bool told = false;         // why it leaves
-    bool beats = false;        // it sends heartbeats
+    bool told = false;   // why it leaves
+    bool beats = false;  // it sends heartbeats
+    bool in_place = false;
     int missed = 0;            // of them
     int unanswered = 0;        // switches
     std::string problem = {};  // with the latest one

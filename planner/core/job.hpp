@@ -36,6 +36,7 @@ constexpr bool through_disk(HandoffMethod method) {
 // `recovering`: the running generation was lost. Another generation starts on the remaining GPUs.
 // `saving` and `restarting`: they replace `starting` to `committed` where the hand-off method is
 // `checkpoint`.
+// `replanning`: the running generation goes on with another plan in which all state stays where it is.
 enum class JobPhase {
   launching,
   running,
@@ -47,6 +48,7 @@ enum class JobPhase {
   recovering,
   saving,
   restarting,
+  replanning,
   ending
 };
 

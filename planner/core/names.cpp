@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kAccuracy{"bitwise", "relaxed"};
 constexpr std::array<std::string_view, 4> kHandoffMethod{"adopt", "device", "overlap", "checkpoint"};
-constexpr std::array<std::string_view, 11> kPhase{"launching", "running",    "acquiring", "starting",
-                                                  "ready",     "switching",  "committed", "recovering",
-                                                  "saving",    "restarting", "ending"};
+constexpr std::array<std::string_view, 12> kPhase{"launching", "running",    "acquiring",  "starting",
+                                                  "ready",     "switching",  "committed",  "recovering",
+                                                  "saving",    "restarting", "replanning", "ending"};
 constexpr std::array<std::string_view, 6> kKind{"nothing", "grow", "shrink", "migrate", "recover", "start"};
 constexpr std::array<std::string_view, 9> kTrigger{"job_submitted",   "gpus_released", "job_started", "profile_ready",
                                                    "generation_done", "node_down",     "timer",       "user",

@@ -37,6 +37,17 @@ std::vector<Chunk> Plan::model_chunks() const {
   return implied;
 }
 
+bool keeps_places(const Plan& from, const Plan& to) {
+  const auto same_replica = [](const Replica& a, const Replica& b) { return a.gpus == b.gpus; };
+  const auto same_stage = [&](const Stage& a, const Stage& b) {
+    return a.layers == b.layers && a.tp == b.tp &&
+           std::equal(a.replicas.begin(), a.replicas.end(), b.replicas.begin(), b.replicas.end(), same_replica);
+  };
+  return from.global_batch == to.global_batch &&
+         std::equal(from.stages.begin(), from.stages.end(), to.stages.begin(), to.stages.end(), same_stage) &&
+         from.model_chunks() == to.model_chunks();
+}
+
 std::vector<RankPlace> rank_places(const Plan& plan) {
   std::vector<RankPlace> places;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {

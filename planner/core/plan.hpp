@@ -72,6 +72,10 @@ std::vector<RankPlace> rank_places(const Plan& plan);
 // have that many layers.
 std::vector<std::string> validate(const Plan& plan, int model_layers = 0);
 
+// Whether the state of a training on `from` already lies where `to` needs it: the same GPUs in the same order, with the
+// same layers, chunks and TP degrees. The micro-batches, the replicas' shares of them and the schedule may differ.
+bool keeps_places(const Plan& from, const Plan& to);
+
 std::size_t hash_value(const Plan& plan);
 
 // One line for people: "pp2 dp1 tp1 | 4+4 layers | n1/0 n1/1". With chunks, each as layers@stage, and a schedule:

@@ -111,7 +111,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   link->limit_frames(
       std::min(wire::kMaxFrame, wire::kMaxNewcomer + static_cast<std::size_t>(most_gpus(live)) * kBytesPerGpu),
       wire::kFrameTime);
-  link->send(wire::Registered{});
+  link->send(wire::Registered{true});
   live.start_planned = false;
   live.told.clear();
   tell_known(live);

@@ -52,7 +52,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   // After a registration a launcher first repeats its last outcomes and then sends news. It reports
   // the outcome of a new generation before it reports that generation's first step. An open
   // decision whose outcome has not come by then was lost with the connection.
-  const bool same = live.proposed_to == news.generation;
+  const bool same = live.proposed_to == news.generation && (!live.open || news.plan != live.open->decision.plan);
   const bool stepped = old.phase == JobPhase::running && old.generation == news.generation && news.step > old.step;
   if (live.open && live.back_since && (same || stepped)) {
     DecisionRecord record = *live.open;

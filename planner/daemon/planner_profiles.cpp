@@ -213,6 +213,7 @@ void Planner::learn_profile(LiveJob& live, double spread) {
 // process of the program on the node.
 void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
   if (record.decision.kind == DecisionKind::recover || record.decision.kind == DecisionKind::start) return;
+  if (record.phases_ms.contains("in_place")) return;  // it tells nothing of a change of generation
   const auto start = record.phases_ms.find("start");
   const bool started = start != record.phases_ms.end() && start->second > 0;
   if (record.decision.pause_ms <= 0 && !started) return;

@@ -94,7 +94,8 @@ void Planner::apply_trial(const Deciding& from, const Decided& result) {
   LiveJob& live = at->second;
   const auto was =
       std::find_if(from.trials.begin(), from.trials.end(), [&](const TrialJob& one) { return one.id == at->first; });
-  if (was == from.trials.end() || was->trials.generation != live.job.generation) return;
+  if (was == from.trials.end() || was->trials.generation != live.job.generation || was->trials.plan != live.trials.plan)
+    return;
   const bool first = !is_measured(live.trials, result.trial->plan);
   DecisionRecord record;
   record.decision = *result.trial;

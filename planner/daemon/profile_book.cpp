@@ -31,14 +31,15 @@ bool usable(const JobCoefficients& job) {
 }  // namespace
 
 ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int generation) {
-  if (generation == generation_ && profile.step == step_) return News::none;
+  const bool other_plan = generation != generation_ || (plan_ && *plan_ != profile.plan);
+  if (!other_plan && profile.step == step_) return News::none;
   if (hardware_ && !(*hardware_ == site.hardware)) {
     const double usual = usual_rail_;
     *this = ProfileBook();
     expect_rail(usual);
   }
-  const bool other_generation = generation != generation_;
   generation_ = generation;
+  plan_ = profile.plan;
   step_ = profile.step;
   JobCoefficients found;
   try {
@@ -57,7 +58,7 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
     return News::unusable;
   }
   hardware_ = site.hardware;
-  if (other_generation) window_.start_generation();
+  if (other_plan) window_.start_generation();
   const bool before = window_.stable();
   steps_ = profile.steps;
   if (tells_statistics(profile)) {

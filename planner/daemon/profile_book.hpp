@@ -54,6 +54,7 @@ class ProfileBook {
   double usual_rail_ = 0;
   CoefficientWindow window_;
   int generation_ = -1;
+  std::optional<Plan> plan_;  // of the last profile, unless that was before a restart
   std::int64_t step_ = -1;
   int steps_ = 0;
   double spread_ = 0;

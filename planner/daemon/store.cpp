@@ -76,8 +76,8 @@ void Store::update(const DecisionRecord& r) {
 
 std::vector<double> Store::pauses(JobId job, int limit) {
   auto query = s_->db.prepare(
-      "SELECT pause FROM (SELECT pause, kind, outcome FROM decisions WHERE job=? ORDER BY id DESC LIMIT ?)"
-      " WHERE outcome='committed' AND kind<>? AND pause>0");
+      "SELECT pause FROM (SELECT pause, kind, outcome, phases FROM decisions WHERE job=? ORDER BY id DESC LIMIT ?)"
+      " WHERE outcome='committed' AND kind<>? AND pause>0 AND phases NOT LIKE '%\"in_place\"%'");
   query.bind(job, limit, to_string(DecisionKind::recover));
   std::vector<double> found;
   while (query.step()) found.push_back(query.real(0));

@@ -34,7 +34,7 @@ class Store : public StoreReader {
   std::int64_t add(const DecisionRecord& record);
   void update(const DecisionRecord& record);  // by decision.id; nothing where it is no longer kept
   // The pauses of the job's changes that were committed, in ms, among its last `limit` decisions;
-  // newest first. A recovery is none.
+  // newest first. A recovery is none, and nor is a change of plan in place.
   std::vector<double> pauses(JobId job, int limit);
   // Sets `outcome` in every decision that has none. Returns their ids.
   std::vector<std::int64_t> close_open(const std::string& outcome);

@@ -18,6 +18,7 @@ struct Capabilities {
   std::vector<int> units{1};
   int global_batch = 0;   // samples of a step
   std::string program;    // the same text for jobs that train the same model with the same code; empty: not told
+  bool in_place = false;  // it can go on with another plan that keeps its places, without another generation
   int start_seconds = 0;  // the program's own limit for the start of its workers, if the site's is shorter; 0: none
   bool operator==(const Capabilities&) const = default;
 };

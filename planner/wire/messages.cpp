@@ -103,7 +103,9 @@ void visit(Given&, Visitor&) {}
 template <class Visitor>
 void visit(Commit&, Visitor&) {}
 template <class Visitor>
-void visit(Resume&, Visitor&) {}
+void visit(Resume& m, Visitor& v) {
+  v.maybe("plan", m.plan);
+}
 template <class Visitor>
 void visit(Checkpoint&, Visitor&) {}
 template <class Visitor>
@@ -218,7 +220,9 @@ void visit(Bye& m, Visitor& v) {
   v("job", m.job), v("exit_code", m.exit_code);
 }
 template <class Visitor>
-void visit(Registered&, Visitor&) {}
+void visit(Registered& m, Visitor& v) {
+  v.maybe("in_place", m.in_place);
+}
 template <class Visitor>
 void visit(Refused& m, Visitor& v) {
   v("reason", m.reason);
@@ -260,6 +264,9 @@ struct Writer {
   void operator()(const char* name, const Description& value) { body[name] = to_frame(value).body; }
   void maybe(const char* name, const std::optional<Continuation>& value) {
     if (value) body[name] = to_frame(*value).body;
+  }
+  void maybe(const char* name, const std::optional<Plan>& value) {
+    if (value) body[name] = *value;
   }
   void operator()(const char* name, const std::optional<Assign::Source>& source) {
     body[name] = Json(nullptr);
@@ -315,6 +322,9 @@ struct Reader {
   void operator()(const char* name, Description& value) { value = inner<Description>(name); }
   void maybe(const char* name, std::optional<Continuation>& value) {
     if (fields.has(name)) value = inner<Continuation>(name);
+  }
+  void maybe(const char* name, std::optional<Plan>& value) {
+    if (fields.has(name)) fields.get(name, value.emplace());
   }
   void operator()(const char* name, std::optional<int>& value) {
     value.reset();

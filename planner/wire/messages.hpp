@@ -138,7 +138,9 @@ struct Assign {
 };
 
 // To the old generation: stop at the first iteration boundary that all ranks can agree on. `next` tells what must
-// leave, `generation` who takes it.
+// leave, `generation` who takes it. With the generation's own number nothing leaves: each rank says in `switched`
+// whether it can go on with `next`, and `resume` with that plan follows. Only a program whose hello says `in_place` is
+// asked that.
 struct Switch {
   static constexpr const char* type = "switch";
   Plan next;
@@ -164,9 +166,11 @@ struct Commit {
   static constexpr const char* type = "commit";
 };
 
-// To the old generation at the boundary: the new one failed, train on.
+// To the generation that stands at the boundary: train on. With a plan: on that one, which the `switch` named, and in
+// which every rank's state lies where it is (keeps_places). Without: on the plan that it had.
 struct Resume {
   static constexpr const char* type = "resume";
+  std::optional<Plan> plan = {};  // may be absent
 };
 
 // To the running generation: write a checkpoint at the next boundary, when there is a place for checkpoints; GPUs will
@@ -259,6 +263,8 @@ struct Bye {
 
 struct Registered {
   static constexpr const char* type = "registered";
+  // The planner knows that a generation may go on with another plan. May be absent: then every plan gets its own.
+  bool in_place = false;
 };
 
 // Answer to anything the planner will not do; the connection closes after it.

@@ -26,7 +26,9 @@ Faults::Faults(History& history) : history_(history) {
   trouble.die = random.chance(0.15) ? random.real(0, 0.15) : 0;
   trouble.misload = random.chance(0.15) ? random.real(0, 0.3) : 0;
   trouble.crowded = random.chance(0.1) ? random.real(0, 0.2) : 0;
-  may_lose_ = trouble.crowded > 0;
+  history_.training->in_place = random.chance(0.7);
+  trouble.overfull = random.chance(0.2) ? random.real(0, 0.5) : 0;
+  may_lose_ = trouble.crowded > 0 || trouble.overfull > 0;
   if (history_.training->by_checkpoint) trouble.unreadable = random.chance(0.3) ? random.real(0.5, 1) : 0;
   // With these troubles a shrink may take longer than the 15 s that Slurm gives.
   may_delay_ = trouble.slow > 0 || trouble.hang > 0 || trouble.die > 0 || trouble.misload > 0 || trouble.unreadable > 0;
@@ -38,6 +40,7 @@ bool Faults::loses_answer() { return history_.random.chance(lost_answers_); }
 void Faults::begin(Seconds until) {
   if (rate_ > 0) next(until);
   if (history_.movable && history_.random.chance(0.7)) user_moves(until);
+  if (history_.random.chance(0.5)) replans(until);
   history_.timeline.at(until, nullptr, [this] {
     history_.calm_ = true;
     history_.crash_in_ = 0;  // a crash that was to come does not
@@ -69,6 +72,40 @@ void Faults::next(Seconds until) {
       strike();
       next(until);
     });
+}
+
+// The planner would try other micro-batches on a job's GPUs if the ranks of the model measured their steps. Its
+// launcher is asked in the planner's name. No decision has such a number.
+void Faults::replans(Seconds until) {
+  const Seconds when = history_.timeline.now() + history_.random.real(0.5, 6);
+  if (when >= until) return;
+  history_.timeline.at(when, nullptr, [this, until] {
+    replans(until);
+    if (!history_.planner_.party->alive) return;
+    history_.timeline.at(history_.timeline.now(), history_.planner_.party, [this] {
+      for (const auto& [id, live] : history_.planner_.planner->jobs())
+        if (history_.random.chance(0.7)) propose_in_place(live);
+    });
+  });
+}
+
+void Faults::propose_in_place(const LiveJob& live) {
+  constexpr std::int64_t kNumber = 1'000'000;
+  if (!live.link || !live.job.plan || live.job.phase != JobPhase::running) return;
+  Decision decision;
+  decision.id = kNumber + ++replanned_;
+  decision.kind = DecisionKind::migrate;
+  decision.job = live.job.id;
+  decision.plan = *live.job.plan;
+  decision.plan.micro_batches = 1 << history_.random.below(4);
+  for (Stage& stage : decision.plan.stages) {
+    const int replicas = static_cast<int>(stage.replicas.size());
+    if (decision.plan.micro_batch() % replicas != 0) return;
+    for (Replica& replica : stage.replicas) replica.share = decision.plan.micro_batch() / replicas;
+  }
+  if (decision.plan == *live.job.plan) return;
+  history_.note([&] { return "job " + std::to_string(decision.job) + " is asked to go on with other micro-batches"; });
+  live.link->send(wire::Propose{decision});
 }
 
 void Faults::strike() {

@@ -49,6 +49,8 @@ class Faults {
   void base_cancelled();
   void launchers_node_fails();
   void node_dies(const std::string& name);
+  void replans(Seconds until);
+  void propose_in_place(const LiveJob& live);
   void user_moves(Seconds until);
 
   History& history_;
@@ -59,6 +61,7 @@ class Faults {
   Seconds last_ = 0;
   Seconds silence_ = 0;  // in total, in which launchers and keepers stood still
   int losses_ = 0, strikes_ = 0;
+  int replanned_ = 0;
   bool may_lose_ = false, may_end_ = false, may_delay_ = false;
 };
 

@@ -219,13 +219,14 @@ void Invariants::phases_end() {
     const bool changed = std::exchange(changes_[id], process.changes) != process.changes;
     for (const JobPhase phase :
          {JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching, JobPhase::committed,
-          JobPhase::saving, JobPhase::restarting, JobPhase::recovering, JobPhase::ending}) {
+          JobPhase::saving, JobPhase::restarting, JobPhase::replanning, JobPhase::recovering, JobPhase::ending}) {
       Seconds bound = 10 + kSlack;
       if (phase == JobPhase::launching) bound = config.protocol_seconds + config.hang_seconds + kSlack;
       if (phase == JobPhase::acquiring) bound = config.acquire_seconds + kSlack;
       if (phase == JobPhase::acquiring && process.movable) bound = kSecondBase + kSlack;
       if (phase == JobPhase::starting) bound = 1.5 * config.start_seconds + kSlack;  // with early_seconds()
-      if (phase == JobPhase::ready || phase == JobPhase::switching) bound = at_a_boundary + kSlack;
+      if (phase == JobPhase::ready || phase == JobPhase::switching || phase == JobPhase::replanning)
+        bound = at_a_boundary + kSlack;
       if (phase == JobPhase::saving || phase == JobPhase::restarting)
         bound = std::max<Seconds>(at_a_boundary, config.hang_seconds) + kSlack;
       if (phase == JobPhase::recovering) bound = 5.0 * (config.start_seconds + 2.0 * config.hang_seconds);

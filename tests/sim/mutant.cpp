@@ -5,19 +5,10 @@
 namespace espalier::sim {
 
 const std::vector<std::string>& mutant_names() {
-  static const std::vector<std::string> names{"none",
-                                              "deaf_to_exit",
-                                              "stale_state",
-                                              "skipped_step",
-                                              "immortal_keeper",
-                                              "undying_extension",
-                                              "double_grant",
-                                              "stuck_boundary",
-                                              "stale_recovery",
-                                              "silent_notice",
-                                              "forgetful_vault",
-                                              "undying_base",
-                                              "forgetful_keeper"};
+  static const std::vector<std::string> names{
+      "none",         "deaf_to_exit",    "stale_state",    "skipped_step",  "immortal_keeper", "undying_extension",
+      "double_grant", "stuck_boundary",  "stale_recovery", "silent_notice", "forgetful_vault", "undying_base",
+      "deaf_to_plan", "forgetful_keeper"};
   return names;
 }
 

@@ -21,6 +21,7 @@ enum class Mutant {
   silent_notice,      // no process hears that Slurm takes an extension, and Slurm does not tell it when asked
   forgetful_vault,    // a vault lets older generations go as soon as another is committed
   undying_base,       // a base that is given back, or whose keeper has ended, goes on
+  deaf_to_plan,       // a rank goes on with its plan where it is told to go on with another one
   forgetful_keeper,   // a keeper of a base does not tell the next launcher what the last one has left
 };
 

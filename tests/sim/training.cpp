@@ -146,7 +146,9 @@ void Generation::connect(std::size_t r, const std::string& host, std::uint16_t p
         hello.model = own.model;
         hello.total_steps = own.total_steps;
         hello.handoff = own.handoff;
-        line->send(hello);
+        wire::Frame frame = wire::to_frame(hello);
+        if (self->training_.in_place) frame.body["capabilities"] = {{"in_place", true}};
+        line->send(frame);
         self->beat(r);
       },
       [self = shared_from_this(), r](const std::string&) { self->lose_rank(r, false, 1); });
@@ -240,10 +242,16 @@ void Generation::train_frame(std::size_t r, const wire::Frame& frame) {
   if (rank.standing && rank.answered) {
     if (frame.type != wire::Resume::type) return fail(r, "expected resume, got " + frame.type);
     if (training_.mutant == Mutant::stuck_boundary) return;
+    rank.taken = wire::from_frame<wire::Resume>(frame).plan;
+    if (rank.taken && !rank.in_place) return fail(r, "a plan to go on with, which nobody asked for");
+    if (training_.mutant == Mutant::deaf_to_plan && r > 0) rank.taken.reset();
     return go_on(r);
   }
-  if (frame.type == wire::Switch::type) rank.requests.push_back(false);
-  else if (frame.type == wire::Resume::type && !rank.requests.empty()) rank.requests.back() = true;
+  if (frame.type == wire::Switch::type)
+    rank.requests.push_back({wire::from_frame<wire::Switch>(frame).generation == number_, false});
+  else if (frame.type == wire::Resume::type && wire::from_frame<wire::Resume>(frame).plan)
+    return fail(r, "a plan before it stands");
+  else if (frame.type == wire::Resume::type && !rank.requests.empty()) rank.requests.back().resumed = true;
   else if (frame.type == wire::Resume::type && rank.standing) rank.resumed = true;
   else return fail(r, "unexpected " + frame.type);
   if (rank.standing && !rank.answering && frame.type == wire::Switch::type && rank.requests.size() == 1) stand(r);
@@ -254,13 +262,15 @@ void Generation::stand(std::size_t r) {
   Rank& rank = ranks_[r];
   rank.standing = true;
   if (rank.requests.empty()) return;
-  rank.resumed = rank.requests.front();
+  rank.resumed = rank.requests.front().resumed;
+  rank.in_place = rank.requests.front().in_place;
   rank.requests.pop_front();
   rank.answering = true;
   auto& timeline = training_.timeline;
-  const Seconds saving = training_.by_checkpoint && training_.random.chance(0.2) ? training_.random.real(0, 16) : 0;
+  const Seconds saving =
+      training_.by_checkpoint && !rank.in_place && training_.random.chance(0.2) ? training_.random.real(0, 16) : 0;
   // Either all ranks give state that leaves its node, or there is no such state.
-  const bool gives = !training_.by_checkpoint && step_ % 2 == 0;
+  const bool gives = !training_.by_checkpoint && !rank.in_place && step_ % 2 == 0;
   const Seconds stands = training_.random.real(0, 0.05), giving = gives ? training_.random.real(0, 0.5) : saving;
   if (gives)
     timeline.at(timeline.now() + stands, rank.party, [self = shared_from_this(), r] {
@@ -271,8 +281,9 @@ void Generation::stand(std::size_t r) {
     if (one.gone || !one.line) return;
     one.answering = false;
     one.answered = true;
-    if (self->training_.by_checkpoint) self->training_.checkpoints[self->job_] = self->step_;
-    one.line->send(wire::Switched{self->step_});
+    if (self->training_.by_checkpoint && !one.in_place) self->training_.checkpoints[self->job_] = self->step_;
+    const bool cannot = one.in_place && self->training_.random.chance(0.1);
+    one.line->send(wire::Switched{self->step_, cannot ? "no such schedule" : ""});
     if (one.resumed) self->go_on(r);
   });
 }
@@ -280,7 +291,21 @@ void Generation::stand(std::size_t r) {
 void Generation::go_on(std::size_t r) {
   Rank& rank = ranks_[r];
   rank.standing = rank.answered = rank.resumed = false;
+  if (all([](const Rank& one) { return !one.standing || one.gone; }) && !take_plan())
+    return fail(r, "ranks go on with different plans");
   begin_step();
+}
+
+// Once all ranks go on: false where they do so with different plans.
+bool Generation::take_plan() {
+  const std::optional<Plan> plan = ranks_.front().taken;
+  const bool same = all([&](const Rank& one) { return one.gone || one.taken == plan; });
+  for (Rank& rank : ranks_) rank.taken.reset();
+  if (!plan || !same) return same;
+  if (!keeps_places(assign_->plan, *plan)) return false;
+  assign_->plan = *plan;
+  fresh_plan_ = true;
+  return true;
 }
 
 bool Generation::complete() const {
@@ -321,6 +346,8 @@ void Generation::end_step() {
       return;
     }
   if (training_.random.chance(training_.trouble.crowded) && training_.crowds(*this))
+    return fail(0, "out of memory", true);
+  if (std::exchange(fresh_plan_, false) && training_.random.chance(training_.trouble.overfull))
     return fail(0, "out of memory", true);
   mark_ = ++step_;
   trained_ = true;

@@ -35,6 +35,7 @@ struct Trouble {
   double slow = 0, hang = 0, die = 0, misload = 0;  // probabilities, per rank of a generation that starts
   double unreadable = 0;                            // that a generation cannot read the checkpoint it starts from
   double crowded = 0;                               // that a step lacks memory that another generation has
+  double overfull = 0;                              // that the first step on a plan taken in place lacks memory
 };
 
 class Generation;
@@ -69,6 +70,7 @@ class Training {
   Seconds heartbeat = 1;
   Seconds step_seconds = 0.5;
   bool by_checkpoint = false;  // the hand-off's method is `checkpoint`
+  bool in_place = false;       // a generation can go on with another plan
   bool needs_network = false;  // a step waits for the network between its ranks
   // The newest step of which `reader` can read the state that is left of the job's ranks, of which generation `told` is
   // the newest that anybody was told of. 0: there is none.
@@ -105,7 +107,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
     bool started = false, gone = false, hangs = false, noticed = false, checkpoints = false;
     // Only a rank that has got its state has state to leave.
     bool loaded_state(int generation) const { return generation == 0 ? assigned : loaded; }
-    std::deque<bool> requests;  // switches that are not answered yet; true: resumed already
+    struct Request {  // a switch that is not answered yet
+      bool in_place = false, resumed = false;
+    };
+    std::deque<Request> requests;
+    bool in_place = false;      // what it answers
+    std::optional<Plan> taken;  // a plan that it goes on with from this boundary
   };
 
   void launch(const std::string& host, std::uint16_t port);
@@ -135,6 +142,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void train_frame(std::size_t rank, const wire::Frame& frame);
   void stand(std::size_t rank);
   void go_on(std::size_t rank);
+  bool take_plan();
   bool starts_anew();
   void begin_step();
   void end_step();
@@ -188,7 +196,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   int era_ = -1;                // how often the job has started from a checkpoint, with another launcher; -1: not known
   std::optional<bool> torn_;    // whether it was lost while the optimizer changed the state
   std::int64_t step_ = 0;
-  std::int64_t mark_ = 0;  // the step of its state; -1 while a step is under way
+  std::int64_t mark_ = 0;    // the step of its state; -1 while a step is under way
+  bool fresh_plan_ = false;  // no step was done yet on the plan that it has taken in place
   bool running_ = true, stepping_ = false, finished_ = false;
 };
 

@@ -72,7 +72,7 @@ struct Act {
   bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
-  bool at_commit = false, restart = false, serial = false, dies = false;
+  bool at_commit = false, restart = false, serial = false, dies = false, in_place = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty() || dies; }
 };
 
@@ -129,7 +129,8 @@ class Director {
                        act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
                        act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
                        act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
-                       act.value("restart", false), act.value("serial", false), act.value("dies", false)});
+                       act.value("restart", false), act.value("serial", false), act.value("dies", false),
+                       act.value("in_place", false)});
     if (script.value("accuracy", "bitwise") == "relaxed") accuracy_ = Accuracy::relaxed;
 
     listener_ = listen_tcp(loop_, {{Service::worker}, 0, token_, ::getuid()}, "127.0.0.1", 0,
@@ -362,6 +363,7 @@ class Director {
       if (act.dies) return;
       if (act.recovers()) lose();
       else if (act.restart) switch_over(last_number_ + 1);
+      else if (act.in_place) switch_over(current_.number);
       else start(next_, ++last_number_, act.plan);
     } else if (!acts_.empty() && step.step >= boundary_ + kEpilogue && !leaving_) {
       leaving_ = true;
@@ -462,7 +464,9 @@ class Director {
   }
 
   // At the boundary the old ranks report why they cannot give their state.
-  bool expects_to_stay() const { return acts_[next_act_].abort == "starved" || acts_[next_act_].abort == "stays"; }
+  bool expects_to_stay() const {
+    return acts_[next_act_].abort == "starved" || acts_[next_act_].abort == "stays" || acts_[next_act_].in_place;
+  }
 
   void starve(bool begin) {
     for (const auto& [rank, process] : current_.processes) {
@@ -487,6 +491,7 @@ class Director {
     awaiting_ = false;
     if (acts_[next_act_].restart) return restart();
     if (acts_[next_act_].abort == "switched") return give_up(true);
+    if (acts_[next_act_].in_place) return go_on_in_place();
     if (acts_[next_act_].abort == "starved") starve(false);
     if (expects_to_stay()) {
       if (problems_.empty()) return fail("all ranks gave their state, and none reported that it stays");
@@ -496,6 +501,24 @@ class Director {
       return;
     }
     giving_ ? tell(next_, Given{}) : tell(next_, Load{boundary_});
+  }
+
+  // As the launcher does: with the plan if all ranks can, or else with the one before.
+  void go_on_in_place() {
+    const bool taken = problems_.empty();
+    if (taken) {
+      current_.plan = acts_[next_act_].plan;
+      tell(current_, Resume{current_.plan});
+    } else {
+      tell(current_, Resume{});
+    }
+    summary_["acts"].push_back({{"generation", current_.number},
+                                {"step", boundary_},
+                                {"in_place", taken},
+                                {"problems", std::exchange(problems_, {})},
+                                {"stand_ms", stand_ms_},
+                                {"pause_ms", milliseconds_since(stood_)}});
+    ++next_act_;
   }
 
   // Restarts by checkpoint, as the launcher does.

@@ -97,6 +97,30 @@ TEST_CASE("each rule of a plan has its own message") {
   CHECK(breaks(plan, "no sample"));
 }
 
+TEST_CASE("a plan keeps the places of another where micro-batches, shares and the schedule alone differ") {
+  const std::vector<GpuId> gpus{{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}};
+  const Plan plan = uniform_plan(2, 2, 8, 16, 2, gpus);
+  const auto kept = [&](const std::function<void(Plan&)>& change) {
+    Plan other = plan;
+    change(other);
+    CHECK(keeps_places(plan, other) == keeps_places(other, plan));
+    return keeps_places(plan, other);
+  };
+  CHECK(kept([](Plan&) {}));
+  CHECK(kept([](Plan& other) { other.micro_batches = 4; }));
+  CHECK(kept([](Plan& other) { other.schedule = "gpipe"; }));
+  CHECK(kept([](Plan& other) { other.stages[0].replicas[0].share = 5; }));
+  CHECK(kept([](Plan& other) { other.chunks = {{0, 4}, {1, 4}}; }));  // what no chunks mean
+  CHECK_FALSE(kept([](Plan& other) { other.chunks = {{0, 2}, {1, 4}, {0, 2}}; }));
+  CHECK_FALSE(kept([](Plan& other) { other.global_batch = 32; }));
+  CHECK_FALSE(kept([](Plan& other) { other.stages[0].layers = 5, other.stages[1].layers = 3; }));
+  CHECK_FALSE(kept([](Plan& other) { other.stages[1].tp = 2; }));
+  CHECK_FALSE(kept([](Plan& other) { other.stages.pop_back(); }));
+  CHECK_FALSE(kept([](Plan& other) { other.stages[0].replicas.pop_back(); }));
+  CHECK_FALSE(kept([](Plan& other) { std::swap(other.stages[0].replicas[0], other.stages[0].replicas[1]); }));
+  CHECK_FALSE(kept([](Plan& other) { other.stages[0].replicas[0].gpus[0].index = 7; }));
+}
+
 TEST_CASE("a plan survives JSON, and equal plans have equal hashes") {
   const Plan plan = two_by_two();
   const Plan copy = Json::parse(Json(plan).dump()).get<Plan>();

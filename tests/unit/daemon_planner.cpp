@@ -45,16 +45,18 @@ TEST_CASE("what a job's reconfigurations cost is learnt from those that were com
   auto link = daemon.launcher();
   REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
   CHECK_FALSE(daemon.planner->jobs().at(10).pause_seconds);
-  const auto paused = [&](double milliseconds, const std::string& result) {
+  const auto paused = [&](double milliseconds, const std::string& result, const char* phase = "load") {
     Decision own;
     own.job = 10;
     own.kind = DecisionKind::shrink;
     own.plan = *job(10, "n1", {0}).plan;
     auto outcome = outcome_of(own, result);
     outcome.pause_ms = milliseconds;
+    outcome.phases_ms[phase] = milliseconds;
     link->says(outcome);
   };
   for (const double milliseconds : {9000, 100, 200, 600}) paused(milliseconds, "committed");
+  paused(1, "committed", "in_place");  // it tells nothing of a change of generation
   paused(5000, "aborted: no extension");
   CHECK(daemon.planner->jobs().at(10).pause_seconds == doctest::Approx(0.3));  // of the last three
   daemon.start(true);

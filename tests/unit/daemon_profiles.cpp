@@ -215,6 +215,15 @@ TEST_CASE("another generation fills a window of its own, and what was known stay
   CHECK(book.coefficients(job.site));
 }
 
+TEST_CASE("another plan of the same generation fills a window of its own") {
+  Measured job;
+  ProfileBook book;
+  for (int i = 1; i <= 4; ++i) book.add(job.site, job.profile(i, 0), 0);
+  job.plan = uniform_plan(2, 1, 12, 16, 8, {{"n1", 0}, {"n1", 1}});
+  for (int i = 5; i <= 11; ++i) CHECK(book.add(job.site, job.profile(i, 0), 0) == News::taken);
+  CHECK(book.add(job.site, job.profile(12, 0), 0) == News::ready);
+}
+
 TEST_CASE("coefficients are of the hardware on which they were measured") {
   const Measured job;
   ProfileBook book;

@@ -120,6 +120,13 @@ TEST_CASE("a program that is data-parallel only is planned as a model of one lay
   CHECK(job.program.parallel().tp == 2);
 }
 
+TEST_CASE("a program goes on with another plan in place only where its hello says that it can") {
+  CHECK_FALSE(wire::read_hello(data_hello(kGood)).can.in_place);
+  Json good = kGood;
+  good["in_place"] = true;
+  CHECK(wire::read_hello(data_hello(good)).can.in_place);
+}
+
 TEST_CASE("a program that is data-parallel only is refused, in words, where the user demands every bit") {
   Job job;
   job.bitwise = true;
@@ -134,6 +141,7 @@ TEST_CASE("capabilities that cannot be are refused by name") {
                                      {"start_seconds", Json(100000)},
                                      {"parallel", Json("tensor")},
                                      {"program", Json(std::string(300, 'x'))},
+                                     {"in_place", Json("yes")},
                                      {"unit", Json("two")}}) {
     Json bad = kGood;
     bad[field] = value;

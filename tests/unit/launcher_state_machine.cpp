@@ -61,8 +61,9 @@ TEST_CASE("a launcher that takes a training over recovers it as one that it has 
 }
 
 TEST_CASE("the loss of the running world leads to a recovery from every state in which it has trained") {
-  for (const JobPhase phase : {JobPhase::running, JobPhase::acquiring, JobPhase::starting, JobPhase::ready,
-                               JobPhase::switching, JobPhase::committed, JobPhase::saving, JobPhase::restarting}) {
+  for (const JobPhase phase :
+       {JobPhase::running, JobPhase::acquiring, JobPhase::starting, JobPhase::ready, JobPhase::switching,
+        JobPhase::committed, JobPhase::saving, JobPhase::restarting, JobPhase::replanning}) {
     const Row* row = transition(phase, Event::current_lost);
     REQUIRE(row != nullptr);
     CHECK(row->to == JobPhase::recovering);
@@ -74,7 +75,7 @@ TEST_CASE("the loss of the running world leads to a recovery from every state in
                           phase == JobPhase::restarting;
     CHECK(does(*row, Action::abort_next) == has_next);
     const bool begun = has_next || phase == JobPhase::acquiring || phase == JobPhase::saving;
-    CHECK(does(*row, Action::report_aborted) == begun);
+    CHECK(does(*row, Action::report_aborted) == (begun || phase == JobPhase::replanning));
     CHECK(does(*row, Action::cancel_acquired) == begun);
     CHECK(does(*row, Action::kill_old) == (phase == JobPhase::committed || phase == JobPhase::restarting));
     CHECK(does(*row, Action::report_committed) == (phase == JobPhase::committed));
@@ -127,6 +128,26 @@ TEST_CASE("by checkpoint the old generation ends before the next one starts, and
   CHECK(lost->actions.back() == Action::start_recovery);
 }
 
+TEST_CASE("a plan is taken in place by the running generation, or it trains on with the one that it has") {
+  using enum JobPhase;
+  const Row* asked = transition(running, Event::propose_in_place);
+  REQUIRE(asked != nullptr);
+  CHECK(asked->to == replanning);
+  CHECK(asked->actions == std::vector{Action::ask_in_place});
+  const Row* taken = transition(replanning, Event::old_switched);
+  REQUIRE(taken != nullptr);
+  CHECK(taken->to == running);
+  CHECK(taken->actions == std::vector{Action::go_on_in_place, Action::report_committed});
+  for (const Event event : {Event::next_failed, Event::notice_breaks}) {
+    const Row* refused = transition(replanning, event);
+    REQUIRE(refused != nullptr);
+    CHECK(refused->to == running);
+    CHECK(refused->actions == std::vector{Action::resume_old, Action::report_aborted});
+  }
+  for (const JobPhase phase : {launching, acquiring, starting, ready, switching, committed, recovering, saving})
+    CHECK(transition(phase, Event::propose_in_place) == nullptr);
+}
+
 // Any order of events: the actions must keep the job's invariants (never two live generations, never none, no extension
 // acquired twice or left behind).
 TEST_CASE("random histories keep one live generation and account for every acquisition") {
@@ -144,13 +165,13 @@ TEST_CASE("random histories keep one live generation and account for every acqui
                                 (action == Action::send_switch && phase != JobPhase::saving) ||
                                 action == Action::commit || action == Action::commit_recovery ||
                                 action == Action::send_recover;
-        const bool needs_current = action == Action::send_switch || action == Action::resume_old ||
-                                   (action == Action::commit && from != JobPhase::restarting) ||
-                                   (action == Action::abort_current && from != JobPhase::restarting) ||
-                                   action == Action::end_old;
+        const bool needs_current =
+            action == Action::send_switch || action == Action::ask_in_place || action == Action::go_on_in_place ||
+            action == Action::resume_old || (action == Action::commit && from != JobPhase::restarting) ||
+            (action == Action::abort_current && from != JobPhase::restarting) || action == Action::end_old;
         const bool needs_stopped = action == Action::begin_load || action == Action::send_load ||
                                    action == Action::resume_old || action == Action::commit ||
-                                   action == Action::end_old;
+                                   action == Action::end_old || action == Action::go_on_in_place;
         const bool reports = action == Action::report_aborted || action == Action::report_committed;
         if (needs_next) CHECK(next);
         if (needs_current) CHECK(current);
@@ -160,10 +181,11 @@ TEST_CASE("random histories keep one live generation and account for every acqui
         if (reports) CHECK(!reported);
         if (action == Action::submit_extensions) CHECK(!acquired);
         if (action == Action::start_next) CHECK(!next);
-        if (action == Action::send_switch) CHECK(!stopped);
+        if (action == Action::send_switch || action == Action::ask_in_place) CHECK(!stopped);
 
         if (action == Action::submit_extensions) acquired = true;
-        if (action == Action::submit_extensions || action == Action::start_next || action == Action::send_switch)
+        if (action == Action::submit_extensions || action == Action::start_next || action == Action::send_switch ||
+            action == Action::ask_in_place)
           reported = false;
         if (action == Action::end_old) current = false;
         if (action == Action::commit) current = true;
@@ -171,9 +193,10 @@ TEST_CASE("random histories keep one live generation and account for every acqui
         if (action == Action::abort_current) current = stopped = false;
         if (action == Action::commit_recovery) current = true;
         if (action == Action::start_recovery) stopped = false;
-        if (action == Action::send_switch) stopped = true;
+        if (action == Action::send_switch || action == Action::ask_in_place) stopped = true;
         if (action == Action::abort_next || action == Action::commit || action == Action::commit_recovery) next = false;
-        if (action == Action::resume_old || action == Action::commit) stopped = false;
+        if (action == Action::resume_old || action == Action::commit || action == Action::go_on_in_place)
+          stopped = false;
         if (action == Action::cancel_acquired || action == Action::commit) acquired = false;
         if (reports) reported = true;
         if (action == Action::end_job) ended = true;

@@ -30,7 +30,7 @@ struct Trained {
   JobCoefficients known;
   PlanTrials trials;
   Truth truth;
-  int changes = 0;
+  int changes = 0, in_place = 0;
 
   Trained(Truth seconds, Accuracy accuracy, int pp, int dp, int micro_batches, int tp) : truth(std::move(seconds)) {
     job.accuracy = accuracy;
@@ -64,8 +64,9 @@ struct Trained {
     CHECK(validate(next->plan, 8).empty());
     CHECK(next->plan != *job.plan);
     if (!is_measured(trials, next->plan)) trials.begun.push_back(shape_of(next->plan));
+    if (!keeps_places(*job.plan, next->plan)) ++job.generation;  // else the generation that runs goes on with it
+    else ++in_place;
     job.plan = next->plan;
-    ++job.generation;
     ++changes;
     train();
     return true;
@@ -202,6 +203,26 @@ TEST_CASE("the last trial is of micro-batches") {
   one.run(2);
   CHECK(shape_of(*one.job.plan).micro_batches == 1);
   CHECK(one.job.step_seconds == 0.5);
+}
+
+TEST_CASE("no state moves for a trial of micro-batches on the degrees that run") {
+  Trained one([](const PlanShape& shape) { return shape.micro_batches == 1 ? 0.5 : 1; }, Accuracy::relaxed, 1, 4, 2, 1);
+  one.trials.begun = {{1, 2, 2}, {1, 4, 2}, {2, 1, 2}, {2, 2, 2}, {4, 1, 2}};  // no other degrees are left
+  CHECK(one.change(6));
+  CHECK(one.in_place == 1);
+  CHECK(shape_of(*one.job.plan) == PlanShape{1, 1, 1});
+  CHECK(one.job.step_seconds == 0.5);
+}
+
+TEST_CASE("the steps of a plan count from the change to it, also in the generation that runs") {
+  Trained one([](const PlanShape&) { return 1.0; }, Accuracy::relaxed, 1, 4, 2, 1);
+  one.job.plan = one.plan(1, 4, 1, 1);
+  CHECK_FALSE(note_steps(one.trials, one.job));
+  one.job.step += kTrialSteps - 1;
+  CHECK_FALSE(note_steps(one.trials, one.job));
+  ++one.job.step;
+  CHECK(note_steps(one.trials, one.job));
+  CHECK(is_measured(one.trials, *one.job.plan));
 }
 
 TEST_CASE("bitwise: the TP degree stays") {

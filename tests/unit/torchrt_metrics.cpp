@@ -43,7 +43,7 @@ std::vector<int> steps_of(const std::string& path) {
 TEST_CASE("a step is one line of JSON, a validation another") {
   const TestFolder folder;
   const Config config = metrics_config(folder / "m");
-  Metrics metrics(config, {3, 2, "the plan", 1e9}, 0);
+  Metrics metrics(config, {3, 2, "the plan", 4, 1e9}, 0);
   metrics.record({1, 5.5, 0.25, 1e-3, 0.5});
   metrics.record_validation(1, 5.25, 0.1);
   const std::vector<Json> lines = lines_of(config.metrics.path);
@@ -56,6 +56,7 @@ TEST_CASE("a step is one line of JSON, a validation another") {
   CHECK(lines[0].at("generation") == 3);
   CHECK(lines[0].at("gpus") == 2);
   CHECK(lines[0].at("plan") == "the plan");
+  CHECK(lines[0].at("micro_batches") == 4);
   CHECK(lines[1].at("validation_loss") == 5.25);
   CHECK_FALSE(lines[1].contains("loss"));
 }
@@ -88,8 +89,8 @@ TEST_CASE("a job empties the file, a later generation continues it, a resumed jo
 TEST_CASE("a step that its generation did not live to record is recorded by the next, once, without times") {
   const TestFolder folder;
   const Config config = metrics_config(folder / "m");
-  Metrics(config, {0, 1, "p", 1e9}, 0).record({1, 5, 1, 1, 1});
-  Metrics next(config, {1, 1, "p", 1e9}, 2);
+  Metrics(config, {0, 1, "p", 4, 1e9}, 0).record({1, 5, 1, 1, 1});
+  Metrics next(config, {1, 1, "p", 4, 1e9}, 2);
   next.record_missing({1, 5, 1, 1, 0});
   next.record_missing({2, 4, 0.5, 1e-3, std::nan("")});
   next.record_missing({2, 4, 0.5, 1e-3, std::nan("")});

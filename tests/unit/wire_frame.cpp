@@ -146,6 +146,22 @@ TEST_CASE("an assignment and a switch may say whose the GPUs are") {
   CHECK_THROWS_AS(from_frame<Switch>(frame), Error);
 }
 
+TEST_CASE("a generation goes on with the plan of `resume`, or with its own") {
+  const Plan plan = uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}});
+  Frame frame = to_frame(Resume{});
+  CHECK(frame.body.empty());  // as launchers of earlier versions say it
+  CHECK(!from_frame<Resume>(frame).plan);
+  frame = to_frame(Resume{plan});
+  CHECK(from_frame<Resume>(frame).plan == plan);
+  frame.body["plan"] = "the other one";
+  CHECK_THROWS_AS(from_frame<Resume>(frame), Error);
+}
+
+TEST_CASE("a planner of an earlier version knows no change in place") {
+  CHECK(from_frame<Registered>(to_frame(Registered{true})).in_place);
+  CHECK_FALSE(from_frame<Registered>(Frame{"registered", Json::object()}).in_place);
+}
+
 TEST_CASE("a source is lost only where the assignment says so") {
   Assign assign{uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}}), std::nullopt, Accuracy::relaxed};
   assign.source = Assign::Source{3, assign.plan};

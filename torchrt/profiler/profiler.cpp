@@ -89,6 +89,13 @@ void Profiler::stop() {
   state_.observe(nullptr, nullptr);
 }
 
+void Profiler::begin_anew() {
+  if (measuring_) recorder_.take();
+  measuring_ = dense_ = false;
+  samples_ = StepSamples();
+  first_ = densely_ = 0;
+}
+
 void Profiler::collect() {
   const std::vector<OpTimes> times = recorder_.take();
   if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);

@@ -31,6 +31,8 @@ class Profiler {
   // measured steps.
   void before(std::int64_t step);
   std::optional<Profile> after(std::int64_t step);
+  // Between two steps, when the plan has changed: measures as at the start of a generation.
+  void begin_anew();
 
  private:
   bool wanted(std::int64_t step) const;

@@ -195,10 +195,11 @@ bool is_measured(const PlanTrials& trials, const Plan& plan) {
 
 bool note_steps(PlanTrials& trials, const ElasticJob& job) {
   if (!job.plan || job.phase != JobPhase::running) return false;
-  if (trials.generation != job.generation) {
+  if (trials.generation != job.generation || trials.plan != *job.plan) {
     auto gpus = gpus_of(*job.plan);
     if (gpus != trials.gpus) trials = {std::move(gpus), {}, {}, false, -1, 0};
     trials.generation = job.generation;
+    trials.plan = *job.plan;
     trials.from_step = job.step;
   }
   if (job.step - trials.from_step < kTrialSteps || !(job.step_seconds > 0)) return false;

@@ -37,8 +37,9 @@ struct PlanTrials {
   std::vector<MeasuredPlan> measured;
   std::vector<PlanShape> begun;  // trials, whether they came to their steps or failed
   bool finished = false;         // nothing is left to try, and the job has the fastest plan
-  int generation = -1;           // of the last note, and its step when it was first seen
+  int generation = -1;           // of the last note, with its plan, and its step when both were first seen
   std::int64_t from_step = 0;
+  Plan plan = {};
 };
 
 // Steps of a plan until its step time counts, which the launcher averages.

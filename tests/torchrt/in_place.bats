@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# Plans for which no state moves: the running generation goes on with them. A director plays the launcher.
+# limit: 1800
+# each: 600
+
+setup_file() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  write_inputs
+}
+setup() {
+  source "$BATS_TEST_DIRNAME/common.bash"
+  source "$BATS_TEST_DIRNAME/plays.bash"
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  prepare
+}
+
+# in_order PLAN MICRO_BATCHES SCHEDULE SHARES...: the plan in other micro-batches; SHARES of a stage's replicas, as 3+1.
+in_order() {
+  python3 - "$@" << 'PY'
+import json, sys
+plan = json.loads(sys.argv[1])
+plan["micro_batches"], plan["schedule"] = int(sys.argv[2]), sys.argv[3]
+for stage, shares in zip(plan["stages"], sys.argv[4:]):
+    for replica, share in zip(stage["replicas"], shares.split("+")):
+        replica["share"] = int(share)
+print(json.dumps(plan))
+PY
+}
+# script FIRST [AFTER PLAN MORE]...
+script() {
+  python3 - "$@" << 'PY'
+import json, sys
+first, rest = sys.argv[1], sys.argv[2:]
+acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
+print(json.dumps({"first": json.loads(first), "acts": acts}))
+PY
+}
+stays='{"in_place": true}'
+
+# plans_were PLAN...: what the metrics say of the plans, in their order, as "1 pp2 dp1": generation 1
+plans_were() {
+  python3 - "$@" << 'PY'
+import itertools, json, sys
+lines = map(json.loads, open("elastic.jsonl"))
+plans = [name for name, _ in itertools.groupby(f"{one['generation']} {one['plan'].split(' |')[0]} {one['micro_batches']}" for one in lines)]
+print(*plans, sep="\n")
+assert plans == sys.argv[1:], plans
+PY
+}
+
+@test "bitwise: two stages of two replicas go on in other micro-batches, shares and schedules, and change generations from there" {
+  local first other gpipe
+  first=$(plan 3:1@a/0,1@a/1 5:1@a/2,1@a/3)
+  other=$(in_order "$first" 2 1f1b 3+1 2+2)
+  gpipe=$(in_order "$first" 4 gpipe 1+1 1+1)
+  script "$first" 5 "$other" "$stays" 25 "$gpipe" "$stays" 45 "$(plan 8:2@a/0)" '{}' 65 "$(in_order "$(plan 8:2@a/0)" 1 1f1b 8)" "$stays" > script.json
+  play
+  losses_as_alone
+  acts '[act.get("in_place") for act in acts] == [True, True, None, True] and acts[2]["generation"] == 1'
+  acts 'all(not act.get("problems") for act in acts)'
+  plans_were "0 pp2 dp2 tp1 4" "0 pp2 dp2 tp1 1f1b 2" "0 pp2 dp2 tp1 gpipe 4" "1 pp1 dp1 tp1 4" "1 pp1 dp1 tp1 1f1b 1"
+}
+
+@test "relaxed, ZeRO-1, snapshots: it goes on as one rank does, and from the state after a change when a rank is lost" {
+  local first other
+  first=$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)
+  other=$(in_order "$first" 2 zb-h1 1+3 3+1)
+  script "$first" 5 "$other" "$stays" 25 "$first" '{"kill": [1]}' 45 "$other" "$stays" > script.json
+  play --set training.accuracy=relaxed --set training.zero1=true --set recovery.snapshot_steps=2
+  losses_as_alone 5e-2 30 # sums in another order drift apart
+  losses_as_alone 0.5
+  acts 'acts[0]["in_place"] and acts[1]["from"] in ("generation", "snapshot") and acts[1]["step"] >= 20 and acts[2]["in_place"]'
+}
+
+@test "what it cannot take is said by each rank, and training goes on as before" {
+  local first other
+  first=$(plan 4:2@a/0 4:2@a/1)
+  script "$first" 5 "$(plan 3:2@a/0 5:2@a/1)" "$stays" 15 "$(plan 4:2@a/1 4:2@a/0)" "$stays" \
+    25 "$(in_order "$first" 4 no-such-schedule)" "$stays" 35 "$(in_order "$first" 3 1f1b)" "$stays" > script.json
+  play
+  losses_as_alone
+  acts '[act["in_place"] for act in acts] == [False] * 4 and all(len(act["problems"]) == 2 for act in acts)'
+  acts 'all("state would have to move" in problem for act in acts[:2] for problem in act["problems"])'
+  acts 'all("no-such-schedule" in problem for problem in acts[2]["problems"])'
+  plans_were "0 pp2 dp1 tp1 4"
+}
+
+@test "profiles after a change are of the new plan, and measured anew" {
+  local first other
+  first=$(plan 4:2@a/0 4:2@a/1)
+  other=$(in_order "$first" 8 1f1b 1 1)
+  script "$first" 30 "$other" "$stays" 70 "$first" "$stays" > script.json
+  play --set profile.every=10 --set profile.dense=16
+  python3 - << 'PY'
+import itertools, json
+profiles = [entry["profile"] for entry in json.load(open("summary.json"))["profiles"]]
+runs = [(count, [one["steps"] for one in group]) for count, group in itertools.groupby(profiles, lambda one: one["plan"]["micro_batches"])]
+print(runs)
+assert [count for count, _ in runs] == [4, 8, 4], runs
+assert all(steps[0] <= 4 for _, steps in runs), runs
+PY
+}
