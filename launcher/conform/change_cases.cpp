@@ -67,7 +67,7 @@ Case asked(const std::string& name, const std::string& title,
 
 // Two replicas are asked whether they can go on with another plan, without another generation.
 Case replanned(const std::string& name, const std::string& title,
-               const std::function<void(Generation&, Plan other)>& play, bool brief = false) {
+               const std::function<void(Generation&, const Plan&)>& play) {
   const auto whole = [play](Stage& stage) {
     Generation first(stage, 2);
     first.live();
@@ -75,7 +75,7 @@ Case replanned(const std::string& name, const std::string& title,
     play(first, first.plan());
     Change(stage, first, 1, false).whole();  // and it changes its processes from there
   };
-  return {name, title, whole, brief};
+  return {name, title, whole};
 }
 
 // In micro-batches of which there are more, or else fewer.
@@ -243,18 +243,16 @@ std::vector<Case> change_cases() {
               for (int rank = 0; rank < first.size(); ++rank) first.line(rank).close();
               first.leaves_failed();
             }),
-      replanned(
-          "replan", "it goes on with other micro-batches, and no step is lost",
-          [](Generation& first, const Plan& plan) {
-            const Plan other = in_other_micro_batches(plan);
-            for (const Plan& next : {other, plan}) {
-              first.tell(wire::Switch{next, first.number()});
-              const std::int64_t step = first.stands();
-              first.tell(wire::Resume{next});
-              first.trains_past(step + 3);
-            }
-          },
-          true),
+      replanned("replan", "it goes on with other micro-batches, and no step is lost",
+                [](Generation& first, const Plan& plan) {
+                  const Plan other = in_other_micro_batches(plan);
+                  for (const Plan& next : {other, plan}) {
+                    first.tell(wire::Switch{next, first.number()});
+                    const std::int64_t step = first.stands();
+                    first.tell(wire::Resume{next});
+                    first.trains_past(step + 3);
+                  }
+                }),
       replanned("replan-given-up", "it goes on as before where `resume` has no plan",
                 [](Generation& first, const Plan& plan) {
                   first.tell(wire::Switch{in_other_micro_batches(plan), first.number()});
@@ -263,7 +261,8 @@ std::vector<Case> change_cases() {
                   first.trains_past(step + 3);
                 }),
       replanned("replan-moves", "it says that it cannot go on with a plan for which state would have to move",
-                [](Generation& first, Plan plan) {
+                [](Generation& first, const Plan& present) {
+                  Plan plan = present;
                   std::vector<espalier::Stage>& stages = plan.stages;
                   if (stages.size() > 1) std::swap(stages[0].replicas, stages[1].replicas);
                   else std::swap(stages[0].replicas[0].gpus, stages[0].replicas[1].gpus);

@@ -28,6 +28,11 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
   nothing_failed
 }
 
+@test "espalier-train goes on with another plan in place, or says why it cannot" {
+  conform --only replan,replan-given-up,replan-moves --steps-option --steps -- "$train" small.toml --steps $((1000 * 1000))
+  nothing_failed
+}
+
 @test "the example in C conforms" {
   conform --brief --steps-option --steps -- "$built/test/c_worker" --pause 0.05
   nothing_failed

@@ -41,8 +41,9 @@ import json
 for line in open("one.jsonl"):
     record = json.loads(line)
     assert set(record) == {"step", "time", "loss", "gradient_norm", "learning_rate", "seconds", "tokens_per_second", "mfu",
-                           "generation", "gpus", "plan"}, record
-    assert record["gpus"] == 1 and record["generation"] == 0 and record["plan"].startswith("pp1 dp1 tp1")'
+                           "generation", "gpus", "plan", "micro_batches"}, record
+    assert record["gpus"] == 1 and record["generation"] == 0 and record["plan"].startswith("pp1 dp1 tp1")
+    assert record["micro_batches"] == 4'
 }
 
 @test "relaxed: uneven pipelines with tied embeddings" {
