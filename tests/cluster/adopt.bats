@@ -217,6 +217,7 @@ same_base_waits() { [ "$(bases_of "$A")" = "$base" ] && [ "$(submitted_at "$base
   as_user scontrol requeue "$A"
   wait_for 30 "A waits to run again" job_is "$A" PENDING
   same_base_waits
+  sleep 2 # slurmd refuses credentials that were made in the second of the requeue, and Slurm then ends the job
   # While it is completing it takes no new time.
   wait_for 30 "A may run again" scontrol update jobid="$A" StartTime=now
   wait_for 60 "its launcher has found it" said "base $base, which an earlier launcher of job $A has submitted, waits on"
