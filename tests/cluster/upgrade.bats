@@ -109,7 +109,7 @@ shrinks_and_grows() { # A on eight GPUs gives n2's to another job, and has them 
   [ "$(keepers_of "$BOX/this")" -ge 1 ]
   finish near
   grows_to_eight
-  [ "$(keepers_of "$next")" -ge 1 ]
+  wait_for 30 "an extension has a keeper of the next version" eval '[ "$(keepers_of "$next")" -ge 1 ]'
   shrinks_and_grows
   runs_file "$launcher" "$BOX/this/bin/espalier-launch"
   no_step_lost
