@@ -41,7 +41,7 @@ class RankState {
   // `later` are placed before the first step. Until then these units share memory, which a
   // rehearsal may fill.
   void build(const std::set<int>& later = {});
-  // Whether the engine, between two steps, can go on with `plan`; empty: it can. Local, and the same on all ranks.
+  // Why the engine cannot go on with `plan` after a step; empty: it can. All ranks say the same.
   std::string unfit_in_place(const Plan& plan) const;
   // Builds the engine anew for a plan that fits so. The state stays where it is. What the executor was told of
   // observers, marks and work beside training is forgotten. All ranks call it at the same boundary.

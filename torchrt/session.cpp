@@ -48,7 +48,8 @@ bool Session::switch_wanted() {
   while (const std::optional<wire::Frame> frame = control_.poll()) {
     if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
     else if (frame->type == wire::Resume::type && !requests_.empty() && !wire::from_frame<wire::Resume>(*frame).plan)
-      requests_.back().resumed = true;  // with a plan it answers `switched`, which all ranks have said by then
+      // A `resume` with a plan comes only after all ranks have said `switched`: switched() waits for it.
+      requests_.back().resumed = true;
     else if (frame->type == wire::Checkpoint::type) checkpoint_ = true;
     else Control::unexpected(frame->type, wire::Switch::type);
   }

@@ -283,7 +283,7 @@ class Worker {
   // At the boundary after `step`: the launcher asks whether this generation can take the plan.
   void go_on_in_place(std::int64_t step, const Plan& next) {
     const std::optional<Plan> plan = session_.switched({step, state_->unfit_in_place(next)}, [] {});
-    if (!plan) return;  // not all ranks can, or the launcher has thought better of it
+    if (!plan) return;  // not all ranks can, or the launcher has given the change up
     plan_ = *plan;
     state_->replan(plan_);
     equip();

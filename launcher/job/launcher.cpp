@@ -32,7 +32,8 @@ ElasticJob Launcher::state() const {
   job.ranks_run = phase() == JobPhase::launching && generations_.current() != nullptr;
   if (!generations_.plan().stages.empty()) job.plan = generations_.plan();
   job.generation = generations_.number();
-  // Planners of earlier versions know no other word for it, and what they do is the same.
+  // An older planner may have taken the place of the one that proposed the plan. It does not know `replanning`, and
+  // does the same in `switching`.
   job.phase = phase() == JobPhase::replanning ? JobPhase::switching : phase();
   job.anchor = gpus_.own();
   job.extensions = gpus_.usable(extensions_.holdings(true));

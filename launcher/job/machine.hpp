@@ -28,7 +28,7 @@ class Machine {
   // Events that a generation raised before it was dropped say nothing about the one in its place.
   void forget_first();    // generation 0 was dropped, and starts once more
   void forget_next();     // the next generation was dropped
-  void forget_answers();  // of a request to stand that was given up: another one is made
+  void forget_answers();  // a request to stand was given up, and another one is about to be made
   void forget_current();  // the running generation was dropped
 
   JobPhase phase() const { return phase_; }

@@ -124,3 +124,16 @@ for stage, entry in enumerate(plan["stages"]):
 print(json.dumps(plan))
 PY
 }
+
+# in_order PLAN MICRO_BATCHES SCHEDULE SHARES...: the plan in other micro-batches; SHARES of a stage's replicas, as 3+1.
+in_order() {
+  python3 - "$@" << 'PY'
+import json, sys
+plan = json.loads(sys.argv[1])
+plan["micro_batches"], plan["schedule"] = int(sys.argv[2]), sys.argv[3]
+for stage, shares in zip(plan["stages"], sys.argv[4:]):
+    for replica, share in zip(stage["replicas"], shares.split("+")):
+        replica["share"] = int(share)
+print(json.dumps(plan))
+PY
+}

@@ -16,8 +16,8 @@ setup() {
   prepare
 }
 
-# script FIRST [AFTER PLAN ABORT]...
-script() {
+# abort_script FIRST [AFTER PLAN ABORT]...: ABORT is - for an act that is not given up
+abort_script() {
   python3 - "$@" << 'PY'
 import json, sys
 first, rest = sys.argv[1], sys.argv[2:]
@@ -30,7 +30,7 @@ two() { plan 4:2@a/0 4:2@a/1; }
 four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
 
 @test "grow to another node and shrink back: every step once, losses equal bit for bit" {
-  script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
+  abort_script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
   play
   losses_as_alone
   # Half of the state stays on its node and is adopted; the other half is sent once, in the new world. On the way back
@@ -45,7 +45,7 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   # Of three nodes one leaves: its layers come in the old world, and the two that stay exchange in the new one.
   local three pair
   three=$(plan 3:2@a/0 3:2@b/0 2:2@c/0) pair=$(plan 5:2@a/0 3:2@b/0)
-  script "$three" 5 "$pair" - 30 "$three" - 55 "$pair" - > script.json
+  abort_script "$three" 5 "$pair" - 30 "$three" - 55 "$pair" - > script.json
   sed -i 's/"after": 55/"serial": true, &/' script.json
   play
   losses_as_alone
@@ -54,7 +54,7 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
 }
 
 @test "growing on the node moves nothing" {
-  script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - > script.json
+  abort_script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - > script.json
   play
   losses_as_alone
   acts 'acts[0]["bytes_sent"] == acts[0]["bytes_copied"] == 0 and acts[0]["bytes_adopted"] > 0'
@@ -81,7 +81,7 @@ PY
 }
 
 @test "gradients of adopted layers are adopted too: a hand-off that moves nothing takes no memory for them" {
-  script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - 30 "$(two)" - | early 0:1500 > script.json
+  abort_script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - 30 "$(two)" - | early 0:1500 > script.json
   rm -f over
   most_gradients over > most 3>&- &
   local watcher=$! played=0
@@ -97,7 +97,7 @@ PY
 }
 
 @test "migrate to a node neither holder is on, through the one both plans share" {
-  script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(plan 4:2@a/0 4:2@c/0)" - 40 "$(plan 1:2@c/1 7:2@d/0)" - > script.json
+  abort_script "$(plan 4:2@a/0 4:2@b/0)" 5 "$(plan 4:2@a/0 4:2@c/0)" - 40 "$(plan 1:2@c/1 7:2@d/0)" - > script.json
   play
   losses_as_alone
   acts 'len(acts) == 2'
@@ -105,7 +105,7 @@ PY
 
 @test "data-parallel growth and shrinking: losses within 1e-5" {
   # Steps are so short that what is sent early is overtaken, mostly.
-  script "$(two)" 5 "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" - 40 "$(plan 8:1@a/0,1@a/1)" - 60 "$(two)" - | early 5:0 > script.json
+  abort_script "$(two)" 5 "$(plan 4:1@a/0,1@b/0 4:1@a/1,1@b/1)" - 40 "$(plan 8:1@a/0,1@a/1)" - 60 "$(two)" - | early 5:0 > script.json
   play
   losses_as_alone 1e-5
   acts 'len(acts) == 3 and acts[1]["bytes_copied"] > 0'
@@ -128,7 +128,7 @@ PY
 play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 1; }; }
 
 @test "layers change their TP degree: the same weights" {
-  script "$(two)" 5 "$(plan 8:2@a/0+1)" - 30 "$(plan 4:2@b/0+1 4:2@a/0)" - 50 "$(plan 8:1@a/0+1,1@c/0+1)" - 70 "$(two)" - \
+  abort_script "$(two)" 5 "$(plan 8:2@a/0+1)" - 30 "$(plan 4:2@b/0+1 4:2@a/0)" - 50 "$(plan 8:1@a/0+1,1@c/0+1)" - 70 "$(two)" - \
     > script.json
   play_checked
   # Sums in another order: what they differ in grows from step to step, also where nothing is handed over, and soon is
@@ -140,7 +140,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
 }
 
 @test "ZeRO-1: the optimizer's parts are cut anew, losses equal bit for bit" {
-  script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:1@a/0,1@b/0 4:2@c/0)" - 30 "$(plan 8:2@b/0)" - 50 "$(plan 8:1@b/0,1@a/0)" - \
+  abort_script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:1@a/0,1@b/0 4:2@c/0)" - 30 "$(plan 8:2@b/0)" - 50 "$(plan 8:1@b/0,1@a/0)" - \
     > script.json
   play_checked --set training.zero1=true
   losses_as_alone
@@ -148,7 +148,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
 }
 
 @test "bfloat16 with master weights and ZeRO-1: the same weights" {
-  script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:2@b/0+1 4:1@c/0,1@a/1)" - > script.json
+  abort_script "$(plan 8:1@a/0,1@b/0)" 5 "$(plan 4:2@b/0+1 4:1@c/0,1@a/1)" - > script.json
   play_checked --set training.zero1=true --set training.dtype=bfloat16
   same_weights 1
 }
@@ -164,7 +164,7 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "sent early, only the gradient in the pause: a third of the bytes, losses and weights equal bit for bit" {
-  script "$(two)" 2 "$(four)" - 5 "$(two)" - 8 "$(four)" - 11 "$(two)" - 14 "$(four)" - 17 "$(two)" - 20 "$(four)" - 23 "$(two)" - 26 \
+  abort_script "$(two)" 2 "$(four)" - 5 "$(two)" - 8 "$(four)" - 11 "$(two)" - 14 "$(four)" - 17 "$(two)" - 20 "$(four)" - 23 "$(two)" - 26 \
     "$(four)" - | early 5:0 5:0 5:1500 5:0 0.000001:0 5:0 > script.json
   play_checked --set device.gflops=1
   losses_as_alone
@@ -179,7 +179,7 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "sent early to replicas that share it on their node, divided optimizer state and TP: the same weights" {
-  script "$(plan 8:2@a/0)" 2 "$(plan 4:2@a/0 4:1@b/0,1@b/1)" - 6 "$(plan 4:2@c/0+1 4:2@b/0)" - 10 \
+  abort_script "$(plan 8:2@a/0)" 2 "$(plan 4:2@a/0 4:1@b/0,1@b/1)" - 6 "$(plan 4:2@c/0+1 4:2@b/0)" - 10 \
     "$(plan 3:2@b/0 3:1@d/0,1@d/1 2:2@c/0+1)" - | early 5:0 > script.json
   play_checked --set device.gflops=1 --set training.dtype=bfloat16 --set training.zero1=true
   same_weights 3
@@ -187,7 +187,7 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "a generation given up in any state costs nothing, and the next one succeeds" {
-  script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" standing 30 "$(two)" switched 40 "$(two)" loaded 50 \
+  abort_script "$(four)" 5 "$(two)" ready 10 "$(two)" switch 20 "$(two)" standing 30 "$(two)" switched 40 "$(two)" loaded 50 \
     "$(two)" - > script.json
   play
   losses_as_alone
@@ -195,14 +195,14 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "ranks that lack what it takes to give their state say so and train on, and the next generation succeeds" {
-  script "$(four)" 5 "$(two)" starved 15 "$(two)" - > script.json
+  abort_script "$(four)" 5 "$(two)" starved 15 "$(two)" - > script.json
   play
   losses_as_alone
   acts '[act.get("aborted") for act in acts] == ["starved", None]'
 }
 
 @test "nothing is sent early to whom the user has given another learning rate" {
-  script "$(two)" 2 "$(four)" - | early 5:0 > script.json
+  abort_script "$(two)" 2 "$(four)" - | early 5:0 > script.json
   cp small.toml kept.toml
   forget_plays
   local played=0
@@ -216,14 +216,14 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "a generation given up after it was sent state early costs nothing, and the next one succeeds" {
-  script "$(two)" 2 "$(four)" ready 5 "$(four)" switched 8 "$(four)" loaded 11 "$(four)" - | early 5:0 > script.json
+  abort_script "$(two)" 2 "$(four)" ready 5 "$(four)" switched 8 "$(four)" loaded 11 "$(four)" - | early 5:0 > script.json
   play --set device.gflops=2
   losses_as_alone
   acts '[act.get("aborted") for act in acts] == ["ready", "switched", "loaded", None]'
 }
 
 @test "copied instead of adopted: losses equal bit for bit, and what stays is copied" {
-  script "$(two)" 5 "$(four)" - 40 "$(two)" - | early 5:0 > script.json
+  abort_script "$(two)" 5 "$(four)" - 40 "$(two)" - | early 5:0 > script.json
   play --set handoff.method=device --set handoff.early=false
   losses_as_alone
   acts 'not any("early" in act["phases_ms"] for act in acts)'
@@ -232,7 +232,7 @@ json.dump(script, sys.stdout)' "$@"
 
 @test "by a checkpoint, written at the boundary and read by processes that were there before: losses equal bit for bit" {
   rm -rf kept
-  script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
+  abort_script "$(two)" 5 "$(four)" - 40 "$(two)" - > script.json
   play --set handoff.method=overlap --set checkpoint.directory=kept --set checkpoint.every=0
   losses_as_alone
   acts 'len(acts) == 2 and all(act["bytes_adopted"] == act["bytes_copied"] == act["bytes_sent"] == 0 for act in acts)'
@@ -241,7 +241,7 @@ json.dump(script, sys.stdout)' "$@"
 
 @test "by a checkpoint, read by processes that start when the old ones have gone: losses equal bit for bit" {
   rm -rf kept
-  script "$(two)" 5 "$(four)" - 40 "$(two)" - | sed 's/"after"/"restart": true, &/g' > script.json
+  abort_script "$(two)" 5 "$(four)" - 40 "$(two)" - | sed 's/"after"/"restart": true, &/g' > script.json
   play --set handoff.method=checkpoint --set checkpoint.directory=kept --set checkpoint.every=0
   losses_as_alone
   acts 'len(acts) == 2 and all(act["bytes_adopted"] == act["bytes_copied"] == act["bytes_sent"] == 0 for act in acts)'
@@ -251,21 +251,21 @@ json.dump(script, sys.stdout)' "$@"
 
 @test "a hand-off by checkpoint that is given up costs nothing, and the next one succeeds" {
   rm -rf kept
-  script "$(four)" 5 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
+  abort_script "$(four)" 5 "$(two)" switch 20 "$(two)" switched 30 "$(two)" loaded 40 "$(two)" - > script.json
   play --set handoff.method=overlap --set checkpoint.directory=kept --set checkpoint.every=7
   losses_as_alone
   acts '[act.get("aborted") for act in acts] == ["switch", "switched", "loaded", None]'
 }
 
 @test "whoever may be told to hand over can be asked for its state: the sockets listen before the commit" {
-  script "$(two)" 5 "$(four)" - > script.json
+  abort_script "$(two)" 5 "$(four)" - > script.json
   play
   acts 'acts[0]["listening"] == 4'
   grep -q '"first_listening": 2' summary.json
 }
 
 @test "SIGTERM, which preemption sends to every process, stops no worker" {
-  script "$(two)" > script.json
+  abort_script "$(two)" > script.json
   forget_plays
   play > play.log 2>&1 3>&- &
   local player=$! pids pid
@@ -281,7 +281,7 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "without their launcher all workers leave within 3 s" {
-  script "$(four)" > script.json
+  abort_script "$(four)" > script.json
   forget_plays
   # The namespace outlives the director, or its end would end everything.
   timeout -k 5 60 "$here/with_munge.sh" sh -c '"$@"; sleep 6' sh "$director" script.json summary.json -- \

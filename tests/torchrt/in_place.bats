@@ -14,27 +14,7 @@ setup() {
   prepare
 }
 
-# in_order PLAN MICRO_BATCHES SCHEDULE SHARES...: the plan in other micro-batches; SHARES of a stage's replicas, as 3+1.
-in_order() {
-  python3 - "$@" << 'PY'
-import json, sys
-plan = json.loads(sys.argv[1])
-plan["micro_batches"], plan["schedule"] = int(sys.argv[2]), sys.argv[3]
-for stage, shares in zip(plan["stages"], sys.argv[4:]):
-    for replica, share in zip(stage["replicas"], shares.split("+")):
-        replica["share"] = int(share)
-print(json.dumps(plan))
-PY
-}
-# script FIRST [AFTER PLAN MORE]...
-script() {
-  python3 - "$@" << 'PY'
-import json, sys
-first, rest = sys.argv[1], sys.argv[2:]
-acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
-print(json.dumps({"first": json.loads(first), "acts": acts}))
-PY
-}
+# What an act of the script needs to be one in place.
 stays='{"in_place": true}'
 
 # plans_were PLAN...: what the metrics say of the plans, in their order, as "1 pp2 dp1": generation 1

@@ -1,6 +1,16 @@
 # Sourced after common.bash: plays of the stage director.
 STEPS=1000000 # never reached: the director ends a play when all its acts are done
 
+# script FIRST [AFTER PLAN EXTRA]...: EXTRA is JSON that is added to the act, e.g. {"kill": [1]}
+script() {
+  python3 - "$@" << 'PY'
+import json, sys
+first, rest = sys.argv[1], sys.argv[2:]
+acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
+print(json.dumps({"first": json.loads(first), "acts": acts}))
+PY
+}
+
 # Before a play in the background is waited for, too: what an earlier test left would be taken for its steps.
 forget_plays() { rm -f summary.json elastic.jsonl; }
 play() { # ARGUMENTS...: plays script.json to its end

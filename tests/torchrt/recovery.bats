@@ -15,16 +15,6 @@ setup() {
   prepare
 }
 
-# script FIRST [AFTER PLAN LOSS]...: a loss is JSON, e.g. {"kill": [1]}
-script() {
-  python3 - "$@" << 'PY'
-import json, sys
-first, rest = sys.argv[1], sys.argv[2:]
-acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
-print(json.dumps({"first": json.loads(first), "acts": acts}))
-PY
-}
-
 two() { plan 4:2@a/0 4:2@a/1; }
 replicas() { plan 8:1@a/0,1@b/0; }
 

@@ -1,30 +1,7 @@
 // Plays the launcher in tests of the training runtime. The workers, mpirun and the wire protocol
 // are real. A script says what happens when.
 //   stage_director SCRIPT.json SUMMARY.json -- espalier-train ARGUMENTS
-// SCRIPT: {"first": PLAN, "acts": [{"after": STEP, "plan": PLAN,
-//   "abort": null | "ready" | "switch" | "standing" | "switched" | "loaded" | "starved" | "stays" |
-//     "fails",
-//   "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
-//   "at_ms": NUMBER, "dies": true, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true}]}
-//
-// An act starts a generation with its plan once STEP is done. The keys of an act:
-//   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
-//                boundary the old ranks can open no more files and must report that they stay. "stays": something
-//                else lets them report that. "fails": a rank of the new generation says that it failed. What is
-//                reported is in the summary.
-//   "restart"    the old generation switches first and exits. Then the new generation starts from
-//                the newest checkpoint.
-//   "kill"       kills these ranks of the old generation; the new one recovers.
-//   "lose"       kills all ranks of these nodes and drops what the nodes' vaults keep.
-//   "stop"       stops these ranks. They stand still, and only the vault ends them.
-//   "dies"       ranks of the old generation end by themselves after the step; the new one recovers.
-//   "torn"       the first killed rank dies while it changes a unit's state.
-//   "at_ms"      the loss comes this many ms after the step, whatever the ranks are doing.
-//   "at_commit"  the loss comes when the generation before has become the job, before its ranks
-//                are told so.
-//   "early"      for so many seconds the new generation may send state while the old one trains.
-//   "late_ms"    the old generation is asked to stop this many ms after the new one is ready.
-//   "serial"     the new generation loads only after the old one has given all its state.
+// SCRIPT: play_script.hpp.
 // The play ends at a boundary, kEpilogue steps after the last act. A fixed number of steps would
 // not do, because the number of steps during a generation's start depends on the machine. A play
 // without acts ends with the training. A play fails when it takes longer than
@@ -49,32 +26,20 @@
 
 #include "launcher/node/vault.hpp"
 #include "planner/core/profile_check.hpp"
-#include "planner/wire/descriptor.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
-#include "planner/wire/vault_message.hpp"
+#include "tests/torchrt/play_script.hpp"
+#include "tests/torchrt/process_marks.hpp"
 
 namespace {
 
 using namespace espalier;
+using namespace espalier::test;
 using namespace espalier::wire;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kEpilogue = 20;
 constexpr int kLimit = 240;
-
-struct Act {
-  std::int64_t after = 0;
-  Plan plan;
-  std::string abort;
-  std::vector<int> kill, stop;  // ranks
-  std::vector<std::string> lose;
-  bool torn = false;
-  int at_ms = -1, late_ms = 0;
-  double early = 0;
-  bool at_commit = false, restart = false, serial = false, dies = false, in_place = false;
-  bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty() || dies; }
-};
 
 struct Generation {
   int number = -1;
@@ -92,45 +57,11 @@ struct Generation {
   std::size_t size() const { return static_cast<std::size_t>(plan.gpu_count()); }
 };
 
-// Reads the steps at which a living worker's units stand.
-class ProcessMarks {
- public:
-  ProcessMarks(pid_t process, int units) : units_(units) {
-    std::error_code closed;  // a worker's threads may close files meanwhile
-    for (const auto& link : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd"))
-      if (std::filesystem::read_symlink(link, closed).string().find("memfd:espalier-marks") != std::string::npos)
-        marks_.reset(::open(link.path().c_str(), O_RDONLY | O_CLOEXEC));
-  }
-  // A unit of another rank is never marked.
-  std::set<std::int64_t> look() {
-    std::set<std::int64_t> steps;
-    std::int64_t mark = 0;
-    for (int unit = 0; unit < units_; ++unit) {
-      if (::pread(marks_.get(), &mark, sizeof mark, static_cast<off_t>(marks_bytes(unit))) != 8) return {};
-      if (mark >= 0) own_.insert(unit);
-      if (own_.count(unit) != 0) steps.insert(mark);
-    }
-    return steps;
-  }
-
- private:
-  int units_;
-  Descriptor marks_;
-  std::set<int> own_;
-};
-
 class Director {
  public:
   Director(const Json& script, std::string summary, std::vector<std::string> command)
       : summary_path_(std::move(summary)), command_(std::move(command)) {
-    for (const Json& act : script.value("acts", Json::array()))
-      acts_.push_back({act.at("after").get<std::int64_t>(), act.at("plan").get<Plan>(),
-                       act.value("abort", Json()).is_null() ? "" : act.at("abort").get<std::string>(),
-                       act.value("kill", std::vector<int>()), act.value("stop", std::vector<int>()),
-                       act.value("lose", std::vector<std::string>()), act.value("torn", false), act.value("at_ms", -1),
-                       act.value("late_ms", 0), act.value("early", 0.0), act.value("at_commit", false),
-                       act.value("restart", false), act.value("serial", false), act.value("dies", false),
-                       act.value("in_place", false)});
+    for (const Json& act : script.value("acts", Json::array())) acts_.push_back(act_of(act));
     if (script.value("accuracy", "bitwise") == "relaxed") accuracy_ = Accuracy::relaxed;
 
     listener_ = listen_tcp(loop_, {{Service::worker}, 0, token_, ::getuid()}, "127.0.0.1", 0,

@@ -55,6 +55,24 @@ TEST_CASE("an event that means nothing in its phase changes nothing") {
   CHECK(job.machine->phase() == JobPhase::launching);
 }
 
+TEST_CASE("answers to a request that was given up do not count for the next one") {
+  Job job;
+  job.machine->raise(Event::world_ready);
+  job.run();
+  job.also = [&](Action action) {
+    if (action == Action::ask_in_place) job.machine->forget_answers();
+  };
+  job.log.clear();
+  job.machine->raise(Event::propose_in_place);
+  job.machine->raise(Event::old_stands);
+  job.machine->raise(Event::old_switched);
+  job.run();
+  CHECK(job.machine->phase() == JobPhase::replanning);
+  job.machine->raise(Event::old_switched);
+  job.run();
+  CHECK(job.machine->phase() == JobPhase::running);
+}
+
 TEST_CASE("an event that an action raises comes after those that wait") {
   Job job;
   job.machine->raise(Event::world_ready);

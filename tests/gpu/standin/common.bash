@@ -47,12 +47,3 @@ for name in glob.glob(sys.argv[1] + "/counts.*"):
 print(sum(total.get(call, 0) for call in sys.argv[2:]))
 PY
 }
-# script FIRST [AFTER PLAN EXTRA]...: EXTRA is JSON that is added to the act
-script() {
-  python3 - "$@" << 'PY'
-import json, sys
-first, rest = sys.argv[1], sys.argv[2:]
-acts = [{"after": int(a), "plan": json.loads(p), **json.loads(x)} for a, p, x in zip(rest[::3], rest[1::3], rest[2::3])]
-print(json.dumps({"first": json.loads(first), "acts": acts}))
-PY
-}

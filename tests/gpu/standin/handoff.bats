@@ -29,6 +29,17 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   acts 'len(acts) == 2 and all(act["bytes_adopted"] > 0 and act["bytes_copied"] > 0 and act["bytes_sent"] > 0 for act in acts)'
 }
 
+# Other shares make other pairs of ranks send to each other, which NCCL has to connect.
+@test "a plan for which no state moves is taken in place: losses equal bit for bit, and the next generation adopts" {
+  local first other
+  first=$(plan 3:1@a/0,1@a/1 5:1@b/0,1@b/1)
+  other=$(in_order "$first" 2 1f1b 3+1 1+3)
+  script "$first" 3 "$other" '{"in_place": true}' 8 "$first" '{}' > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["in_place"] and acts[0]["generation"] == 0 and acts[1]["generation"] == 1 and acts[1]["bytes_adopted"] > 0'
+}
+
 @test "two generations on one GPU: all is adopted" {
   script "$(one)" 3 "$(one)" '{}' > script.json
   play
