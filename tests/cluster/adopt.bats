@@ -196,6 +196,7 @@ waits_for_base() { # [SBATCH-OPTION...]
 submitted_at() { scontrol show job "$1" | sed -nE 's/.*SubmitTime=([^ ]*) .*/\1/p'; }
 same_base_waits() { [ "$(bases_of "$A")" = "$base" ] && [ "$(submitted_at "$base")" = "$age" ]; }
 
+# bats test_tags=long:5
 @test "the node of a launcher whose base waits is lost: the base keeps its place, and the requeued job starts on it" {
   waits_for_base
   goes_off n3
@@ -230,6 +231,7 @@ same_base_waits() { [ "$(bases_of "$A")" = "$base" ] && [ "$(submitted_at "$base
   goes_on_well 40
 }
 
+# bats test_tags=long:2
 @test "a base that waits for something else than the requeued job wants is submitted again" {
   waits_for_base
   goes_off n3

@@ -36,6 +36,7 @@ ends_and_says_how_to_go_on() {
   leaves_nothing 60
 }
 
+# bats test_tags=long:1
 @test "a second base that is cancelled before training has gone over to it: the move is given up, and no step is lost" {
   as_user mkdir "$BOX/home/bin"
   as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
@@ -81,6 +82,7 @@ S
   goes_on_well 60
 }
 
+# bats test_tags=long:3
 @test "the first base is cancelled while training moves, and once it has gone over: it goes on on the second" {
   movable
   for to in n2 n1; do

@@ -44,6 +44,7 @@ moves_within_its_time() {
   base=$second
 }
 
+# bats test_tags=long:2
 @test "a base that waits has no longer time limit than the submitted job has left, and no shorter one either" {
   both_held
   movable 2:2,movable 100 -t 9 --no-requeue
@@ -59,6 +60,7 @@ moves_within_its_time() {
   ends_well 100
 }
 
+# bats test_tags=long:4
 @test "a second base has what the first one has left of time=, and waiting has not counted" {
   both_held
   movable 2:2,movable,time=20 1000000 # the partition of all jobs has no limit, and so the job has none
@@ -75,6 +77,7 @@ moves_within_its_time() {
   goes_on_well 60
 }
 
+# bats test_tags=long:6
 @test "after Slurm has requeued the job a second base still has what the first one has left" {
   movable 2:2,movable 1000000 -t 15 -x n1,n2 --requeue --open-mode=append
   trains

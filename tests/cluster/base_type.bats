@@ -49,6 +49,7 @@ ends() { local node; for node in "$@"; do finish "f$node"; done; }
   goes_on_well 40
 }
 
+# bats test_tags=long:3
 @test "a base waits for one node, and then for any again" {
   waits 2:2,movable 1 2 3 4
   wait_for 30 "Slurm's word of the base has come" espalier migrate "$A" --nodes n2

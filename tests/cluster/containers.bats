@@ -218,6 +218,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:6
 @test "a movable training in an image moves to another node, where its container is made, and leaves none behind" {
   userns
   with_plugin after

@@ -118,6 +118,7 @@ cancel_anchor_in() {
   goes_on_well
 }
 
+# bats test_tags=long:3
 @test "scancel of a pending extension: the grow is given up, the training goes on" {
   growing_until acquiring
   for extension in $(extensions_of "$A"); do as_user scancel "$extension"; done
@@ -135,6 +136,7 @@ cancel_anchor_in() {
   goes_on_well
 }
 
+# bats test_tags=long:4
 @test "slurmd of an extension's node killed: the training goes on" {
   grown_cast
   "$BOX_HERE/node.sh" kill n2

@@ -127,6 +127,7 @@ S
   assert_nothing_left
 }
 
+# bats test_tags=long:3
 @test "the other tasks of an elastic step stay until the training ends, and then go" {
   run as_user timeout 100 srun --elastic=2:2 -N2 --ntasks-per-node=1 --gres=gpu:1 espalier-train "$BOX/share/examples/gpt-tiny.toml" \
     "${tiny[@]}" --steps 100 --metrics "$BOX/home/A.jsonl"

@@ -42,6 +42,7 @@ ended_well() { [ "$(exit_code "$A")" = 0:0 ] && [ "$(step_of A)" = 100 ]; }
   ended_well
 }
 
+# bats test_tags=long:1
 @test "nonsense on the stream loses the generation, and the next one goes on" {
   for how in nan large version tag; do
     hostile $how
@@ -51,6 +52,7 @@ ended_well() { [ "$(exit_code "$A")" = 0:0 ] && [ "$(step_of A)" = 100 ]; }
   done
 }
 
+# bats test_tags=long:2
 @test "messages out of their order lose the generation, and the launcher says which" {
   hostile unasked
   told 'stands at a boundary that nobody asked for'
@@ -75,6 +77,7 @@ ended_well() { [ "$(exit_code "$A")" = 0:0 ] && [ "$(step_of A)" = 100 ]; }
   told 'aborted|given up|gives up|did not'
 }
 
+# bats test_tags=long:3
 @test "a next generation that is never ready, or takes another state, costs the running one nothing" {
   for how in never-ready other-state; do
     hostile $how
@@ -83,6 +86,7 @@ ended_well() { [ "$(exit_code "$A")" = 0:0 ] && [ "$(step_of A)" = 100 ]; }
   done
 }
 
+# bats test_tags=long:5
 @test "steps that go backwards and a state that nobody asked for are borne, or lose the generation" {
   for how in backwards loaded; do hostile $how; done
 }

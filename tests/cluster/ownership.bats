@@ -59,6 +59,7 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
   goes_on_well
 }
 
+# bats test_tags=long:1
 @test "behind a waiting job of a higher tier the queue grants the extension, and the waiting job loses nothing by it" {
   scheduler bf_interval=2
   cast
@@ -180,6 +181,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:5
 @test "the launcher killed while two generations stand beside each other: nothing is left in /dev/shm or /tmp" {
   cast
   finish near

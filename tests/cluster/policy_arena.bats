@@ -34,6 +34,7 @@ counts() { grep -o '"gpus":[0-9]*' "$BOX/home/A.jsonl" | sort -u | xargs; } # th
   goes_on_well
 }
 
+# bats test_tags=long:4
 @test "the policy moves the base of a job of two types to the faster one, and no step is lost" {
   espalier forget --all # of earlier tests: devices here are as fast under both names
   one=$(plain one -N1 -n1 -w n1 --gres=gpu:4 --mem=100)

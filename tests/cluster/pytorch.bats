@@ -91,6 +91,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
+# bats test_tags=long:5
 @test "samples that are read one after the other: the next generation goes on at the stream's place" {
   python_cast 2:4 --stream 1
   finish near
@@ -98,6 +99,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
+# bats test_tags=long:3
 @test "a script that is killed in register(), or ends after it, in a later generation ends the change, and the training goes on" {
   for where in in after; do
     python_cast 2:4 --die $where

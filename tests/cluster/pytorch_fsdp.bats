@@ -84,6 +84,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
+# bats test_tags=long:2
 @test "FSDP2: a worker is killed, and the training goes on from the parts that all have in memory" {
   python_cast 2:2
   wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))

@@ -12,6 +12,7 @@ setup_file() {
 setup() { . "$BOX_HERE/pytorch.bash"; }
 teardown() { clean_slate; }
 
+# bats test_tags=long:5
 @test "Trainer: it grows and shrinks; logs and checkpoints are those of one training" {
   need_accelerate
   script=train_trainer.py script_options=(--most 7)
@@ -53,6 +54,7 @@ goes_on_after_a_loss() {
 }
 
 # The DataLoader's batch_size of 7 gives two batches a step on 2 processes, and one on 4.
+# bats test_tags=long:4
 @test "Lightning: it grows and shrinks; logs, checkpoints and validation are those of one training, written by one process" {
   need_lightning
   script=train_lightning.py script_options=(--most 7)

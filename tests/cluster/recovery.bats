@@ -169,6 +169,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:1
 @test "a GPU where two workers were killed is left out" {
   local gpu
   grown_cast
@@ -207,6 +208,7 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:4
 @test "a worker of a job that never grew killed" {
   cast
   survives 120 kill_worker 1
@@ -328,6 +330,7 @@ hang() { # [COMMAND...]: what is done meanwhile
   goes_on_well
 }
 
+# bats test_tags=long:2
 @test "an extension's node cut off from the network" {
   grown_cast
   survives 120 ip link set v2 down
@@ -366,11 +369,13 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 }
 # bats test_tags=long:3
 @test "a worker of the running generation killed while a grow is acquiring" { lost_in acquiring; }
+# bats test_tags=long:5
 @test "a worker of the running generation killed while a grow is starting" { lost_in starting; }
 # bats test_tags=long:3
 @test "a worker of the running generation killed while a grow is ready" { lost_in ready; }
 @test "a worker of the running generation killed while switching" { lost_in switching; }
 
+# bats test_tags=long:6
 @test "a worker that gets no memory while the next generation starts: a loss, not the end of the job" {
   local victim
   export MALLOC_MMAP_THRESHOLD_=16384 # every step asks the system for memory, as on a GPU whose cache is short of some

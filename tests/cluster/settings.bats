@@ -20,6 +20,7 @@ under() { # LINE...: of slurm.conf
   [ "$(grep -c '^ok ' <<< "$output")" -eq 2 ]
 }
 
+# bats test_tags=long:5
 @test "grow, preemption and end with WaitTime=5 and KillWait=60" { under WaitTime=5 KillWait=60; }
 # bats test_tags=long:1
 @test "grow, preemption and end with memory as a consumable resource and TaskPlugin=task/affinity" {

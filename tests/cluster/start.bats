@@ -45,6 +45,7 @@ of_start() { # EXPRESSION of the decision d
   python3 "$BOX_HERE/losses.py" "$BOX/home/A.jsonl" "$BOX/home/alone.jsonl" 60
 }
 
+# bats test_tags=long:2
 @test "[parallel] decides the plan, and micro-batches change no bit" {
   A=$(elastic A 4:4 -N1 -n1 -w n1 --gres=gpu:4 -- "${tiny[@]}" --set parallel.pp=2 --set parallel.dp=2 \
     --set parallel.micro_batches=2 --steps 100)
@@ -86,6 +87,7 @@ P
 }
 
 # A launcher with the script's name finds the text in the script; the wrapped program then is asked.
+# bats test_tags=long:1
 @test "a program that does not describe itself tells its shape in its hello, and its ranks keep their places" {
   cat > "$BOX/share/undescribed" <<'P'
 #!/bin/sh
@@ -142,6 +144,7 @@ P
   leaves_nothing
 }
 
+# bats test_tags=long:3
 @test "after losses a job with MIN trains on down to it, and below it ends resumable with a message" {
   A=$(elastic A 2:2 -N2 --ntasks-per-node=1 -w n1,n2 --gres=gpu:1 -- "${tiny[@]}" --steps 1000000)
   wait_for 100 "A trains" stepped_past A 20

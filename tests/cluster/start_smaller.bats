@@ -94,6 +94,7 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   leaves_nothing 40
 }
 
+# bats test_tags=long:4
 @test "SIGKILL of the launcher ends both, also without a planner" {
   others
   movable
@@ -156,6 +157,7 @@ S
   leaves_nothing 40
 }
 
+# bats test_tags=long:5
 @test "a job of somebody else waits and could use the idle GPUs: they are left alone" {
   others
   big=$(plain big -N1 -n1 --gres=gpu:4 --mem=100)
