@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
