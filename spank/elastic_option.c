@@ -5,7 +5,7 @@
 
 static const char kSyntax[] =
     "write "
-    "--elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM]"
+    "--elastic=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=YYYY-MM-DDTHH:MM][,node_setup=/PROGRAM]"
     "[,movable[,base=GPUS][,types=TYPE+TYPE][,time=TIME]], in GPUs";
 
 void espalier_elastic_refusal(const char* text, const char* problem, const char* remedy, char* out, size_t size) {
@@ -91,6 +91,18 @@ static const char* parse_types(const char* types, size_t length, struct espalier
   return NULL;
 }
 
+/* A path without spaces: it goes through environments and messages. */
+static const char* parse_node_setup(const char* path, size_t length, struct espalier_elastic* e) {
+  if (length == 0 || length >= sizeof(e->node_setup)) return "node_setup is empty or too long";
+  if (path[0] != '/') return "node_setup is not an absolute path";
+  for (size_t i = 0; i < length; i++)
+    if (path[i] <= ' ' || path[i] > '~' || path[i] == '"')
+      return "node_setup has a space, a quote or no printable character";
+  memcpy(e->node_setup, path, length);
+  e->node_setup[length] = '\0';
+  return NULL;
+}
+
 static const char* parse_base(const char* digits, size_t length, struct espalier_elastic* e) {
   const long gpus = number(digits, length, ESPALIER_GPUS_LIMIT);
   if (gpus <= 0) return "base is not a number of GPUs from 1 up";
@@ -135,6 +147,7 @@ static const char* parse_key(const char* item, size_t length, struct espalier_el
   if (is(item, key, "base")) return parse_base(equals + 1, value, e);
   if (is(item, key, "types")) return parse_types(equals + 1, value, e);
   if (is(item, key, "time")) return parse_time(equals + 1, value, e);
+  if (is(item, key, "node_setup")) return parse_node_setup(equals + 1, value, e);
   return "unknown key";
 }
 

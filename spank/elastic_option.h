@@ -1,4 +1,5 @@
-/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,movable[,base=N][,types=A+B][,time=T]]].
+/* The value of --elastic[=MIN:MAX[,accuracy=bitwise|relaxed][,deadline=TIME][,node_setup=PROGRAM]
+ * [,movable[,base=N][,types=A+B][,time=T]]].
  * Every place that reads it uses this parser, because any of them may get a forged value. Pure: no allocation, no
  * clock, no I/O. Safe in any thread. */
 #ifndef ESPALIER_SPANK_ELASTIC_OPTION_H
@@ -12,11 +13,12 @@ extern "C" {
 
 #define ESPALIER_OPTION_NAME "elastic"
 #define ESPALIER_GPUS_LIMIT 1000000 /* largest request */
-#define ESPALIER_VALUE_MAX 128      /* bytes; a longer value is refused */
+#define ESPALIER_VALUE_MAX 384      /* bytes; a longer value is refused */
 #define ESPALIER_MESSAGE_MAX 512    /* enough for every refusal */
 #define ESPALIER_DEADLINE_MAX 20    /* "YYYY-MM-DDTHH:MM:SS" */
 #define ESPALIER_DAYS_LIMIT 36500   /* longest time= */
 #define ESPALIER_TYPES_MAX 64       /* bytes of types=, with the final 0 */
+#define ESPALIER_SETUP_MAX 256      /* bytes of node_setup=, with the final 0 */
 
 struct espalier_elastic {
   int min;                              /* GPUs; 0: as many as requested */
@@ -28,6 +30,7 @@ struct espalier_elastic {
   int base;                             /* GPUs of the base of a movable job; 0: MIN */
   char types[ESPALIER_TYPES_MAX];       /* GPU types that a movable job may run on, "h100+a100"; empty: any */
   long minutes;                         /* that the bases of a movable job may run together; 0: as the job itself */
+  char node_setup[ESPALIER_SETUP_MAX];  /* the path of a program that prepares each node; empty: none */
 };
 
 /* Reads `text`. NULL and "" mean all defaults. So does "(null)", which Slurm puts into a job's

@@ -119,6 +119,7 @@ static void set_environment(spank_t spank) {
   if (e->accuracy_given) spank_setenv(spank, "ESPALIER_ACCURACY", e->relaxed ? "relaxed" : "bitwise", 1);
   else spank_unsetenv(spank, "ESPALIER_ACCURACY");
   spank_setenv(spank, "ESPALIER_DEADLINE", e->deadline, 1);
+  spank_setenv(spank, "ESPALIER_NODE_SETUP", e->node_setup, 1);
   if (e->movable) {
     spank_setenv(spank, "ESPALIER_MOVABLE", "1", 1);
     spank_setenv(spank, "ESPALIER_TYPES", e->types, 1);

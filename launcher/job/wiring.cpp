@@ -18,6 +18,10 @@ RankServersSettings settings_of(const JobContext& context, const ControlSocket& 
   servers.holdings = context.anchor;
   servers.binds_cpus = context.site.binds_cpus;
   servers.environment = socket.job_environment();
+  if (!context.node_setup.empty()) {
+    servers.environment.push_back("ESPALIER_NODE_SETUP=" + context.node_setup);
+    servers.environment.push_back("ESPALIER_NODE_SETUP_SECONDS=" + std::to_string(context.config.node_setup_seconds));
+  }
   servers.container = context.container;
   servers.heartbeat = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
   servers.start = std::chrono::seconds(context.config.start_seconds);

@@ -125,6 +125,11 @@ JobContext read_context(std::vector<std::string> program) {
     context.config.start_seconds += kImageSeconds;
     context.config.protocol_seconds += kImageSeconds;  // counts from before the image is made
   }
+  context.node_setup = variable("ESPALIER_NODE_SETUP");
+  if (!context.node_setup.empty()) {
+    context.config.start_seconds += context.config.node_setup_seconds;
+    context.config.protocol_seconds += context.config.node_setup_seconds;
+  }
   context.min_gpus = number<int>("ESPALIER_MIN", 0, 1000000, 0);
   context.max_gpus = number<int>("ESPALIER_MAX", 0, 1000000, 0);
   context.floor_gpus = context.min_gpus;

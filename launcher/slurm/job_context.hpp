@@ -20,6 +20,7 @@ struct JobContext {
   std::string self;                    // path of this program
   std::vector<std::string> program;    // the user's program and its arguments
   std::vector<std::string> container;  // options of the container that ranks enter (world/container.hpp); empty: none
+  std::string node_setup;              // the program that prepares each node for ranks; empty: none
   int min_gpus = 0, max_gpus = 0;
   int base_gpus =
       0;  // that the base of a movable job requests; where fewer are idle, from MIN up, training starts there

@@ -98,6 +98,8 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("launch", "switch_seconds",
       [&](const std::string& k) { return toml_whole(path, k, c.switch_seconds, 1, 86400); });
   add("launch", "hang_seconds", [&](const std::string& k) { return toml_whole(path, k, c.hang_seconds, 1, 86400); });
+  add("launch", "node_setup_seconds",
+      [&](const std::string& k) { return toml_whole(path, k, c.node_setup_seconds, 1, 86400); });
   add("launch", "adoption_minutes",
       [&](const std::string& k) { return toml_real(path, k, c.adoption_minutes, 0, 1440); });
   add("launch", "base_partition", [&](const std::string& k) { return toml_text(path, k, c.base_partition, true); });

@@ -91,6 +91,7 @@ struct Config {
   int hang_seconds = 600;     // a training that did no step for so long is taken for lost
   std::string base_partition =
       {};                        // of bases of movable jobs that are submitted to a partition without GPUs; empty: none
+  int node_setup_seconds = 120;  // the program that prepares a node for ranks (node_setup=) may take so long
   double adoption_minutes = 10;  // how long keepers of a movable job hold its base without a launcher
   double heartbeat_seconds = 1;  // of keepers and workers; ten missed ones mean loss
   std::string work_dir;          // per-generation directories; empty: $TMPDIR or /tmp

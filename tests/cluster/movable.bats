@@ -27,6 +27,7 @@ movable() { # [RANGE [STEPS [SBATCH-OPTION...]]]
   rm -f "$BOX"/home/A.*
   A=$(elastic A "${1:-2:2},movable" -n1 --mem=500 "${@:3}" -- "${tiny[@]}" --steps "${2:-1000000}")
 }
+seconds_of_a_step() { tail -n 9 "$BOX/home/A.jsonl" | sed -nE 's/.*"seconds":([0-9.e-]+).*/\1/p' | sort -g | sed -n 5p; } # the median of nine
 trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
 
 @test "a movable job trains on its base, grows with extensions, and ends with nothing left" {
@@ -75,13 +76,25 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   goes_on_well 40
 }
 
-@test "the planner moves a base to idle GPUs of a faster type, and no step is lost" {
-  espalier forget --all # of earlier tests: devices here are as fast under both names
+# An h100 here is twice as fast as an a100: the node setup tells each rank the pace of its node.
+@test "the planner moves a base to idle GPUs of a faster type, which trains it faster, and no step is lost" {
+  espalier forget --all # of earlier tests, whose devices are as fast under both names
+  as_user tee pace.sh > /dev/null <<'S'
+#!/bin/sh
+case $SLURMD_NODENAME in n[12]) echo export PACE=0.8 ;; *) echo export PACE=0.4 ;; esac
+S
+  as_user tee paced-train > /dev/null <<'S'
+#!/bin/sh
+# espalier: describes itself
+exec espalier-train "$@" --set device.gflops="${PACE:-0.4}"
+S
+  as_user chmod +x pace.sh paced-train
   one=$(plain one -N1 -n1 -w n1 --gres=gpu:4 --mem=100)
   two=$(plain two -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
-  movable 2:2,types=h100+a100
+  TRAINER=./paced-train movable "2:2,types=h100+a100,node_setup=$BOX/home/pace.sh"
   trains
   [[ $(nodes_of "$base") == n[34] ]]
+  before=$(seconds_of_a_step)
   finish one
   wait_for 120 "A runs on n1 alone" eval '[[ $(metric A plan) == *n1/* && $(metric A plan) != *n[34]/* ]]'
   no_gpu_twice
@@ -89,6 +102,10 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A"); }
   [ "$(nodes_of "$(bases_of "$A")")" = n1 ]
   espalier explain "$A" | tee "$BOX/log/shown"
   grep -q 'h100 GPUs on n1 train it [0-9.]* times as fast as its a100' "$BOX/log/shown"
+  wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
+  after=$(seconds_of_a_step)
+  echo "# a step took $before s on a100 and takes $after s on h100" >&3
+  awk -v before="$before" -v after="$after" 'BEGIN { exit !(after < 0.8 * before) }'
   finish two
   goes_on_well 40
 }

@@ -16,7 +16,7 @@ struct Parsed {
 
 Parsed parse(const char* text) {
   Parsed parsed;
-  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched", -7};
+  parsed.value = {-7, -7, -7, -7, "untouched", -7, -7, "untouched", -7, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   parsed.status = espalier_elastic_parse(text, &parsed.value, why, sizeof(why));
   parsed.why = why;
@@ -234,6 +234,24 @@ TEST_CASE("each wrong use of movable and types has its own message") {
   }
   CHECK(contains(parse("2:8,movable,types=").why, "types is empty"));
   CHECK(contains(parse(("2:8,movable,types=" + std::string(70, 'a')).c_str()).why, "types is empty or too long"));
+}
+
+TEST_CASE("node_setup= is an absolute path, of movable jobs and of others") {
+  CHECK(std::string(parse("2:8,node_setup=/opt/site/prepare.sh").value.node_setup) == "/opt/site/prepare.sh");
+  CHECK(std::string(parse("2:8,movable,node_setup=/a=b").value.node_setup) == "/a=b");
+  CHECK(std::string(parse("2:8").value.node_setup).empty());
+  for (const char* text : {"2:8,node_setup=prepare.sh", "2:8,node_setup=./prepare.sh"}) {
+    CAPTURE(text);
+    CHECK(contains(parse(text).why, "node_setup is not an absolute path"));
+  }
+  for (const char* text :
+       {"2:8,node_setup=/a b", "2:8,node_setup=/a\nb", "2:8,node_setup=/a\"b", "2:8,node_setup=/\xc3\xa4"}) {
+    CAPTURE(text);
+    CHECK(contains(parse(text).why, "node_setup has a space, a quote or no printable character"));
+  }
+  CHECK(contains(parse("2:8,node_setup=").why, "node_setup is empty or too long"));
+  CHECK(parse(("2:8,node_setup=/" + std::string(254, 'a')).c_str()).status == 0);
+  CHECK(contains(parse(("2:8,node_setup=/" + std::string(255, 'a')).c_str()).why, "node_setup is empty or too long"));
 }
 
 TEST_CASE("base= of a movable job is between MIN and MAX, and each wrong use has its own message") {

@@ -114,6 +114,9 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   if (!(seconds > 0 && seconds <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
   settings.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(seconds * 1000)));
   settings.container = container_step(settings.directory, fifo_of(settings));
+  settings.node_setup = optional_variable("ESPALIER_NODE_SETUP");
+  if (!settings.node_setup.empty())
+    settings.node_setup_limit = std::chrono::seconds(std::atol(variable("ESPALIER_NODE_SETUP_SECONDS").c_str()));
   return settings;
 }
 
@@ -145,13 +148,10 @@ RankServer::RankServer(RankServerSettings settings) : settings_(std::move(settin
 int RankServer::run() {
   watches_.push_back(loop_.on_readable(signals_.get(), [this] { take_signals(); }));
   watches_.push_back(loop_.every(settings_.heartbeat, [this] { beat(); }));
-  if (settings_.container.empty()) {
-    find_launcher();
-  } else {
-    make_container();
-  }
+  prepare_node();
   loop_.run();
   worlds_.clear();
+  setup_.reset();
   alive_.reset();
   container_.reset();
   std::error_code ignored;
@@ -161,6 +161,22 @@ int RankServer::run() {
     remove_if_abandoned(settings_.directory);
   }
   return code_;
+}
+
+// The node setup comes before the container, which it may make possible, as by a module.
+void RankServer::prepare_node() {
+  const auto go_on = [this] { settings_.container.empty() ? find_launcher() : make_container(); };
+  if (settings_.node_setup.empty()) return go_on();
+  NodeSetup::Callbacks on{go_on, [this](const std::string& why) { give_up(why); }};
+  setup_ = std::make_unique<NodeSetup>(loop_, settings_.node_setup, clean_environment(local_variables(settings_)),
+                                       settings_.node_setup_limit, std::move(on));
+}
+
+// The launcher hears of it by the end of this process.
+void RankServer::give_up(const std::string& why) {
+  std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s\n", settings_.node.c_str(), why.c_str());
+  code_ = 3;
+  loop_.stop();
 }
 
 void RankServer::make_container() {
@@ -175,12 +191,7 @@ void RankServer::make_container() {
     spares_.start_anew();  // they are in a container whose files are removed
     for (wire::RunRanks& request : std::exchange(waiting_, {})) run_ranks(std::move(request));
   };
-  on.failed = [this](const std::string& why) {
-    std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s; check the image and its options\n",
-                 settings_.node.c_str(), why.c_str());
-    code_ = 3;
-    loop_.stop();
-  };
+  on.failed = [this](const std::string& why) { give_up(why + "; check the image and its options"); };
   container_ = std::make_unique<ContainerStep>(loop_, settings_.container, std::move(on));
 }
 
@@ -258,6 +269,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
     // begins with the same number: each has a directory of its own.
     request.directory = (fs::path(request.directory) / std::to_string(settings_.job)).string();
     fs::create_directory(request.directory);
+    if (setup_) request.environment = setup_->changes().applied(request.environment);
     HostedWorld::Callbacks on;
     on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
@@ -270,6 +282,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
 }
 
 void RankServer::keep_spares(wire::KeepSpares request) {
+  if (setup_) request.environment = setup_->changes().applied(request.environment);
   spares_.keep(std::move(request), local_variables(settings_), container_.get(), !worlds_.empty());
 }
 

@@ -9,6 +9,7 @@
 
 #include "launcher/world/server/container_step.hpp"
 #include "launcher/world/server/hosted_world.hpp"
+#include "launcher/world/server/node_setup.hpp"
 #include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
@@ -24,10 +25,12 @@ struct RankServerSettings {
   std::chrono::milliseconds heartbeat{1000};
   bool with_launcher = false;          // on the launcher's node, as its child
   std::vector<std::string> container;  // the step that holds the container of its ranks; empty: they run in none
+  std::string node_setup;              // the program that prepares the node first; empty: none does
+  std::chrono::seconds node_setup_limit{};
 };
 
-// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_ANCHOR, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, SLURM_JOB_ID and
-// SLURMD_NODENAME. Throws Error.
+// From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_ANCHOR, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, ESPALIER_NODE_SETUP,
+// ESPALIER_NODE_SETUP_SECONDS, SLURM_JOB_ID and SLURMD_NODENAME. Throws Error.
 RankServerSettings rank_server_settings(bool with_launcher);
 
 class RankServer {
@@ -38,7 +41,9 @@ class RankServer {
   int run();  // until the launcher lets it go or is lost; the exit code. Throws Error
 
  private:
+  void prepare_node();
   void make_container();
+  void give_up(const std::string& why);
   void find_launcher();
   void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
@@ -65,6 +70,7 @@ class RankServer {
   // Requests that came while the container is replaced. The launcher ends each one that waits too long (EndRanks).
   std::vector<wire::RunRanks> waiting_;
   std::unique_ptr<PmixServer> pmix_;
+  std::unique_ptr<NodeSetup> setup_;          // none: the node needs no preparation
   std::unique_ptr<ContainerStep> container_;  // outlives the ranks
   SpareRanks spares_{loop_};
   std::map<int, std::unique_ptr<HostedWorld>> worlds_;  // by generation

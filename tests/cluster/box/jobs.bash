@@ -47,7 +47,7 @@ elastic() {
   [ $# -eq 0 ] || shift
   as_user tee "$BOX/home/$name.sh" > /dev/null <<S
 #!/bin/bash
-srun --elastic=$range ${SRUN_OPTIONS:-} espalier-train $BOX/share/examples/gpt-tiny.toml --metrics $BOX/home/$name.jsonl $*
+srun --elastic=$range ${SRUN_OPTIONS:-} ${TRAINER:-espalier-train} $BOX/share/examples/gpt-tiny.toml --metrics $BOX/home/$name.jsonl $*
 S
   as_user sbatch --parsable -J "$name" -o "$BOX/home/$name.out" "${options[@]}" "$BOX/home/$name.sh"
 }
