@@ -158,6 +158,7 @@ TEST_CASE("doctor: a program that is not on this host matters on a node only") {
 TEST_CASE("doctor: nodes outside launch.network") {
   const auto with = [](const char* address) {
     return broken("network", [=](Facts& f) {
+      f.mpi_interfaces = "lo";  // launch.network counts
       f.config.network = "10.77.0.0/16";
       f.addresses =
           std::map<std::string, std::vector<std::string>>{{"n1", {address}}, {"n2", {"1.1.1.1", "10.77.9.9"}}};
@@ -166,6 +167,13 @@ TEST_CASE("doctor: nodes outside launch.network") {
   CHECK(with("10.77.255.1").verdict == Verdict::ok);
   CHECK(with("10.78.0.1").verdict == Verdict::warning);
   CHECK(says(with("10.78.0.1"), "n1 have no address"));
+}
+
+TEST_CASE("doctor: an Open MPI that talks on the loopback interface only, as Debian's of version 6") {
+  const auto found = broken("network", [](Facts& f) { f.config.network = "", f.mpi_interfaces = "lo"; });
+  CHECK(found.verdict == Verdict::fault);
+  CHECK(says(found, "those of different nodes do not reach each other"));
+  CHECK(broken("network", [](Facts& f) { f.config.network = "", f.mpi_interfaces = "ib0"; }).verdict == Verdict::ok);
 }
 
 TEST_CASE("doctor: GPU drivers") {

@@ -34,9 +34,10 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
     const std::vector<int>& ranks = space.places.at(space.here).ranks;
     const auto own = container == nullptr ? request.environment : container->environment(request.environment);
     const std::vector<std::string> node = merged(with_cuda_defaults(own), local);
+    const bool tcp_alone = peers_by_node() && space.ranks_of_this_node() != ranks;
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
-      auto environment = merged(node, mpi_environment(position, request.directory, request.network));
+      auto environment = merged(node, mpi_environment(position, request.directory, request.network, tcp_alone));
       const int device = at < devices.size() ? devices[at] : static_cast<int>(at);
       environment = merged(environment, torch_environment(position, device, {request.address, request.port}));
       start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));

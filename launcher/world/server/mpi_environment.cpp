@@ -1,9 +1,13 @@
 #include "launcher/world/server/mpi_environment.hpp"
 
+#include <pmix_version.h>
+
 namespace espalier::launcher {
 
+bool peers_by_node() { return PMIX_VERSION_MAJOR >= 6; }
+
 std::vector<std::string> mpi_environment(const RankPosition& position, const std::string& directory,
-                                         const std::string& network) {
+                                         const std::string& network, bool tcp_alone) {
   std::vector<std::string> list{
       // Programs read these to learn their rank before or without MPI.
       "OMPI_COMM_WORLD_RANK=" + std::to_string(position.rank), "OMPI_COMM_WORLD_SIZE=" + std::to_string(position.size),
@@ -23,6 +27,7 @@ std::vector<std::string> mpi_environment(const RankPosition& position, const std
       "OMPI_MCA_hwloc_base_binding_policy=none",
       // More ranks than cores are the rule on CPU, and two generations share the cores during every hand-off.
       "OMPI_MCA_mpi_yield_when_idle=1"};
+  if (tcp_alone) list.emplace_back("OMPI_MCA_btl=self,tcp");
   if (!network.empty()) list.push_back("OMPI_MCA_btl_tcp_if_include=" + network);
   return list;
 }

@@ -3,8 +3,10 @@
 #include <pmix.h>
 #include <pmix_server.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "launcher/world/server/mpi_environment.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -32,6 +34,15 @@ int PmixNamespace::size() const {
   std::size_t count = 0;
   for (const Place& place : places) count += place.ranks.size();
   return static_cast<int>(count);
+}
+
+std::vector<int> PmixNamespace::ranks_of_this_node() const {
+  const auto node_of = [](const Place& place) { return place.server.substr(0, place.server.rfind('.')); };
+  std::vector<int> ranks;
+  for (const Place& place : places)
+    if (node_of(place) == node_of(places.at(here))) ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 PmixInfos::~PmixInfos() {
@@ -78,7 +89,7 @@ void describe(const PmixNamespace& space, PmixInfos& infos) {
   infos.number(PMIX_NUM_NODES, static_cast<std::uint32_t>(space.places.size()));
   infos.number(PMIX_NODE_SIZE, static_cast<std::uint32_t>(here.size()));
   infos.number(PMIX_LOCAL_SIZE, static_cast<std::uint32_t>(here.size()));
-  infos.text(PMIX_LOCAL_PEERS, joined(here));
+  infos.text(PMIX_LOCAL_PEERS, joined(peers_by_node() ? space.ranks_of_this_node() : here));
   infos.rank(PMIX_LOCALLDR, here.front());
   infos.text(PMIX_TMPDIR, space.directory);
   infos.text(PMIX_NSDIR, space.directory);

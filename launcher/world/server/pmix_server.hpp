@@ -21,7 +21,7 @@ namespace espalier::launcher {
 // The ranks of one generation, by server.
 struct PmixNamespace {
   struct Place {
-    std::string server;      // stands for the name of a node
+    std::string server;      // NODE.JOB; stands for the name of a node
     std::vector<int> ranks;  // ascending
   };
   std::string name;
@@ -33,6 +33,8 @@ struct PmixNamespace {
   gid_t group = ::getgid();
 
   int size() const;
+  // Ascending: those of this process, and of the servers that other Slurm jobs of the training have on this node.
+  std::vector<int> ranks_of_this_node() const;
 };
 
 // There may be one in a process. Its callbacks run on the loop; all its functions are called from the loop's thread.

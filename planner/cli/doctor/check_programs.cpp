@@ -104,6 +104,13 @@ bool within(const std::string& address, const std::string& network) {
 
 Finding network(const Facts& facts) {
   const std::string& cidr = facts.config.network;
+  // Debian's Open MPI 6 comes so.
+  if (cidr.empty() && facts.mpi_interfaces == "lo")
+    return fault(
+        "Open MPI has ranks talk on the loopback interface only (btl_tcp_if_include): those of different nodes do not "
+        "reach "
+        "each other",
+        {{facts.config_path(), "network = \"10.0.0.0/16\"  # the nodes' own", "[launch]"}});
   if (cidr.empty())
     return ok("launch.network is not set: launchers are reached by their nodes' names, and MPI chooses");
   if (!facts.addresses) return skipped(facts.addresses.why);

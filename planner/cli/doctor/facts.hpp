@@ -139,6 +139,7 @@ struct Facts {
   Learned<StateFolder> state;
   std::map<std::string, Program> programs;  // "espalier-train": ...
   Learned<std::string> mpi, pmix;           // as the libraries describe themselves
+  std::string mpi_interfaces;               // btl_tcp_if_include in Open MPI's system-wide file; empty: not set
   Learned<std::vector<Gpu>> gpus;
   bool driver_there = false;  // a driver's device files, or nvidia-smi
   Learned<std::map<std::string, std::vector<std::string>>>

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "planner/cli/doctor/bounded.hpp"
@@ -69,6 +70,21 @@ std::string mpi_version(void* library) {
 }
 std::string pmix_version(void* library) { return function_of<const char*()>(library, "PMIx_Get_version")(); }
 
+// Debian's path of the file that all users' programs read.
+constexpr const char* kMpiParameters = "/etc/openmpi/openmpi-mca-params.conf";
+
+// The last line "btl_tcp_if_include = ..." counts.
+std::string mpi_interfaces() {
+  std::ifstream file(kMpiParameters);
+  std::string found;
+  for (std::string line; std::getline(file, line);) {
+    std::erase_if(line, [](char c) { return c == ' ' || c == '\t'; });
+    constexpr std::string_view kKey = "btl_tcp_if_include=";
+    if (line.starts_with(kKey)) found = line.substr(kKey.size());
+  }
+  return found;
+}
+
 }  // namespace
 
 void gather_programs(Facts& facts) {
@@ -81,6 +97,7 @@ void gather_programs(Facts& facts) {
   const std::string mpi = library_of(facts.programs["espalier-train"], "libmpi.so");
   const std::string pmix = library_of(facts.programs["espalier-ranks"], "libpmix.so");
   if (!mpi.empty()) facts.mpi = described(mpi, mpi_version);
+  if (!mpi.empty()) facts.mpi_interfaces = mpi_interfaces();
   if (!pmix.empty()) facts.pmix = described(pmix, pmix_version);
 }
 
