@@ -32,6 +32,9 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
           command("sacctmgr add qos " + name + " set PreemptMode=cancel GraceTime=00:00:30 UsageFactor=0"));
     else if (!slurm.find_qos(name)->mode.empty() || site.mode.find("CANCEL") == std::string::npos)
       remedies.push_back(command("sacctmgr modify qos " + name + " set PreemptMode=cancel"));
+    // Where the site enforces QOS (AccountingStorageEnforce=qos), slurmctld refuses extensions of those who may not use
+    // it.
+    remedies.push_back(command("sacctmgr modify account root set QOS+=" + name));
     remedies.push_back(command("sacctmgr modify qos normal set Preempt+=" + name));
     return fault(rule.missing.front().substr(0, rule.missing.front().find(';')), remedies);
   }
@@ -47,7 +50,7 @@ Finding extension_qos(const Facts& facts, const Slurm& slurm) {
   const Qos* qos = slurm.find_qos(name);
   if (qos == nullptr)
     return fault("slurmctld knows no QOS " + name + ", which [extensions] qos names: it refuses every extension",
-                 {command("sacctmgr add qos " + name)});
+                 {command("sacctmgr add qos " + name), command("sacctmgr modify account root set QOS+=" + name)});
   if (qos->usage_factor > 0)
     return ok("QOS " + name + " charges extensions (UsageFactor=" + std::to_string(qos->usage_factor).substr(0, 4) +
               "); where they shall cost nothing: sacctmgr modify qos " + name + " set UsageFactor=0");

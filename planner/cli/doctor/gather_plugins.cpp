@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -92,6 +93,13 @@ Learned<Plugins> gather_plugins(const Slurm& slurm) {
   if (plugins.plugstack.empty()) plugins.plugstack = folder_of(slurm.setting("SLURM_CONF")) + "plugstack.conf";
   if (const std::string path = find_plugin(folders, "job_submit_espalier.so"); !path.empty())
     plugins.submit = look_at(path);
+  // What slurmctld tells is a path on its own host. On a site without files of configuration on the nodes (configless)
+  // they are where slurmd keeps them.
+  const char* own = std::getenv("SLURM_CONF");
+  for (const std::string& folder : {folder_of(own == nullptr ? "" : own), std::string("/run/slurm/conf/")})
+    if (const std::string path = folder + "plugstack.conf";
+        ::access(plugins.plugstack.c_str(), F_OK) != 0 && !folder.empty() && ::access(path.c_str(), F_OK) == 0)
+      plugins.plugstack = path;
   try {
     plugins.spank = read_plugstack(plugins.plugstack, "espalier.so", folders);
     plugins.pyxis = read_plugstack(plugins.plugstack, "spank_pyxis.so", folders);
