@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/core/topology/topology_text.hpp"
 #include "planner/daemon/clock.hpp"
@@ -169,13 +170,15 @@ class LibSlurm final : public Slurm {
   }
 
   void load_shares() {
+    std::erase_if(user_names_, [](const auto& one) { return one.second.empty(); });
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_shares(), std::free);
     if (text) shares_ = *text.get() == 0 ? nullptr : std::make_shared<const FairShares>(parse_fair_shares(text.get()));
     else if (!std::exchange(shares_missed_, true))
       spdlog::warn("fair shares are not known: sshare cannot be run, or does not answer; is slurm-client installed?");
   }
 
-  // Slurm's records of accounts have names. A lookup may ask a directory service, so that each is made once.
+  // Slurm's records of accounts have names. A lookup may ask a directory service, so that each is made once, and one
+  // that failed once for each time that shares are read.
   const std::string& user_name(uid_t uid) {
     const auto [at, fresh] = user_names_.try_emplace(uid);
     if (!fresh) return at->second;
@@ -230,6 +233,7 @@ class LibSlurm final : public Slurm {
     // A dynamic node may bring a place in the topology with it.
     if (names != partitions_.all && !partitions_.all.empty()) load_topology(result.time);
     partitions_.all = std::move(names);
+    gpu_types_.clear();
     const auto& for_extensions = partitions_.by_partition[partition_];
     for (std::uint32_t i = 0; i < nodes->record_count; ++i) {
       const node_info_t& record = nodes->node_array[i];
@@ -237,6 +241,7 @@ class LibSlurm final : public Slurm {
       NodeView view = convert_node(record, switches_);
       view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
       result.features[view.name] = active_features(record);
+      gpu_types_[view.name] = gpu_types(record.gres == nullptr ? "" : record.gres);
       result.cluster.nodes.push_back(std::move(view));
     }
     std::sort(result.cluster.nodes.begin(), result.cluster.nodes.end(),
@@ -246,6 +251,7 @@ class LibSlurm final : public Slurm {
   void load_jobs(SlurmSnapshot& result) {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
+    NodesForJobs places(partitions_, gpu_types_, result.features, reservations_);
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
@@ -257,7 +263,7 @@ class LibSlurm final : public Slurm {
           (job.limit == LimitOf::qos || job.limit == LimitOf::user_in_qos || job.limit == LimitOf::account_in_qos))
         job.limit = LimitOf::none;
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        result.cluster.waiting.push_back(convert_waiting(record, partitions_, preempts_, result.time));
+        result.cluster.waiting.push_back(convert_waiting(record, places, preempts_, result.time));
       if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
@@ -276,6 +282,7 @@ class LibSlurm final : public Slurm {
   }
 
   std::string partition_, topology_file_, auth_type_;
+  NodesForJobs::Sets gpu_types_;                      // by node
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;

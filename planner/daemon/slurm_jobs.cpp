@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/error.hpp"
+#include "planner/core/feature_expression.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/gpu_request.hpp"
@@ -42,6 +43,19 @@ int wanted_gpus(const slurm_job_info_t& job) {
   return requested_gpus(request);
 }
 
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    words.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return words;
+}
+
+// In a federation: another cluster runs the job, and this one keeps a record of it that says pending.
+bool runs_at_sibling(const slurm_job_info_t& job) { return (job.job_state & JOB_REVOKED) != 0; }
+
 // Limits that several jobs share, and that hold GPUs, CPUs, memory, nodes or jobs.
 LimitOf limit_of(std::uint32_t reason) {
   switch (espalier_slurm_limit_of(reason)) {
@@ -78,7 +92,8 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   result.submitted = static_cast<double>(job.submit_time);
   result.wanted_gpus = wanted_gpus(job);
   result.priority = job.priority;
-  if (result.state == SlurmJobState::pending && job.priority != 0) result.limit = limit_of(job.state_reason);
+  if (result.state == SlurmJobState::pending && job.priority != 0 && !runs_at_sibling(job))
+    result.limit = limit_of(job.state_reason);
   if (result.state != SlurmJobState::pending) result.started = static_cast<double>(job.start_time);
   if (result.state == SlurmJobState::ended || result.state == SlurmJobState::completing)
     result.ended = static_cast<double>(job.end_time);
@@ -97,7 +112,7 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
 }
 
 bool waits_for_gpus(const slurm_job_info_t& job, double now) {
-  if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0) return false;
+  if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0 || runs_at_sibling(job)) return false;
   if (static_cast<double>(job.eligible_time) > now) return false;  // e.g. --begin
   switch (job.state_reason) {
     case WAIT_NO_REASON:
@@ -116,8 +131,48 @@ std::string preempt_mode_text(std::uint16_t mode) {
   return mode & PREEMPT_MODE_SUSPEND ? "SUSPEND" : "OFF";
 }
 
-WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& partitions, bool slurm_preempts,
-                           double now) {
+const std::set<std::string>& NodesForJobs::of(const slurm_job_info_t& job) {
+  std::vector<std::string> asked{text(job.partition), text(job.features), text(job.resv_name)};
+  std::set<std::string> types;
+  for (const char* gres : {job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task})
+    types.merge(gpu_types(text(gres)));
+  asked.insert(asked.end(), types.begin(), types.end());
+  const auto [at, fresh] = known_.try_emplace(asked);
+  std::set<std::string>& nodes = at->second;
+  if (!fresh) return nodes;
+  for (const std::string& name : words_of(asked[0])) {  // a pending job may name several
+    const auto found = partitions_.by_partition.find(name);
+    if (found != partitions_.by_partition.end()) nodes.insert(found->second.begin(), found->second.end());
+  }
+  const std::set<std::string> of_partitions = nodes;
+  static const std::set<std::string> kNone;
+  const auto of_node = [](const Sets& sets, const std::string& node) -> const std::set<std::string>& {
+    const auto found = sets.find(node);
+    return found == sets.end() ? kNone : found->second;
+  };
+  if (!types.empty())
+    std::erase_if(nodes, [&](const std::string& node) {
+      const auto& there = of_node(types_, node);
+      return std::none_of(types.begin(), types.end(), [&](const std::string& type) { return there.contains(type); });
+    });
+  if (!asked[1].empty())
+    std::erase_if(nodes, [&](const std::string& node) { return !may_be_on(asked[1], of_node(features_, node)); });
+  if (!asked[2].empty()) {
+    std::set<std::string> reserved;
+    bool all_known = true;  // Slurm tells of new reservations a minute late
+    for (const std::string& name : words_of(asked[2])) {
+      const auto found = reservations_.find(name);
+      all_known = all_known && found != reservations_.end();
+      if (found != reservations_.end()) reserved.insert(found->second.nodes.begin(), found->second.nodes.end());
+    }
+    if (all_known) std::erase_if(nodes, [&](const std::string& node) { return !reserved.contains(node); });
+  }
+  // Slurm lets no such job wait. What it asks for was not understood here.
+  if (nodes.empty()) nodes = of_partitions;
+  return nodes;
+}
+
+WaitingJob convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts, double now) {
   WaitingJob waiting;
   waiting.id = espalier_slurm_job_id(&job);
   waiting.gpus = wanted_gpus(job);
@@ -128,12 +183,7 @@ WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& pa
   waiting.left_to_slurm = slurm_preempts && now - static_cast<double>(job.eligible_time) < kLeftToSlurmSeconds;
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
 
-  std::set<std::string> allowed;
-  std::string list = text(job.partition) + ",";  // a pending job may name several
-  for (std::size_t at = 0, comma; (comma = list.find(',', at)) != std::string::npos; at = comma + 1) {
-    const auto found = partitions.by_partition.find(list.substr(at, comma - at));
-    if (found != partitions.by_partition.end()) allowed.insert(found->second.begin(), found->second.end());
-  }
+  std::set<std::string> allowed = nodes.of(job);
   std::vector<std::string> required;
   try {
     for (const auto& name : expand_hosts(job.exc_nodes)) allowed.erase(name);
@@ -144,7 +194,7 @@ WaitingJob convert_waiting(const slurm_job_info_t& job, const PartitionNodes& pa
   if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
     waiting.only_nodes = required;
     std::sort(waiting.only_nodes.begin(), waiting.only_nodes.end());
-  } else if (allowed != partitions.all) {
+  } else if (allowed != nodes.all()) {
     waiting.only_nodes.assign(allowed.begin(), allowed.end());
   }
   return waiting;

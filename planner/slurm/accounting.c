@@ -72,8 +72,9 @@ int espalier_slurm_each_account(void (*each)(void* context, const struct espalie
     slurmdb_assoc_rec_t* record;
     while ((record = slurm_list_next(all))) {
       struct espalier_account account = {record->acct, record->parent_acct, record->user, 0};
-      account.limited =
-          (record->grp_tres && *record->grp_tres) || (record->grp_jobs != INFINITE && record->grp_jobs != NO_VAL);
+      account.limited = (record->grp_tres && *record->grp_tres) ||
+                        (record->grp_tres_run_mins && *record->grp_tres_run_mins) ||
+                        (record->grp_jobs != INFINITE && record->grp_jobs != NO_VAL);
       if (record->acct) each(context, &account);
     }
     slurm_list_iterator_destroy(all);

@@ -13,6 +13,12 @@ enum espalier_limit_of espalier_slurm_limit_of(uint32_t reason) {
     case WAIT_QOS_GRP_JOB:
     case WAIT_QOS_GRP_BILLING:
     case WAIT_QOS_GRP_UNK:
+    case WAIT_QOS_GRP_GRES_RUN_MIN:
+    case WAIT_QOS_GRP_CPU_RUN_MIN:
+    case WAIT_QOS_GRP_MEM_RUN_MIN:
+    case WAIT_QOS_GRP_NODE_RUN_MIN:
+    case WAIT_QOS_GRP_BILLING_RUN_MIN:
+    case WAIT_QOS_GRP_UNK_RUN_MIN:
       return ESPALIER_LIMIT_OF_QOS;
     case WAIT_QOS_MAX_GRES_PER_USER:
     case WAIT_QOS_MAX_CPU_PER_USER:
@@ -39,6 +45,12 @@ enum espalier_limit_of espalier_slurm_limit_of(uint32_t reason) {
     case WAIT_ASSOC_GRP_JOB:
     case WAIT_ASSOC_GRP_BILLING:
     case WAIT_ASSOC_GRP_UNK:
+    case WAIT_ASSOC_GRP_GRES_RUN_MIN:
+    case WAIT_ASSOC_GRP_CPU_RUN_MIN:
+    case WAIT_ASSOC_GRP_MEM_RUN_MIN:
+    case WAIT_ASSOC_GRP_NODE_RUN_MIN:
+    case WAIT_ASSOC_GRP_BILLING_RUN_MIN:
+    case WAIT_ASSOC_GRP_UNK_RUN_MIN:
       return ESPALIER_LIMIT_OF_ACCOUNT;
     case WAIT_ASSOC_MAX_JOBS:
       return ESPALIER_LIMIT_OF_USER_IN_ACCOUNT;

@@ -21,16 +21,16 @@ needs() { for program; do command -v "$program" > /dev/null || skip "$program is
   wait_for 20 "its six extensions' GPUs are told" shows 'espalier_gpus\{state="lent"\} 6'
   shows 'espalier_gpus\{state="anchor"\} 2'
   shows 'espalier_gpus\{state="idle"\} 0'
-  shows "espalier_job_gpus\{job=\"$A\",uid=\"4242\",part=\"lent\"\} 6"
+  shows "espalier_job_gpus\{slurm_job=\"$A\",uid=\"4242\",part=\"lent\"\} 6"
   shows 'espalier_decisions_total\{kind="grow",outcome="committed"\} [1-9][0-9]*'
   shows 'espalier_pause_seconds_count\{kind="grow"\} [1-9][0-9]*'
   wait_for 60 "the prediction's error is known" shows 'espalier_prediction_error_ratio_count\{kind="grow"\} [1-9][0-9]*'
-  wait_for 60 "its tokens are told" shows "espalier_job_tokens_per_second\{job=\"$A\",uid=\"4242\"\} [0-9.e+]+"
+  wait_for 60 "its tokens are told" shows "espalier_job_tokens_per_second\{slurm_job=\"$A\",uid=\"4242\"\} [0-9.e+]+"
   kill -KILL "$(workers "$(metric A generation)" | head -n 1)"
   wait_for 120 "a loss is counted" shows 'espalier_losses_total 1'
   as_user scancel "$A"
   leaves_nothing
-  wait_for 20 "its series are gone" eval '! scrape | grep -q "job=\"$A\""'
+  wait_for 20 "its series are gone" eval '! scrape | grep -q "slurm_job=\"$A\""'
 }
 
 @test "Prometheus reads the metrics, and every query of the dashboard names metrics that exist" {

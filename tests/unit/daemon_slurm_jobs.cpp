@@ -34,6 +34,15 @@ struct Pending {
   }
 };
 
+// On a cluster of which nothing is known.
+WaitingJob waiting_of(const slurm_job_info_t& record, bool slurm_preempts, double now) {
+  const PartitionNodes partitions;
+  const NodesForJobs::Sets none;
+  const std::map<std::string, Reservation> reservations;
+  NodesForJobs nodes(partitions, none, none, reservations);
+  return convert_waiting(record, nodes, slurm_preempts, now);
+}
+
 }  // namespace
 
 TEST_CASE("a pending job waits for GPUs unless something else keeps it") {
@@ -63,11 +72,11 @@ TEST_CASE("a new job is left to Slurm, whatever reason it has, for five seconds 
   Pending job;
   for (const auto reason : {WAIT_NO_REASON, WAIT_PRIORITY, WAIT_RESOURCES}) {
     job.record.state_reason = reason;
-    CHECK(convert_waiting(job.record, {}, true, 1004.9).left_to_slurm);
-    CHECK_FALSE(convert_waiting(job.record, {}, true, 1005).left_to_slurm);
-    CHECK_FALSE(convert_waiting(job.record, {}, false, 1001).left_to_slurm);
+    CHECK(waiting_of(job.record, true, 1004.9).left_to_slurm);
+    CHECK_FALSE(waiting_of(job.record, true, 1005).left_to_slurm);
+    CHECK_FALSE(waiting_of(job.record, false, 1001).left_to_slurm);
   }
-  const auto waiting = convert_waiting(job.record, {}, true, 1004.9);
+  const auto waiting = waiting_of(job.record, true, 1004.9);
   CHECK(waiting.id == 7);
   CHECK(waiting.gpus == 2);
   CHECK(waiting.nodes == 1);
@@ -96,8 +105,12 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   CHECK(limit(WAIT_QOS_MAX_GRES_PER_ACCT) == LimitOf::account_in_qos);
   CHECK(limit(WAIT_ASSOC_GRP_GRES) == LimitOf::account);
   CHECK(limit(WAIT_ASSOC_MAX_JOBS) == LimitOf::user_in_account);
+  // Minutes that running jobs still have, those of extensions too.
+  CHECK(limit(WAIT_QOS_GRP_GRES_RUN_MIN) == LimitOf::qos);
+  CHECK(limit(WAIT_ASSOC_GRP_CPU_RUN_MIN) == LimitOf::account);
   // A limit of the job alone, and one that grows with time, are not made easier by another job's end.
-  for (const auto reason : {WAIT_QOS_MAX_GRES_PER_JOB, WAIT_QOS_GRP_GRES_MIN, WAIT_RESOURCES, WAIT_HELD})
+  for (const auto reason :
+       {WAIT_QOS_MAX_GRES_PER_JOB, WAIT_QOS_GRP_GRES_MIN, WAIT_ASSOC_GRP_GRES_MIN, WAIT_RESOURCES, WAIT_HELD})
     CHECK(limit(reason) == LimitOf::none);
   job.record.priority = 0;  // held
   CHECK(limit(WAIT_QOS_GRP_GRES) == LimitOf::none);
@@ -106,12 +119,55 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   CHECK(converted.qos == "normal");
 }
 
+TEST_CASE("in a federation a job that another cluster runs waits for nothing here") {
+  Pending job;
+  job.record.state_reason = WAIT_QOS_GRP_GRES;
+  CHECK(convert_job(job.record).limit == LimitOf::qos);
+  job.record.job_state = JOB_PENDING | JOB_REVOKED;
+  CHECK(convert_job(job.record).limit == LimitOf::none);
+  job.record.state_reason = WAIT_RESOURCES;
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+}
+
+TEST_CASE("a waiting job may have the nodes of its partitions with its GPU types, its features and its reservation") {
+  using Names = std::vector<std::string>;
+  const PartitionNodes partitions{{{"main", {"n1", "n2", "n3", "n4"}}, {"large", {"n5"}}},
+                                  {"n1", "n2", "n3", "n4", "n5", "n6"}};
+  const NodesForJobs::Sets types{
+      {"n1", {"h100"}}, {"n2", {"a100", "h100"}}, {"n3", {"a100"}}, {"n4", {}}, {"n5", {"h100"}}};
+  const NodesForJobs::Sets features{{"n1", {"ib"}}, {"n2", {"ib", "big"}}, {"n3", {"big"}}, {"n4", {}}, {"n5", {"ib"}}};
+  const std::map<std::string, Reservation> reservations{{"course", {{"n3", "n4"}, 0, 1, true}},
+                                                        {"other", {{"n1"}, 0, 1, true}}};
+  NodesForJobs nodes(partitions, types, features, reservations);
+  Pending job;
+  const auto allowed = [&](std::string partition, std::string gres, std::string constraint = "",
+                           std::string reservation = "") {
+    job.record.partition = partition.data();
+    job.record.tres_per_node = gres.data();
+    job.record.features = constraint.empty() ? nullptr : constraint.data();
+    job.record.resv_name = reservation.empty() ? nullptr : reservation.data();
+    return convert_waiting(job.record, nodes, false, 1010).only_nodes;
+  };
+  CHECK(allowed("main", "gres:gpu:2") == Names{"n1", "n2", "n3", "n4"});
+  CHECK(allowed("main", "gres:gpu:h100:2") == Names{"n1", "n2"});
+  CHECK(allowed("main,large", "gres:gpu:h100:2") == Names{"n1", "n2", "n5"});
+  CHECK(allowed("main", "gres:gpu:a100:1,gres:gpu:h100:1") == Names{"n1", "n2", "n3"});
+  CHECK(allowed("main", "gres:gpu:2", "big") == Names{"n2", "n3"});
+  CHECK(allowed("main", "gres:gpu:2", "ib|big") == Names{"n1", "n2", "n3"});
+  CHECK(allowed("main", "gres:gpu:h100:2", "big") == Names{"n2"});
+  CHECK(allowed("main", "gres:gpu:2", "", "course") == Names{"n3", "n4"});
+  CHECK(allowed("main", "gres:gpu:2", "", "course,other") == Names{"n1", "n3", "n4"});
+  CHECK(allowed("main", "gres:gpu:2", "", "unheard") == Names{"n1", "n2", "n3", "n4"});
+  // Not understood: as if it had not been asked for.
+  CHECK(allowed("main", "gres:gpu:b200:2") == Names{"n1", "n2", "n3", "n4"});
+}
+
 TEST_CASE("a list of too many nodes to exclude costs nobody else anything") {
   Pending job;
   std::string excluded;
   for (int i = 0; i < 9; ++i) excluded += std::string(i > 0 ? "," : "") + "n[1-16384]";
   job.record.exc_nodes = excluded.data();
   WaitingJob waiting;
-  CHECK_NOTHROW(waiting = convert_waiting(job.record, {}, true, 1010));
+  CHECK_NOTHROW(waiting = waiting_of(job.record, true, 1010));
   CHECK(waiting.id == 7);
 }

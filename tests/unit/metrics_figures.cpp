@@ -67,7 +67,7 @@ TEST_CASE("every GPU counts once, by what it does") {
   const std::string text = text_of(figures);
   CHECK(has_line(text, "espalier_gpus{state=\"lent\"} 1"));
   CHECK(has_line(text, "espalier_gpus{state=\"idle\"} 3"));
-  CHECK(has_line(text, "espalier_job_gpus{job=\"10\",uid=\"1000\",part=\"anchor\"} 2"));
+  CHECK(has_line(text, "espalier_job_gpus{slurm_job=\"10\",uid=\"1000\",part=\"anchor\"} 2"));
   CHECK(has_line(text, "espalier_slurm_up 1"));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("a thousand jobs stay below one megabyte, and further ones are counted
   }
   const std::string text = text_of(figures);
   CHECK(text.size() < 1000000);
-  CHECK(text.find("job=\"4000001000\"") != std::string::npos);
+  CHECK(text.find("slurm_job=\"4000001000\"") != std::string::npos);
 }
 
 TEST_CASE("the jobs with most GPUs keep their series") {
@@ -179,4 +179,13 @@ TEST_CASE("the planner tells its observer of a decision, its outcome and its mea
   }
   CHECK(std::count(listener.said.begin(), listener.said.end(), "measured") == 1);
   daemon.planner->observe(nullptr);
+}
+
+TEST_CASE("each phase of a job has a series") {
+  const std::string text = text_of(ClusterFigures{});
+  for (int phase = 0; phase <= static_cast<int>(JobPhase::ending); ++phase) {
+    const std::string line = "espalier_jobs{phase=\"" + to_string(static_cast<JobPhase>(phase)) + "\"} 0";
+    CAPTURE(line);
+    CHECK(has_line(text, line));
+  }
 }

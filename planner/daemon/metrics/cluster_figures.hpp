@@ -22,7 +22,7 @@ struct JobFigures {
 };
 
 struct ClusterFigures {
-  static constexpr std::size_t kPhases = 11;
+  static constexpr std::size_t kPhases = static_cast<std::size_t>(JobPhase::ending) + 1;
   bool slurm_answers = false;
   double snapshot_time = 0;                 // of Slurm's last answer, seconds since the epoch; 0: none yet
   std::array<std::size_t, kPhases> jobs{};  // elastic jobs by JobPhase

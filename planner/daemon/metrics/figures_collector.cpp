@@ -40,7 +40,10 @@ class Families {
   std::vector<MetricFamily> all_;
 };
 
-Labels job_labels(const JobFigures& row) { return {{"job", std::to_string(row.id)}, {"uid", std::to_string(row.uid)}}; }
+// Prometheus itself sets a label "job" for what it scrapes.
+Labels job_labels(const JobFigures& row) {
+  return {{"slurm_job", std::to_string(row.id)}, {"uid", std::to_string(row.uid)}};
+}
 
 void add_cluster(Families& families, const ClusterFigures& now) {
   families.begin("espalier_build_info", "The version of espalierd, as a label.");
