@@ -50,3 +50,27 @@ TEST_CASE("own ranks elsewhere keep copies and need them; what they have no room
   CHECK(snapshot_partners(pipeline_of({{"a", 0}, {"b", 0}, {"b", 1}}), {kLaunchers, kOwn, kOwn}) ==
         std::vector<int>{-1, 0, 0});
 }
+
+TEST_CASE(
+    "own ranks with memory for more copies keep all that is lent, and lose none when two extensions end at once") {
+  const Plan plan = pipeline_of({{"a", 0}, {"b", 0}, {"c", 0}, {"c", 1}, {"d", 0}, {"d", 1}});
+  const VaultPlace roomy_launcher{"7", true, true, 4}, roomy{"7", true, false, 3};
+  CHECK(snapshot_partners(plan, {roomy_launcher, roomy, {"8"}, {"8"}, {"9"}, {"9"}}) ==
+        std::vector<int>{-1, 0, 1, 0, 1, 0});
+  const Plan large = pipeline_of({{"a", 0}, {"b", 0}, {"c", 0}, {"c", 1}, {"c", 2}, {"d", 0}, {"d", 1}, {"d", 2}});
+  CHECK(snapshot_partners(large, {roomy_launcher, roomy, {"8"}, {"8"}, {"8"}, {"9"}, {"9"}, {"9"}}) ==
+        std::vector<int>{-1, 0, 1, 0, 1, 0, 1, 0});
+  // Without that memory some go to the other extension, and are lost with it.
+  CHECK(snapshot_partners(large, {kLaunchers, kOwn, {"8"}, {"8"}, {"8"}, {"9"}, {"9"}, {"9"}}) ==
+        std::vector<int>{-1, 0, 1, 0, 1, 2, 3, 4});
+}
+
+TEST_CASE("how many copies fit into a host's memory") {
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+  CHECK(copies_that_fit(1000 * kGiB, 8, 2 * kGiB) == 4);  // the most
+  // 64 GiB a rank: 16 for its own copies, half of the rest for others, 16 each.
+  CHECK(copies_that_fit(8 * 64 * kGiB, 8, 4 * kGiB) == 3);
+  CHECK(copies_that_fit(8 * 32 * kGiB, 8, 4 * kGiB) == 2);
+  CHECK(copies_that_fit(0, 8, kGiB) == 2);
+  CHECK(copies_that_fit(kGiB, 0, 0) == 4);
+}

@@ -1,5 +1,6 @@
 #include "torchrt/recovery/partners.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,10 +36,16 @@ std::vector<int> next_of(const std::vector<std::vector<int>>& groups, std::size_
   return partners;
 }
 
-// For one rank of the job's own; such ranks are few where most are lent.
-constexpr int kMostCopies = 2;
+constexpr int kFewestCopies = 2,
+              kMostCopies = 4;  // for one rank of the job's own; such ranks are few where most are lent
 
 }  // namespace
+
+int copies_that_fit(std::int64_t free_bytes, int ranks, std::int64_t state_bytes) {
+  const std::int64_t copy = 2 * std::max<std::int64_t>(1, state_bytes);
+  const std::int64_t left = free_bytes / std::max(1, ranks) - copy;
+  return static_cast<int>(std::clamp<std::int64_t>(left / 2 / copy, kFewestCopies, kMostCopies));
+}
 
 std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlace>& places) {
   std::vector<std::string> nodes, owners;
@@ -60,8 +67,9 @@ std::vector<int> snapshot_partners(const Plan& plan, const std::vector<VaultPlac
     };
     std::optional<std::size_t> best;
     for (const std::size_t keeper : own)
-      if (outlives(keeper) && kept[keeper] < kMostCopies && (!best || kept[keeper] < kept[*best])) best = keeper;
-    if (!best && !own.empty())  // a lent rank elsewhere is better than a third copy on an own rank
+      if (outlives(keeper) && kept[keeper] < places[keeper].copies && (!best || kept[keeper] < kept[*best]))
+        best = keeper;
+    if (!best && !own.empty())  // a lent rank elsewhere is better than one copy more than an own rank has room for
       for (std::size_t keeper = 0; keeper < places.size(); ++keeper)
         if (!places[keeper].own && nodes[keeper] != nodes[rank] && (!best || kept[keeper] < kept[*best])) best = keeper;
     if (!best) {

@@ -1,28 +1,57 @@
 #include "torchrt/recovery/snapshots.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "planner/core/error.hpp"
 #include "torchrt/comm/waits.hpp"
 #include "torchrt/device/cpu.hpp"
+#include "torchrt/recovery/host_memory.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
 std::vector<VaultPlace> all_places(World& world, const VaultPlace& mine) {
-  const std::string words = std::string(1, mine.with_launcher ? 'l' : mine.own ? 'o' : 'e') + mine.owner;
+  const std::string words = std::string(1, mine.with_launcher ? 'l'
+                                           : mine.own         ? 'o'
+                                                              : 'e') +
+                            static_cast<char>('0' + mine.copies) + mine.owner;
   std::vector<VaultPlace> places;
   for (const std::vector<char>& theirs : world.gather(std::span<const char>(words.data(), words.size())))
-    places.push_back({std::string(theirs.begin() + 1, theirs.end()), theirs.front() != 'e', theirs.front() == 'l'});
+    places.push_back(
+        {std::string(theirs.begin() + 2, theirs.end()), theirs[0] != 'e', theirs[0] == 'l', theirs[1] - '0'});
   return places;
+}
+
+StateLayout layout_of(const RankState& state, const RankLayout& rank, int unit) {
+  const Config& config = state.config();
+  const UnitSpec spec = unit_spec(config.model, unit, rank.tp, rank.tp_rank);
+  const bool divided = config.training.zero1;
+  return state_layout(spec, config.training.dtype, divided ? rank.replicas : 1, divided ? rank.replica : 0);
+}
+
+// With as many copies as this host has memory for.
+VaultPlace with_room(VaultPlace place, const RankState& state, int rank) {
+  std::int64_t largest = 0;
+  for (const RankLayout& one : state.layout().ranks) {
+    std::int64_t bytes = 0;
+    for (const int unit : one.units) bytes += static_cast<std::int64_t>(layout_of(state, one, unit).bytes());
+    largest = std::max(largest, bytes);
+  }
+  const auto gpus = state.plan().ranks();
+  const std::string& node = gpus[static_cast<std::size_t>(rank)].node;
+  const auto here = std::count_if(gpus.begin(), gpus.end(), [&](const GpuId& gpu) { return gpu.node == node; });
+  place.copies = copies_that_fit(free_host_memory(), static_cast<int>(here), largest);
+  return place;
 }
 
 }  // namespace
 
 Snapshots::Snapshots(RankState& state, World& world, Device& device, int every, const VaultPlace& place)
     : state_(state), world_(world), device_(device), host_(make_cpu_device()), every_(every) {
-  const std::vector<int> partners = snapshot_partners(state.plan(), all_places(world, place));
+  const std::vector<int> partners =
+      snapshot_partners(state.plan(), all_places(world, with_room(place, state, world.rank())));
   partner_ = partners[static_cast<std::size_t>(world.rank())];
   reserve(world.rank());
   for (const auto& slot : copies_.front().slots)
@@ -33,18 +62,12 @@ Snapshots::Snapshots(RankState& state, World& world, Device& device, int every, 
 
 void Snapshots::reserve(int rank) {
   const RankLayout& self = state_.layout().ranks[static_cast<std::size_t>(rank)];
-  const Config& config = state_.config();
   Copy copy;
   copy.rank = rank;
   copy.units = self.units;
   for (auto& slot : copy.slots)
-    for (const int unit : self.units) {
-      const UnitSpec spec = unit_spec(config.model, unit, self.tp, self.tp_rank);
-      const bool divided = config.training.zero1;
-      const StateLayout layout =
-          state_layout(spec, config.training.dtype, divided ? self.replicas : 1, divided ? self.replica : 0);
-      slot.push_back(host_->allocate(layout.bytes(), "espalier-copy"));
-    }
+    for (const int unit : self.units)
+      slot.push_back(host_->allocate(layout_of(state_, self, unit).bytes(), "espalier-copy"));
   copies_.push_back(std::move(copy));
 }
 
