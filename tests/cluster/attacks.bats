@@ -91,3 +91,25 @@ P
   refute reached recovering
   goes_on_well
 }
+
+# Finding 5 of the security review: the names of vaults' sockets can be guessed, and a user of the node can take them first.
+@test "another user of the node holds the names of a job's vaults: the job trains, and a loss heals from memory as without that" {
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
+  (cd /tmp && exec ip netns exec n1 setpriv --reuid mallory --regid mallory --clear-groups /usr/bin/python3 \
+    "$BOX_REPO/tests/attacks/squat.py" "espalier-vault-$((near + 1)).0" 64 600 > "$BOX/log/squat" 3>&-) &
+  attackers+=($!)
+  wait_for 30 "the names are taken" grep -q squatted "$BOX/log/squat"
+  A=$(elastic A 3:3 -N1 -n1 -w n1 --gres=gpu:3 -- "${tiny[@]}" --steps 1000000)
+  [ "$A" = $((near + 1)) ]
+  wait_for 120 "A trains" stepped_past A 10
+  [ "$(ip netns exec n1 ss -Hlxp | grep -c "@espalier-vault-$A")" -ge 66 ] # mallory's, and one of the job's own
+  before=$(metric A generation)
+  kill -KILL "$(workers 0 | tail -n 1)"
+  wait_for 120 "A trains in a generation after ${before:-0}" eval '[ "$(metric A generation)" -gt '"${before:-0}"' ]'
+  wait_for 10 "it is told" grep -q 'training went on' "$BOX/home/A.out"
+  grep 'training went on' "$BOX/home/A.out"
+  # From the memory of the step before the loss: no step is done again.
+  refute grep -q 'training went on.* of step ' "$BOX/home/A.out"
+  goes_on_well
+}
