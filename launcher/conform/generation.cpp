@@ -41,8 +41,13 @@ Generation::Generation(Stage& stage, int replicas, Start start)
       start_(std::move(start)),
       unit_(start_.unit > 0 ? start_.unit : stage.units().front()) {
   for (int gpu = 0; gpu < replicas * unit_; ++gpu) gpus_.push_back({kNode, gpu});
-  stage_.greeting_ = start_.greeting;
-  stage_.generations_[number_] = this;
+  Stage::Callbacks workers;
+  workers.adopt = [this](std::unique_ptr<Line> line, const wire::WorkerHello& worker) {
+    adopt(std::move(line), worker);
+  };
+  workers.came = [this] { note_all(); };
+  workers.broken = [this](const std::string& why) { broken_ = why; };
+  stage_.enter(number_, start_.greeting, std::move(workers));
   RanksCallbacks on;
   on.ended = [this](int rank, int code) { codes_[rank] = code; };
   on.lost = [this](const std::vector<int>& ranks, const std::string& why) {
@@ -50,10 +55,10 @@ Generation::Generation(Stage& stage, int replicas, Start start)
     broken_ = lost_ = why;
   };
   on.all_ended = [](int) {};
-  ranks_ = stage_.run(*this, with_steps(stage_.settings(), start_.steps), start_.variables, std::move(on));
+  ranks_ = stage_.run(number_, gpus_, with_steps(stage_.settings(), start_.steps), start_.variables, std::move(on));
 }
 
-Generation::~Generation() { stage_.generations_.erase(number_); }
+Generation::~Generation() { stage_.leave(number_); }
 
 Line& Generation::line(int rank) {
   const auto at = lines_.find(rank);

@@ -87,7 +87,6 @@ class Generation {
   void drop() { ranks_.reset(); }  // SIGKILL to all
 
  private:
-  friend class Stage;
   void adopt(std::unique_ptr<Line> line, const wire::WorkerHello& worker);
   void note(int rank);
   void note_all();

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "launcher/conform/generation.hpp"
 #include "launcher/process/child.hpp"
 
 namespace espalier::launcher::conform {
@@ -117,21 +116,26 @@ std::vector<std::string> Stage::environment(int generation, int port) const {
           std::string("ESPALIER_HEARTBEAT=") + heartbeat};
 }
 
-std::unique_ptr<Ranks> Stage::run(const Generation& generation, const std::vector<std::string>& program,
+void Stage::enter(int number, const Line::Greeting& greeting, Callbacks callbacks) {
+  greeting_ = greeting;
+  generations_[number] = std::move(callbacks);
+}
+
+std::unique_ptr<Ranks> Stage::run(int number, const std::vector<GpuId>& gpus, const std::vector<std::string>& program,
                                   const std::vector<std::string>& variables, RanksCallbacks callbacks) {
   WorldRequest request;
-  request.generation = generation.number();
-  request.gpus = generation.gpus();
+  request.generation = number;
+  request.gpus = gpus;
   request.holdings = holdings();
   request.program = program;
-  auto own = environment(generation.number(), port_);
+  auto own = environment(number, port_);
   for (const std::string& one : variables) {
     const std::string name = one.substr(0, one.find('=') + 1);
     std::erase_if(own, [&](const std::string& other) { return other.rfind(name, 0) == 0; });
     own.push_back(one);
   }
   request.environment = clean_environment(own);
-  request.directory = directory_->generation(generation.number()).string();
+  request.directory = directory_->generation(number).string();
   request.network = "127.0.0.0/8";
   return servers_->run(request, std::move(callbacks));
 }
@@ -153,15 +157,15 @@ void Stage::accept() {
           const auto at = generations_.find(worker.hello.generation);
           if (at == generations_.end()) throw Error("hello.generation: there is no such generation");
           line->frames.pop_front();
-          at->second->adopt(std::move(line), worker);
+          at->second.adopt(std::move(line), worker);
         } catch (const Error& error) {
-          for (const auto& [number, generation] : generations_) generation->broken_ = error.what();
+          for (const auto& [number, generation] : generations_) generation.broken(error.what());
           if (line) line->close();  // adopt() may have taken it, and closed it
         }
       }
       loop_.stop();
     });
-    for (const auto& [number, generation] : generations_) generation->note_all();
+    for (const auto& [number, generation] : generations_) generation.came();
     loop_.stop();
   };
   lines_.push_back(std::make_unique<Line>(loop_, std::move(socket), door_, greeting_, changed));

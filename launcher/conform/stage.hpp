@@ -38,10 +38,14 @@ struct Settings {
   std::string launcher;      // path of espalier-launch; espalier-ranks is beside it
 };
 
-class Generation;
-
 class Stage {
  public:
+  // What a generation on the stage is told.
+  struct Callbacks {
+    std::function<void(std::unique_ptr<Line>, const wire::WorkerHello&)> adopt;  // its worker has said hello; may throw
+    std::function<void()> came;                                                  // something, on a line
+    std::function<void(const std::string& why)> broken;  // a worker that no generation knows broke the protocol
+  };
   explicit Stage(Settings settings);  // throws Error
   ~Stage();
   Stage(const Stage&) = delete;
@@ -61,14 +65,17 @@ class Stage {
 
   // A number that no generation of this suite had before.
   int fresh_number() { return ++last_number_; }
+  // From now on the generation of this number hears of its workers, until it leaves. `greeting`: for all lines to come.
+  void enter(int number, const Line::Greeting& greeting, Callbacks callbacks);
+  void leave(int number) { generations_.erase(number); }
+  // Starts its ranks. `variables`: "NAME=value", instead of those that a launcher sets. Throws Error.
+  std::unique_ptr<Ranks> run(int number, const std::vector<GpuId>& gpus, const std::vector<std::string>& program,
+                             const std::vector<std::string>& variables, RanksCallbacks callbacks);
   void forget_state();                        // a new, empty vault
   int connections() const { return count_; }  // that workers have made so far
 
  private:
-  friend class Generation;
   void accept();
-  std::unique_ptr<Ranks> run(const Generation& generation, const std::vector<std::string>& program,
-                             const std::vector<std::string>& variables, RanksCallbacks callbacks);
   std::vector<std::string> environment(int generation, int port) const;
 
   Settings settings_;
@@ -83,7 +90,7 @@ class Stage {
   std::unique_ptr<RankServers> servers_;
   std::unique_ptr<Vault> vault_;
   std::vector<std::unique_ptr<Line>> lines_;  // of workers that have not said hello
-  std::map<int, Generation*> generations_;    // they enter and leave by themselves
+  std::map<int, Callbacks> generations_;      // by number
   Line::Greeting greeting_;                   // for lines to come
   int last_number_ = 0, count_ = 0;
   std::vector<int> units_{1};

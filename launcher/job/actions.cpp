@@ -36,7 +36,7 @@ void Actions::note(const Row& row, const std::string& why) {
 void Actions::perform(Action action) {
   switch (action) {
     case Action::start_training:
-      rooms_.hand_off.generation_0_took(rooms_.generation_zero.trains());
+      rooms_.hand_off.pause().generation_0_took(rooms_.generation_zero.trains());
       return rooms_.extensions.keep_acquired();
     case Action::start_alone:
       rooms_.machine.forget_first();
@@ -60,7 +60,7 @@ void Actions::perform(Action action) {
       return rooms_.hand_off.send_switch();
     case Action::ask_in_place:
       rooms_.machine.forget_answers();
-      return rooms_.hand_off.ask_in_place();
+      return rooms_.hand_off.in_place().ask();
     case Action::begin_load:
       return rooms_.hand_off.begin_load();
     case Action::send_load:
@@ -68,7 +68,7 @@ void Actions::perform(Action action) {
     case Action::resume_old:
       return rooms_.generations.current()->send_all(wire::Resume{});
     case Action::go_on_in_place:
-      rooms_.hand_off.go_on_in_place();
+      rooms_.hand_off.in_place().go_on();
       return rooms_.reports->forget_profiles();
     case Action::end_old:
       return rooms_.hand_off.end_old();
@@ -91,7 +91,7 @@ void Actions::perform(Action action) {
       const bool trained = rooms_.generations.current() != nullptr;
       rooms_.generations.drop_current();
       rooms_.machine.forget_current();
-      rooms_.hand_off.lost();
+      rooms_.hand_off.pause().lost();
       return rooms_.recovery.bury(trained);
     }
     case Action::start_recovery:
@@ -121,7 +121,7 @@ void Actions::end_job() {
   rooms_.program.stop_waiting();
   rooms_.generations.end();
   rooms_.extensions.release_all();
-  rooms_.hand_off.lost();
+  rooms_.hand_off.pause().lost();
   rooms_.recovery.end();
   rooms_.reports->leave({rooms_.context.job, rooms_.ending.code()});
   World* const current = rooms_.generations.current();

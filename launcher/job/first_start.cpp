@@ -69,8 +69,7 @@ void FirstStart::deadline_checked(const wire::DeadlineChecked& checked, bool goe
   const DeadlineVerdict verdict = judge_deadline(checked, deadline, now, goes_on);
   if (verdict.refused) {
     limit_.reset();
-    stage_ = Stage::done;
-    refused_ = true;
+    stage_ = Stage::refused;
     return callbacks_.refuse(verdict.text);
   }
   if (verdict.doubtful) spdlog::warn("espalier: launch: {}", verdict.text);
@@ -109,9 +108,9 @@ std::string FirstStart::why_not(const Decision& decision) const {
 
 void FirstStart::proposed(const Decision& decision) {
   // Without an outcome the planner would keep the decision open, and propose nothing else meanwhile.
-  if (stage_ == Stage::done)
-    return callbacks_.given_up(decision, refused_ ? "the job ends: its deadline cannot be kept"
-                                                  : "it came late: generation 0 has a plan already");
+  if (done())
+    return callbacks_.given_up(decision, stage_ == Stage::refused ? "the job ends: its deadline cannot be kept"
+                                                                  : "it came late: generation 0 has a plan already");
   if (stage_ != Stage::asking) return;
   std::string refusal;
   if (const std::string why = why_not(decision); !why.empty()) refusal = "the planner's plan does not suit: " + why;

@@ -57,10 +57,10 @@ class FirstStart {
   void start_alone(const std::string& why);
 
   bool asks_for_extensions() const { return stage_ == Stage::acquiring; }
-  bool done() const { return stage_ == Stage::done; }
+  bool done() const { return stage_ == Stage::done || stage_ == Stage::refused; }
 
  private:
-  enum class Stage { idle, describing, ranks_start, asking, acquiring, done };
+  enum class Stage { idle, describing, ranks_start, asking, acquiring, done, refused };  // refused: by its deadline
   void ask(RankOrder order);
   void choose_alone(const std::string& because);
   std::string why_not(const Decision& decision) const;  // empty: it suits
@@ -72,7 +72,7 @@ class FirstStart {
   Callbacks callbacks_;
   Stage stage_ = Stage::idle;
   RankOrder order_ = RankOrder::planned;
-  bool planner_away_ = false, deadline_told_ = false, refused_ = false;
+  bool planner_away_ = false, deadline_told_ = false;
   std::optional<Decision> wide_;
   std::unique_ptr<ProgramDescription> description_;
   wire::Watch limit_;

@@ -1,16 +1,14 @@
-// A change of generation: the planner's decision, or the launcher's own answer to a notice, from the proposal to the
-// first step of the new generation. What each phase took is reported, and predicts the next change.
+// The change under way: the planner's decision, or the launcher's own answer to a notice, from the proposal to its
+// commit, or until it is given up. Carries out a change of generation; one that the running ranks can take is for
+// in_place(). What follows the commit is for pause(). Runs on the loop.
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "launcher/job/grace.hpp"
-#include "launcher/recovery/step_watch.hpp"
-#include "launcher/world/generations.hpp"
+#include "launcher/job/plan_in_place.hpp"
 
 namespace espalier::launcher {
 
@@ -23,15 +21,16 @@ class HandOff {
     std::function<void(const std::string& why)> next_lost;
     std::function<void(const wire::Outcome&)> report;
   };
+  // All references outlive this object.
   HandOff(const JobContext& context, Generations& generations, StepWatch& steps, Callbacks callbacks);
+  HandOff(const HandOff&) = delete;
+  HandOff& operator=(const HandOff&) = delete;
 
   void begin(const Decision& decision);
   bool under_way() const { return change_.has_value(); }
   const Decision& decision() const { return change_->decision; }
   std::int64_t id() const { return change_ ? change_->decision.id : 0; }  // 0: of the launcher's own, or none
-  // No state has to move for the plan, no rank starts or ends, and the running generation says that it can go on so.
-  bool goes_in_place() const;
-  bool releases(JobId extension) const;  // the change under way gives it back
+  bool releases(JobId extension) const;                                   // the change under way gives it back
   // A phase of the change under way has ended. Without a change nothing happens.
   void note(const std::string& phase);
   void note_why(const std::string& why);  // it may be given up
@@ -39,49 +38,26 @@ class HandOff {
   // Actions of the state machine.
   void start_next();
   void send_switch();
-  void ask_in_place();  // whether the running generation can take the plan
   void begin_load();
   void send_load();
   void end_old();
   void commit();
-  void go_on_in_place();  // the running generation takes the plan
-  // The running generation failed by itself before it has done a step on a plan that it had taken in place: the job has
-  // its earlier plan again, and the change is reported as given up. False: there was no such change.
-  bool take_back_in_place(const std::string& why);
   void report_aborted(bool lost);  // `lost`: the loss has a message of its own
-  // The report follows with the first step of the new generation, which completes the figures.
+  // The change is over. Its report follows from pause(), with the first step.
   void report_committed() { change_.reset(); }
 
-  // The first step of the new generation, in case the change waits for it.
-  void stepped(const wire::Step& step);
-  void lost();  // the job or the new generation ends before its first step
-
+  PlanInPlace& in_place() { return in_place_; }
+  Pause& pause() { return pause_; }
   double early_seconds() const { return early_seconds_; }  // of the change under way
-  void generation_0_took(double seconds) { measured_.start = seconds; }
-  double start_seconds() const { return measured_.start; }
-  double predicted_seconds();  // that the next change is likely to take
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
-  struct Change {
-    Decision decision;
-    std::map<std::string, Time> at;  // phase ends, for the outcome
-    std::string why_aborted;
-    std::int64_t boundary = 0;
-    bool load_begun = false;
-    std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
-    std::map<std::string, double> load_phases_ms = {};
-  };
-  void await_first_step();
-  void finish_pause(std::int64_t step, std::optional<double> step_seconds);
-  wire::Outcome outcome(const Decision& decision, const std::string& result) const;
-
   const JobContext& context_;
   Generations& generations_;
   StepWatch& steps_;
   Callbacks callbacks_;
-  std::optional<Change> change_, awaiting_first_step_;
-  MeasuredPhases measured_;
+  std::optional<Change> change_;
+  Pause pause_;
+  PlanInPlace in_place_;
   double early_seconds_ = 0;
 };
 

@@ -98,14 +98,14 @@ void Launcher::propose(const Decision& decision) {
   }
   hand_off_.begin(decision);
   if (!decision.acquire.empty()) return machine_.raise(Event::propose_acquire);
-  if (decision.release.empty() && reports_->planner_knows_in_place() && hand_off_.goes_in_place())
+  if (decision.release.empty() && reports_->planner_knows_in_place() && hand_off_.in_place().possible())
     return machine_.raise(Event::propose_in_place);
   machine_.raise(program_.restarts() ? Event::propose_restart : Event::propose_direct);
 }
 
 void Launcher::stepped(const wire::Step& step) {
-  generation_zero_.stepped(step, hand_off_.start_seconds());
-  hand_off_.stepped(step);
+  generation_zero_.stepped(step, hand_off_.pause().start_seconds());
+  hand_off_.pause().stepped(step);
   recovery_.stepped();
   const int generation = generations_.number();
   if (program_.wants_spares(generation))

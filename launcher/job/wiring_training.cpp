@@ -109,7 +109,7 @@ Notices::Callbacks Launcher::of_notices() {
   on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
   on.job = [this] { return state(); };
   on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
-  on.needs = [this] { return hand_off_.predicted_seconds(); };
+  on.needs = [this] { return hand_off_.pause().predicted_seconds(); };
   on.save = [this] { generations_.current()->send_all(wire::Checkpoint{}); };
   on.propose = [this](const Decision& decision) {
     hand_off_.begin(decision);

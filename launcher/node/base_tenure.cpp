@@ -18,10 +18,7 @@ constexpr auto kFirstAtMost = std::chrono::minutes(10);
 void BaseTenure::found() {
   connected_ = ever_ = true;
   nobody_since_.reset();
-  ended_itself_ = false;
-  state_.reset();
-  requeued_ = false;
-  first_restarts_.reset();
+  answers_ = {};
 }
 
 void BaseTenure::lost(Time now) {
@@ -31,15 +28,16 @@ void BaseTenure::lost(Time now) {
 }
 
 void BaseTenure::looked(Time now, bool nobody) {
-  if (!nobody) nobody_since_.reset(), ended_itself_ = false;
+  if (!nobody) nobody_since_.reset(), answers_.ended_itself = false;
   else if (!nobody_since_) nobody_since_ = now;
 }
 
 void BaseTenure::heard(Submitted state, int restarts, Time now) {
-  state_ = state;
-  if (!first_restarts_) first_restarts_ = restarts;
-  requeued_ = requeued_ || state == Submitted::waits || restarts > *first_restarts_;
-  ended_itself_ = state == Submitted::runs && !requeued_ && nobody_since_ && now - *nobody_since_ >= kNobody;
+  answers_.state = state;
+  if (!answers_.first_restarts) answers_.first_restarts = restarts;
+  answers_.requeued = answers_.requeued || state == Submitted::waits || restarts > *answers_.first_restarts;
+  answers_.ended_itself =
+      state == Submitted::runs && !answers_.requeued && nobody_since_ && now - *nobody_since_ >= kNobody;
 }
 
 bool BaseTenure::asks(Time now) {
@@ -51,10 +49,10 @@ bool BaseTenure::asks(Time now) {
 bool BaseTenure::stays(Time now) const {
   if (connected_) return true;
   if (!ever_ && first_ && now - since_ >= *first_) return false;
-  if (now - since_ >= (ever_ ? holds_ : kFirstAtMost) || state_ == Submitted::ended) return false;
-  if (state_ != Submitted::runs || requeued_) return true;
+  if (now - since_ >= (ever_ ? holds_ : kFirstAtMost) || answers_.state == Submitted::ended) return false;
+  if (answers_.state != Submitted::runs || answers_.requeued) return true;
   if (!ever_) return now - since_ < kFirst;
-  return !ended_itself_;
+  return !answers_.ended_itself;
 }
 
 }  // namespace espalier::launcher

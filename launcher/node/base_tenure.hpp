@@ -34,6 +34,14 @@ class BaseTenure {
   bool stays(Time now) const;  // false: the keeper gives its node back
 
  private:
+  // What Slurm has said of the submitted job since a launcher was last there.
+  struct Answers {
+    std::optional<Submitted> state;
+    std::optional<int> first_restarts;
+    bool requeued = false;
+    bool ended_itself = false;  // the launcher has
+  };
+
   const bool batch_;
   const std::chrono::milliseconds holds_;
   const std::optional<std::chrono::seconds> first_;
@@ -41,10 +49,7 @@ class BaseTenure {
   Time since_;  // without a launcher
   bool connected_ = false, ever_ = false;
   std::optional<Time> nobody_since_, asked_;
-  std::optional<Submitted> state_;
-  bool ended_itself_ = false;  // the launcher has
-  std::optional<int> first_restarts_;
-  bool requeued_ = false;
+  Answers answers_;
 };
 
 }  // namespace espalier::launcher

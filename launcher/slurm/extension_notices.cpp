@@ -1,23 +1,33 @@
-// How the launcher learns that Slurm takes extensions back.
-#include <utility>
+#include "launcher/slurm/extension_notices.hpp"
 
-#include "launcher/slurm/extensions.hpp"
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 namespace {
+constexpr wire::Loop::Milliseconds kWatch{5000};
 // The wait for Slurm's word on the other extensions, after the first notice.
 constexpr wire::Loop::Milliseconds kGather{500};
 }  // namespace
 
+ExtensionNotices::ExtensionNotices(wire::Loop& loop, BlockingThread& slurm, const ExtensionJobs& jobs,
+                                   std::function<void(JobId)> told)
+    : loop_(loop), slurm_(slurm), jobs_(jobs), told_(std::move(told)) {
+  watch_ = loop_.every(kWatch, [this] { watch(); });
+}
+
 // Asks Slurm whether running extensions are preempted. A preemption's SIGTERM goes to a job's steps and not to its
 // batch script, so that the keeper may hear nothing. The steps' processes report the signal, but there may be none yet,
 // and their report may be lost.
-void Extensions::watch() {
-  for (auto& [id, job] : jobs_) {
-    if (!job.running || job.heard || job.leaving || job.asked) continue;
-    job.asked = true;
+void ExtensionNotices::watch() {
+  std::erase_if(notices_, [this](const auto& entry) { return !jobs_.all().contains(entry.first); });
+  for (const auto& [id, job] : jobs_.all()) {
+    if (!job.running || job.leaving || heard(id) || notices_[id].asked) continue;
+    notices_[id].asked = true;
     slurm_.post([this, id = id]() -> std::function<void()> {
       bool preempted = false;
       try {
@@ -27,24 +37,32 @@ void Extensions::watch() {
         // slurmctld is away. Nothing is preempted without it.
       }
       return [this, id, preempted] {
-        if (const auto at = jobs_.find(id); at != jobs_.end()) at->second.asked = false;
+        if (const auto at = notices_.find(id); at != notices_.end()) at->second.asked = false;
         if (preempted) notice(id);
       };
     });
   }
 }
 
-void Extensions::notice(JobId id) {
-  const auto at = jobs_.find(id);
-  if (at == jobs_.end() || at->second.heard || at->second.leaving) return;
-  at->second.heard = true;
-  at->second.noticed_at = wire::steady_now();
+bool ExtensionNotices::heard(JobId id) const {
+  const auto at = notices_.find(id);
+  return at != notices_.end() && at->second.heard;
+}
+
+void ExtensionNotices::hear(JobId id) {
+  notices_[id].heard = true;
+  notices_[id].heard_at = wire::steady_now();
+}
+
+void ExtensionNotices::notice(JobId id) {
+  if (jobs_.held(id) == nullptr || heard(id)) return;
+  hear(id);
   std::vector<JobId> others;
-  for (const auto& [other, job] : jobs_)
-    if (job.running && !job.heard && !job.leaving) others.push_back(other);
-  if (others.empty()) return tell_notices();
+  for (const auto& [other, job] : jobs_.all())
+    if (job.running && !job.leaving && !heard(other)) others.push_back(other);
+  if (others.empty()) return tell();
   if (gather_) return;  // Slurm is being asked
-  gather_ = loop_.after(kGather, [this] { tell_notices(); });
+  gather_ = loop_.after(kGather, [this] { tell(); });
   slurm_.post_first([this, others, question = ++questions_]() -> std::function<void()> {
     std::vector<JobId> taken;
     try {
@@ -56,35 +74,32 @@ void Extensions::notice(JobId id) {
     return [this, taken, question] {
       if (question != questions_ || !gather_) return;
       for (const JobId other : taken)
-        if (const auto job = jobs_.find(other); job != jobs_.end() && !job->second.heard && !job->second.leaving) {
-          job->second.heard = true;
-          job->second.noticed_at = wire::steady_now();
-        }
-      tell_notices();
+        if (jobs_.held(other) != nullptr && !heard(other)) hear(other);
+      tell();
     };
   });
 }
 
-void Extensions::tell_notices() {
+void ExtensionNotices::tell() {
   gather_.reset();
   std::vector<JobId> fresh;
-  for (auto& [id, job] : jobs_)
-    if (job.heard && !job.leaving && !std::exchange(job.noticed, true)) fresh.push_back(id);
-  for (const JobId id : fresh) callbacks_.noticed(id);
+  for (auto& [id, notice] : notices_)
+    if (notice.heard && jobs_.held(id) != nullptr && !std::exchange(notice.told, true)) fresh.push_back(id);
+  for (const JobId id : fresh) told_(id);
 }
 
-std::set<JobId> Extensions::noticed() const {
+std::set<JobId> ExtensionNotices::noticed() const {
   std::set<JobId> ids;
-  for (const auto& [id, job] : jobs_)
-    if (job.noticed && !job.leaving) ids.insert(id);
+  for (const auto& [id, notice] : notices_)
+    if (notice.told && jobs_.held(id) != nullptr) ids.insert(id);
   return ids;
 }
 
-double Extensions::since_notice(const std::set<JobId>& ids) const {
+double ExtensionNotices::since_notice(const std::set<JobId>& ids) const {
   double longest = 0;
-  for (const auto& [id, job] : jobs_)
-    if (ids.contains(id) && job.noticed)
-      longest = std::max(longest, std::chrono::duration<double>(wire::steady_now() - job.noticed_at).count());
+  for (const auto& [id, notice] : notices_)
+    if (ids.contains(id) && notice.told && jobs_.all().contains(id))
+      longest = std::max(longest, std::chrono::duration<double>(wire::steady_now() - notice.heard_at).count());
   return longest;
 }
 

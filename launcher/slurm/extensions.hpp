@@ -1,21 +1,19 @@
 // The extensions of one job: submits them, watches them, gives them back. Only this object and their keepers own
 // extension jobs. Callbacks run on the loop.
+//
+//   extensions.acquire(requests);    // callbacks.granted or failed follows
+//   extensions.keep_acquired();      // the job trains on them
+//   extensions.release(id);          // callbacks.released follows
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "launcher/process/blocking_thread.hpp"
-#include "launcher/slurm/grants.hpp"
-#include "launcher/slurm/job_context.hpp"
-#include "planner/wire/keeper_messages.hpp"
-#include "planner/wire/server.hpp"
+#include "launcher/slurm/acquisition.hpp"
+#include "launcher/slurm/extension_jobs.hpp"
+#include "launcher/slurm/extension_notices.hpp"
 
 namespace espalier::launcher {
 
@@ -36,79 +34,50 @@ class Extensions {
 
   Grants& grants() { return grants_; }  // acquire() uses each for one extension
   // Submits the extensions; calls `granted` or `failed`.
-  void acquire(const std::vector<ExtensionRequest>& requests);
+  void acquire(const std::vector<ExtensionRequest>& requests) { acquisition_.begin(requests, grants_); }
   void cancel_acquired();  // gives back what the last acquire() got; calls neither `granted` nor `failed`
-  void keep_acquired();    // the acquired extensions now belong to the committed generation
+  // The acquired extensions now belong to the committed generation.
+  void keep_acquired() { jobs_.keep_acquired(); }
   // Gives an extension back after `in`. Within that time its workers can end in good order together with workers
   // elsewhere. From now on the extension is not one of the job's holdings.
-  void release(JobId id, wire::Loop::Milliseconds in = {});
-  void release_now();  // gives back the extensions whose `in` is not over
-  void release_all();  // for the end of the job
-  bool empty() const { return jobs_.empty() && submitting_ == 0; }
+  void release(JobId id, wire::Loop::Milliseconds in = {}) { jobs_.release(id, in); }
+  void release_now() { jobs_.release_now(); }  // gives back the extensions whose `in` is not over
+  void release_all();                          // for the end of the job
+  bool empty() const { return jobs_.all().empty() && !acquisition_.submitting(); }
 
-  void keep(const wire::Keep& what);  // sends it to all keepers
+  void keep(const wire::Keep& what) { jobs_.keep(what); }  // sends it to all keepers
   // Whether an extension's keeper has missed some heartbeats. It may not have missed enough to count as lost.
-  bool falters(JobId id) const;
+  bool falters(JobId id) const { return jobs_.falters(id); }
 
   // A rank server or a worker heard that Slurm takes `id` back; may be called again. Slurm is then asked at once
   // whether it takes other extensions of the job too. callbacks.noticed follows with the answer, or after half a
   // second: several notices of one preemption are one change.
-  void notice(JobId id);
+  void notice(JobId id) { notices_.notice(id); }
 
   // A keeper of an extension has said hello. Throws Error when no extension waits for it.
-  void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+  void adopt(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) { jobs_.adopt(connection, hello); }
 
   // Extensions that an earlier launcher of the job has left: they run, and their keepers will find this launcher by the
   // rank servers that callbacks.came starts. One whose keeper does not come is lost.
-  void take_over(const std::vector<SlurmJob>& left);
+  void take_over(const std::vector<SlurmJob>& left) { jobs_.take_over(left); }
 
   // `with_acquired`: also running extensions that the change under way has acquired.
-  std::vector<Holding> holdings(bool with_acquired) const;
-  std::vector<Holding> granted() const;  // running extensions of the current proposal
-  std::set<JobId> noticed() const;       // extensions, in use or acquired, that Slurm takes back
+  std::vector<Holding> holdings(bool with_acquired) const { return jobs_.holdings(with_acquired); }
+  std::vector<Holding> granted() const { return jobs_.granted(); }  // running extensions of the current proposal
+  // Extensions, in use or acquired, that Slurm takes back.
+  std::set<JobId> noticed() const { return notices_.noticed(); }
   // Seconds since the first notice for one of `ids`; 0: there was none.
-  double since_notice(const std::set<JobId>& ids) const;
-  bool known(JobId id) const { return jobs_.contains(id); }
+  double since_notice(const std::set<JobId>& ids) const { return notices_.since_notice(ids); }
+  bool known(JobId id) const { return jobs_.all().contains(id); }
 
  private:
-  struct Job {
-    ExtensionRequest request;
-    Holding holding;  // its GPUs are known when it runs
-    bool acquiring = true, running = false, leaving = false, lingers = false;
-    bool heard = false, noticed = false;  // Slurm takes it back; and: callbacks.noticed was called
-    int missed = 0;                       // heartbeats that its keeper has missed
-    bool asked = false;                   // a question about it is on its way to Slurm
-    std::chrono::steady_clock::time_point noticed_at{};
-    std::chrono::steady_clock::time_point looked_at{};  // while pending: when its node's idle GPUs were last counted
-    std::optional<std::chrono::steady_clock::time_point> lacks_gpus;  // since when its node has had too few idle GPUs
-    wire::ConnectionPtr keeper;
-    wire::Watch check;
-  };
-  void tell_notices();
-  void submit(const ExtensionRequest& request, const std::string& grant, bool immediate);
-  void poll();
-  void watch();
-  // `idle`: the idle GPUs of a pending extension's node; nullopt: they were not counted now.
-  void weigh_chances(JobId id, std::optional<int> idle);
-  void check_complete();
-  void fail(const std::string& why);
-  void send_away(JobId id);
-  void confirm_release(JobId id, int attempt);
-  void heartbeat();
-  void lose_keeper(JobId id);
+  ExtensionJobs::Callbacks of_jobs();
 
-  wire::Loop& loop_;
-  BlockingThread& slurm_;
-  const JobContext& context_;
-  std::vector<std::string> environment_;
   Callbacks callbacks_;
-  std::map<JobId, Job> jobs_;
   Grants grants_;
-  int submitting_ = 0;
-  unsigned attempt_ = 0;  // number of acquire() calls; extensions of an older call are given back
-  bool acquiring_ = false;
-  int questions_ = 0;  // to Slurm: whether it takes others too. An answer to an older one is too late
-  wire::Watch poll_, deadline_, heartbeat_, watch_, gather_;
+  ExtensionJobs jobs_;
+  ExtensionNotices notices_;
+  Acquisition acquisition_;
 };
 
 }  // namespace espalier::launcher

@@ -13,6 +13,7 @@
 #include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/room.hpp"
 #include "planner/daemon/share_words.hpp"
+#include "planner/daemon/trigger_strength.hpp"
 
 namespace espalier {
 namespace {
@@ -38,31 +39,6 @@ constexpr Allowance::Rate kPrompts{5, 1};
 // Bytes of topologies of nodes that Slurm does not know (yet). Nobody but root and SlurmUser sends
 // them; a node whose name Slurm never tells must fill neither store nor memory.
 constexpr std::size_t kMostEarly = 64u << 20;
-
-// When triggers are merged, the decision is recorded under the strongest one.
-int strength(Trigger trigger) {
-  switch (trigger) {
-    case Trigger::user:
-      return 6;
-    case Trigger::job_submitted:
-      return 5;
-    case Trigger::gpus_released:
-      return 4;
-    case Trigger::node_down:
-    case Trigger::preempted:
-      return 3;
-    case Trigger::job_started:
-    case Trigger::profile_ready:
-      return 2;
-    case Trigger::generation_done:
-      return 1;
-    case Trigger::timer:
-      return 0;
-  }
-  return 0;
-}
-
-Trigger stronger(std::optional<Trigger> a, Trigger b) { return a && strength(*a) >= strength(b) ? *a : b; }
 
 }  // namespace
 

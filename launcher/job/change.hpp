@@ -1,0 +1,32 @@
+// A change of the job's plan, as the launcher carries it out: what was decided, and when each of its phases has ended.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "launcher/recovery/step_watch.hpp"
+#include "launcher/world/generations.hpp"
+
+namespace espalier::launcher {
+
+struct Change {
+  Decision decision;
+  std::map<std::string, std::chrono::steady_clock::time_point> at = {};  // phase ends, for the outcome
+  std::string why_aborted = {};
+  std::int64_t boundary = 0;
+  bool load_begun = false;
+  std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
+  std::map<std::string, double> load_phases_ms = {};
+};
+
+// From the end of one phase to that of another; 0 where the change did not have both.
+double milliseconds_between(const Change& change, const std::string& from, const std::string& to);
+
+// What the planner is told of a change that has ended now. `result`: as in outcome_of().
+wire::Outcome outcome_now(const JobContext& context, const Generations& generations, const StepWatch& steps,
+                          const Decision& decision, const std::string& result);
+
+}  // namespace espalier::launcher

@@ -1,0 +1,77 @@
+#include "launcher/job/pause.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/wire/clock.hpp"
+
+namespace espalier::launcher {
+
+void Pause::begin(Change& under_way) {
+  under_way.at["last_step"] = steps_.last_step_at();
+  awaiting_first_step_ = std::exchange(under_way, Change{under_way.decision});
+}
+
+void Pause::abort(const std::string& why) {
+  const Change change = std::move(*awaiting_first_step_);
+  awaiting_first_step_.reset();
+  report_(outcome_now(context_, generations_, steps_, change.decision, "aborted: " + why));
+}
+
+void Pause::stepped(const wire::Step& step) {
+  if (awaiting_first_step_) finish(step.step, step.seconds);
+}
+
+void Pause::lost() {
+  if (awaiting_first_step_) finish(steps_.step(), std::nullopt);
+}
+
+// The first step on the new plan took `step_seconds`; without: there was none.
+void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
+  Change change = std::move(*awaiting_first_step_);
+  awaiting_first_step_.reset();
+  const auto between = [&](const char* from, const char* to) { return milliseconds_between(change, from, to); };
+  wire::Outcome told = outcome_now(context_, generations_, steps_, change.decision, "committed");
+  told.step = change.boundary;
+  change.at["first_step"] = wire::steady_now();
+  const double first_step = between("commit", "first_step");
+  const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
+  // The pause: from the end of the last step on the old generation to the start of the first on the new one.
+  told.pause_ms = between("last_step", "commit") + resume;
+  if (change.in_place_of) {
+    told.phases_ms = {{"boundary", between("asked", "boundary")},
+                      {"stand", between("last_step", "boundary")},
+                      {"in_place", between("boundary", "commit") + resume},
+                      {"first_step", first_step}};
+    spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {}, in place", told.pause_ms, change.boundary,
+                 step);
+    return report_(told);
+  }
+  const bool restarted = change.at["ready"] > change.at["boundary"];
+  told.phases_ms = {{"acquire", between("proposed", "acquired")},
+                    {"start", between(restarted                        ? "boundary"
+                                      : change.at.contains("acquired") ? "acquired"
+                                                                       : "proposed",
+                                      "ready")},
+                    {"boundary", between("asked", "boundary")},
+                    {"stand", between("last_step", "boundary")},
+                    {"load", between(restarted ? "ready" : "boundary", "commit")},
+                    {"resume", resume},
+                    {"first_step", first_step}};
+  for (const auto& [phase, ms] : change.load_phases_ms) told.phases_ms["load_" + phase] = ms;
+  const World* const current = generations_.current();
+  measured_ = measured_phases(told.phases_ms, current != nullptr && current->moved_bytes().sent_early > 0);
+  spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
+               told.pause_ms, change.boundary, step, told.phases_ms["acquire"], told.phases_ms["start"],
+               restarted ? " of it" : " beside training");
+  report_(told);
+}
+
+double Pause::predicted_seconds() {
+  measured_.step = steps_.seconds();
+  return launcher::predicted_seconds(measured_);
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,49 @@
+// How the launcher learns that Slurm takes extensions back. Keepers, rank servers and workers may hear of it. Slurm is
+// asked as well, because none of them may. Several notices of one preemption are told together. Runs on the loop.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/extension_jobs.hpp"
+#include "planner/wire/loop.hpp"
+
+namespace espalier::launcher {
+
+class ExtensionNotices {
+ public:
+  // `jobs`, `loop` and `slurm` outlive this object. `told` is called once for each of `jobs` that Slurm takes back.
+  ExtensionNotices(wire::Loop& loop, BlockingThread& slurm, const ExtensionJobs& jobs, std::function<void(JobId)> told);
+
+  // Somebody heard that Slurm takes `id` back; may be called again. Slurm is then asked at once whether it takes others
+  // too. `told` follows with the answer, or after half a second.
+  void notice(JobId id);
+
+  std::set<JobId> noticed() const;  // extensions, in use or acquired, that Slurm takes back
+  // Seconds since the first notice for one of `ids`; 0: there was none.
+  double since_notice(const std::set<JobId>& ids) const;
+
+ private:
+  struct Notice {
+    bool asked = false;  // a question about the extension is on its way to Slurm
+    bool heard = false, told = false;
+    std::chrono::steady_clock::time_point heard_at{};
+  };
+  void watch();
+  void hear(JobId id);
+  bool heard(JobId id) const;
+  void tell();
+
+  wire::Loop& loop_;
+  BlockingThread& slurm_;
+  const ExtensionJobs& jobs_;
+  std::function<void(JobId)> told_;
+  std::map<JobId, Notice> notices_;
+  int questions_ = 0;  // to Slurm: whether it takes others too. An answer to an older one is too late
+  wire::Watch watch_, gather_;
+};
+
+}  // namespace espalier::launcher

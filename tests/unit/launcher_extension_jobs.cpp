@@ -1,0 +1,149 @@
+#include "launcher/slurm/extension_jobs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/slurm/extension_notices.hpp"
+#include "planner/core/error.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+namespace {
+
+class Line final : public wire::Connection {
+ public:
+  const wire::Peer& peer() const override { return peer_; }
+  void send(const wire::Frame& frame) override { sent += frame.type + " "; }
+  void close() override {}
+  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
+  using Connection::send;
+  std::string sent;
+
+ private:
+  wire::Peer peer_;
+};
+
+// Nothing here asks Slurm: no extension is given back at once, and no notice comes while another extension runs.
+struct Job {
+  wire::Loop loop;
+  BlockingThread slurm{loop};
+  JobContext context;
+  std::string log;
+  std::unique_ptr<ExtensionJobs> jobs;
+  std::unique_ptr<ExtensionNotices> notices;
+
+  explicit Job(double heartbeat_seconds = 60) {
+    context.config.heartbeat_seconds = heartbeat_seconds;
+    ExtensionJobs::Callbacks on;
+    on.noticed = [this](JobId id) { notices->notice(id); };
+    on.lost = [this](const Holding& holding, bool) { log += "lost " + holding.node + " "; };
+    on.came = [this](JobId id, const ExtensionRequest&) { log += "came " + std::to_string(id) + " "; };
+    on.leaves = [this](JobId id) { log += "leaves " + std::to_string(id) + " "; };
+    on.released = [this](JobId id) { log += "released " + std::to_string(id) + " "; };
+    jobs = std::make_unique<ExtensionJobs>(loop, slurm, context, std::move(on));
+    notices = std::make_unique<ExtensionNotices>(loop, slurm, *jobs,
+                                                 [this](JobId id) { log += "noticed " + std::to_string(id) + " "; });
+    ExtensionRequest request;
+    request.node = "n2";
+    request.gpus = 2;
+    jobs->add(20, request);
+  }
+  std::shared_ptr<Line> keeper() const {
+    auto line = std::make_shared<Line>();
+    wire::KeeperHello hello;
+    hello.job = 20;
+    jobs->adopt(line, hello);
+    return line;
+  }
+  void runs() const { jobs->runs(20, {20, "n2", {0, 3}}); }
+  void leaves_later() const { jobs->release(20, std::chrono::seconds(60)); }
+};
+
+}  // namespace
+
+TEST_CASE("an extension that is being acquired is granted once it runs, and then the job's") {
+  Job one;
+  CHECK(one.jobs->holdings(true).empty());
+  one.runs();
+  REQUIRE(one.jobs->granted().size() == 1);
+  CHECK(one.jobs->granted().front().gpus == std::vector<int>{0, 3});
+  CHECK(one.jobs->holdings(true).size() == 1);
+  CHECK(one.jobs->holdings(false).empty());
+  one.jobs->keep_acquired();
+  CHECK(one.jobs->granted().empty());
+  CHECK(one.jobs->holdings(false).size() == 1);
+}
+
+TEST_CASE("an extension that is being given back is no holding of the job, though Slurm still has it") {
+  Job one;
+  one.runs();
+  one.jobs->keep_acquired();
+  one.leaves_later();
+  one.leaves_later();
+  CHECK(one.log == "leaves 20 ");
+  CHECK(one.jobs->holdings(true).empty());
+  CHECK(one.jobs->held(20) == nullptr);
+  CHECK(one.jobs->all().contains(20));
+  CHECK(one.keeper()->sent == "give_back ");  // its keeper comes too late
+}
+
+TEST_CASE("a keeper is greeted, and refused where none is awaited or there is one") {
+  Job one;
+  const auto line = one.keeper();
+  CHECK(line->sent == "heartbeat ");
+  CHECK(one.log == "came 20 ");
+  CHECK_THROWS_WITH_AS(one.keeper(), "keeper: job 20 is not awaited", Error);
+  one.jobs->forget(20);
+  CHECK_THROWS_AS(one.keeper(), Error);
+}
+
+TEST_CASE("a keeper that misses heartbeats falters until it is heard") {
+  Job one(0.005);
+  const auto line = one.keeper();
+  CHECK_FALSE(one.jobs->falters(20));
+  const auto look = one.loop.every(std::chrono::milliseconds(1), [&] {
+    if (one.jobs->falters(20)) one.loop.stop();
+  });
+  const auto limit = one.loop.after(std::chrono::seconds(60), [&] { one.loop.stop(); });
+  one.loop.run();
+  CHECK(one.jobs->falters(20));
+  line->on_frame(wire::to_frame(wire::Heartbeat{}));
+  CHECK_FALSE(one.jobs->falters(20));
+}
+
+TEST_CASE("a notice is told once, and not of an extension that is being given back") {
+  Job one;
+  one.notices->notice(20);
+  one.notices->notice(20);
+  one.notices->notice(21);  // nobody's
+  CHECK(one.log == "noticed 20 ");
+  CHECK(one.notices->noticed() == std::set<JobId>{20});
+  CHECK(one.notices->since_notice({20}) > 0);
+  CHECK(one.notices->since_notice({21}) == 0);
+  one.leaves_later();
+  CHECK(one.notices->noticed().empty());
+  CHECK(one.notices->since_notice({20}) > 0);
+  one.jobs->forget(20);
+  CHECK(one.notices->since_notice({20}) == 0);
+}
+
+TEST_CASE("a keeper's notice counts, and comes to nothing once the extension leaves") {
+  Job one;
+  const auto line = one.keeper();
+  one.log.clear();
+  wire::Notice notice;
+  notice.job = 20;
+  SUBCASE("in time") {
+    line->on_frame(wire::to_frame(notice));
+    CHECK(one.log == "noticed 20 ");
+  }
+  SUBCASE("late") {
+    one.leaves_later();
+    line->on_frame(wire::to_frame(notice));
+    CHECK(one.log == "leaves 20 ");
+  }
+}
