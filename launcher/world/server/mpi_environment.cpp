@@ -1,10 +1,6 @@
 #include "launcher/world/server/mpi_environment.hpp"
 
-#include <pmix_version.h>
-
 namespace espalier::launcher {
-
-bool peers_by_node() { return PMIX_VERSION_MAJOR >= 6; }
 
 std::vector<std::string> mpi_environment(const RankPosition& position, const std::string& directory,
                                          const std::string& network, bool tcp_alone) {

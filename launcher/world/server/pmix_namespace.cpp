@@ -2,11 +2,10 @@
 
 #include <pmix.h>
 #include <pmix_server.h>
+#include <pmix_version.h>
 
-#include <algorithm>
 #include <cstdlib>
 
-#include "launcher/world/server/mpi_environment.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -30,20 +29,7 @@ void compressed(PmixInfos& infos, const char* key, const std::string& list,
 
 }  // namespace
 
-int PmixNamespace::size() const {
-  std::size_t count = 0;
-  for (const Place& place : places) count += place.ranks.size();
-  return static_cast<int>(count);
-}
-
-std::vector<int> PmixNamespace::ranks_of_this_node() const {
-  const auto node_of = [](const Place& place) { return place.server.substr(0, place.server.rfind('.')); };
-  std::vector<int> ranks;
-  for (const Place& place : places)
-    if (node_of(place) == node_of(places.at(here))) ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
+bool peers_by_node() { return PMIX_VERSION_MAJOR >= 6; }
 
 PmixInfos::~PmixInfos() {
   for (pmix_info_t& info : infos_) PMIX_VALUE_DESTRUCT(&info.value);

@@ -37,6 +37,11 @@ struct PmixNamespace {
   std::vector<int> ranks_of_this_node() const;
 };
 
+// Whether PMIx must name the ranks of other rank servers of a node as peers there. Open MPI 6 makes no TCP connection
+// to an address that its own node has, but to peers of its node (its pull request 14371). It comes with PMIx 6 or
+// later; where this program was compiled with an older one it is taken for Open MPI 4.1 or 5, which need no such thing.
+bool peers_by_node();
+
 // There may be one in a process. Its callbacks run on the loop; all its functions are called from the loop's thread.
 class PmixServer {
  public:

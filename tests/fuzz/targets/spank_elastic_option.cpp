@@ -18,7 +18,7 @@ namespace espalier::fuzz {
 namespace {
 
 void option(const std::string& text) {
-  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, -1, "untouched", -1};
+  espalier_elastic value{-1, -1, -1, -1, "untouched", -1, -1, "untouched", -1, "untouched"};
   char why[ESPALIER_MESSAGE_MAX] = "";
   if (espalier_elastic_parse(text.c_str(), &value, why, sizeof(why)) != 0) {
     require(value.min == -1 && std::strcmp(value.deadline, "untouched") == 0);
@@ -28,6 +28,8 @@ void option(const std::string& text) {
   }
   require(value.min >= 0 && value.min <= ESPALIER_GPUS_LIMIT && value.max >= 0 && value.max <= ESPALIER_GPUS_LIMIT);
   require(value.min == 0 || value.max == 0 || value.min <= value.max);
+  require(value.node_setup[0] == '\0' || value.node_setup[0] == '/');
+  require(std::strlen(value.node_setup) < sizeof(value.node_setup));
   require(value.base >= 0 && value.base <= ESPALIER_GPUS_LIMIT && (value.base == 0 || value.movable != 0));
   for (const int number : {0, 1, 8, ESPALIER_GPUS_LIMIT}) {
     for (const int rc : {espalier_elastic_fits_site(text.c_str(), &value, number, why, sizeof(why)),
