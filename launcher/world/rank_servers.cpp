@@ -92,6 +92,8 @@ void RankServers::ended(const ServerId& id, int gpus, int code) {
   if (!std::exchange(servers_.at(id).loss_known, false))
     lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
   Server& server = servers_.at(id);
+  server.refuses = code == wire::kCannotRun;
+  if (server.refuses) return;
   const auto wait = std::min(kRestart * (1 << std::min(server.failures++, 5)), kLongestRestart);
   server.restart = loop_.after(server.leaves ? wire::Loop::Milliseconds(0) : wait, [this, id, gpus] {
     if (servers_.at(id).leaves) return void(servers_.erase(id));
@@ -213,8 +215,15 @@ std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallba
   links.forget = [this, generation = request.generation] { worlds_.erase(generation); };
   auto ranks = std::make_unique<ServedRanks>(loop_, request, settings_.start, std::move(links), std::move(callbacks));
   worlds_[request.generation] = ranks.get();
-  for (const auto& [id, server] : servers_)
+  for (const auto& [id, server] : servers_) {
     if (server.connection && ranks->uses(id)) ranks->came(id);
+    // Not at once: whoever called this does not have the ranks yet.
+    if (server.refuses && ranks->uses(id))
+      refusals_.push_back(loop_.after(wire::Loop::Milliseconds(0), [this, id = id, generation = request.generation] {
+        if (const auto at = worlds_.find(generation); at != worlds_.end())
+          at->second->gone(id, "no ranks can run on " + id.node);
+      }));
+  }
   return ranks;
 }
 

@@ -68,6 +68,7 @@ class RankServers {
     int failures = 0;              // ends since it was last there
     bool loss_known = false;       // its connection is lost, and its process has not been seen to end since
     bool leaves = false;           // it is not started again
+    bool refuses = false;          // it said that no ranks can run there (kCannotRun); it is not started again either
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
   };
@@ -85,6 +86,7 @@ class RankServers {
   std::map<int, ServedRanks*> worlds_;  // by generation; they enter and leave by themselves
   BlockingThread output_;               // writes what ranks have written
   wire::Watch heartbeat_;
+  std::vector<wire::Watch> refusals_;  // that worlds are about to be told
   std::optional<wire::KeepSpares> spares_;
   bool ending_ = false;
 };

@@ -93,6 +93,9 @@ struct ModexFound {
   std::string data;  // bytes
 };
 
+// The exit code of a rank server on whose node no ranks can run: the node setup failed, or the container cannot be made.
+inline constexpr int kCannotRun = 3;
+
 // ---- launcher -> rank server --------------------------------------------------------------------------------------
 
 // The ranks that one server of a world starts. `server` is unique in the world: MPI takes it for the name of a node.

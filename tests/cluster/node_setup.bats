@@ -16,7 +16,7 @@ prepared() { # RANGE SETUP-LINES SBATCH-OPTION...
   as_user tee worker.sh > /dev/null <<S
 #!/bin/sh
 # espalier: describes itself
-case "\$1 \$2" in *--describe*) ;; *) echo "\$SLURMD_NODENAME \${MODULE:-none} \${OF_THE_USER:-none}" >> $BOX/home/seen ;; esac
+case "\$*" in *--describe*) ;; *) echo "\$SLURMD_NODENAME \${MODULE:-none} \${OF_THE_USER:-none}" >> $BOX/home/seen ;; esac
 exec espalier-train "\$@"
 S
   as_user chmod +x setup.sh worker.sh

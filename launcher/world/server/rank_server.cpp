@@ -175,7 +175,7 @@ void RankServer::prepare_node() {
 // The launcher hears of it by the end of this process.
 void RankServer::give_up(const std::string& why) {
   std::fprintf(stderr, "espalier: ranks: no ranks can run on %s: %s\n", settings_.node.c_str(), why.c_str());
-  code_ = 3;
+  code_ = wire::kCannotRun;
   loop_.stop();
 }
 
