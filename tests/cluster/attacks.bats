@@ -111,5 +111,8 @@ P
   grep 'training went on' "$BOX/home/A.out"
   # From the memory of the step before the loss: no step is done again.
   refute grep -q 'training went on.* of step ' "$BOX/home/A.out"
+  kill "${attackers[@]}"
+  attackers=()
+  wait_for 10 "mallory is gone" eval '! pgrep -u mallory > /dev/null'
   goes_on_well
 }
