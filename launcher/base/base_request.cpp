@@ -34,6 +34,8 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   return job;
 }
 
+BaseTypes types_of_base(const JobContext& context) { return {context.types, context.accuracy == Accuracy::relaxed}; }
+
 bool still_wanted(const SlurmJob& waits, const JobContext& context, const BaseShape& shape) {
   const auto names_all = [](std::vector<std::string> names, const std::vector<std::string>& wanted) {
     std::sort(names.begin(), names.end());

@@ -52,6 +52,17 @@ Partition load_partition(const std::string& name) {
     return {{nodes.begin(), nodes.end()}, info.max_time == INFINITE || info.max_time == NO_VAL ? 0 : info.max_time};
   }
   throw Error("slurm: there is no partition \"" + name + "\"");
+namespace {
+
+// GPUs of this type that a job could get now.
+int idle_of(const node_info_t& node, const std::string& type) {
+  const std::uint32_t base = node.node_state & NODE_STATE_BASE;
+  if ((node.node_state & NODE_STATE_DRAIN) != 0 || (base != NODE_STATE_IDLE && base != NODE_STATE_MIXED)) return 0;
+  return gpu_counts(text(node.gres))[type] - gpu_counts(text(node.gres_used))[type];
+}
+
+}  // namespace
+
 }
 
 }  // namespace
@@ -61,7 +72,7 @@ long partition_minutes(const std::string& partition) { return load_partition(par
 std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
   const std::set<std::string> names = load_partition(partition).nodes;
   node_info_msg_t* message = nullptr;
-  if (slurm_load_node(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
+  if (slurm_load_node(0, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   std::vector<NodeCapacity> nodes;
   for (std::uint32_t i = 0; i < message->record_count; ++i) {
@@ -74,7 +85,7 @@ std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
     const auto reserved = info.mem_spec_limit == NO_VAL64 ? 0 : info.mem_spec_limit;
     const auto memory = info.real_memory > reserved ? info.real_memory - reserved : 0;
     nodes.push_back({info.name, lent.value_or(gpus.type), lent ? counts.at(*lent) : 0, info.cpus_efctv,
-                     static_cast<long>(memory), counts.size() > 1});
+                     static_cast<long>(memory), counts.size() > 1, lent ? idle_of(info, *lent) : 0});
   }
   return nodes;
 }
