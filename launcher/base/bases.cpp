@@ -331,6 +331,11 @@ std::vector<Holding> Bases::second_holdings() const {
   const BaseJobs::Base* second = jobs_.find(second_);
   return second != nullptr && second->granted ? second->holdings : std::vector<Holding>();
 }
+std::vector<NodeView> Bases::arrived_nodes() const {
+  const BaseJobs::Base* arrived = jobs_.find(arrived_);
+  return arrived != nullptr ? arrived->nodes : std::vector<NodeView>();
+}
+
 
 std::vector<NodeView> Bases::second_nodes() const {
   const BaseJobs::Base* second = jobs_.find(second_);
