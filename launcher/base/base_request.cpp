@@ -21,6 +21,8 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   job.qos = context.qos;
   job.account = context.account;
   job.reservation = context.reservation;
+  job.wckey = context.wckey;
+  job.nice = context.nice;
   job.name = "base-" + std::to_string(context.job);
   job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8)) + (only.empty() ? "" : kBeside);
   job.only = std::move(only);

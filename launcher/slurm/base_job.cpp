@@ -112,6 +112,7 @@ JobId submit_base(const BaseJob& job) {
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
   std::string name = job.name, partition = job.partition, qos = job.qos, account = job.account, comment = job.comment;
+  std::string wckey = job.wckey;
   std::string script = job.script, directory = job.directory, null = "/dev/null", reservation = job.reservation;
   std::string only = joined(job.only), excluded = job.only.empty() ? joined(job.shape.excluded) : "";
   std::string type = job.shape.type;
@@ -126,6 +127,8 @@ JobId submit_base(const BaseJob& job) {
   if (!qos.empty()) description.qos = qos.data();
   if (!account.empty()) description.account = account.data();
   if (!reservation.empty()) description.reservation = reservation.data();
+  if (!wckey.empty()) description.wckey = wckey.data();
+  if (job.nice > 0) description.nice = NICE_OFFSET + static_cast<std::uint32_t>(job.nice);
   description.comment = comment.data();
   if (!only.empty()) description.req_nodes = only.data();
   if (!excluded.empty()) description.exc_nodes = excluded.data();

@@ -15,7 +15,8 @@ struct BaseJob {
   BaseShape shape;
   std::vector<std::string> only;  // it must have exactly these nodes; empty: Slurm chooses
   std::string partition, qos, account, name, comment;
-  std::string reservation;               // of the submitted job; empty: none
+  std::string reservation, wckey;        // of the submitted job; empty: none
+  int nice = 0;                          // the same
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // its working directory

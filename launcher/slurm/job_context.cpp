@@ -152,6 +152,8 @@ void complete(JobContext& context) {
   context.account = job->account;
   context.features = job->features;
   context.reservation = job->reservation;
+  context.wckey = job->wckey;
+  context.nice = std::max(0, job->nice);  // a user cannot ask for less
   context.typed_gpus = job->typed_gpus;
   context.anchor = job->holdings;
   context.partition = job->partition;

@@ -28,6 +28,8 @@ struct JobContext {
   Accuracy accuracy = Accuracy::bitwise;
   std::string name, account;
   std::string features, reservation;  // as the anchor was submitted
+  std::string wckey;                  // the same; empty: the default one
+  int nice = 0;                       // the same; 0 also where an operator has raised its priority
   bool typed_gpus = false;            // the anchor named a GPU type
   std::vector<Holding> anchor;  // the basic demand; filled in by complete(), or when the base of a movable job runs
   // The Slurm job that holds it: the job itself, or the base of a movable job; 0: that does not run yet.

@@ -1,6 +1,6 @@
 # Movable jobs and the rules of a site: partitions, constraints, limits. Real accounting: slurmdbd and MariaDB.
 # n3 has no GPUs. Partition one is n1 alone.
-# box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -c TrackWCKey=yes -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 1200
 # each: 300
 # beside
@@ -71,4 +71,15 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   [ "$status" -ne 0 ]
   [[ $output == *"node n2: is not in the partition and the reservation of its base"* ]]
   goes_on_well 40
+}
+
+@test "a base and the extensions have the nice value and the wckey of the submitted job" {
+  movable 2:4 400 --nice=77 --wckey=thesis
+  trains
+  has() { scontrol show job "$1" | tee -a "$BOX/home/shown" | grep -q 'Nice=77 ' && [ "$(squeue -h -j "$1" -o %w)" = thesis ]; }
+  has "$A"
+  has "$base"
+  wait_for 120 "A has grown" eval '[ -n "$(extensions_of "$A")" ]'
+  for id in $(extensions_of "$A"); do has "$id"; done
+  ends_well 400
 }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "launcher/slurm/extension_request.hpp"
+
 using namespace espalier;
 using namespace espalier::launcher;
 
@@ -78,6 +80,18 @@ TEST_CASE("a base asks for the time that BaseTime gives it, and for a deadline o
   CHECK(limited.ends >= std::time(nullptr) + 1800);
   CHECK(limited.ends < std::time(nullptr) + 1860);
   CHECK(limited.last == 0);
+}
+
+TEST_CASE("a base and an extension have the wckey and the nice value of the submitted job") {
+  JobContext context = movable();
+  context.wckey = "thesis";
+  context.nice = 100;
+  const BaseJob base = base_job(context, BaseTime(0), shape(), {}, {}, false);
+  CHECK(base.wckey == "thesis");
+  CHECK(base.nice == 100);
+  const ExtensionJob extension = extension_job(context, {}, {"n1", 1, 1, 1, 60}, "", false);
+  CHECK(extension.wckey == "thesis");
+  CHECK(extension.nice == 100);
 }
 
 TEST_CASE("the form of a base that runs is what it holds") {
